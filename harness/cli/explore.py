@@ -308,7 +308,7 @@ def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
-        violated=found.violated, answer=next(iter(found.reasons), ""), details=details, again=shlex.join(words),
+        violated=found.violated, headline=next(iter(found.reasons), ""), details=details, again=shlex.join(words),
         folder=str(found.folder) if found.folder is not None else None,
     )  # fmt: skip
 

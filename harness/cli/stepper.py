@@ -182,7 +182,7 @@ class Stepper:
             Text(f"{self._title}   {place}", "bold", no_wrap=True),
             Text(_line_of(step), "bold cyan", no_wrap=True),
         ]
-        did = [*steps.told(step), *(f"to {peer}: {descriptions.message(one)}" for peer, one in step.sent)]
+        did = [*steps.trace_lines(step), *(f"to {peer}: {descriptions.message(one)}" for peer, one in step.sent)]
         if len(did) > TOLD:
             did = [*did[: TOLD - 1], f"and {len(did) - TOLD + 1} more"]
         told = [Text(f"  {words}", no_wrap=True, overflow="ellipsis") for words in did]
@@ -190,7 +190,7 @@ class Stepper:
 
     def _table(self, columns: int) -> Table:
         nodes = self._fitting(columns)
-        shown = {node: self._steps.shown(node) for node in nodes}
+        shown = {node: self._steps.variables(node) for node in nodes}
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
         hidden = f"{len(nodes)} of {len(self._steps.nodes)} nodes" if len(nodes) < len(self._steps.nodes) else ""
         table.add_column(hidden, width=NAMES, style="dim")

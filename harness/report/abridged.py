@@ -1,19 +1,20 @@
-"""Shortens the events that a verdict cites: a batch has hundreds of digests, of which few matter."""
+"""Shortens the events that a verdict cites, for reports: a batch can have hundreds of digests, of which few matter."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zab_chaos.node.core.digest import DIGITS
 
-SHOWN = 8  # elements of a list
+SHOWN = 8  # elements of a list, or digests of a batch
 
 Event = Mapping[str, Any]
 
 
 def brief(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Shorten the events of one violation: keep only digests that differ at the same zxid, if any do.
+    """Shorten the events of one violation.
 
-    They become {"epoch:counter": digest}, with the number of the `others`. Other long lists are cut off.
+    If events have different digests at the same zxid, only these digests are kept, as {"epoch:counter": digest} with the
+    number of `others`. Other long lists are cut off.
     """
     batches = [_by_zxid(event) for event in events]
     differing = _differing(batches)
@@ -21,7 +22,7 @@ def brief(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _by_zxid(event: Event) -> dict[tuple[int, int], str]:
-    """The digest of each zxid of a batch; empty for other events."""
+    """Return the digest of each zxid of a batch; empty for an event that is not a batch."""
     epoch, first, digests = event.get("epoch"), event.get("first"), event.get("digests")
     if not isinstance(epoch, int) or not isinstance(first, int) or not isinstance(digests, str):
         return {}

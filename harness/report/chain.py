@@ -1,8 +1,9 @@
-"""How a violation came about: the fault before it, and the shortest chain of events that leads from there to it.
+"""Reconstructs how a violation came about: the last fault before it, and the shortest chain of events from there to it.
 
-The events are those that the verdict cites, the requests of the clients whose transactions these are, and between one and the
-next the messages by which the one can have caused the other: of all ways that are possible in time (happened-before, Lamport
-1978) the one with the fewest messages, of which those about the same transactions count least. Times are nanoseconds.
+The chain has the events that the verdict cites, the client requests behind the transactions concerned, and the messages by
+which one event can have caused the next. Of all message paths that are possible in time (happened-before, Lamport 1978) the
+cheapest is taken: the one with the fewest messages, where messages about the same transactions cost least. Times are in
+nanoseconds. The terminal report, the summary and the HTML page show the chain.
 """
 
 import re
@@ -24,19 +25,16 @@ from zab_chaos.node.core import zxid as zx
 
 CLIENT = re.compile(r"client (\d+), seq (\d+)")
 SEQ = re.compile(r"\bseq (\d+)")
-DELIVERY_TRIGGERS = ("ACK", "COMMIT", "COMMIT-LD")  # upon one of these a node delivers
+DELIVERY_TRIGGERS = ("ACK", "COMMIT", "COMMIT-LD")  # the messages upon which a node delivers
 DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
-SAME_COST, OTHER_COST, PING_COST = (
-    1,
-    3,
-    12,
-)  # what a message adds to a chain's length: about these transactions, others, a heartbeat
-MAX_ZXIDS = 6  # transactions at most: of a batch of hundreds, each is as good as the others
+SAME_COST, OTHER_COST, PING_COST = 1, 3, 12  # of a message about the chain's transactions, about others, of a heartbeat
+MAX_ZXIDS = 6  # transactions that a chain follows at most: in a batch of hundreds, any few of them show the same
 
 
 class ChainEvent(NamedTuple):
-    """One event of the chain. `message`, `step` and `request` are indices of the diagram's lists, if it is one of these;
-    `mark`: whether the verdict cites it."""
+    """One event of the chain. `message`, `step` or `request` is its index in that list of the diagram, if it is one of these.
+    `mark`: whether the verdict cites it.
+    """
 
     t: int
     words: str
@@ -48,7 +46,10 @@ class ChainEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`fault`: the last one that was injected before the violation; None: there was none. `zxids`: what it is about."""
+    """The events that led to a violation, in order of time.
+
+    `fault` is the last fault that was injected before the violation, or None. `zxids` are the transactions concerned.
+    """
 
     fault: FaultSpan | None
     events: list[ChainEvent] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Chain:
 
 
 def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[FaultSpan]) -> Chain | None:
-    """The chain of the violation that is named first; None if nothing is violated, or no line shows it."""
+    """Return the chain of the headline's violation; None if nothing is violated, or no event with a time is cited."""
     broken = first_violation(verdict)
     cited = sorted((one for one in broken[1].evidence if _time(one)), key=_time) if broken is not None else []
     if broken is None or not cited:
@@ -65,7 +66,7 @@ def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[FaultSpan]) -> 
 
 
 def preceding_fault(chain: Chain, zero: int) -> str:
-    """The fault before it, as a sentence without a full stop. `zero`: the time that is 0 s."""
+    """Say which fault preceded the violation, as a sentence without a full stop. `zero`: the time that is shown as 0 s."""
     fault = chain.fault
     if fault is None:
         return "No fault preceded it"
@@ -78,14 +79,14 @@ def _time(cited: Evidence) -> int:
 
 
 class Point(NamedTuple):
-    """A place on a line: a node's, or (0) the clients'."""
+    """A moment on one line of the space-time diagram. `line` is the node's id, or 0 for the clients' line."""
 
     line: int
     t: int
 
 
 class _Search:
-    """One violation's chain. `cited` by time."""
+    """Builds the chain of one violation. `cited` is its evidence, in order of time."""
 
     def __init__(
         self, diagram: Diagram, spans: Sequence[FaultSpan], violation: Violation, cited: list[Evidence]
@@ -100,17 +101,18 @@ class _Search:
 
     def chain(self) -> Chain:
         events = [
-            *self._healed(), *self._asked(), *self._forwarded(), *self._broadcast(), *self._between(), *self._delivered(),
+            *self._healing(), *self._client_requests(), *self._forwards(), *self._broadcasts(), *self._messages_between(),
+            *self._late_deliveries(),
         ]  # fmt: skip
         cited = [self._cited_event(one) for one in self._cited]
         marked = {(event.t, event.step, event.request) for event in cited}
         more = [event for event in dict.fromkeys(events) if (event.t, event.step, event.request) not in marked]
         return Chain(self._fault, sorted([*more, *cited], key=lambda event: event.t), self._zxids)
 
-    # ---- what it is about ----
+    # ---- the requests and transactions concerned ----
 
     def _named_requests(self, words: str) -> list[int]:
-        """Requests that the words name, as `client 2, seq 35 ... its seq 83`, or that cited lines are of."""
+        """Return the indices of the requests that the violation's text names (`client 2, seq 35 ... its seq 83`) or cites."""
         named = {(int(client), int(seq)) for client, seq in CLIENT.findall(words)}
         clients = {client for client, _ in named}
         if len(clients) == 1:
@@ -125,17 +127,17 @@ class _Search:
         owners, requests = self._diagram.owners, set(self._requests)
         named: list[int] = [zx.zxid(int(epoch), int(counter)) for epoch, counter in ZXID.findall(words) if int(epoch)]
         named += [zxid for zxid, request in owners if request in requests]
-        named += [self._first_of(one) for one in self._cited] if not named else []
+        named += [self._first_zxid(one) for one in self._cited] if not named else []
         return [zxid for zxid in dict.fromkeys(named) if zxid][:MAX_ZXIDS]
 
     @staticmethod
-    def _first_of(cited: Evidence) -> int:
+    def _first_zxid(cited: Evidence) -> int:
         match cited.event:
             case {"epoch": int(epoch), "first": int(first)}:
                 return zx.zxid(epoch, first)
         return 0
 
-    # ---- its events ----
+    # ---- the events of the chain ----
 
     def _cited_event(self, cited: Evidence) -> ChainEvent:
         t, request, step = _time(cited), None, None
@@ -157,27 +159,27 @@ class _Search:
             at += 1
         return None
 
-    def _healed(self) -> Iterator[ChainEvent]:
+    def _healing(self) -> Iterator[ChainEvent]:
         fault = self._fault
         if fault is not None and fault.healed is not None and fault.healed <= self._end:
             yield ChainEvent(fault.healed, f"the {fault.do} of {fault.on} ended")
 
-    def _asked(self) -> Iterator[ChainEvent]:
-        """Who asked for the transactions."""
-        for at in dict.fromkeys([*self._requests, *(request for _, request in self._owned())]):
+    def _client_requests(self) -> Iterator[ChainEvent]:
+        """Yield the client requests for the transactions concerned."""
+        for at in dict.fromkeys([*self._requests, *(request for _, request in self._known_owners())]):
             one = self._diagram.requests[at]
             if one.sent <= self._end:
                 words = f"client {one.client} asked node {one.node} for {one.path} (seq {one.seq})"
                 yield ChainEvent(one.sent, words, request=at)
 
-    def _owned(self) -> list[tuple[int, int]]:
-        """(zxid, request) of the transactions that it is about, as far as that is known."""
+    def _known_owners(self) -> list[tuple[int, int]]:
+        """Return (zxid, index of the request) for each transaction concerned whose request is known."""
         return [(zxid, request) for zxid, request in self._diagram.owners if zxid in self._zxids]
 
-    def _forwarded(self) -> Iterator[ChainEvent]:
-        """From the node that was asked to the one that broadcast; which message that was is not recorded."""
-        for zxid, request in self._owned():
-            one, at = self._diagram.requests[request], self._broadcast_of(zxid)
+    def _forwards(self) -> Iterator[ChainEvent]:
+        """Yield the forwarding of requests from the node that was asked to the leader. The FORWARD itself is not recorded."""
+        for zxid, request in self._known_owners():
+            one, at = self._diagram.requests[request], self._find_broadcast(zxid)
             if at is not None and self._diagram.steps[at].node != one.node:
                 step = self._diagram.steps[at]
                 words = (
@@ -185,57 +187,57 @@ class _Search:
                 )
                 yield ChainEvent(step.t, words, request=request)
 
-    def _broadcast(self) -> Iterator[ChainEvent]:
+    def _broadcasts(self) -> Iterator[ChainEvent]:
         for zxid in self._zxids:
-            at = self._broadcast_of(zxid)
+            at = self._find_broadcast(zxid)
             if at is not None and self._diagram.steps[at].t <= self._end:
                 step = self._diagram.steps[at]
                 yield ChainEvent(step.t, f"node {step.node} broadcast {span(step.first, step.last)}", step=at)
 
-    def _broadcast_of(self, zxid: int) -> int | None:
+    def _find_broadcast(self, zxid: int) -> int | None:
         steps = self._diagram.steps
         return next((at for at, it in enumerate(steps) if it.kind == "broadcast" and it.first <= zxid <= it.last), None)
 
-    def _delivered(self) -> Iterator[ChainEvent]:
-        """What the node of the last line delivers only afterwards: the effect that came too late."""
-        place = _place(self._cited[-1])
-        if place is None:
+    def _late_deliveries(self) -> Iterator[ChainEvent]:
+        """Yield deliveries at the last cited node that came only after the violation: the effect that came too late."""
+        point = _point_of(self._cited[-1])
+        if point is None:
             return
-        steps = [(at, it) for at, it in enumerate(self._diagram.steps) if (it.kind, it.node) == ("deliver", place.line)]
+        steps = [(at, it) for at, it in enumerate(self._diagram.steps) if (it.kind, it.node) == ("deliver", point.line)]
         for zxid in self._zxids:
             first = next(((at, step) for at, step in steps if step.first <= zxid <= step.last), None)
             if first is not None and first[1].t > self._end:
-                yield ChainEvent(first[1].t, f"node {place.line} delivered {show(zxid)}", step=first[0])
+                yield ChainEvent(first[1].t, f"node {point.line} delivered {show(zxid)}", step=first[0])
 
-    # ---- from one to the next ----
+    # ---- the messages between the cited events ----
 
-    def _between(self) -> Iterator[ChainEvent]:
-        """The messages, and the durable steps between them, from the fault over each cited line to the last one."""
+    def _messages_between(self) -> Iterator[ChainEvent]:
+        """Yield the messages from the fault to the first cited event and on to each next one, with the durable steps."""
         messages = self._diagram.exchange.messages
-        before = [Point(node, self._fault.at) for node in self._fault.nodes] if self._fault else self._origin()
+        before = [Point(node, self._fault.at) for node in self._fault.nodes] if self._fault else self._first_broadcast()
         for one in self._cited:
-            if (target := _place(one)) is None:
+            if (target := _point_of(one)) is None:
                 continue
-            cause = self._cause(one, target)
+            cause = self._delivery_trigger(one, target)
             if cause is None:
-                way = shortest_path(messages, before, target, self._zxids)
+                path = shortest_path(messages, before, target, self._zxids)
             else:
                 asked = Point(messages[cause].source, messages[cause].sent)
-                way = [*shortest_path(messages, before, asked, self._zxids), cause]
-            for at, following in pairwise([*way, None]):
+                path = [*shortest_path(messages, before, asked, self._zxids), cause]
+            for at, following in pairwise([*path, None]):
                 assert at is not None
-                yield self._sent(at)
-                yield from self._durable(at, following, target)
+                yield self._message_event(at)
+                yield from self._made_durable(at, following, target)
             before = [target]
 
-    def _origin(self) -> list[Point]:
-        """Without a fault, the chain begins with the first broadcast of what it is about."""
+    def _first_broadcast(self) -> list[Point]:
+        """Return where the chain begins if there was no fault: at the first broadcast of the transactions concerned."""
         steps = self._diagram.steps
-        found = [steps[at] for zxid in self._zxids if (at := self._broadcast_of(zxid)) is not None]
+        found = [steps[at] for zxid in self._zxids if (at := self._find_broadcast(zxid)) is not None]
         return [Point(step.node, step.t) for step in sorted(found, key=lambda step: step.t)[:1]]
 
-    def _cause(self, cited: Evidence, place: Point) -> int | None:
-        """The message that let a node deliver: the last ACK or COMMIT of the transactions that it had taken by then."""
+    def _delivery_trigger(self, cited: Evidence, point: Point) -> int | None:
+        """Return the index of the message that let a node deliver: the last ACK or COMMIT of the transactions by then."""
         match cited.event:
             case {"event": "deliver", "epoch": int(epoch), "first": int(first)}:
                 wanted = zx.zxid(epoch, first)
@@ -244,20 +246,20 @@ class _Search:
         found = [
             (one.received, at)
             for at, one in enumerate(self._diagram.exchange.messages)
-            if one.target == place.line and one.received is not None and one.received <= place.t
+            if one.target == point.line and one.received is not None and one.received <= point.t
             and one.content.kind in DELIVERY_TRIGGERS and one.content.epoch == epoch and one.content.last >= wanted
         ]  # fmt: skip
         return max(found)[1] if found else None
 
-    def _sent(self, at: int) -> ChainEvent:
+    def _message_event(self, at: int) -> ChainEvent:
         one = self._diagram.exchange.messages[at]
         content = one.content
         these = span(content.first, content.last) if content.last else f"of epoch {content.epoch}"
         said = content.words or f"{content.kind} {these}"
         return ChainEvent(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
 
-    def _durable(self, at: int, following: int | None, target: Point) -> Iterator[ChainEvent]:
-        """What the receiver made durable of it before it went on."""
+    def _made_durable(self, at: int, following: int | None, target: Point) -> Iterator[ChainEvent]:
+        """Yield the first thing that the receiver made durable because of the message, before its own next message."""
         messages, steps = self._diagram.exchange.messages, self._diagram.steps
         one = messages[at]
         until = target.t if following is None else messages[following].sent
@@ -265,57 +267,61 @@ class _Search:
             step = steps[index]
             if step.t > until:
                 return
-            if step.node == one.target and step.kind in DURABLE and _belongs(step, one):
-                yield ChainEvent(step.t, _words(step), step=index)
+            if step.node == one.target and step.kind in DURABLE and _concerns(step, one):
+                yield ChainEvent(step.t, _step_words(step), step=index)
                 return
 
 
-def _place(cited: Evidence) -> Point | None:
+def _point_of(cited: Evidence) -> Point | None:
     match = TRACE.fullmatch(cited.file)
     return Point(int(match[1]), _time(cited)) if match is not None else None
 
 
-def _belongs(step: NodeStep, message: SentMessage) -> bool:
+def _concerns(step: NodeStep, message: SentMessage) -> bool:
     if step.first and message.content.first:
         return step.first <= message.content.last and message.content.first <= step.last
     return step.epoch == message.content.epoch
 
 
-def _words(step: NodeStep) -> str:
+def _step_words(step: NodeStep) -> str:
     these = span(step.first, step.last)
     return {
         "accept": f"node {step.node} accepted {these}, durably",
         "accepted_epoch": f"node {step.node} promised epoch {step.epoch}, durably",
-        "current_epoch": f"node {step.node} took epoch {step.epoch}, durably",
+        "current_epoch": f"node {step.node} adopted epoch {step.epoch}, durably",
         "truncate": f"node {step.node} truncated {these}",
     }.get(step.kind, f"node {step.node} restored a snapshot up to {show(step.last)}")
 
 
 # ---- the shortest path ----
 
+START, ARRIVAL, DEPARTURE, INSTANT_ARRIVAL = range(4)  # in the order in which they count at the same time
+
 
 def shortest_path(
     messages: Sequence[SentMessage], starts: Iterable[Point], target: Point, zxids: Sequence[int]
 ) -> list[int]:
-    """The indices of the messages that lead from one of the starts to the target; empty if none is needed, or none does.
+    """Return the indices of the cheapest messages that lead from one of the starts to the target.
 
-    One sweep in the order of time: `reached` has for each node the cheapest way to be influenced by then. To stay costs
-    nothing, so what was reached stays reached.
+    Empty if no message is needed, or if no path exists. The search is one sweep in order of time: `reached` has, for each
+    node, the cheapest path by which a start can have influenced it by then. Staying on a line costs nothing, so a node that
+    was reached stays reached.
     """
     reached: dict[int, _Path] = {}
-    moments = [(start.t, 0, -1, start.line) for start in starts]
+    moments = [(start.t, START, -1, start.line) for start in starts]
     begin = min((start[0] for start in moments), default=0)
     for index, one in enumerate(messages):
         if one.received is not None and one.sent >= begin and one.received <= target.t:
-            moments += [(one.sent, 2, index, one.source), (one.received, 1 + 2 * (one.received == one.sent), index, 0)]
-    under_way: dict[int, _Path] = {}
+            arrival = INSTANT_ARRIVAL if one.received == one.sent else ARRIVAL
+            moments += [(one.sent, DEPARTURE, index, one.source), (one.received, arrival, index, 0)]
+    in_flight: dict[int, _Path] = {}
     for _, kind, index, line in sorted(moments):
-        if kind == 0:
+        if kind == START:
             reached[line] = _Path(0, -1, None)
-        elif kind == 2:
-            if (way := reached.get(line)) is not None:
-                under_way[index] = _Path(way.cost + _cost(messages[index], zxids), index, way)
-        elif (arrived := under_way.pop(index, None)) is not None:
+        elif kind == DEPARTURE:
+            if (path := reached.get(line)) is not None:
+                in_flight[index] = _Path(path.cost + _cost(messages[index], zxids), index, path)
+        elif (arrived := in_flight.pop(index, None)) is not None:
             node = messages[index].target
             if node not in reached or arrived.cost < reached[node].cost:
                 reached[node] = arrived
@@ -323,19 +329,19 @@ def shortest_path(
 
 
 class _Path(NamedTuple):
-    """A way, by its last message."""
+    """A path of messages: its last message, and the path before that message."""
 
     cost: int
     message: int
     before: "_Path | None"
 
     def messages(self) -> list[int]:
-        """From the first to the last."""
+        """Return the indices of the path's messages, from the first to the last."""
         found: list[int] = []
-        way: _Path | None = self
-        while way is not None and way.message >= 0:
-            found.append(way.message)
-            way = way.before
+        path: _Path | None = self
+        while path is not None and path.message >= 0:
+            found.append(path.message)
+            path = path.before
         return found[::-1]
 
 

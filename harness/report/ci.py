@@ -1,7 +1,7 @@
 """Reports judged runs to CI: as a JUnit file, and as a Markdown summary in the file that GITHUB_STEP_SUMMARY names.
 
-A case fails when its verdict is not the one that its scenario expects, so that a scenario which shows a lost quorum of
-disks can be part of a suite. The command's exit code stays the verdict's.
+A case fails if its verdict is not the one that its scenario expects. So a scenario that demonstrates the loss of a quorum of
+disks can be part of a test suite. The exit code of the command does not depend on the expectation.
 """
 
 import os
@@ -18,15 +18,17 @@ from zab_chaos.harness.report.headline import capital, headline, violated_or_unc
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome, Verdict
 
-SUMMARY = "GITHUB_STEP_SUMMARY"  # the environment variable that names the file
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"  # the environment variable with the path of the Markdown file
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-SHOWN = 20  # failures, and runs that passed, in the Markdown; the JUnit file has all
+SHOWN = 20  # failures, and also passed runs, in the Markdown summary; the JUnit file has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One judged run. `seconds`: its wall-clock time, if known; `answer`: what happened, in one sentence; `details`: the text
-    for a failure; `again`: the command that repeats it.
+    """One judged run as a test case.
+
+    `seconds`: its wall-clock time, 0 if not known. `headline`: what happened, in one sentence. `details`: the text that is
+    reported for a failure. `again`: the command that repeats the run.
     """
 
     scenario: str
@@ -37,7 +39,7 @@ class Case:
     seconds: float = 0.0
     folder: str | None = None
     violated: list[str] = field(default_factory=list)
-    answer: str = ""
+    headline: str = ""
     details: str = ""
     again: str | None = None
 
@@ -47,14 +49,14 @@ class Case:
 
     @property
     def words(self) -> str:
-        """`VIOLATION: durability violated: ...`, or what is known of it."""
-        said = self.answer or ", ".join(self.violated)
+        """The verdict with its headline: `VIOLATION: durability violated: ...`."""
+        said = self.headline or ", ".join(self.violated)
         expected = "" if self.expected == Outcome.PASS else f" (expected: {self.expected})"
         return f"{self.verdict}{expected}" + (f": {said}" if said else "")
 
 
 def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
-    """The case of a stored run."""
+    """Return the case of a stored run."""
     facts = folder.read_run()
     again = facts.get("command")
     return Case(
@@ -66,30 +68,30 @@ def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
         seconds=seconds,
         folder=str(folder.path),
         violated=[item.name for item in violated_or_uncertain(verdict)],
-        answer=headline(verdict),
+        headline=headline(verdict),
         details=summary.full_text(folder, verdict, again),
         again=again,
     )
 
 
 def check_writable(junit: Path | None) -> None:
-    """Check now, not at the end, that the file can be written. Raises HarnessError."""
+    """Check that the JUnit file can be written, before anything runs. Raises HarnessError."""
     if junit is not None:
         _write(junit, "", "ab")
 
 
 def is_enabled(junit: Path | None) -> bool:
-    """Whether cases are needed: those of a million seeds should not be kept for nothing."""
-    return junit is not None or bool(os.environ.get(SUMMARY))
+    """Return whether a report is wanted. If not, the caller need not keep the cases of a million seeds."""
+    return junit is not None or bool(os.environ.get(SUMMARY_VARIABLE))
 
 
 def write_reports(command: str, cases: Sequence[Case], junit: Path | None) -> None:
-    """Write the JUnit file and the Markdown summary, if they are wanted."""
+    """Write the JUnit file and the Markdown summary, each if it is wanted."""
     if junit is not None:
         _write(junit, xml(command, cases), "wb")
-    place = os.environ.get(SUMMARY)
-    if place:
-        _write(Path(place), markdown(command, cases), "ab")
+    path = os.environ.get(SUMMARY_VARIABLE)
+    if path:
+        _write(Path(path), markdown(command, cases), "ab")
 
 
 def xml(command: str, cases: Sequence[Case]) -> str:
@@ -97,32 +99,32 @@ def xml(command: str, cases: Sequence[Case]) -> str:
     suite = TestSuite(command)
     for case in cases:
         suite.add_testcase(_test_case(case))
-    whole = JUnitXml("zab-chaos")
-    whole.add_testsuite(suite)
-    whole.update_statistics()
-    text: bytes = whole.tostring()
+    report = JUnitXml("zab-chaos")
+    report.add_testsuite(suite)
+    report.update_statistics()
+    text: bytes = report.tostring()
     return text.decode("utf-8") + "\n"
 
 
 def _test_case(case: Case) -> TestCase:
-    made = TestCase(f"seed {case.seed} on {case.on}", f"zab.{case.scenario}", round(case.seconds, 3))
+    test_case = TestCase(f"seed {case.seed} on {case.on}", f"zab.{case.scenario}", round(case.seconds, 3))
     properties = Properties()
     known = {"zab-seed": str(case.seed), "zab-on": case.on, "zab-verdict": case.verdict, "zab-results": case.folder}
     for key, value in known.items():
         if value is not None:
             properties.add_property(Property(key, value))
-    made.append(properties)
+    test_case.append(properties)
     if case.failed:
         trouble = (Error if case.verdict == Outcome.HARNESS_ERROR else Failure)(_clean(case.words), str(case.verdict))
         trouble.text = _clean(case.details)
-        made.result = [trouble]
-    elif case.answer:
-        made.system_out = _clean(f"{capital(case.answer)}.")
-    return made
+        test_case.result = [trouble]
+    elif case.headline:
+        test_case.system_out = _clean(f"{capital(case.headline)}.")
+    return test_case
 
 
 def markdown(command: str, cases: Sequence[Case]) -> str:
-    """Format as Markdown: a heading with the outcome, the failures with their details, folded, and what the others did."""
+    """Format as Markdown: a heading with the counts, each failure with its details folded, and the headlines of the others."""
     failed = [case for case in cases if case.failed]
     verdicts = {case.verdict: sum(one.verdict == case.verdict for one in cases) for case in cases}
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
@@ -140,13 +142,13 @@ def markdown(command: str, cases: Sequence[Case]) -> str:
         lines += ["</details>", "", *([f"Again: `{case.again}`", ""] if case.again else [])]
     if len(failed) > SHOWN:
         lines += [f"and {len(failed) - SHOWN} more", ""]
-    told = [case for case in cases if case.answer and not case.failed]
-    lines += [f"- {_escaped(f'{case.scenario}, seed {case.seed}: {case.answer}')}" for case in told[:SHOWN]]
+    others = [case for case in cases if case.headline and not case.failed]
+    lines += [f"- {_escaped(f'{case.scenario}, seed {case.seed}: {case.headline}')}" for case in others[:SHOWN]]
     return "\n".join(lines) + "\n"
 
 
 def _clean(text: str) -> str:
-    """Replace the characters that XML can't contain, not even escaped."""
+    """Replace the characters that XML can't contain even escaped."""
     return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -155,7 +157,7 @@ def _escaped(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Replace what would end a fenced code block."""
+    """Replace backticks that would end a fenced code block."""
     return text.replace("```", "'''")
 
 

@@ -1,12 +1,14 @@
-"""The first sentence of every report: what happened in the run."""
+"""The headline of every report: one sentence on what happened in the run, made from its verdict."""
 
 import msgspec
 
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
 
 FULFILLED = (Judgement.PASS, Judgement.NOT_APPLICABLE)
-SHORTEST_PAUSE_S = 0.1  # a shorter pause is none: the report's outages begin here
-# Violations that follow from others, or show only at the end, come later, whatever the time of their lines.
+SHORTEST_PAUSE_S = (
+    0.1  # shorter pauses of the writes are not mentioned; the report's table of outages has the same limit
+)
+# Violations that follow from others, or show only at the end of a run, are named after the others. The default rank is 0.
 RANK = {
     "durability": 1,
     "reliable delivery": 2,
@@ -19,9 +21,9 @@ RANK = {
 
 
 def headline(verdict: Verdict) -> str:
-    """One sentence without a full stop, from the verdict alone."""
+    """Return the headline of a verdict: one sentence without a full stop."""
     if verdict.verdict is Outcome.PASS:
-        return _kept(verdict)
+        return _passed(verdict)
     broken = first_violation(verdict) if verdict.verdict is Outcome.VIOLATION else None
     if broken is not None:
         return _violated(verdict, *broken)
@@ -29,13 +31,14 @@ def headline(verdict: Verdict) -> str:
 
 
 def capital(sentence: str) -> str:
+    """Return the sentence with its first letter in upper case."""
     return sentence[:1].upper() + sentence[1:]
 
 
 def first_violation(verdict: Verdict) -> tuple[Property, Violation] | None:
-    """The violation to name first: the earliest by its last line of evidence, within the most telling group (`RANK`).
+    """Return the violation to name first, with its property; None if nothing is violated.
 
-    None if nothing is violated.
+    It is the one with the lowest `RANK`, and among those the one whose last line of evidence is the earliest.
     """
     found = [
         (
@@ -52,7 +55,7 @@ def first_violation(verdict: Verdict) -> tuple[Property, Violation] | None:
 
 
 def violated_or_uncertain(verdict: Verdict) -> list[Property]:
-    """The violated and the uncertain properties: first that of the headline, with the violation that it names first."""
+    """Return the properties that are not fulfilled. That of the headline, and its violation in the headline, come first."""
     found = [item for item in verdict.properties if item.verdict not in FULFILLED]
     broken = first_violation(verdict)
     if broken is None:
@@ -68,7 +71,7 @@ def _violated(verdict: Verdict, item: Property, violation: Violation) -> str:
     return f"{item.name} violated: {violation.words}{more}"
 
 
-def _kept(verdict: Verdict) -> str:
+def _passed(verdict: Verdict) -> str:
     """`7,245 writes acknowledged, none lost; 542 of unknown outcome, 3 of them took effect; longest pause 2.8 s`."""
     known = verdict.metrics
     lost = ", none lost" if _holds(verdict, "durability") else ""

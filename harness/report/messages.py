@@ -1,12 +1,13 @@
-"""The messages between the nodes of a recorded run: what each sent to whom, when it left, and when the other end took it.
+"""Finds the messages between the nodes of a recorded run: sender, receiver, content, and the times of sending and receipt.
 
-Every life is re-executed from its recording (`zab_chaos.model.replay`), and what its core sends is held against what the other
-end's recording says it took. Sessions are FIFO and numbered, so the k-th message that was taken in a session is the k-th that
-was sent in it; what is equal is compared all the same, because a defect may lose or repeat some of them. A message that nobody
-took has no time of arrival: its session was over, or its receiver was.
+Every life is re-executed from its recording (`zab_chaos.model.replay`). The messages that its core sends are matched with the
+messages that the receiver's recording has as inputs. Sessions are FIFO and numbered, so the k-th message received in a session
+should be the k-th one sent in it; contents are compared all the same, because a defect may lose or repeat messages. A message
+that was never received has no time of receipt: its session had ended, or its receiver's process had.
 
-Times are the host's. A recording has the node's own clock, once a round; the trace, which has the host's, tells how that clock
-went. A message left after the last line that was traced before it, and was taken before its round's look at the clock.
+Times are the host's. A recording has the node's own clock, once in each round of the event loop. The trace has the host's
+clock, and so shows how the node's clock ran. A message was sent after the last trace line before it, and was received before
+the clock reading of its round.
 """
 
 from bisect import bisect_right
@@ -28,7 +29,10 @@ NOT_RECORDED = "the run was not recorded, or its backend records nothing"
 
 
 class MessageContent(NamedTuple):
-    """What a message says, as far as a picture needs it: zxids are 0 where it names none; `words`: of the rare kinds."""
+    """The content of a message, as far as the diagram shows it.
+
+    `first` and `last` are the zxids that it names, 0 if it names none. `words` describes messages of the rare kinds.
+    """
 
     kind: str
     epoch: int
@@ -38,7 +42,7 @@ class MessageContent(NamedTuple):
 
 
 class SentMessage(NamedTuple):
-    """One message. Times in nanoseconds; `received` None: nobody took it."""
+    """One message. Times are in nanoseconds. `received` is None if the message was never received."""
 
     source: int
     target: int
@@ -49,16 +53,16 @@ class SentMessage(NamedTuple):
 
 @dataclass(slots=True)
 class Exchange:
-    """All messages, by the time at which they were sent; `gaps` says in words which are missing, and why."""
+    """All messages of a run, in the order of sending. `gaps` says in words which messages are missing, and why."""
 
     messages: list[SentMessage] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
 
 
 def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, int]], *, own_clocks: bool) -> Exchange:
-    """Everything that the recordings in a run's folder tell. Nothing that is damaged there stops it.
+    """Read all messages from the recordings in a run's folder. Damaged recordings are listed in `gaps`; they raise nothing.
 
-    `core`: what the nodes were built with. `traced`: (node, life) of the lives that there were. `own_clocks`: the nodes'
+    `core`: the class that the nodes ran. `traced`: (node, life) of every life with a trace. `own_clocks`: whether the nodes'
     clocks may differ from the host's.
     """
     found = Exchange()
@@ -72,43 +76,43 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
         ]
     for node, number in recorded:
         life = RecordedLife(node)
-        why = life.read(folder, number, core)
+        why = life.re_execute(folder, number, core)
         lives.append(life)
         if why is not None:
             found.gaps.append(f"node {node}, life {number}: {why}")
     for life in lives:
-        life.settle(own_clocks=own_clocks)
-    found.messages = sorted(_all(lives), key=lambda one: one.sent)
+        life.convert_times(own_clocks=own_clocks)
+    found.messages = sorted(_pair_messages(lives), key=lambda one: one.sent)
     return found
 
 
 # ---- one life ----
 
-Item = tuple[int, MessageContent]  # the index of the moment, what was said
-Place = tuple[int, int]  # peer, number of the session
+TimedContent = tuple[int, MessageContent]  # index of the moment at which the message was sent or received, its content
+SessionKey = tuple[int, int]  # peer, session number
 
 
 class RecordedLife:
-    """What one life sent and took, session by session; told by its re-execution.
+    """The messages that one life sent and received, by session. It observes the life's re-execution.
 
-    `_moments` are (the node's clock, the time of the line that was traced last); items point into them until `settle`
-    makes `times` of them.
+    `_moments` are pairs: the node's clock, and the time of the last trace line before it. Messages refer to them by index;
+    `convert_times` converts them to `times` of the host's clock.
     """
 
     def __init__(self, node: int) -> None:
         self.node = node
-        self.rerun: Rerun  # as soon as it is read
-        self.gave: dict[Place, list[Item]] = defaultdict(list)
-        self.taken: dict[Place, list[Item]] = defaultdict(list)
-        self.opened: dict[Place, int] = {}
+        self.rerun: Rerun  # set by `re_execute`
+        self.outgoing: dict[SessionKey, list[TimedContent]] = defaultdict(list)
+        self.incoming: dict[SessionKey, list[TimedContent]] = defaultdict(list)
+        self.opened_at: dict[SessionKey, int] = {}
         self.times: list[int] = []
         self._moments: list[tuple[int, int]] = []
-        self._seen: list[tuple[int, int]] = []  # (the node's clock, the host's), as far as both are known
-        self._session: dict[int, int] = {}
-        self._asked: int | None = None  # before a round's first answer: the time of the line that was traced last
+        self._clock_points: list[tuple[int, int]] = []  # (node's clock, host's clock) where both are known
+        self._sessions: dict[int, int] = {}
+        self._line_before_round: int | None = None  # until the round's answer: time of the last trace line
 
-    def read(self, folder: Path, number: int, core: type[Peer]) -> str | None:
-        """Re-execute it; why that came to no end, if so."""
+    def re_execute(self, folder: Path, number: int, core: type[Peer]) -> str | None:
+        """Re-execute life `number` from its recording. Return why that failed, or None."""
         if not (folder / trace_name(self.node, number)).is_file():
             return "it has no trace"
         rerun = Rerun(folder, self.node, number, core)
@@ -122,42 +126,44 @@ class RecordedLife:
         return f"{rerun.difference.what}; its messages after that are missing ({rerun.difference.file})"
 
     def took(self, entry: AnyEntry) -> None:
+        """Note an input of the core."""
         if isinstance(entry, Stepped):
-            place = entry.source, self._session.get(entry.source, 0)
-            self.taken[place].append((self.moment, content_of(entry.message)))
+            key = entry.source, self._sessions.get(entry.source, 0)
+            self.incoming[key].append((self.moment, content_of(entry.message)))
         elif isinstance(entry, Ticked | Started):
-            self._asked = self._last()
-            self._moments.append((entry.now, self._asked))
+            self._line_before_round = self._last()
+            self._moments.append((entry.now, self._line_before_round))
         elif isinstance(entry, Answered):
-            if self._asked not in (None, self._last()):
-                self._seen.append((self._moments[-1][0], self._last()))
-            self._asked = None
+            if self._line_before_round not in (None, self._last()):
+                self._clock_points.append((self._moments[-1][0], self._last()))
+            self._line_before_round = None
         elif isinstance(entry, LinkOpened | LinkClosed):
             self._link(entry.peer, opened=isinstance(entry, LinkOpened))
 
     def _link(self, peer: int, *, opened: bool) -> None:
         line = self._match.last
         if not opened:
-            self._session.pop(peer, None)
+            self._sessions.pop(peer, None)
         elif line is not None and self._match.untraced is None:
             said = line.fields.get("session")
-            number = self._session[peer] = said if isinstance(said, int) else 0
-            self.opened[peer, number] = line.t
+            number = self._sessions[peer] = said if isinstance(said, int) else 0
+            self.opened_at[peer, number] = line.t
 
     def sent(self, messages: list[tuple[int, m.Message]]) -> None:
+        """Note the messages, with their receivers, that the core sent in answer to an input."""
         now, last = self._moments[-1][0], self._last()
         if self._moments[-1][1] != last:
             self._moments.append((now, last))
         moment = len(self._moments) - 1
         for peer, message in messages:
-            self.gave[peer, self._session.get(peer, 0)].append((moment, content_of(message)))
+            self.outgoing[peer, self._sessions.get(peer, 0)].append((moment, content_of(message)))
 
     def _last(self) -> int:
         return self._match.last.t if self._match.last is not None else 0
 
-    def settle(self, *, own_clocks: bool) -> None:
-        """All moments in the host's time, ascending."""
-        host = _clock(self._seen) if own_clocks else _same
+    def convert_times(self, *, own_clocks: bool) -> None:
+        """Convert all moments to ascending times of the host's clock."""
+        host = _host_clock(self._clock_points) if own_clocks else _unchanged
         latest = 0
         for now, traced in self._moments:
             latest = max(latest, traced, host(now))
@@ -165,20 +171,20 @@ class RecordedLife:
 
     @property
     def moment(self) -> int:
-        """The index of the moment that what is taken now belongs to."""
+        """The index of the moment at which the current input is received: the next clock reading."""
         return len(self._moments)
 
     def time(self, moment: int) -> int:
-        """What was taken in the last round before a kill has no look at the clock behind it."""
+        """Return the time of a moment. Inputs of the last round before a kill have no clock reading after them."""
         return self.times[min(moment, len(self.times) - 1)] if self.times else 0
 
 
-def _same(now: int) -> int:
+def _unchanged(now: int) -> int:
     return now
 
 
-def _clock(seen: list[tuple[int, int]]) -> Callable[[int], int]:
-    """From a node's clock to the host's, by straight lines between the points at which both are known."""
+def _host_clock(seen: list[tuple[int, int]]) -> Callable[[int], int]:
+    """Return a function from a node's clock to the host's, interpolated linearly between the points where both are known."""
     points = sorted(dict(seen).items())
     shown, real = [one for one, _ in points], [other for _, other in points]
 
@@ -195,67 +201,73 @@ def _clock(seen: list[tuple[int, int]]) -> Callable[[int], int]:
     return host
 
 
-# ---- both ends ----
+# ---- matching sent with received messages ----
 
 
-def _all(lives: list[RecordedLife]) -> Iterator[SentMessage]:
+def _pair_messages(lives: list[RecordedLife]) -> Iterator[SentMessage]:
     senders: dict[tuple[int, int, int], list[RecordedLife]] = defaultdict(list)  # by node, peer, session
     for life in lives:
-        for (peer, session), _ in life.gave.items():
+        for peer, session in life.outgoing:
             senders[life.node, peer, session].append(life)
-    ends: dict[tuple[int, Place], list[tuple[RecordedLife, list[Item]]]] = defaultdict(list)
+    receivers: dict[tuple[int, SessionKey], list[tuple[RecordedLife, list[TimedContent]]]] = defaultdict(list)
     for life in lives:
-        for (peer, session), items in life.taken.items():
-            sender = _sender(senders[peer, life.node, session], life.opened.get((peer, session), 0), life, session)
+        for (peer, session), items in life.incoming.items():
+            sender = _sender(senders[peer, life.node, session], life.opened_at.get((peer, session), 0), life, session)
             if sender is not None:
-                ends[id(sender), (life.node, session)].append((life, items))
+                receivers[id(sender), (life.node, session)].append((life, items))
     for life in lives:
-        for place, items in life.gave.items():
-            yield from _session(life, place, items, ends.get((id(life), place), []))
+        for key, items in life.outgoing.items():
+            yield from _session_messages(life, key, items, receivers.get((id(life), key), []))
 
 
 def _sender(candidates: list[RecordedLife], opened: int, receiver: RecordedLife, session: int) -> RecordedLife | None:
-    """Of the lives that had a session with this number, the one that opened it when the receiver did."""
-    place = receiver.node, session
-    return min(candidates, key=lambda one: abs(one.opened.get(place, 0) - opened), default=None)
+    """Return the life that opened the session when the receiver did: a session number can occur in several lives."""
+    key = receiver.node, session
+    return min(candidates, key=lambda one: abs(one.opened_at.get(key, 0) - opened), default=None)
 
 
-def _session(
-    life: RecordedLife, place: Place, items: list[Item], ends: list[tuple[RecordedLife, list[Item]]]
+def _session_messages(
+    life: RecordedLife,
+    key: SessionKey,
+    items: list[TimedContent],
+    receivers: list[tuple[RecordedLife, list[TimedContent]]],
 ) -> Iterator[SentMessage]:
-    """Each message of one session, with its arrival if it has one; a repeated one once more."""
+    """Yield each message of one session, with its receipt if there was one; once for each time that it was received."""
     arrivals: dict[int, list[int]] = defaultdict(list)
-    for receiver, taken in ends:
-        for index, moment in _pairs(items, taken):
+    for receiver, received_items in receivers:
+        for index, moment in _arrivals(items, received_items):
             arrivals[index].append(receiver.time(moment))
-    for index, (moment, said) in enumerate(items):
+    for index, (moment, content) in enumerate(items):
         sent = life.time(moment)
         for received in arrivals.get(index, [None]):
-            yield SentMessage(life.node, place[0], said, sent, None if received is None else max(received, sent))
+            yield SentMessage(life.node, key[0], content, sent, None if received is None else max(received, sent))
 
 
-def _pairs(sent: list[Item], taken: list[Item]) -> Iterator[tuple[int, int]]:
-    """(index in `sent`, moment of arrival): the next equal one; if there is none, an earlier one came again."""
+def _arrivals(sent: list[TimedContent], received_items: list[TimedContent]) -> Iterator[tuple[int, int]]:
+    """Match received messages with sent ones: yield (index in `sent`, moment of receipt).
+
+    A received message is the next equal one that was sent. If there is none, an earlier one was received again.
+    """
     following = 0
-    for moment, said in taken:
-        ahead = next((index for index in range(following, len(sent)) if sent[index][1] == said), None)
+    for moment, content in received_items:
+        ahead = next((index for index in range(following, len(sent)) if sent[index][1] == content), None)
         if ahead is not None:
             following = ahead + 1
         else:
-            ahead = next((index for index in reversed(range(following)) if sent[index][1] == said), None)
+            ahead = next((index for index in reversed(range(following)) if sent[index][1] == content), None)
         if ahead is not None:
             yield ahead, moment
 
 
-# ---- what a message says ----
+# ---- the content of a message ----
 
 _CONTENTS: dict[type, Callable[[Any], MessageContent]] = {
     m.Propose: lambda it: MessageContent("PROPOSE", it.epoch, it.run.first, it.run.first + len(it.run.txns) - 1),
     m.Ack: lambda it: MessageContent("ACK", it.epoch, it.zxid, it.zxid),
     m.Commit: lambda it: MessageContent("COMMIT", it.epoch, it.zxid, it.zxid),
     m.Ping: lambda it: MessageContent("PING", it.epoch, it.delivered, it.delivered),
-    m.NewLeader: lambda it: _of_sync(it, "NEWLEADER"),
-    m.History: lambda it: _of_sync(it, "HISTORY"),
+    m.NewLeader: lambda it: _sync_content(it, "NEWLEADER"),
+    m.History: lambda it: _sync_content(it, "HISTORY"),
     m.AckLeader: lambda it: MessageContent("ACK-LD", it.epoch, it.last_zxid, it.last_zxid, descriptions.message(it)),
     m.CommitLeader: lambda it: MessageContent(
         "COMMIT-LD", it.epoch, it.committed, it.committed, descriptions.message(it)
@@ -266,17 +278,17 @@ _CONTENTS: dict[type, Callable[[Any], MessageContent]] = {
 
 
 def content_of(message: m.Message) -> MessageContent:
-    """What this message says."""
+    """Return the content of a message."""
     of = _CONTENTS.get(type(message))
     if of is not None:
         return of(message)
     return MessageContent(m.NAMES[type(message)], message.epoch, 0, 0, descriptions.message(message))  # type: ignore[union-attr]
 
 
-def _of_sync(message: m.NewLeader | m.History, kind: str) -> MessageContent:
-    """The transactions that it carries; all up to a snapshot's zxid, if it has one."""
-    sync, said = message.sync, descriptions.message(message)
+def _sync_content(message: m.NewLeader | m.History, kind: str) -> MessageContent:
+    """Return the content of a message that carries a history: its transactions, or all up to the zxid of its snapshot."""
+    sync, words = message.sync, descriptions.message(message)
     runs = [run for run in sync.runs if run.txns]
     first = 1 if sync.snapshot else runs[0].first if runs else 0
     last = runs[-1].first + len(runs[-1].txns) - 1 if runs else sync.keep if sync.snapshot else 0
-    return MessageContent(kind, message.epoch, first, last, said)
+    return MessageContent(kind, message.epoch, first, last, words)

@@ -36,10 +36,10 @@ class RunStatus:
 
 
 class Display:
-    """Shows events and the state of a run. `update` may be called from another thread than `say`."""
+    """Shows the events and the state of a run; the base class shows nothing. `update` may be called from another thread."""
 
     period = 1.0  # seconds between two updates
-    wants_updates = False  # whether it wants `update` at all
+    wants_updates = False  # whether `update` needs to be called
 
     def __enter__(self) -> Self:
         return self
@@ -112,14 +112,17 @@ class Panel(Display):
 
 
 def display(console: Console, *, quiet: bool) -> Display:
-    """The display for this console."""
+    """Return the display for this console: a panel if it is a terminal, else lines."""
     if quiet:
         return Quiet()
     return Panel(console) if console.is_terminal else Lines(console)
 
 
 def status_line(now: RunStatus) -> str:
-    """`12.0/30s faults | leader node-2 epoch 3 | 1200 ok 0 failed 3 unknown | 198/s 4.1 ms | now: ... | next: ...`."""
+    """Format the state as one line.
+
+    `12/30s faults | leader node-2 epoch 3 | 1200 ok 0 failed 3 unknown | 198/s 4.1 ms | now: ... | next: ...`
+    """
     parts = [f"{now.elapsed:.0f}/{now.duration:.0f}s {now.phase}", _leader(now)]
     if now.ok or now.failed or now.unknown:
         parts += [f"{now.ok} ok {now.failed} failed {now.unknown} unknown", _speed(now)]
@@ -131,7 +134,7 @@ def status_line(now: RunStatus) -> str:
 
 
 def panel(now: RunStatus) -> Group:
-    """The panel: six short rows that fit 80 columns and need no colour."""
+    """Format the state as a panel: six short rows that fit 80 columns and are readable without colour."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column()

@@ -1,8 +1,8 @@
-"""Every step of a recorded run, of all nodes in one order, with the paper's variables of each node before and after it.
+"""The steps of a recorded run: all nodes' inputs in one order, with the paper's variables of each node before and after.
 
-A step is one input of a node's core and what the core answered to it. Each life is re-executed once
-(`zab_chaos.model.replay`), and what a step changed is kept, so going forward or back needs no further execution. The order is
-that of the host's clock (`zab_chaos.harness.report.messages`).
+A step is one input of a node's core, together with the core's answer. Each life is re-executed once
+(`zab_chaos.model.replay`), and the changes of each step are kept, so that stepping forward or back needs no further execution.
+Steps are ordered by the host's clock (`zab_chaos.harness.report.messages`). The stepper of `zab replay` shows them.
 """
 
 from bisect import bisect_left
@@ -25,17 +25,15 @@ from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import Answered, AnyEntry, Ended, SnapshotTaken, Stepped, Synced, Ticked
 
-RESTLESS = frozenset({"clock", "deadline", "sessions"})  # these differ after every step, which says nothing
+ALWAYS_CHANGING = frozenset({"clock", "deadline", "sessions"})  # not shown: a change of these says nothing
 DOWN = {"role": "down"}
 
-Variables = dict[str, str]  # by name, in words
-Changes = dict[
-    str, tuple[str | None, str | None]
-]  # by name: before and after; None: there was, or is, no such variable
+Variables = dict[str, str]  # name -> value in words
+Changes = dict[str, tuple[str | None, str | None]]  # name -> (value before, value after); None: no such variable
 
 
-class Shown(NamedTuple):
-    """A variable as a step leaves it."""
+class ShownVariable(NamedTuple):
+    """The value of a variable after a step, and whether the step changed it."""
 
     words: str
     changed: bool
@@ -43,8 +41,11 @@ class Shown(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ReplayStep:
-    """One input of a node, or (`entry` None) the end of a life. `time` in nanoseconds of the host's clock; `events`: the
-    numbers of the first and of the last event that it left in the trace; `sent`: (receiver, message)."""
+    """One input of a node, or the end of a life (`entry` is None).
+
+    `time` is in nanoseconds of the host's clock. `events` are the numbers of the first and the last trace event that the step
+    wrote, (0, 0) if none. `sent` are (receiver, message).
+    """
 
     node: int
     life: int
@@ -62,14 +63,15 @@ class ReplayStep:
 
     @property
     def is_message(self) -> bool:
-        """Whether the node took a message from another one, apart from a PING."""
+        """Whether the input is a message of another node, except a PING."""
         return isinstance(self.entry, Stepped) and not isinstance(self.entry.message, m.Ping)
 
 
 class _SteppedLife(RecordedLife):
-    """One life's steps, told by its re-execution.
+    """The steps of one life. It observes the life's re-execution.
 
-    A look at the clock in a round that had other inputs is no step, nor is one, or a PING, that has no effect.
+    Not every input is a step: a clock reading in a round that had other inputs is not, and neither is a clock reading or a
+    PING without an effect.
     """
 
     def __init__(self, node: int, life: int) -> None:
@@ -79,11 +81,11 @@ class _SteppedLife(RecordedLife):
         self.names: list[str] = []
         self._variables: Variables = dict(DOWN)
         self._sending: list[tuple[int, m.Message]] = []
-        self._open: ReplayStep | None = None  # of this round, still to be answered
+        self._open: ReplayStep | None = None  # the step of this round that the core has not answered yet
         self._event = 0
 
     def took(self, entry: AnyEntry) -> None:
-        # What the disk says comes after the round's look at the clock, all else before it.
+        # Answers of the disk come after the round's clock reading, all other inputs before it.
         moment = self.moment - isinstance(entry, Synced | SnapshotTaken)
         super().took(entry)
         if not isinstance(entry, Answered | Ended) and not (isinstance(entry, Ticked) and self._open is not None):
@@ -103,7 +105,7 @@ class _SteppedLife(RecordedLife):
         self._sending = messages
 
     def finish(self) -> None:
-        """No further input comes: the process has ended."""
+        """Add the end of the process as the last step."""
         self._keep()
         changes: Changes = {name: (words, DOWN.get(name)) for name, words in self._variables.items()}
         self.steps.append(
@@ -111,7 +113,7 @@ class _SteppedLife(RecordedLife):
         )
 
     def _keep(self) -> None:
-        """The open step has had its effect so far."""
+        """Add the effects so far to the open step, and keep the step if it has any."""
         step, event = self._open, self._match.event
         if step is None:
             return
@@ -123,11 +125,11 @@ class _SteppedLife(RecordedLife):
         if now.keys() != self._variables.keys():
             _merge(self.names, now)
         self._variables, self._event = now, event
-        if (not self.steps or self.steps[-1] is not step) and _says_something(step):
+        if (not self.steps or self.steps[-1] is not step) and _is_worth_showing(step):
             self.steps.append(step)
 
 
-def _says_something(step: ReplayStep) -> bool:
+def _is_worth_showing(step: ReplayStep) -> bool:
     quiet = isinstance(step.entry, Ticked) or (
         isinstance(step.entry, Stepped) and isinstance(step.entry.message, m.Ping)
     )
@@ -135,15 +137,15 @@ def _says_something(step: ReplayStep) -> bool:
 
 
 def variables(rerun: Any) -> Variables:
-    """The paper's variables of a re-executed core, in words."""
+    """Return the paper's variables of a re-executed core, in words."""
     if not rerun.booted:
         return {}
-    known = {name: words for name, words in state(rerun.machine, rerun.tree) if name not in RESTLESS}
+    known = {name: words for name, words in state(rerun.machine, rerun.tree) if name not in ALWAYS_CHANGING}
     return {**known, "sessions with": " ".join(map(str, sorted(rerun.machine.links))) or "nobody"}
 
 
 def _merge(names: list[str], more: Iterable[str]) -> None:
-    """Add what is missing, each behind the name that it comes after in `more`."""
+    """Insert the names that are missing, each after the name that it follows in `more`."""
     at = 0
     for name in more:
         if name not in names:
@@ -157,9 +159,10 @@ def _difference(before: Variables, after: Variables) -> Changes:
 
 
 class RunSteps:
-    """All steps of a run, and a place among them. `gaps` says in words what is missing, `unequal` where the replay differs.
+    """All steps of a run, and a position among them.
 
-    `at` is the number of steps done: 0 is before the first. `names`: of all variables, in the order in which people ask.
+    `at` is the number of steps done; 0 is before the first. `names` are the names of all variables, in the order in which
+    they are shown. `gaps` says in words which lives could not be re-executed to their end.
     """
 
     def __init__(self, folder: Path, lives: list[_SteppedLife]) -> None:
@@ -175,11 +178,11 @@ class RunSteps:
 
     @property
     def step(self) -> ReplayStep | None:
-        """The step that was done last."""
+        """The last step that was done; None before the first."""
         return self.all[self.at - 1] if self.at else None
 
     def go(self, at: int) -> None:
-        """Do or undo steps until `at` are done; beyond the ends is the end."""
+        """Do or undo steps until `at` are done, or until the first or last step."""
         at = max(0, min(at, len(self.all)))
         for step in self.all[self.at : at]:
             self._change(step, after=1)
@@ -196,7 +199,7 @@ class RunSteps:
                 now[name] = words
 
     def find(self, wanted: Callable[[ReplayStep], bool], *, back: bool = False) -> bool:
-        """Go to the next (or the last) such step; whether there is one."""
+        """Go to the next step (with `back`, the previous one) that is `wanted`. Return whether there is one."""
         places = range(self.at - 2, -1, -1) if back else range(self.at, len(self.all))
         found = next((place for place in places if wanted(self.all[place])), None)
         if found is not None:
@@ -204,7 +207,7 @@ class RunSteps:
         return found is not None
 
     def at_event(self, node: int, life: int, number: int) -> bool:
-        """Go to the step that left this event in the trace; whether there is one."""
+        """Go to the step that wrote event `number` of this life's trace. Return whether there is one."""
         for place, step in enumerate(self.all):
             if (step.node, step.life) == (node, life) and step.events[0] <= number <= step.events[1]:
                 self.go(place + 1)
@@ -212,17 +215,17 @@ class RunSteps:
         return False
 
     def at_time(self, t: int) -> None:
-        """Go to the first step that was done at this time, or after it."""
+        """Go to the first step at or after the time `t`."""
         self.go(bisect_left(self.all, t, key=lambda step: step.time) + 1)
 
-    def shown(self, node: int) -> dict[str, Shown]:
-        """The node's variables here, and which of them the last step changed; one that it took away is empty."""
+    def variables(self, node: int) -> dict[str, ShownVariable]:
+        """Return the node's variables at this position. A variable that the last step removed has an empty value."""
         changed = self.step.changes if self.step is not None and self.step.node == node else {}
-        gone = {name: Shown("", changed=True) for name, (_, after) in changed.items() if after is None}
-        return {name: Shown(words, name in changed) for name, words in self._now[node].items()} | gone
+        gone = {name: ShownVariable("", changed=True) for name, (_, after) in changed.items() if after is None}
+        return {name: ShownVariable(words, name in changed) for name, words in self._now[node].items()} | gone
 
-    def told(self, step: ReplayStep) -> list[str]:
-        """What the step left in the trace, in words, with the line's number."""
+    def trace_lines(self, step: ReplayStep) -> list[str]:
+        """Describe the core's events that the step wrote to the trace, each with its number."""
         lines = self._traces.lines(step.node, step.life)[step.events[0] - 1 : step.events[1]] if step.events[1] else []
         file = trace_name(step.node, step.life)
         return [
@@ -235,7 +238,7 @@ class RunSteps:
 
 
 class _Traces:
-    """The lines of the traces, read when they are asked for."""
+    """The lines of a run's traces. A trace is read when its lines are first asked for."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -257,16 +260,16 @@ def _decoded(line: bytes) -> dict[str, Any]:
 def read_steps(
     folder: Path, core: type[Peer], *, own_clocks: bool, say: Callable[[str], None] = lambda words: None
 ) -> RunSteps:
-    """Re-execute all lives. `say` is told how far that has come. A life that can't be re-executed to its end is in `gaps`."""
+    """Re-execute all lives and report the progress to `say`. Lives that can't be re-executed to their end are in `gaps`."""
     gaps, lives = [], []
     recorded = recorded_lives(folder)
     for done, (node, number) in enumerate(recorded, 1):
         say(f"re-executing node {node}, life {number} ({done} of {len(recorded)})")
         life = _SteppedLife(node, number)
-        why = life.read(folder, number, core)
+        why = life.re_execute(folder, number, core)
         gaps += [f"node {node}, life {number}: {why}"] if why is not None else []
         life.finish()
-        life.settle(own_clocks=own_clocks)
+        life.convert_times(own_clocks=own_clocks)
         for step in life.steps:
             step.time = life.time(step.moment)
         lives.append(life)

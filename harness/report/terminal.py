@@ -1,6 +1,6 @@
-"""Shows a judged run on the terminal: faults, properties, violations, the verdict, the command that repeats it.
+"""Shows a judged run on the terminal: faults, properties, violations, the verdict, and the command that repeats the run.
 
-Everything comes from the run's folder, so a stored run is shown exactly as a new one.
+Everything is read from the run's folder, so that a stored run is shown exactly as a new one.
 """
 
 import shlex
@@ -30,14 +30,14 @@ COLOURS = {
 
 
 def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
-    """Print the report; the command that repeats the run comes last.
+    """Print the report. The command that repeats the run comes last.
 
-    `brief`: without the tables; `judged`: the verdict to show instead of that in verdict.json.
+    `brief` leaves out the tables. `judged` is shown instead of the verdict in verdict.json.
     """
     known = judged if judged is not None else folder.read_verdict()
     verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
-    failed = known is not None and known.verdict is Outcome.HARNESS_ERROR  # its reason is all there is to say
+    failed = known is not None and known.verdict is Outcome.HARNESS_ERROR  # only its reason is shown
     if known is not None:
         console.print()
         say(console, capital(headline(known)), "bold")
@@ -84,7 +84,7 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
     table.add_column("source", "dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")
-    unjudged: dict[str, list[str]] = {}  # by the reason
+    unjudged: dict[str, list[str]] = {}  # reason -> names of the properties
     for item in verdict.get("properties", []):
         if "why" in item:
             unjudged.setdefault(item["why"], []).append(item["name"])
@@ -100,7 +100,7 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
 
 
 def _violations(verdict: Verdict, console: Console) -> None:
-    """The headline's property with the lines that show it; of the others, which often follow from it, a line each."""
+    """Print the headline's property with its evidence, and one line for each other property: they often follow from it."""
     broken = violated_or_uncertain(verdict)
     if not broken:
         return
@@ -118,11 +118,11 @@ def _violations(verdict: Verdict, console: Console) -> None:
 
 
 def _logs(folder: RunFolder, console: Console) -> None:
-    """Where a server's log has a hole, the other servers' logs show what is missing there."""
-    held = summary.final_logs(folder)
-    if held:
+    """Print what each server's log holds. Where one has a gap, the other logs show what is missing."""
+    logs = summary.final_logs(folder)
+    if logs:
         say(console, summary.LOGS_TITLE, "bold")
-        for line in held:
+        for line in logs:
             say(console, line)
         console.print()
 

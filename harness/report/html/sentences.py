@@ -76,7 +76,7 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "phase": lambda line: f"entered {line['phase']} in epoch {line['epoch']}",
     "accepted_epoch": lambda line: f"promised epoch {line['epoch']} (f.p, durable)",
     "current_epoch": lambda line: (
-        f"took epoch {line['epoch']} (f.a, durable) with a history up to {_zxid(line['last_zxid'])}"
+        f"adopted epoch {line['epoch']} (f.a, durable) with a history up to {_zxid(line['last_zxid'])}"
     ),
     "established": lambda line: (
         f"was established as the leader of epoch {line['epoch']} with a history up to {_zxid(line['last_zxid'])}"

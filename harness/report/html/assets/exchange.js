@@ -156,7 +156,7 @@ function arrowWords(i) {
 
 const DONE = {
   broadcast: "broadcast", accept: "accepted, durably:", deliver: "delivered", restored: "restored from a snapshot:", truncate: "truncated", established: "was established as leader of epoch",
-  accepted_epoch: "promised, durably (f.p), epoch", current_epoch: "took, durably (f.a), epoch", boot: "started",
+  accepted_epoch: "promised, durably (f.p), epoch", current_epoch: "adopted, durably (f.a), epoch", boot: "started",
 };
 
 function stepWords(i) {

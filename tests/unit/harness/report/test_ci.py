@@ -31,7 +31,7 @@ for = 0.2
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(ci.SUMMARY, str(tmp_path / "summary.md"))
+    monkeypatch.setenv(ci.SUMMARY_VARIABLE, str(tmp_path / "summary.md"))
     tmp_path.joinpath("good.toml").write_text(SMALL)
     tmp_path.joinpath("poor.toml").write_text(SMALL + "min_acked = 100000\n")
     return tmp_path

@@ -147,7 +147,7 @@ def test_after_a_violation_each_servers_log_is_shown_as_its_last_life_has_left_i
     write_lines(run, "trace/node-3-1.jsonl", [left(3, 1), {"event": "left"}, {"event": "exit"}])
     write_lines(run, "trace/node-4-1.jsonl", [left(4, 1, damage=["log.1 is no transaction log"])])
     judge(run)
-    assert "Logs in the end" not in shown(run)
+    assert "Logs at the end" not in shown(run)
     judge(run, verdict="VIOLATION", exit=1, properties=[broken("durability", 1)])
     lines = [line for line in shown(run).splitlines() if line.startswith("  node ") and "f.p" in line]
     assert lines[0] == "  node 1: 1:1 to 1:4, 2:1; snapshots 0:0; f.p = 2, f.a = 1"
@@ -156,7 +156,7 @@ def test_after_a_violation_each_servers_log_is_shown_as_its_last_life_has_left_i
     assert len(lines) == 3
     verdict = run.read_verdict()
     assert verdict is not None
-    assert "Logs in the end\n  node 1: 1:1 to 1:4, 2:1;" in summary.full_text(run, verdict, None)
+    assert "Logs at the end\n  node 1: 1:1 to 1:4, 2:1;" in summary.full_text(run, verdict, None)
 
 
 def test_the_headlines_violation_comes_first_and_the_others_are_a_line_each(run: RunFolder) -> None:

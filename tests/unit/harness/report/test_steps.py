@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.report.steps import RunSteps, Shown, read_steps
+from zab_chaos.harness.report.steps import RunSteps, ShownVariable, read_steps
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.model.replay.state import state
@@ -47,7 +47,7 @@ def steps(run: Path) -> RunSteps:
 
 
 def shown(steps: RunSteps) -> dict[int, dict[str, str]]:
-    return {node: {name: it.words for name, it in steps.shown(node).items() if it.words} for node in steps.nodes}
+    return {node: {name: it.words for name, it in steps.variables(node).items() if it.words} for node in steps.nodes}
 
 
 def test_steps_are_in_order_of_time_and_each_lifes_in_its_own(steps: RunSteps) -> None:
@@ -108,11 +108,11 @@ def test_what_a_step_changed_is_marked_at_its_node_only(steps: RunSteps) -> None
     step = steps.step
     assert step is not None
     assert isinstance(step.entry, Stepped)
-    changed = {name for name, it in steps.shown(step.node).items() if it.changed}
+    changed = {name for name, it in steps.variables(step.node).items() if it.changed}
     assert f"follower {step.entry.source}" in changed
     assert "f.p (accepted epoch)" not in changed
     for node in set(steps.nodes) - {step.node}:
-        assert not any(it.changed for it in steps.shown(node).values())
+        assert not any(it.changed for it in steps.variables(node).values())
 
 
 def test_a_variable_that_is_gone_is_shown_once_more(steps: RunSteps) -> None:
@@ -120,9 +120,9 @@ def test_a_variable_that_is_gone_is_shown_once_more(steps: RunSteps) -> None:
     assert steps.find(lambda step: step.entry is None)
     step = steps.step
     assert step is not None
-    assert steps.shown(step.node)["history"] == Shown("", changed=True)
+    assert steps.variables(step.node)["history"] == ShownVariable("", changed=True)
     steps.go(steps.at + 1)
-    assert "history" not in steps.shown(step.node)
+    assert "history" not in steps.variables(step.node)
 
 
 def test_an_event_is_found_by_its_line_in_the_trace(steps: RunSteps, run: Path) -> None:
@@ -130,7 +130,7 @@ def test_an_event_is_found_by_its_line_in_the_trace(steps: RunSteps, run: Path) 
     number = next(at for at, line in enumerate(lines, 1) if '"event":"accepted_epoch"' in line)
     assert steps.at_event(2, 1, number)
     assert steps.step is not None
-    assert any(words.startswith(f"{number}: node 2 (life 1) promised epoch") for words in steps.told(steps.step))
+    assert any(words.startswith(f"{number}: node 2 (life 1) promised epoch") for words in steps.trace_lines(steps.step))
     assert not steps.at_event(2, 1, len(lines) + 100)
     assert not steps.at_event(9, 1, 1)
 
