@@ -41,10 +41,10 @@ def round_of(run: Traces) -> tuple[float, float]:
     begin = time.perf_counter()
     streams: list[Iterator[Event]] = [map(event_from_json, trace) for trace in run.traces]
     for event in merge(*streams, key=lambda event: (event.t, event.node, event.life)):
-        oracle.take(event)
+        oracle.add_event(event)
     traces = time.perf_counter() - begin
     for line in run.operations:
-        oracle.take_operation(operation_from_json(line))
+        oracle.add_operation(operation_from_json(line))
     verdict = oracle.finish(Run(nodes=NODES))
     whole = time.perf_counter() - begin
     assert not any(item.verdict is Judgement.VIOLATION for item in verdict.properties), verdict.reasons

@@ -1,7 +1,7 @@
-"""The lines of a run's folder as typed records, as far as they are judged. Formats: results/README.md.
+"""Typed records for the lines of a run's folder, and their decoders. results/README.md documents the formats.
 
-Fields that no property looks at are not kept; events that no property looks at become `Other`, which keeps their place
-in the life's count. A line that does not have the documented form does not come out of a decoder.
+Only the fields that some property needs are decoded. An event that no property needs becomes an `UnjudgedEvent`, so that the
+events of a life can still be counted. The decoders reject every line without the documented form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,31 +13,32 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from zab_chaos.node.core import digest as dg
 
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-Pair = tuple[U32, U32]  # a zxid: (epoch, counter)
-UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)  # of what somebody has edited, or that was cut
+ZxidPair = tuple[U32, U32]  # a zxid: (epoch, counter)
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)  # raised by lines that were edited or cut off
 Digest = Annotated[str, Meta(min_length=dg.DIGITS, max_length=dg.DIGITS)]
 Hex64 = Annotated[Digest, Meta(pattern="^[0-9a-f]*$")]
 
 
-def packed(pair: Pair) -> int:
-    """A zxid as one int, ordered as the paper orders zxids."""
+def packed(pair: ZxidPair) -> int:
+    """Return a zxid as one integer. Integers compare as the paper orders zxids: by epoch, then by counter."""
     return pair[0] << 32 | pair[1]
 
 
 class Line(Struct, kw_only=True, gc=False):
-    """A line of some file of the folder. `line` counts from 1; it is set by whoever reads the file."""
+    """A line of a file in the run's folder. `t` is in nanoseconds. `line` counts from 1 and is set by the reader of the
+    file."""
 
     t: int
     line: int = 0
 
     @property
     def file(self) -> str:
-        """The file's name, relative to the run's folder."""
+        """Return the name of the line's file, relative to the run's folder."""
         raise NotImplementedError
 
 
 class TraceEvent(Line, kw_only=True, tag_field="event"):
-    """An event of a node's life."""
+    """An event in a node's trace. `n` numbers the events of a life from 1 on."""
 
     node: int
     life: Annotated[int, Meta(ge=1)]
@@ -52,8 +53,8 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
     disk: Literal["fresh", "recovered", "torn", "amnesiac"]
     accepted_epoch: U32
     current_epoch: U32
-    last_zxid: Pair
-    snapshot_zxid: Pair = (0, 0)
+    last_zxid: ZxidPair
+    snapshot_zxid: ZxidPair = (0, 0)
     digest: Hex64 | None = None  # running digest at `snapshot_zxid`
     faithful: bool | None = None
     nodes: int | None = None
@@ -61,25 +62,28 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
     pid: int | None = None
 
     @property
-    def empty(self) -> bool:
-        """Whether the node starts without anything that it once promised."""
+    def starts_empty(self) -> bool:
+        """Return whether the node has no memory of earlier promises: its disk is new or was lost."""
         return self.disk in ("fresh", "amnesiac")
 
     @property
-    def blank(self) -> bool:
-        """Whether nothing at all was found on the disk."""
+    def found_nothing(self) -> bool:
+        """Return whether nothing at all was found on the disk."""
         return not (self.accepted_epoch or self.current_epoch or any(self.last_zxid))
 
 
-class Left(TraceEvent, kw_only=True, tag="left"):
-    """What a life left on its disk, as others have read it there. `log`: the first and the last of consecutive zxids; `damage`:
-    what could not be read of it, and so counts as missing."""
+class DiskAfterLife(TraceEvent, kw_only=True, tag="left"):
+    """The content of a server's disk after one of its lives, as the harness read it.
+
+    `log` has the first and last zxid of each range of consecutive transactions. `damage` describes what could not be read; the
+    judge treats it as missing.
+    """
 
     accepted_epoch: U32
     current_epoch: U32
-    last_zxid: Pair
-    log: list[tuple[Pair, Pair]] = []
-    snapshots: list[Pair] = []
+    last_zxid: ZxidPair
+    log: list[tuple[ZxidPair, ZxidPair]] = []
+    snapshots: list[ZxidPair] = []
     damage: list[str] = []
 
 
@@ -100,19 +104,20 @@ class AcceptedEpoch(TraceEvent, kw_only=True, tag="accepted_epoch"):
 
 class CurrentEpoch(TraceEvent, kw_only=True, tag="current_epoch"):
     epoch: int
-    last_zxid: Pair
+    last_zxid: ZxidPair
 
 
 class Established(TraceEvent, kw_only=True, tag="established"):
     epoch: int
-    last_zxid: Pair
+    last_zxid: ZxidPair
     quorum: list[int] = []
 
 
 class Batch(TraceEvent, kw_only=True):
-    """Transactions with consecutive zxids of one epoch: `first`, `first + 1`, ... `digests`: 16 hexadecimal digits each.
+    """Transactions of one epoch with consecutive counters: `first`, `first + 1`, ...
 
-    Most of a trace are batches, so their digests are checked by `_digests_checked`: a pattern takes five times as long.
+    `digests` has 16 hexadecimal digits for each transaction. Most events of a trace are batches, so `_with_valid_digests`
+    checks the digits: a pattern in the type takes five times as long.
     """
 
     epoch: U32
@@ -121,28 +126,30 @@ class Batch(TraceEvent, kw_only=True):
 
     @property
     def zxid(self) -> int:
-        """The first one's zxid."""
+        """Return the zxid of the first transaction."""
         return self.epoch << 32 | self.first
 
     @property
     def count(self) -> int:
-        """How many transactions it has."""
+        """Return the number of transactions."""
         return dg.count(self.digests)
 
     @property
-    def hexadecimal(self) -> str:
-        """All that must be digests."""
+    def all_digests(self) -> str:
+        """Return all digests of the event as one text, to be checked together."""
         return self.digests
 
 
-Did = Literal["create", "set", "delete", "check", "fence"]
-Effect = tuple[Did, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
-Summary = tuple[int, int, tuple[Effect, ...]]  # client, seq, and what the transaction does: a multi has several steps
+EffectOp = Literal["create", "set", "delete", "check", "fence"]
+Effect = tuple[EffectOp, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
+TxnSummary = tuple[
+    int, int, tuple[Effect, ...]
+]  # client, seq, and what the transaction does: a multi has several steps
 
 
 class Broadcast(Batch, kw_only=True, tag="broadcast"):
-    delivered: Pair
-    txns: list[Summary] = []  # as many as digests; none: an older trace, which does not say
+    delivered: ZxidPair
+    txns: list[TxnSummary] = []  # one for each digest; empty in older traces
 
 
 class Accept(Batch, kw_only=True, tag="accept"):
@@ -154,30 +161,30 @@ class Deliver(Batch, kw_only=True, tag="deliver"):
     tree: Digest
 
     @property
-    def hexadecimal(self) -> str:
+    def all_digests(self) -> str:
         return self.digests + self.digest + self.tree
 
 
 class Truncate(TraceEvent, kw_only=True, tag="truncate"):
-    keep: Pair
-    last: Pair
+    keep: ZxidPair
+    last: ZxidPair
 
 
 class Snapshot(TraceEvent, kw_only=True, tag="snapshot"):
     kind: Literal["taken", "installed", "restored"]
-    zxid: Pair
+    zxid: ZxidPair
     digest: Hex64 | None = None
     tree: Hex64 | None = None
 
 
-class Differs(TraceEvent, kw_only=True, tag="differs"):
-    """A server has found that its tree is another one than its leader had after `zxid`."""
+class TreeDiffers(TraceEvent, kw_only=True, tag="differs"):
+    """A server found that its tree differs from the tree that its leader had after `zxid`."""
 
-    zxid: Pair
+    zxid: ZxidPair
 
 
 class Link(TraceEvent, kw_only=True, tag="link"):
-    """A node's side of the link to a peer."""
+    """The link to a peer was opened or closed, as one of its two nodes sees it."""
 
     peer: int
     state: Literal["opened", "closed"]
@@ -185,6 +192,9 @@ class Link(TraceEvent, kw_only=True, tag="link"):
 
 
 class Channel(TraceEvent, kw_only=True, tag="channel"):
+    """The frames `first` to `last` that a node accepted from a peer, without a gap, in one session with one life of the peer
+    (`incarnation`)."""
+
     peer: int
     incarnation: int
     session: int
@@ -194,21 +204,21 @@ class Channel(TraceEvent, kw_only=True, tag="channel"):
 
 
 class Member(TraceEvent, kw_only=True, tag="member"):
-    """A node that had lost its disk counts in quorums again. `quorum`: the members that confirmed that it may."""
+    """A node that had lost its disk is a member again and counts in quorums. `quorum` lists the members that confirmed this."""
 
     epoch: int
     quorum: list[int] = []
 
 
 class Confirmed(TraceEvent, kw_only=True, tag="confirmed"):
-    """A node still follows this leader in this epoch, and says so."""
+    """A node confirmed that it still follows this leader in this epoch."""
 
     epoch: int
     leader: int
 
 
 class Client(TraceEvent, kw_only=True, tag="client"):
-    """A client came to this node, or left it."""
+    """A client connected to this node or disconnected from it."""
 
     state: Literal["connected", "gone"]
     client: int
@@ -223,8 +233,8 @@ class Exit(TraceEvent, kw_only=True, tag="exit"):
     why: str = ""
 
 
-class Other(Line, kw_only=True):
-    """An event that no property looks at."""
+class UnjudgedEvent(Line, kw_only=True):
+    """An event that no property needs. It is decoded only to count the events of its life."""
 
     node: int
     life: Annotated[int, Meta(ge=1)]
@@ -236,9 +246,9 @@ class Other(Line, kw_only=True):
         return trace_name(self.node, self.life)
 
 
-Judged = (
+JudgedEvent = (
     Boot
-    | Left
+    | DiskAfterLife
     | Role
     | Phase
     | AcceptedEpoch
@@ -249,7 +259,7 @@ Judged = (
     | Deliver
     | Truncate
     | Snapshot
-    | Differs
+    | TreeDiffers
     | Link
     | Channel
     | Member
@@ -258,12 +268,12 @@ Judged = (
     | Abort
     | Exit
 )
-Event = Judged | Other
-JUDGED: dict[str, type[Judged]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Judged)}
+Event = JudgedEvent | UnjudgedEvent
+JUDGED_EVENTS: dict[str, type[JudgedEvent]] = {str(kind.__struct_config__.tag): kind for kind in get_args(JudgedEvent)}
 
 
 class Operation(Line, kw_only=True, tag_field="type"):
-    """A line of ops.jsonl. A client is a session; `seq` is the order in which it sent."""
+    """A line of ops.jsonl. Each client is one session; `seq` numbers its requests in the order in which it sent them."""
 
     client: int
     seq: int
@@ -274,8 +284,9 @@ class Operation(Line, kw_only=True, tag_field="type"):
         return "ops.jsonl"
 
 
-class Step(Struct, kw_only=True, omit_defaults=True, gc=False):
-    """One write as it was asked for. `value`: the CRC-32 of the data; `version`: the condition, if there is one."""
+class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
+    """One step of a multi, as the client requested it. `value` is the CRC-32 of the data, `version` the expected version,
+    if any."""
 
     op: str
     path: str = ""
@@ -286,7 +297,7 @@ class Step(Struct, kw_only=True, omit_defaults=True, gc=False):
 
 @final
 class Invoke(Operation, kw_only=True, tag="invoke"):
-    """`steps`: a multi's; its `path` and so on are those of the last step."""
+    """A client sent a request. `steps` are those of a multi, whose `path`, `value` and so on are those of its last step."""
 
     op: Literal["create", "set", "delete", "check", "multi", "get", "exists", "children"]
     due: int
@@ -294,21 +305,25 @@ class Invoke(Operation, kw_only=True, tag="invoke"):
     value: int | None = None
     version: int | None = None
     sequential: bool | None = None
-    steps: list[Step] | None = None
+    steps: list[RequestStep] | None = None
 
     @property
-    def asked(self) -> "Sequence[Invoke | Step]":
-        """The steps that it asks for: those of a multi, else itself."""
+    def requested_steps(self) -> "Sequence[Invoke | RequestStep]":
+        """Return the steps of a multi; any other request is its own single step."""
         return (self.steps or ()) if self.op == "multi" else (self,)
 
 
 @final
 class Complete(Operation, kw_only=True, tag="complete"):
-    """`zxid` of a refusal: the last transaction that it may rest on. `steps`: a multi's, (path, version)."""
+    """A client received the answer to a request, or gave up waiting (`outcome` unknown).
+
+    For a refusal, `zxid` is that of the last transaction that it can be based on. `steps` has (path, version) for each step
+    of a multi.
+    """
 
     outcome: Literal["ok", "failed", "unknown"]
     error: str | None = None
-    zxid: Pair | None = None
+    zxid: ZxidPair | None = None
     version: int | None = None
     value: int | None = None
     path: str | None = None
@@ -317,8 +332,8 @@ class Complete(Operation, kw_only=True, tag="complete"):
 
 
 class SessionLine(Line, kw_only=True, tag_field="type"):
-    """A line of sessions.jsonl. A client has one session at a time, and one connection; its lines are in the order in which
-    its connection carried them."""
+    """A line of sessions.jsonl. A client has one session and one connection at a time. Its lines are in the order in which its
+    connection carried them."""
 
     client: int
 
@@ -327,77 +342,83 @@ class SessionLine(Line, kw_only=True, tag_field="type"):
         return "sessions.jsonl"
 
 
-class Began(SessionLine, kw_only=True, tag="began"):
-    """The client has a new session, of this number."""
+class SessionBegan(SessionLine, kw_only=True, tag="began"):
+    """The client opened a session with this number."""
 
     session: int
 
 
-class Lost(SessionLine, kw_only=True, tag="lost"):
-    """The connection is gone, and with it the watches; the session may go on at another server, and set them again."""
+class ConnectionLost(SessionLine, kw_only=True, tag="lost"):
+    """The client lost its connection, and its watches with it. The session may continue at another server, where the client can
+    set the watches again."""
 
 
-class Over(SessionLine, kw_only=True, tag="over"):
-    """The session is over for its client: it has closed it, has gone silent for good, or was told that it has expired."""
+class SessionOver(SessionLine, kw_only=True, tag="over"):
+    """The session is over from its client's view: the client closed it (`closed`), fell silent for good (`left`), or was
+    told that it expired (`expired`)."""
 
     session: int
     why: Literal["closed", "left", "expired"]
 
 
-class Write(SessionLine, kw_only=True, tag="write"):
-    """The creation of an ephemeral znode or a set of another one is on its way. `value`: the CRC-32 of its data. No client
-    asks for the same a second time."""
+class WriteSent(SessionLine, kw_only=True, tag="write"):
+    """The client sent a create of an ephemeral znode, or a set of another znode. `value` is the CRC-32 of the data. No client
+    sends the same write twice."""
 
     op: Literal["create", "set"]
     path: str
     value: int
 
 
-class Made(SessionLine, kw_only=True, tag="made"):
-    """The session's creation of an ephemeral znode was acknowledged. A path is used once."""
+class EphemeralCreated(SessionLine, kw_only=True, tag="made"):
+    """The creation of an ephemeral znode was acknowledged to the session. Each path is created once."""
 
     session: int
     path: str
-    zxid: Pair
+    zxid: ZxidPair
 
 
-class Wrote(SessionLine, kw_only=True, tag="wrote"):
-    """The session's set of a znode was acknowledged. `value`: the CRC-32 of data that no other set of the session has;
-    `changed`: the zxid of the znode's last change, as it was told."""
+class SetAcknowledged(SessionLine, kw_only=True, tag="wrote"):
+    """The set of a znode was acknowledged to the session. `value` is the CRC-32 of data that no other set of the session has.
+    `changed` is the zxid of the znode's last change according to the answer."""
 
     session: int
     path: str
     value: int
     version: int
-    zxid: Pair
-    changed: Pair | None = None
+    zxid: ZxidPair
+    changed: ZxidPair | None = None
 
 
-class Refused(SessionLine, kw_only=True, tag="refused"):
-    """What was asked of `path` was certainly not done; `error` says why, at `zxid`."""
+class RequestRefused(SessionLine, kw_only=True, tag="refused"):
+    """A server refused a request for `path`, which therefore had no effect. `error` is its reason, `zxid` that of the
+    answer."""
 
     path: str
     error: str
     node: int
-    zxid: Pair
+    zxid: ZxidPair
 
 
-class Ask(SessionLine, kw_only=True, tag="ask"):
-    """A read that sets a watch is on its way."""
+class WatchReadSent(SessionLine, kw_only=True, tag="ask"):
+    """The client sent a read that sets a watch."""
 
     path: str
 
 
-class Look(SessionLine, kw_only=True, tag="look"):
-    """A read was answered by `node`, at `zxid`. `changed`: the zxid of the znode's last change, None if there is none such
-    znode; `created`: that of its creation; `version`: the number of changes since; `owner`: the session of an ephemeral one.
-    `children`: the names in a list of them. `watch`: it has set a watch. `last`: after everything else, and a sync."""
+class ReadAnswered(SessionLine, kw_only=True, tag="look"):
+    """`node` answered a read at `zxid`.
+
+    `changed` is the zxid of the znode's last change, None if there is no such znode; `created` that of its creation; `version`
+    the number of changes since then; `owner` the session of an ephemeral znode. `children` are the names, where the children
+    were listed. `watch`: the read set a watch. `last`: the read belongs to the final reads, after everything else and a sync.
+    """
 
     path: str
     node: int
-    zxid: Pair
-    changed: Pair | None = None
-    created: Pair | None = None
+    zxid: ZxidPair
+    changed: ZxidPair | None = None
+    created: ZxidPair | None = None
     version: int | None = None
     owner: int | None = None
     children: list[str] | None = None
@@ -405,55 +426,58 @@ class Look(SessionLine, kw_only=True, tag="look"):
     last: bool = False
 
 
-class Synced(SessionLine, kw_only=True, tag="synced"):
-    """A sync that was sent at `sent` or later was answered."""
+class SyncAnswered(SessionLine, kw_only=True, tag="synced"):
+    """`node` answered a sync that the client sent at the time `sent` or later."""
 
     sent: int
     node: int
-    zxid: Pair
+    zxid: ZxidPair
 
 
-class Fired(SessionLine, kw_only=True, tag="fired"):
-    """A server told of a change of a znode."""
+class WatchFired(SessionLine, kw_only=True, tag="fired"):
+    """The client received a watch event: `path` was created, changed or deleted (`what`)."""
 
     path: str
     what: str
 
 
-class Again(SessionLine, kw_only=True, tag="again"):
-    """After its connection was lost, the client asks a server to watch for it again what it has watched."""
+class SetWatchesSent(SessionLine, kw_only=True, tag="again"):
+    """The client asked its next server to set again the watches that it lost with its connection (ZooKeeper's setWatches)."""
 
     paths: list[str]
 
 
-class Stand(SessionLine, kw_only=True, tag="stand"):
-    """That was answered: the watches are set again that have not fired since."""
+class SetWatchesAnswered(SessionLine, kw_only=True, tag="stand"):
+    """The server answered: it has set again those watches that have not fired since then."""
 
     node: int
-    zxid: Pair
+    zxid: ZxidPair
 
 
-class Ended(SessionLine, kw_only=True, tag="ended"):
-    """The servers' logs have the end of a session at this zxid. `client`: 0. `asked`: somebody has asked for it."""
+class SessionEndLogged(SessionLine, kw_only=True, tag="ended"):
+    """The end of a session in the servers' logs. `client` is 0. `asked`: a request closed the session."""
 
     session: int
-    zxid: Pair
+    zxid: ZxidPair
     asked: bool = False
 
 
-class Kept(Line, kw_only=True):
-    """A line of tree.jsonl: a znode that all servers showed alike in the end, when the last transaction was `zxid`. `value`:
-    the CRC-32 of its data; `created`, `changed`, `children_changed`: the zxids of its creation, of its last set, and of the
-    last creation or deletion of a child, of which there were `children_version`; `owner`: the session of an ephemeral one."""
+class FinalZnode(Line, kw_only=True):
+    """A line of tree.jsonl: a znode as all servers showed it at the end of the run, after the transaction `zxid`.
 
-    zxid: Pair
+    `value` is the CRC-32 of its data. `created`, `changed` and `children_changed` are the zxids of its creation, of its
+    last set, and of the last creation or deletion of a child; `children_version` counts those. `owner` is the session of an
+    ephemeral znode.
+    """
+
+    zxid: ZxidPair
     path: str
     value: int
     version: int
-    created: Pair
-    changed: Pair
+    created: ZxidPair
+    changed: ZxidPair
     children_version: int
-    children_changed: Pair
+    children_changed: ZxidPair
     owner: int = 0
 
     @property
@@ -462,7 +486,7 @@ class Kept(Line, kw_only=True):
 
 
 class Fault(Line, kw_only=True, tag_field="type"):
-    """A line of faults.jsonl. `evidence` is free in form: what the processes themselves showed."""
+    """A line of faults.jsonl. `evidence` is what the processes showed of the fault; its form depends on the kind of fault."""
 
     id: int | str
     confirmed: bool
@@ -477,7 +501,7 @@ class Inject(Fault, kw_only=True, tag="inject"):
     do: str
     target: Any = None
     nodes: list[int] = []
-    pairs: list[tuple[int, int]] | None = None  # the links that it cuts or disturbs, if it is a fault of links
+    pairs: list[tuple[int, int]] | None = None  # the links that a fault of links cuts or disturbs
 
 
 class Heal(Fault, kw_only=True, tag="heal"):
@@ -485,33 +509,34 @@ class Heal(Fault, kw_only=True, tag="heal"):
 
 
 class Milestone(Line, kw_only=True):
-    """A line of harness.jsonl."""
+    """A line of harness.jsonl. Each comment names the milestones that have the field."""
 
     event: str
     seconds: float | None = None
-    invoked: int | None = None  # of `workload-stopped`, with `ok`: the operations that the workload counted
-    told: int | None = None  # of `sessions-stopped`: the lines of sessions.jsonl up to then
+    invoked: int | None = None  # of `workload-stopped`, like the outcomes below: the workload's own count
+    told: int | None = None  # of `sessions-stopped`: the number of lines in sessions.jsonl by then
     ok: int | None = None
     failed: int | None = None
     unknown: int | None = None
     seed: int | None = None  # of `started`
     leader: int | None = None  # of `established`, with `epoch`
     epoch: int | None = None
-    zxid: Pair | None = None  # of `converged`
+    zxid: ZxidPair | None = None  # of `converged`
     node: int | None = None  # of `ended`, with `life` and `code`
     life: int | None = None
     code: int | None = None
     why: str | None = None  # of `not-converged`
-    runs: list[tuple[int, int, str, list[Summary]]] | None = None  # of `disk`: epoch, first, digests, txns
+    runs: list[tuple[int, int, str, list[TxnSummary]]] | None = None  # of `disk`: epoch, first, digests, txns
 
     @property
     def file(self) -> str:
         return "harness.jsonl"
 
-    def before_the_start(self) -> list[Broadcast]:
-        """What lay on the disk, as if primaries that are no processes of this run had broadcast it."""
+    def broadcasts_before_start(self) -> list[Broadcast]:
+        """Return the transactions that were on the disks before the run, as broadcasts of primaries outside the run (node
+        0)."""
         found: list[Broadcast] = []
-        delivered: Pair = (0, 0)
+        delivered: ZxidPair = (0, 0)
         for epoch, first, digests, txns in self.runs or ():
             found.append(
                 Broadcast(
@@ -536,14 +561,17 @@ LOGS: Literal["logs"] = "logs"
 
 
 class Run(Struct, kw_only=True):
-    """What the judge wants to know of run.json. `evidence`: what there is to judge by, the nodes' own traces, traces made of
-    servers' logs, or only the clients' history. `dump`: the sha256 of dump.bin."""
+    """The part of run.json that the judge needs.
 
-    nodes: Annotated[int, Meta(ge=1, le=1000)]  # far more than any ensemble has; each is looked for
+    `evidence` is what the run can be judged by: the nodes' own traces, traces made from servers' logs, or only the clients'
+    history. `dump` is the SHA-256 of dump.bin.
+    """
+
+    nodes: Annotated[int, Meta(ge=1, le=1000)]  # far more than any ensemble has; the judge looks for each node
     outcome: str = "finished"
     expect: dict[str, Any] = {}
     evidence: Literal["traces", "history", "logs"] = TRACES
-    seed: int | UnsetType = UNSET  # as far as it is known, like the following
+    seed: int | UnsetType = UNSET  # unset if it is not known, like the fields below
     defect: str | UnsetType | None = UNSET
     disk: str | UnsetType = UNSET
     backend: str | UnsetType = UNSET
@@ -551,41 +579,57 @@ class Run(Struct, kw_only=True):
 
 
 def trace_name(node: int, life: int) -> str:
+    """Return the name of a life's trace, relative to the run's folder."""
     return f"trace/node-{node}-{life}.jsonl"
 
 
-OfSession = Began | Lost | Over | Write | Made | Wrote | Refused | Ask | Look | Synced | Fired | Again | Stand | Ended
-_json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
-_json_other = msgspec.json.Decoder(Other)
+SessionEvent = (
+    SessionBegan
+    | ConnectionLost
+    | SessionOver
+    | WriteSent
+    | EphemeralCreated
+    | SetAcknowledged
+    | RequestRefused
+    | WatchReadSent
+    | ReadAnswered
+    | SyncAnswered
+    | WatchFired
+    | SetWatchesSent
+    | SetWatchesAnswered
+    | SessionEndLogged
+)
+_json_event: "msgspec.json.Decoder[JudgedEvent]" = msgspec.json.Decoder(JudgedEvent)
+_json_other = msgspec.json.Decoder(UnjudgedEvent)
 _json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)
 
 
 def event_from_json(line: bytes) -> Event:
-    """One line of a trace. Raises msgspec.ValidationError or DecodeError."""
+    """Decode one line of a trace. Raises msgspec.ValidationError or DecodeError."""
     try:
-        return _digests_checked(_json_event.decode(line))
+        return _with_valid_digests(_json_event.decode(line))
     except msgspec.ValidationError:
         other = _json_other.decode(line)
-        if other.event in JUDGED:
-            raise  # the line claims to be an event that is judged, and does not have its form
+        if other.event in JUDGED_EVENTS:
+            raise  # a judged event without its documented form
         return other
 
 
 def operation_from_json(line: bytes) -> Invoke | Complete:
-    """One line of ops.jsonl. Raises msgspec.ValidationError or DecodeError."""
+    """Decode one line of ops.jsonl. Raises msgspec.ValidationError or DecodeError."""
     return _json_operation.decode(line)
 
 
 def event_from_dict(event: Mapping[str, Any]) -> Event:
-    """An event as a node's tracer has it in memory. Raises msgspec.ValidationError."""
-    kind = JUDGED.get(event.get("event", ""))
+    """Convert an event that a node's tracer has in memory. Raises msgspec.ValidationError."""
+    kind = JUDGED_EVENTS.get(event.get("event", ""))
     if kind is None:
-        return msgspec.convert(event, Other)
-    return _digests_checked(msgspec.convert(event, kind))  # a union would be looked through anew each time
+        return msgspec.convert(event, UnjudgedEvent)
+    return _with_valid_digests(msgspec.convert(event, kind))  # faster than converting to the union
 
 
-def _digests_checked(event: Judged) -> Judged:
-    """The event. Raises msgspec.ValidationError if it is a batch whose digests are none."""
-    if isinstance(event, Batch) and not dg.is_shown(event.hexadecimal):
+def _with_valid_digests(event: JudgedEvent) -> JudgedEvent:
+    """Return the event. Raises msgspec.ValidationError if it is a batch whose digests are not hexadecimal digits."""
+    if isinstance(event, Batch) and not dg.is_shown(event.all_digests):
         raise msgspec.ValidationError(f"the digests must be {dg.DIGITS} hexadecimal digits each")
     return event

@@ -12,14 +12,14 @@ from zab_chaos.model.events import (
     UNREADABLE,
     Complete,
     Event,
+    FinalZnode,
     Heal,
     Inject,
     Invoke,
-    Kept,
     Line,
     Milestone,
-    OfSession,
     Run,
+    SessionEvent,
     event_from_json,
     operation_from_json,
     trace_name,
@@ -33,26 +33,26 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "ops.jsonl": operation_from_json,
     "faults.jsonl": msgspec.json.Decoder(Inject | Heal).decode,
     "harness.jsonl": msgspec.json.Decoder(Milestone).decode,
-    "sessions.jsonl": msgspec.json.Decoder(OfSession).decode,
-    "tree.jsonl": msgspec.json.Decoder(Kept).decode,
+    "sessions.jsonl": msgspec.json.Decoder(SessionEvent).decode,
+    "tree.jsonl": msgspec.json.Decoder(FinalZnode).decode,
 }
 
 
-class NoRun(Exception):
+class NotARun(Exception):
     """The folder holds no run that could be judged. The text says what to do."""
 
 
 def read_run(folder: Path) -> Run:
-    """What run.json says. Raises NoRun."""
+    """What run.json says. Raises NotARun."""
     path = folder / "run.json"
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
     except OSError as error:
-        raise NoRun(
+        raise NotARun(
             f"{path} can't be read ({error.strerror}); give the folder of one run, with its run.json"
         ) from error
     except UNREADABLE as error:
-        raise NoRun(f"{path} does not describe a run: {error}") from error
+        raise NotARun(f"{path} does not describe a run: {error}") from error
 
 
 def decoder(name: str) -> Callable[[bytes], Any]:
@@ -77,10 +77,10 @@ class Reader:
     def operations(self) -> Iterator[Invoke | Complete]:
         return self._lines("ops.jsonl")
 
-    def sessions(self) -> Iterator[OfSession]:
+    def sessions(self) -> Iterator[SessionEvent]:
         return self._lines("sessions.jsonl")
 
-    def tree(self) -> Iterator[Kept]:
+    def tree(self) -> Iterator[FinalZnode]:
         return self._lines("tree.jsonl")
 
     def faults(self) -> Iterator[Inject | Heal]:

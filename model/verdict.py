@@ -96,7 +96,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def including(self, other: Property, reasons: Iterable[str] = ()) -> "Verdict":
         """This verdict with one more property, for instance the replay's."""
-        outcome = worst([self.verdict, of_property(other)])
+        outcome = worst([self.verdict, outcome_of(other)])
         return Verdict(
             verdict=outcome,
             exit=outcome.exit_code,
@@ -117,7 +117,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
-def of_property(item: Property) -> Outcome:
+def outcome_of(item: Property) -> Outcome:
     """What one property's judgement makes of a run."""
     if item.verdict is Judgement.VIOLATION:
         return Outcome.VIOLATION

@@ -68,7 +68,7 @@ def run_row(folder: Folder) -> dict[str, Any]:
     try:
         runfiles.read_run(path)
         said = json.loads((path / "run.json").read_bytes())
-    except runfiles.NoRun as no_run:
+    except runfiles.NotARun as no_run:
         error = str(no_run)
     facts = {name: None if said.get(name) is None else str(said[name]) for name in _TEXTS}
     facts["name"] = facts["run"]

@@ -19,7 +19,7 @@ from zab_chaos.harness.report.html.evidence import TRACE, ZXID
 from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.messages import SentMessage
 from zab_chaos.harness.results.fault_spans import MENDS, FaultSpan
-from zab_chaos.model.oracle.evidence import show, span
+from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.verdict import Evidence, Verdict, Violation
 from zab_chaos.node.core import zxid as zx
 
@@ -192,7 +192,7 @@ class _Search:
             at = self._find_broadcast(zxid)
             if at is not None and self._diagram.steps[at].t <= self._end:
                 step = self._diagram.steps[at]
-                yield ChainEvent(step.t, f"node {step.node} broadcast {span(step.first, step.last)}", step=at)
+                yield ChainEvent(step.t, f"node {step.node} broadcast {zxid_range(step.first, step.last)}", step=at)
 
     def _find_broadcast(self, zxid: int) -> int | None:
         steps = self._diagram.steps
@@ -254,7 +254,7 @@ class _Search:
     def _message_event(self, at: int) -> ChainEvent:
         one = self._diagram.exchange.messages[at]
         content = one.content
-        these = span(content.first, content.last) if content.last else f"of epoch {content.epoch}"
+        these = zxid_range(content.first, content.last) if content.last else f"of epoch {content.epoch}"
         said = content.words or f"{content.kind} {these}"
         return ChainEvent(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
 
@@ -284,7 +284,7 @@ def _concerns(step: NodeStep, message: SentMessage) -> bool:
 
 
 def _step_words(step: NodeStep) -> str:
-    these = span(step.first, step.last)
+    these = zxid_range(step.first, step.last)
     return {
         "accept": f"node {step.node} accepted {these}, durably",
         "accepted_epoch": f"node {step.node} promised epoch {step.epoch}, durably",

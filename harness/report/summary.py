@@ -12,7 +12,7 @@ from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
-from zab_chaos.model.events import Left
+from zab_chaos.model.events import DiskAfterLife
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
 VIOLATIONS_SHOWN = 3  # of one property
@@ -68,13 +68,15 @@ def describe_properties(verdict: Verdict) -> list[str]:
 def final_logs(folder: RunFolder) -> list[str]:
     """Describe what each server's log holds at the end of the run, a line each. Empty if the disks were not read."""
     left = (
-        found for path in folder.file("trace").glob("*.jsonl") for found in folder.lines(f"trace/{path.name}", Left)
+        found
+        for path in folder.file("trace").glob("*.jsonl")
+        for found in folder.lines(f"trace/{path.name}", DiskAfterLife)
     )
     last = {one.node: one for one in sorted(left, key=lambda one: (one.node, one.life))}
     return [f"  node {node}: {_log_words(one)}" for node, one in last.items() if one.log or one.snapshots or one.damage]
 
 
-def _log_words(left: Left) -> str:
+def _log_words(left: DiskAfterLife) -> str:
     taken = ", ".join(f"{epoch}:{counter}" for epoch, counter in left.snapshots) or "none"
     epochs = f"f.p = {left.accepted_epoch}, f.a = {left.current_epoch}"
     return "; ".join([transactions(left.log) or "nothing", f"snapshots {taken}", epochs, *left.damage])

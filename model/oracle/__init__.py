@@ -1,1 +1,1 @@
-"""The oracle: what is known of a run, and the properties that it is held against."""
+"""The oracle: it collects the facts of a run and checks them against the properties."""

@@ -1,4 +1,4 @@
-"""What each epoch's primary broadcast, in its order: the other ghost that deliveries are held against."""
+"""The broadcasts of each epoch's primary, in its order. Like the delivered history, a ghost variable to check deliveries."""
 
 from array import array
 from bisect import bisect_right
@@ -7,34 +7,36 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from zab_chaos.model.events import Broadcast, Summary
+from zab_chaos.model.events import Broadcast, TxnSummary
 from zab_chaos.node.core import digest as dg
 
-_NEVER = 0  # fills the place of a counter that the primary passed over; no transaction has this digest but by chance
+_NEVER = 0  # stands for a counter that the primary skipped; a transaction has this digest only by chance
 
 
 @dataclass(slots=True)
 class Primary:
-    """One process's broadcasts in one epoch. `digests[c - 1]` belongs to counter c, and so does `txns[c - 1]`: what the
-    transaction does, None if that was not recorded."""
+    """The broadcasts of one process in one epoch.
+
+    `digests[c - 1]` is the digest of counter c, `txns[c - 1]` the content of its transaction, None if that was not recorded.
+    """
 
     epoch: int
     node: int
     life: int
-    delivered: int  # zxid up to which its trace shows deliveries before its first broadcast
+    delivered: int  # zxid up to which the process had delivered before its first broadcast
     events: list[Broadcast] = field(default_factory=list)
     digests: "array[int]" = field(default_factory=lambda: array("Q"))
-    txns: list[Summary | None] = field(default_factory=list)
+    txns: list[TxnSummary | None] = field(default_factory=list)
 
     def event_of(self, counter: int) -> Broadcast | None:
-        """The event that broadcast a counter, None if it was never broadcast."""
+        """Return the event that broadcast a counter, None if it was never broadcast."""
         if counter > len(self.digests) or self.digests[counter - 1] == _NEVER:
             return None
         return self.events[max(0, bisect_right(self.events, counter, key=lambda event: event.first) - 1)]
 
 
-class Step(msgspec.Struct, frozen=True):
-    """One `broadcast` event: by whom, and which counter was to come next."""
+class PrimaryBroadcast(msgspec.Struct, frozen=True):
+    """One `broadcast` event, its primary, and the counter that the primary should have broadcast next."""
 
     event: Broadcast
     primary: Primary
@@ -42,14 +44,14 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Broadcasts:
-    """Epoch -> its primaries. There must be one; if there are more, each is kept apart."""
+    """The primaries of each epoch. There must be one; if there are more, each has its own record."""
 
     def __init__(self) -> None:
         self.epochs: dict[int, list[Primary]] = {}
         self.highest = 0
 
-    def add(self, event: Broadcast, delivered: int) -> Step:
-        """`delivered`: up to where the node has delivered in this life, by its own `deliver` and `snapshot` events."""
+    def add(self, event: Broadcast, delivered: int) -> PrimaryBroadcast:
+        """Add an event. `delivered` is the zxid up to which the node's `deliver` and `snapshot` events of this life go."""
         primary = self._primary(event, delivered)
         digests = dg.read_all(event.digests)
         expected = len(primary.digests) + 1
@@ -58,19 +60,19 @@ class Broadcasts:
         if missing > 0:
             primary.digests.extend([_NEVER] * missing)
             primary.txns.extend([None] * missing)
-        # What is broadcast again replaces what it was before: nobody can have meant both.
+        # A counter that is broadcast again replaces the earlier transaction.
         place = slice(event.first - 1, event.first - 1 + len(digests))
         primary.digests[place] = digests
-        txns: Sequence[Summary | None] = event.txns
+        txns: Sequence[TxnSummary | None] = event.txns
         primary.txns[place] = txns if len(txns) == len(digests) else [None] * len(digests)
-        return Step(event, primary, expected)
+        return PrimaryBroadcast(event, primary, expected)
 
     def has(self, zxid: int) -> bool:
-        """Whether some process broadcast a transaction with this zxid."""
+        """Return whether some process broadcast a transaction with this zxid."""
         return any(primary.event_of(zxid & 0xFFFFFFFF) for primary in self.epochs.get(zxid >> 32, ()))
 
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
-        """Whether some process broadcast exactly these transactions in that epoch."""
+        """Return whether some process broadcast exactly these transactions in that epoch, with counters from `first` on."""
         end = first - 1 + len(digests)
         return digests in [primary.digests[first - 1 : end] for primary in self.epochs.get(epoch, ())]
 

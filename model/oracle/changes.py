@@ -1,15 +1,15 @@
-"""Each znode's changes, as the delivered transactions have them.
+"""The changes of each znode, according to the delivered transactions.
 
-The list of a znode's children has a history of its own, below the znode's path with a slash at its end: it is there as long
-as the znode, and the creation or deletion of a child changes it.
+The list of a znode's children has its own changes, under the znode's path with a trailing slash. The list exists as long as the
+znode, and changes whenever a child is created or deleted.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zab_chaos.model.oracle.delivered_history import DeliveredHistory
 from zab_chaos.model.oracle.effects import Effects
-from zab_chaos.model.oracle.ledger import Ledger
 from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.model.oracle.znodes import name_of, parent_of
 
@@ -17,8 +17,11 @@ CHANGING = frozenset({"create", "set", "delete"})
 
 
 class Change(NamedTuple):
-    """`zxid`: of a creation, set or deletion (`op`); `created`: the zxid of the creation before; `version`: the sets since;
-    `child`: whom a list has from then on, or has no more."""
+    """A creation, set or deletion (`op`) at `zxid`.
+
+    `created` is the zxid of the znode's latest creation, `version` the number of sets since then. `child` is the name that was
+    added to a list of children or removed from it.
+    """
 
     zxid: int
     op: str
@@ -28,15 +31,17 @@ class Change(NamedTuple):
 
 
 class Changes:
-    """By path. `upto`: the zxid up to which it is known what has changed; behind it nothing is said. A run that is not `whole`
-    may have delivered more than its records show."""
+    """The changes of all znodes, by path. They are known up to the zxid `known_upto`.
 
-    def __init__(self, ledger: Ledger, effects: Effects, *, whole: bool) -> None:
-        self.upto = FOREVER if whole else ledger.last
+    If the run is not `complete`, its nodes may have delivered more than its records show.
+    """
+
+    def __init__(self, history: DeliveredHistory, effects: Effects, *, complete: bool) -> None:
+        self.known_upto = FOREVER if complete else history.last
         self._by_path: dict[str, list[Change]] = {}
-        for zxid, txn in zip(ledger.zxids, effects.txns, strict=True):
+        for zxid, txn in zip(history.zxids, effects.txns, strict=True):
             if txn is None:
-                self.upto = zxid - 1
+                self.known_upto = zxid - 1
                 return
             for op, path, *_ in txn[2]:
                 if op in CHANGING:
@@ -54,22 +59,22 @@ class Changes:
         changes.append(Change(zxid, op, created, version, child))
 
     def of(self, path: str) -> Sequence[Change]:
-        """All of a znode, in order."""
+        """Return all changes of a znode, in order."""
         return self._by_path.get(path, [])
 
-    def last(self, path: str, zxid: int) -> Change | None:
-        """The znode's last change up to `zxid`; None: there is no such znode then."""
+    def last_change(self, path: str, zxid: int) -> Change | None:
+        """Return the znode's last change up to `zxid`, None if it does not exist at that point."""
         changes = self._by_path.get(path, [])
         place = bisect_right(changes, zxid, key=_zxid)
         return changes[place - 1] if place and changes[place - 1].op != "delete" else None
 
-    def state(self, path: str, zxid: int) -> int | None:
-        """The zxid of that."""
-        last = self.last(path, zxid)
+    def last_change_zxid(self, path: str, zxid: int) -> int | None:
+        """Return the zxid of the znode's last change up to `zxid`, None if it does not exist at that point."""
+        last = self.last_change(path, zxid)
         return last.zxid if last is not None else None
 
-    def after(self, path: str, zxid: int) -> Change | None:
-        """The znode's first change after `zxid`."""
+    def next_change(self, path: str, zxid: int) -> Change | None:
+        """Return the znode's first change after `zxid`."""
         changes = self._by_path.get(path, [])
         place = bisect_right(changes, zxid, key=_zxid)
         return changes[place] if place < len(changes) else None

@@ -1,73 +1,74 @@
-"""What the delivered transactions did: the ledger, held together with what the primaries broadcast."""
+"""The content of the delivered transactions: the delivered history, joined with the broadcasts of the primaries."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from zab_chaos.model.events import Broadcast, Summary
+from zab_chaos.model.events import Broadcast, TxnSummary
 from zab_chaos.model.oracle.broadcasts import Broadcasts, Primary
-from zab_chaos.model.oracle.ledger import Ledger
+from zab_chaos.model.oracle.delivered_history import DeliveredHistory
 
 FENCE = "fence"
 
 
 class Effects:
-    """The content of every transaction of the ledger, as it is at the end of a run.
+    """The content of every delivered transaction, at the end of a run.
 
-    `txns` belongs to the ledger's transactions one by one; None where no `broadcast` says what that transaction does.
-    `fences`: those that only say that nothing of their client up to their seq may follow. `first`: where each request,
-    (client, seq), took effect; the second time, if there is one, is not in it, and a fence is no effect.
-    `recorded`: whether any `broadcast` of the run says what its transactions do; older ones do not.
+    `txns` has one entry for each transaction of the delivered history, None where no `broadcast` records its content. `fences`
+    are the zxids of transactions that change nothing: they only keep out later transactions of their client up to their seq.
+    `first_effects` maps each request (client, seq) to the zxid at which it took effect for the first time, fences left out.
+    `recorded` tells whether any `broadcast` of the run records contents; older versions recorded none.
     """
 
-    def __init__(self, ledger: Ledger, broadcasts: Broadcasts) -> None:
-        self._ledger = ledger
+    def __init__(self, history: DeliveredHistory, broadcasts: Broadcasts) -> None:
+        self._history = history
         self._broadcasts = broadcasts
         primaries = [primary for epoch in broadcasts.epochs.values() for primary in epoch]
         self.recorded = any(event.txns for primary in primaries for event in primary.events)
-        self.txns: list[Summary | None] = self._contents() if self.recorded else [None] * len(ledger)
-        self.first: dict[tuple[int, int], int] = {}
+        self.txns: list[TxnSummary | None] = self._contents() if self.recorded else [None] * len(history)
+        self.first_effects: dict[tuple[int, int], int] = {}
         self.fences: set[int] = set()
-        for zxid, txn in self.known():
+        for zxid, txn in self.known_txns():
             if _is_fence(txn):
                 self.fences.add(zxid)
             else:
-                self.first.setdefault((txn[0], txn[1]), zxid)
+                self.first_effects.setdefault((txn[0], txn[1]), zxid)
 
     def broadcast(self, zxid: int) -> Broadcast | None:
-        """The event that broadcast a transaction of the ledger."""
-        index = self._ledger.index(zxid)
+        """Return the event that broadcast a delivered transaction, None if there is none."""
+        index = self._history.index(zxid)
         if index is None:
             return None
-        primary = self._author(zxid, self._ledger.digests[index], self._broadcasts.epochs.get(zxid >> 32, []))
+        primary = self._primary_of(zxid, self._history.digests[index], self._broadcasts.epochs.get(zxid >> 32, []))
         return None if primary is None else primary.event_of(zxid & 0xFFFFFFFF)
 
-    def known(self) -> Iterator[tuple[int, Summary]]:
-        """The ledger's transactions of which something says what they do."""
-        for zxid, txn in zip(self._ledger.zxids, self.txns, strict=True):
+    def known_txns(self) -> Iterator[tuple[int, TxnSummary]]:
+        """Return the delivered transactions with known content, each with its zxid."""
+        for zxid, txn in zip(self._history.zxids, self.txns, strict=True):
             if txn is not None:
                 yield zxid, txn
 
-    def at(self, zxid: int) -> Summary | None:
-        """A transaction of the ledger; None if it has none there, or nothing says what it does."""
-        index = self._ledger.index(zxid)
+    def txn_at(self, zxid: int) -> TxnSummary | None:
+        """Return the content of a delivered transaction, None if it was not delivered or its content is not known."""
+        index = self._history.index(zxid)
         return self.txns[index] if index is not None else None
 
-    def proposed(self) -> Iterator[tuple[Broadcast | None, Summary]]:
-        """What was broadcast at the end of its epoch and never delivered, fences left out; with the event that did it."""
+    def undelivered_proposals(self) -> Iterator[tuple[Broadcast | None, TxnSummary]]:
+        """Return the transactions at the end of each epoch that were broadcast and never delivered, each with its event.
+        Fences are left out."""
         for epoch, primaries in self._broadcasts.epochs.items():
-            done = self._ledger.below((epoch + 1) << 32) - self._ledger.below(epoch << 32)
+            delivered = self._history.count_below((epoch + 1) << 32) - self._history.count_below(epoch << 32)
             for primary in primaries:
-                for counter, txn in enumerate(primary.txns[done:], done + 1):
+                for counter, txn in enumerate(primary.txns[delivered:], delivered + 1):
                     if txn is not None and not _is_fence(txn):
                         yield primary.event_of(counter), txn
 
-    def missing(self) -> int | None:
-        """The first delivered zxid of which no `broadcast` says what it does; None if all is known."""
-        return next((zxid for zxid, txn in zip(self._ledger.zxids, self.txns, strict=True) if txn is None), None)
+    def first_unknown(self) -> int | None:
+        """Return the first delivered zxid whose content is not known, None if all are known."""
+        return next((zxid for zxid, txn in zip(self._history.zxids, self.txns, strict=True) if txn is None), None)
 
-    def _contents(self) -> list[Summary | None]:
-        found: list[Summary | None] = []
-        zxids, start = self._ledger.zxids, 0
+    def _contents(self) -> list[TxnSummary | None]:
+        found: list[TxnSummary | None] = []
+        zxids, start = self._history.zxids, 0
         while start < len(zxids):
             epoch = zxids[start] >> 32
             end = bisect_left(zxids, (epoch + 1) << 32, start)
@@ -75,20 +76,20 @@ class Effects:
             start = end
         return found
 
-    def _of_epoch(self, start: int, end: int, primaries: list[Primary]) -> list[Summary | None]:
-        """The content of the ledger from `start` up to `end`, an epoch with these primaries."""
-        zxids, digests = self._ledger.zxids[start:end], self._ledger.digests[start:end]
+    def _of_epoch(self, start: int, end: int, primaries: list[Primary]) -> list[TxnSummary | None]:
+        """Return the contents of the history from index `start` to `end`, which is one epoch with these primaries."""
+        zxids, digests = self._history.zxids[start:end], self._history.digests[start:end]
         place, consecutive = (zxids[0] & 0xFFFFFFFF) - 1, zxids[-1] - zxids[0] == end - start - 1
         broadcast = slice(place, place + end - start)
         if consecutive and primaries and primaries[0].digests[broadcast] == digests:
             return primaries[0].txns[broadcast]
-        authors = [self._author(zxid, digest, primaries) for zxid, digest in zip(zxids, digests, strict=True)]
+        senders = [self._primary_of(zxid, digest, primaries) for zxid, digest in zip(zxids, digests, strict=True)]
         return [
-            author.txns[(zxid & 0xFFFFFFFF) - 1] if author is not None else None
-            for zxid, author in zip(zxids, authors, strict=True)
+            primary.txns[(zxid & 0xFFFFFFFF) - 1] if primary is not None else None
+            for zxid, primary in zip(zxids, senders, strict=True)
         ]
 
-    def _author(self, zxid: int, digest: int, primaries: list[Primary]) -> Primary | None:
+    def _primary_of(self, zxid: int, digest: int, primaries: list[Primary]) -> Primary | None:
         place = (zxid & 0xFFFFFFFF) - 1
         for primary in primaries:
             if place < len(primary.digests) and primary.digests[place] == digest:
@@ -96,5 +97,5 @@ class Effects:
         return None
 
 
-def _is_fence(txn: Summary) -> bool:
+def _is_fence(txn: TxnSummary) -> bool:
     return len(txn[2]) == 1 and txn[2][0][0] == FENCE

@@ -1,17 +1,17 @@
-"""From a broken promise to something that a person can look up: words, and the lines that show it."""
+"""Violations as people can look them up: a text, and the lines of the run's folder that show it."""
 
 from collections.abc import Sequence
 
 import msgspec
 
-from zab_chaos.model.events import Line, Pair, TraceEvent
+from zab_chaos.model.events import Line, TraceEvent, ZxidPair
 from zab_chaos.model.verdict import Evidence, Violation
 
-LISTED = 5  # violations spelled out for each property; one bug often shows a thousand times
+LISTED = 5  # violations listed in full for each property; one bug often causes a thousand
 
 
 def cite(line: Line) -> Evidence:
-    """A line as evidence. An event that came from memory is cited where a tracer would have written it."""
+    """Return a line as evidence. An event that was not read from a file is cited at the line where the tracer writes it."""
     event = msgspec.json.decode(msgspec.json.encode(line))
     number = event.pop("line")
     if not number and isinstance(line, TraceEvent):
@@ -19,26 +19,26 @@ def cite(line: Line) -> Evidence:
     return Evidence(line.file, number, {name: value for name, value in event.items() if value is not None})
 
 
-def show(zxid: int | Pair) -> str:
-    """`epoch:counter`; the zxid of an empty history is `0:0 (nothing)`."""
+def show(zxid: int | ZxidPair) -> str:
+    """Return `epoch:counter`, or `0:0 (nothing)` for the zxid of an empty history."""
     epoch, counter = (zxid >> 32, zxid & 0xFFFFFFFF) if isinstance(zxid, int) else zxid
     return f"{epoch}:{counter}" if epoch or counter else "0:0 (nothing)"
 
 
-def span(first: int, last: int) -> str:
-    """`1:3`, or `1:3 to 1:9`."""
+def zxid_range(first: int, last: int) -> str:
+    """Return a range of zxids as text: `1:3`, or `1:3 to 1:9`."""
     return show(first) if first == last else f"{show(first)} to {show(last)}"
 
 
-def named(nodes: Sequence[int]) -> str:
-    """`node 1`, or `nodes 1, 2 and 3`."""
+def node_names(nodes: Sequence[int]) -> str:
+    """Return `node 1`, or `nodes 1, 2 and 3`."""
     if len(nodes) == 1:
         return f"node {nodes[0]}"
     return f"nodes {', '.join(map(str, nodes[:-1]))} and {nodes[-1]}" if nodes else "no node"
 
 
 class Findings:
-    """What a checker found: the first few in full, the rest counted."""
+    """The violations that a checker found: the first `LISTED` in full, the others only counted (`more`)."""
 
     def __init__(self) -> None:
         self.listed: list[Violation] = []
@@ -48,7 +48,7 @@ class Findings:
         return bool(self.listed)
 
     def add(self, words: str, lines: Sequence[Line | None]) -> None:
-        """`lines` are cited in the given order; None stands for a line that does not exist."""
+        """Add a violation with the lines that show it, in the given order. None stands for a line that does not exist."""
         if len(self.listed) == LISTED:
             self.more += 1
         else:

@@ -1,4 +1,4 @@
-"""What is known of a run so far. The oracle keeps it up to date; every checker reads it and none changes it."""
+"""The shared state of a judgement: everything known of a run so far. The oracle updates it, and every checker only reads it."""
 
 from array import array
 from bisect import bisect_left
@@ -20,105 +20,111 @@ from zab_chaos.model.events import (
     Complete,
     CurrentEpoch,
     Deliver,
+    DiskAfterLife,
     Established,
     Event,
     Exit,
     Fault,
+    FinalZnode,
     Heal,
     Inject,
     Invoke,
-    Kept,
-    Left,
     Link,
     Member,
     Milestone,
-    Other,
     Phase,
     Role,
     Run,
     Snapshot,
     Truncate,
+    UnjudgedEvent,
     packed,
 )
-from zab_chaos.model.oracle.broadcasts import Broadcasts, Step
+from zab_chaos.model.oracle.broadcasts import Broadcasts, PrimaryBroadcast
 from zab_chaos.model.oracle.changes import Changes
-from zab_chaos.model.oracle.disks import Disk, Found, compare
+from zab_chaos.model.oracle.delivered_history import DeliveredHistory, Delivery, HistoryPosition
+from zab_chaos.model.oracle.disks import BootComparison, Disk, compare
 from zab_chaos.model.oracle.effects import Effects
-from zab_chaos.model.oracle.ledger import Delivery, Ledger, Place
 from zab_chaos.model.oracle.spans import FOREVER, Span
-from zab_chaos.model.oracle.znodes import OF_THE_STATE
+from zab_chaos.model.oracle.znodes import STATE_ERRORS
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
-FLIPS = "corrupt"  # one bit of what a disk held is another one
-DAMAGES = frozenset({FLIPS, "truncate-file"})  # part of what a disk held may be gone or changed afterwards
-REMOVES = "remove-file"  # whole files are gone
-WIPE = "wipe"  # the disk is lost
-CRASH_STATE = "crash-state"  # no fault, but a milestone: what a disk could have held at some sync is wrong
-POWER_CUT = "power-cut"  # what was not synced is lost
-DISK_FAULTS = DAMAGES | {WIPE}
-# ZooKeeper's, and the fields of `boot` that tell of them.
+BIT_FLIP = "corrupt"
+FILE_DAMAGES = frozenset({BIT_FLIP, "truncate-file"})  # part of a file is changed or lost
+REMOVE_FILE = "remove-file"  # whole files are lost
+WIPE = "wipe"  # the whole disk is lost
+CRASH_STATE = "crash-state"  # a milestone, not a fault: a crash at some sync could have left a wrong disk
+POWER_CUT = "power-cut"  # unsynced bytes are lost
+DISK_FAULTS = FILE_DAMAGES | {WIPE}
+# ZooKeeper's epoch files, and the fields of `boot` that show their content.
 EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}
-KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS  # these end processes, or need them ended
+KILLS = (
+    frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS
+)  # these end processes, or need them to have ended
 WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})
-UNSERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals that say nothing of the request
-ORDERED = WRITES | {"check"}  # these get a transaction, and with it a place in the order
+NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals that do not depend on the request itself
+ORDERED = WRITES | {"check"}  # operations that get a transaction, and so a zxid
 
 
 @dataclass(slots=True)
 class Life:
-    """One life of a node: its start, and the last event seen of it; its phases, and the epochs that it joined."""
+    """One life of a node: its start, its latest event so far, its phases, and the epochs that it joined."""
 
     boot: Boot | None
     last: Event
     exit: Exit | None = None
     phases: list[Phase] = field(default_factory=list)
     joined: list[CurrentEpoch] = field(default_factory=list)
-    acted_unborn: bool = False  # took part in something before it had written `boot`
+    acted_before_boot: bool = False  # an event of the protocol came before `boot`
 
 
 @dataclass(slots=True)
 class Node:
-    """One node: its present life, its disk, and where it stands. `lost`: disks that it had, and what faults took of
-    them; `found`: how this life's boot compares with the life before it; `lives`: all that have begun, this one last."""
+    """One node: its lives (the present one last), its disks, and how far it has delivered.
+
+    `boot_comparison` compares the boot of the present life with the disk as the life before left it. `former_disks` are the
+    disks that the node lost, and copies of the present one from before it lost part of its log.
+    """
 
     id: int
     boot: Boot | None = None
-    found: Found | None = None
+    boot_comparison: BootComparison | None = None
     lives: list[Life] = field(default_factory=list)
-    place: Place = field(default_factory=Place)
+    position: HistoryPosition = field(default_factory=HistoryPosition)
     role: str = ""
     phase: str = ""
     exit: Exit | None = None
     disk: Disk = field(default_factory=Disk)
-    lost: list[Disk] = field(default_factory=list)
-    reached: "array[int]" = field(default_factory=lambda: array("Q"))  # zxids up to which it had delivered, ...
-    reached_at: "array[int]" = field(default_factory=lambda: array("q"))  # ... and when, for the first time in any life
+    former_disks: list[Disk] = field(default_factory=list)
+    # The zxids up to which the node had delivered, ascending, and when it reached each for the first time in any life.
+    delivered_zxids: "array[int]" = field(default_factory=lambda: array("Q"))
+    delivered_times: "array[int]" = field(default_factory=lambda: array("q"))
 
-    def reach(self, zxid: int, t: int) -> None:
-        """It has delivered everything up to `zxid`."""
-        if not self.reached or zxid > self.reached[-1]:
-            self.reached.append(zxid)
-            self.reached_at.append(t)
+    def note_delivered(self, zxid: int, t: int) -> None:
+        """Record that the node has delivered everything up to `zxid` at the time `t`."""
+        if not self.delivered_zxids or zxid > self.delivered_zxids[-1]:
+            self.delivered_zxids.append(zxid)
+            self.delivered_times.append(t)
 
     def had_delivered(self, zxid: int, t: int) -> bool:
-        """Whether some life of it had delivered up to `zxid` by the time `t`."""
-        place = bisect_left(self.reached, zxid)
-        return place < len(self.reached) and self.reached_at[place] <= t
+        """Return whether some life of the node had delivered up to `zxid` by the time `t`."""
+        place = bisect_left(self.delivered_zxids, zxid)
+        return place < len(self.delivered_zxids) and self.delivered_times[place] <= t
 
     def delivered_before(self, t: int) -> int:
-        """The zxid up to which the lives of it had delivered before the time `t`; 0: nothing."""
-        place = bisect_left(self.reached_at, t)
-        return self.reached[place - 1] if place else 0
+        """Return the zxid up to which the node's lives had delivered before the time `t`, 0 for nothing."""
+        place = bisect_left(self.delivered_times, t)
+        return self.delivered_zxids[place - 1] if place else 0
 
     @property
     def disks(self) -> list[Disk]:
-        """All that it has ever had, the present one first."""
-        return [self.disk, *self.lost]
+        """Return all disks that the node ever had, the present one first."""
+        return [self.disk, *self.former_disks]
 
 
 class Nodes(dict[int, Node]):
-    """By id. Whoever is asked for is there from then on."""
+    """The nodes by id. A node is added when it is looked up for the first time."""
 
     def __missing__(self, number: int) -> Node:
         node = self[number] = Node(number)
@@ -126,16 +132,16 @@ class Nodes(dict[int, Node]):
 
 
 class Request(Struct, gc=False):
-    """What a client asked, and what it was told; None: it was told nothing. `zxid`: the one that an answer names, or rests on:
-    see `zxid_of`."""
+    """A client's request and the answer to it, None if there is none. `zxid` is the one that the answer names or is based on
+    (`zxid_of`)."""
 
     invoke: Invoke
     complete: Complete | None = None
     zxid: int | None = None
 
 
-class Write(Struct, gc=False):
-    """A write that a client saw succeed."""
+class AckedWrite(Struct, gc=False):
+    """A write that was acknowledged to its client."""
 
     zxid: int
     invoke: Invoke
@@ -144,7 +150,7 @@ class Write(Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A place where a file does not say what happened. `excusable`: only an incomplete last line."""
+    """A place where the records do not show what happened. It is `excusable` if it is only an incomplete last line."""
 
     file: str
     line: int
@@ -157,49 +163,53 @@ class Damage:
 
 
 class Facts:
-    """The shared state. Traces, operations, faults and milestones may come in any order among each other."""
+    """The shared state. Traces, operations, faults and milestones are added in any order among each other."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.history = DeliveredHistory()
         self.broadcasts = Broadcasts()
         self.nodes = Nodes()
         self.lives: dict[tuple[int, int], Life] = {}
-        self.zombies: list[tuple[Event, Boot]] = []  # an event of a life after the next life had begun
-        self.led: dict[tuple[int, int], AcceptedEpoch] = {}  # (epoch, node): what a node promised to itself
+        self.zombies: list[tuple[Event, Boot]] = []  # an event of a life, after the `boot` of the next one
+        self.self_promises: dict[tuple[int, int], AcceptedEpoch] = {}  # by (epoch, node)
         self.established: list[Established] = []
         self.highest_established = 0  # epoch
-        self.deliveries = 0  # transactions, each time that some node delivered one
-        self.leads: list[Role] = []  # a node began to lead
+        self.deliveries = 0  # number of transactions, summed over all nodes
+        self.began_to_lead: list[Role] = []
         self.members: list[Member] = []
         self.links: list[Link] = []
-        self.heard: dict[tuple[int, int], Channel] = {}  # by (node, life): the first that tells of frames of that life
-        self.visits: dict[tuple[int, int], list[Client]] = {}  # by node and client: when it came, and when it left
-        self.requests: dict[tuple[int, int], Request] = {}  # by client and seq
-        self.last_seq: dict[int, int] = {}  # by client: of the request that it sent last
-        self.acked: list[Write] = []
+        self.frames_from: dict[tuple[int, int], Channel] = {}  # by sender (node, life): the first proof of its frames
+        self.connections: dict[tuple[int, int], list[Client]] = {}  # by (node, client)
+        self.requests: dict[tuple[int, int], Request] = {}  # by (client, seq)
+        self.last_seq: dict[int, int] = {}  # by client: the seq of its latest request
+        self.acked: list[AckedWrite] = []
         self.outcomes = {"ok": 0, "failed": 0, "unknown": 0}
         self.write_outcomes = {"ok": 0, "failed": 0, "unknown": 0}
-        self.latencies = array("q")  # of successful operations, nanoseconds from the time they were due
-        self.writes_done = array("q")  # when a write succeeded
-        self.refusals = array("q")  # when a write was refused for what it asked
-        self.faults_due = 0  # at least so many injections must be on record
+        self.latencies = array("q")  # of successful operations: ns since they were due
+        self.writes_done = array("q")  # times of successful writes
+        self.refusals = array("q")  # times of writes refused for their content (bad version, no node, ...)
+        self.faults_due = 0  # the least number of injections that must be on record
         self.injects: list[Inject] = []
-        self.injected: set[int | str] = set()  # their ids
+        self.injected: set[int | str] = set()  # ids
         self.heals: list[Heal] = []
         self.healed: set[int | str] = set()
-        self.told = 0  # lines of sessions.jsonl
-        self.tree: list[Kept] = []  # what all servers showed alike in the end
+        self.session_lines = 0  # number of lines in sessions.jsonl
+        self.tree: list[FinalZnode] = []  # as all servers showed it at the end
         self.milestones: dict[str, Milestone] = {}  # the last of each name
-        self.ended: dict[tuple[int, int], Milestone] = {}  # by (node, life): the harness saw that it ended by itself
-        self.before: set[tuple[int, int]] = set()  # whose (client, seq) transactions lay on disks before the start
+        self.ended: dict[
+            tuple[int, int], Milestone
+        ] = {}  # by (node, life): lives that the harness saw end by themselves
+        self.before_start: set[tuple[int, int]] = set()  # (client, seq) of the transactions on disk at the start
         self.damages: list[Damage] = []
         self.run = Run(nodes=1)
 
     # ---- the traces ----
 
-    def count(self, event: Event) -> bool:
-        """Every event goes here first. False if it is of no further use: its life should have been over, or its place
-        in the node's history is not known."""
+    def register(self, event: Event) -> bool:
+        """Count an event and check its place in its life. Every event passes here first.
+
+        Return False if the event must not be used: the next life of the node had begun, or this life has not booted yet.
+        """
         number, n = event.life, event.n
         life = self.lives.get((event.node, number))
         if life is None:
@@ -222,11 +232,11 @@ class Facts:
         return True
 
     def _before_boot(self, life: Life, event: Event) -> bool:
-        """A life that can't read its disk ends without `boot`. It may say why, but it takes part in nothing."""
-        if isinstance(event, Exit | Abort | Other):
+        """Return whether a life may have this event before its `boot`. A life that can't read its disk ends without one."""
+        if isinstance(event, Exit | Abort | UnjudgedEvent):
             return True
-        if not life.acted_unborn:
-            life.acted_unborn = True
+        if not life.acted_before_boot:
+            life.acted_before_boot = True
             self.damages.append(Damage(event.file, event.line or event.n, "acts without having written `boot`"))
         return False
 
@@ -234,57 +244,57 @@ class Facts:
         self.damages.append(Damage(event.file, event.line or event.n, f"has event {event.n}, {expected} was next"))
 
     def boot(self, event: Boot) -> bool:
-        """A new life. False if its snapshot is no point of the ledger."""
+        """Begin a new life. Return False if its snapshot's zxid is not in the delivered history."""
         node = self.nodes[event.node]
-        disk, node.found = node.disk, None
+        disk, node.boot_comparison = node.disk, None
         if node.boot is not None:
-            node.found = compare(event, node.boot, disk, (node.role, node.phase) == ("LEADING", "DISCOVERY"))
-            if node.found.new_disk:
-                node.lost.append(disk)
-                for lost in node.lost:
+            node.boot_comparison = compare(event, node.boot, disk, (node.role, node.phase) == ("LEADING", "DISCOVERY"))
+            if node.boot_comparison.new_disk:
+                node.former_disks.append(disk)
+                for lost in node.former_disks:
                     lost.successor = lost.successor or event
                 node.disk = disk = Disk()
             elif packed(event.last_zxid) < disk.log.last:
-                node.lost.append(replace(disk, log=disk.log.copy()))
+                node.former_disks.append(replace(disk, log=disk.log.copy()))
         disk.boot(event)
         node.lives.append(self.lives[event.node, event.life])
         node.boot, node.exit, node.role, node.phase = event, None, "", ""
-        node.reach(packed(event.snapshot_zxid), event.t)
-        node.place = Place()
-        return self.ledger.restore(node.place, packed(event.snapshot_zxid))
+        node.note_delivered(packed(event.snapshot_zxid), event.t)
+        node.position = HistoryPosition()
+        return self.history.restore(node.position, packed(event.snapshot_zxid))
 
     def deliver(self, event: Deliver) -> Delivery:
         node = self.nodes[event.node]
-        delivery = self.ledger.deliver(node.place, event)
+        delivery = self.history.deliver(node.position, event)
         self.deliveries += len(delivery.digests)
-        node.reach(delivery.last, event.t)
+        node.note_delivered(delivery.last, event.t)
         disk = node.disk
-        if delivery.last >= disk.top_last:
-            disk.top, disk.top_last = event, delivery.last
+        if delivery.last >= disk.highest_delivered:
+            disk.highest_delivery, disk.highest_delivered = event, delivery.last
         return delivery
 
-    def broadcast(self, event: Broadcast) -> Step:
-        return self.broadcasts.add(event, self.nodes[event.node].place.last)
+    def broadcast(self, event: Broadcast) -> PrimaryBroadcast:
+        return self.broadcasts.add(event, self.nodes[event.node].position.last)
 
     def accept(self, event: Accept) -> int:
-        """Returns where the node's log ended before."""
+        """Append to the log of the node's disk. Return the last zxid that the log had before."""
         disk = self.nodes[event.node].disk
         before = disk.log.last
         disk.accept(event)
         return before
 
     def snapshot(self, event: Snapshot) -> bool:
-        """A snapshot. False if it was to replace the node's state and is no point of the ledger."""
+        """Process a snapshot. Return False if it replaced the node's state and its zxid is not in the delivered history."""
         node, zxid = self.nodes[event.node], packed(event.zxid)
         if event.kind == "installed":
             node.disk.install(event)
         if event.kind != "restored":
             return True
-        node.reach(zxid, event.t)
-        return self.ledger.restore(node.place, zxid)
+        node.note_delivered(zxid, event.t)
+        return self.history.restore(node.position, zxid)
 
-    def at(self, event: Event) -> None:
-        """Small changes of a node's state."""
+    def update(self, event: Event) -> None:
+        """Update the state with an event that has no method of its own."""
         node = self.nodes[event.node]
         match event:
             case Truncate():
@@ -295,23 +305,23 @@ class Facts:
             case Role():
                 node.role = event.role
                 if event.role == "LEADING":
-                    self.leads.append(event)
+                    self.began_to_lead.append(event)
             case AcceptedEpoch():
                 node.disk.promise(event)
                 if event.leader == event.node:
-                    self.led.setdefault((event.epoch, event.node), event)
+                    self.self_promises.setdefault((event.epoch, event.node), event)
             case CurrentEpoch():
                 node.disk.join(event)
                 node.lives[-1].joined.append(event)
             case Member():
-                node.disk.admit(event)
+                node.disk.readmit(event)
                 self.members.append(event)
             case Link():
                 self.links.append(event)
             case Client():
-                self.visits.setdefault((event.node, event.client), []).append(event)
+                self.connections.setdefault((event.node, event.client), []).append(event)
             case Channel():
-                self.heard.setdefault((event.peer, event.incarnation), event)
+                self.frames_from.setdefault((event.peer, event.incarnation), event)
             case Exit():
                 node.exit = self.lives[event.node, event.life].exit = event
             case Established():
@@ -323,6 +333,7 @@ class Facts:
     # ---- the clients ----
 
     def invoke(self, operation: Invoke) -> None:
+        """Add a request. A second one with the same seq, or a seq that goes back, is damage."""
         key = (operation.client, operation.seq)
         if key in self.requests:
             self.damages.append(Damage(operation.file, operation.line, "invokes an operation a second time"))
@@ -335,51 +346,54 @@ class Facts:
         self.requests[key] = Request(operation)
 
     def complete(self, operation: Complete) -> Invoke | None:
-        """An answer. Its question, or None if there was none."""
+        """Add an answer. Return its request, None if no request waits for it."""
         request = self.requests.get((operation.client, operation.seq))
         if request is None or request.complete is not None:
             self.damages.append(
                 Damage(operation.file, operation.line, "completes an operation that waits for no answer")
             )
             return None
-        request.complete, question = operation, request.invoke
-        if operation.t < question.t:
+        request.complete, invoke = operation, request.invoke
+        if operation.t < invoke.t:
             self.damages.append(Damage(operation.file, operation.line, "answers a request before it was sent"))
         request.zxid = zxid_of(operation)
-        write = question.op in WRITES
+        write = invoke.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
-        if write and operation.outcome == "failed" and _judged(operation):
+        if write and operation.outcome == "failed" and _was_served(operation):
             self.refusals.append(operation.t)
         if operation.outcome == "ok":
-            self.latencies.append(operation.t - question.due)
+            self.latencies.append(operation.t - invoke.due)
             if write:
                 self.writes_done.append(operation.t)
                 if request.zxid is not None:
-                    self.acked.append(Write(request.zxid, question, operation))
-        return question
+                    self.acked.append(AckedWrite(request.zxid, invoke, operation))
+        return invoke
 
     def write_waits(self) -> list[Span]:
-        """When each write was due, and when it was answered (`FOREVER`: never)."""
+        """Return for each write the time when it was due and the time of its answer (`FOREVER` if there is none)."""
         return [
             (one.invoke.due, one.complete.t if one.complete is not None else FOREVER)
             for one in self.requests.values()
             if one.invoke.op in WRITES
         ]
 
-    def waited(self) -> list[tuple[int, int, int]]:
-        """The writes that were not done: the node that was asked, when that was, and when the client gave up, or went on to
-        another node."""
+    def unserved_writes(self) -> list[tuple[int, int, int]]:
+        """Return each write that was not served, as (node, start, end).
+
+        `start` is when its client sent it to the node, `end` when the client got an answer, gave up, or turned to another node.
+        """
         found = []
-        next_asked: dict[int, tuple[int | None, int, int]] = {}  # by client: the node, when, and when another one was
+        # By client: the node and the time of its next request, and when it first turned to another node after that.
+        next_requests: dict[int, tuple[int | None, int, int]] = {}
         for request in reversed(self.requests.values()):
-            question, answer = request.invoke, request.complete
-            node, t, other = next_asked.get(question.client, (question.node, 0, FOREVER))
-            other = other if question.node == node else t
-            next_asked[question.client] = question.node, question.t, other
-            done = answer is not None and _judged(answer)
-            if question.op in WRITES and question.node is not None and not done:
-                found.append((question.node, question.t, min(other, answer.t) if answer else other))
+            invoke, answer = request.invoke, request.complete
+            node, t, left_at = next_requests.get(invoke.client, (invoke.node, 0, FOREVER))
+            left_at = left_at if invoke.node == node else t
+            next_requests[invoke.client] = invoke.node, invoke.t, left_at
+            served = answer is not None and _was_served(answer)
+            if invoke.op in WRITES and invoke.node is not None and not served:
+                found.append((invoke.node, invoke.t, min(left_at, answer.t) if answer else left_at))
         return found
 
     # ---- the faults ----
@@ -391,7 +405,7 @@ class Facts:
         self.injects.append(fault)
 
     def heal(self, fault: Heal) -> None:
-        """Fault 0 is none in particular: a healing of last resort."""
+        """Add a healing. Fault 0 stands for no particular fault: the harness heals everything as a last resort."""
         if fault.id and (fault.id not in self.injected or fault.id in self.healed):
             self.damages.append(Damage(fault.file, fault.line, f"heals fault {fault.id}, which is not there"))
         self.healed.add(fault.id)
@@ -401,28 +415,28 @@ class Facts:
 
     @cached_property
     def effects(self) -> Effects:
-        """What the delivered transactions did."""
-        return Effects(self.ledger, self.broadcasts)
+        """Return what each delivered transaction did. Use it only at the end of a run."""
+        return Effects(self.history, self.broadcasts)
 
     @cached_property
     def changes(self) -> Changes:
-        """What became of each znode."""
-        return Changes(self.ledger, self.effects, whole="converged" in self.milestones)
+        """Return the changes of each znode. Use it only at the end of a run."""
+        return Changes(self.history, self.effects, complete="converged" in self.milestones)
 
     def unanswered(self) -> list[Invoke]:
-        """The operations of which nothing was heard any more."""
+        """Return the requests without an answer."""
         return [request.invoke for request in self.requests.values() if request.complete is None]
 
     def quorum(self) -> int:
         return self.run.nodes // 2 + 1
 
     def disks_lost(self) -> list[int]:
-        """The nodes that are out of the quorums at the end because a fault took their disk."""
+        """Return the nodes that do not count in quorums at the end because a fault took their disk."""
         wiped = {node for inject in self.injects for node in inject.nodes if takes_disk(inject, node)}
         return sorted(node.id for node in self.nodes.values() if node.disk.amnesiac and node.id in wiped)
 
     def beyond_fault_model(self) -> bool:
-        """A quorum of disks was lost, and since the last of them came back nobody was established."""
+        """Return whether a quorum of disks was lost and no leader was established since the last of those nodes came back."""
         lost = self.disks_lost()
         if not lost or self.run.nodes - len(lost) >= self.quorum():
             return False
@@ -430,11 +444,12 @@ class Facts:
         return all(event.t < since for event in self.established)
 
     def settled(self) -> Milestone | None:
-        """The end of the liveness phase: `converged`, or `not-converged`."""
+        """Return the milestone that ends the liveness phase: `converged` or `not-converged`. None if there is neither."""
         return self.milestones.get("converged") or self.milestones.get("not-converged")
 
     def up_at_end(self) -> list[Node]:
-        """The correct servers (LADIS 2008): started, not ended by a fault or by themselves before the run was settled."""
+        """Return the correct servers (LADIS 2008): they started, and neither a fault nor they themselves ended them before
+        the run was settled."""
         settled = self.settled()
         return [node for _, node in sorted(self.nodes.items()) if self._up(node, settled)]
 
@@ -444,99 +459,102 @@ class Facts:
         if node.exit is not None and (node.exit.code != 0 or settled is None or node.exit.t < settled.t):
             return False
         return not any(
-            inject.t >= node.boot.t and (node.id in killed(inject)) and (settled is None or inject.t < settled.t)
+            inject.t >= node.boot.t
+            and (node.id in ended_processes(inject))
+            and (settled is None or inject.t < settled.t)
             for inject in self.injects
         )
 
     def disk_lost(self, old: Boot, new: Boot) -> bool:
-        """Whether a fault took the whole disk of the node, between two of its starts."""
+        """Return whether a fault took the node's whole disk between two of its starts."""
         return any(takes_disk(inject, new.node) for inject in self._between(old, new))
 
     def disk_damaged(self, old: Boot, new: Boot) -> bool:
-        """Whether a fault took something that the node's disk held, between two of its starts, or changed it so that the
-        node need not notice. A flipped bit it has to: our own nodes refuse such a disk, or read what they had written."""
-        excused = DISK_FAULTS - {FLIPS} if self.run.evidence == TRACES else DISK_FAULTS
+        """Return whether a fault between two starts removed content of the node's disk, or changed it so that the node need not
+        notice. Our own nodes must notice a flipped bit: they refuse the disk, or still read what they wrote."""
+        excused = DISK_FAULTS - {BIT_FLIP} if self.run.evidence == TRACES else DISK_FAULTS
         return any(inject.do in excused and new.node in inject.nodes for inject in self._between(old, new))
 
-    def power_cut(self, old: Boot, new: Boot | Left) -> bool:
-        """Whether the power of the node was cut between two readings of its disk, and with it what was not synced."""
+    def power_cut(self, old: Boot, new: Boot | DiskAfterLife) -> bool:
+        """Return whether the node lost power, and so its unsynced bytes, between two readings of its disk."""
         return any(inject.do == POWER_CUT and new.node in inject.nodes for inject in self._between(old, new))
 
-    def harmed(self, old: Boot, new: Boot) -> frozenset[str]:
-        """What of the node's disk faults have damaged or removed between two of its starts, by the fields of `boot` that tell
-        of it. Only for ZooKeeper's servers."""
-        return frozenset().union(*(harmed(inject, new.node) for inject in self._between(old, new)))
+    def damaged_fields(self, old: Boot, new: Boot) -> frozenset[str]:
+        """Return which fields of `boot` faults may have changed between two starts of the node, by the files that they
+        damaged or removed. Only for ZooKeeper's servers."""
+        return frozenset().union(*(fields_damaged_by(inject, new.node) for inject in self._between(old, new)))
 
-    def _between(self, old: Boot, new: Boot | Left) -> list[Inject]:
+    def _between(self, old: Boot, new: Boot | DiskAfterLife) -> list[Inject]:
         return [inject for inject in self.injects if old.t <= inject.t <= new.t]
 
     @property
-    def tampered(self) -> bool:
-        """Whether somebody else changed the links: the faults of this run are not all known."""
-        return any(tampered(heal) for heal in self.heals)
+    def links_tampered(self) -> bool:
+        """Return whether something outside the run changed the links, so that not all faults of the run are known."""
+        return any(tampering(heal) for heal in self.heals)
 
     def was_killed(self, node: int) -> bool:
-        """Whether some fault, or the end of the run, ended a process of this node by force."""
+        """Return whether a fault or the end of the run killed a process of this node."""
         forced = {"leftovers", "interrupted"} & self.milestones.keys()
         return bool(forced) or any(
-            node in killed(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
+            node in ended_processes(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
         )
 
 
 def zxid_of(answer: Complete) -> int | None:
-    """The zxid that an answer names. A refusal for a reason of the state that names none rests on a state before the first
-    transaction."""
+    """Return the zxid that an answer names, None if it names none.
+
+    A refusal that the state decides, but that names no zxid, is based on the state before the first transaction: 0.
+    """
     if answer.zxid is not None:
         return packed(answer.zxid)
-    return 0 if answer.error in OF_THE_STATE else None
+    return 0 if answer.error in STATE_ERRORS else None
 
 
-def _judged(answer: Complete) -> bool:
-    """Whether the request was done, or refused for what it asked."""
-    return answer.outcome == "ok" or (answer.outcome == "failed" and answer.error not in UNSERVED)
+def _was_served(answer: Complete) -> bool:
+    """Return whether the request succeeded or was refused for its content."""
+    return answer.outcome == "ok" or (answer.outcome == "failed" and answer.error not in NOT_SERVED)
 
 
 def takes_disk(inject: Inject, node: int) -> bool:
-    """Whether a fault shows that it has taken this node's disk."""
+    """Return whether the evidence shows that the fault took this node's disk."""
     if inject.do != WIPE or node not in inject.nodes:
         return False
-    shown = evidence(inject).get(str(node))
+    shown = evidence_of(inject).get(str(node))
     return inject.confirmed or (isinstance(shown, dict) and shown.get("wiped") is True)
 
 
-def harmed(inject: Inject, node: int) -> frozenset[str]:
-    """What a fault shows to have damaged or removed of this node's disk: fields of `boot`. All of them, if it does not show
-    what it did."""
-    if inject.do not in DAMAGES | {REMOVES} or node not in inject.nodes:
+def fields_damaged_by(inject: Inject, node: int) -> frozenset[str]:
+    """Return the fields of `boot` that the fault may have changed on this node: all of them if its evidence names no file."""
+    if inject.do not in FILE_DAMAGES | {REMOVE_FILE} or node not in inject.nodes:
         return frozenset()
-    shown = evidence(inject).get(str(node))
-    told = shown if isinstance(shown, dict) else {}
-    files = told.get("files", [told["file"]] if "file" in told else [*EPOCH_FILES, "log"])
+    shown = evidence_of(inject).get(str(node))
+    details = shown if isinstance(shown, dict) else {}
+    files = details.get("files", [details["file"]] if "file" in details else [*EPOCH_FILES, "log"])
     return frozenset(EPOCH_FILES.get(file, "last_zxid") for file in files)
 
 
-def evidence(fault: Fault) -> dict[str, Any]:
-    """What a fault's line shows, by name; nothing if it is of another form."""
+def evidence_of(fault: Fault) -> dict[str, Any]:
+    """Return the evidence of a fault by name, empty if it has another form."""
     return fault.evidence if isinstance(fault.evidence, dict) else {}
 
 
-def killed(fault: Fault) -> dict[int, dict[str, Any]]:
-    """What a fault's evidence says of the processes that it ended: node -> {"pid", "exit"}."""
+def ended_processes(fault: Fault) -> dict[int, dict[str, Any]]:
+    """Return the processes that a fault ended according to its evidence: node -> {"pid", "exit"}."""
     return {
         int(node): shown
-        for node, shown in evidence(fault).items()
+        for node, shown in evidence_of(fault).items()
         if str(node).isdigit() and isinstance(shown, dict) and "exit" in shown
     }
 
 
-def tampered(fault: Fault) -> list[str]:
-    """What a fault's evidence says of changes that somebody else made to the links, in words."""
-    told = evidence(fault).get("tampered", [])
-    return [str(words) for words in told] if isinstance(told, list) else [str(told)]
+def tampering(fault: Fault) -> list[str]:
+    """Describe the changes of links, made from outside the run, that a fault's evidence lists."""
+    changes = evidence_of(fault).get("tampered", [])
+    return [str(words) for words in changes] if isinstance(changes, list) else [str(changes)]
 
 
-def crossings(fault: Fault) -> list[dict[str, Any]]:
-    """The frame counters of cut links in a fault's evidence: {"from", "to", "at_inject", "at_heal"}."""
+def cut_link_counters(fault: Fault) -> list[dict[str, Any]]:
+    """Return the frame counters of cut links in a fault's evidence: {"from", "to", "at_inject", "at_heal"}."""
     found: list[dict[str, Any]] = []
     waiting = [fault.evidence]
     while waiting:

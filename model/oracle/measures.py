@@ -1,4 +1,4 @@
-"""The numbers of a verdict: how much, how fast, and how long nothing went."""
+"""The metrics of a verdict: counts, latencies and unavailability."""
 
 import re
 from bisect import bisect_right
@@ -10,34 +10,34 @@ from typing import Any
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.spans import FOREVER, Span
 
-AFTERMATH_NS = 2_000_000_000  # a pause that begins later has another reason than the fault
+AFTERMATH_NS = 2_000_000_000  # a pause that begins later than this after a fault has another reason
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 
 def seconds(value: object) -> float:
-    """A scenario's time in seconds: 5, 2.5, "5s", "800ms", "2min". Raises ValueError."""
+    """Convert a time of a scenario (5, 2.5, "5s", "800ms", "2min") to seconds. Raises ValueError."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value))
     if match is None or match[2] not in _UNITS:
-        raise ValueError(f"{value!r} is no time; write seconds as a number, or for instance 5s, 800ms, 2min")
+        raise ValueError(f"{value!r} is not a time; write seconds as a number, or for instance 5s, 800ms, 2min")
     return float(match[1]) * _UNITS[match[2]]
 
 
 def percentile(ascending: Sequence[int], share: float) -> int:
-    """The nearest-rank percentile of a sorted, non-empty sequence."""
+    """Return the nearest-rank percentile of a sorted, non-empty sequence. `share` is between 0 and 1."""
     return ascending[max(0, ceil(share * len(ascending)) - 1)]
 
 
 def pauses(waits: Iterable[Span], done: Sequence[int], end: int) -> Iterator[Span]:
-    """Begin and end of each time in which a write waited and none succeeded, in order.
+    """Return the pauses, in order: the times (begin, end) in which a write waited and none succeeded.
 
-    Between two successes the time counts from the former if a write waits then, and else from the first one that comes
-    due. What is after `end` does not count. `waits`: when each write was due and when it was answered (`FOREVER`: never);
-    `done`: when those that succeeded were answered, ascending.
+    A pause between two successes begins at the earlier one if a write is waiting then, otherwise when the next write is
+    due. Nothing after `end` counts. `waits` has the due time and the answer time of each write (`FOREVER` if never
+    answered), `done` the answer times of the successful writes, ascending.
     """
     by_due = sorted(waits)
-    latest = list(accumulate((answered for _, answered in by_due), max))  # answer of those that are due so far
+    latest = list(accumulate((answered for _, answered in by_due), max))  # latest answer to the writes due so far
     for before, after in zip([-1, *done], [*done, end], strict=True):
         after = min(after, end)
         number = bisect_right(by_due, (before, FOREVER))
@@ -50,8 +50,10 @@ def pauses(waits: Iterable[Span], done: Sequence[int], end: int) -> Iterator[Spa
 
 
 def longest_pause(facts: Facts) -> Span:
-    """Begin and end (ns) of the longest of the `pauses`, up to the end of the workload, or to the last thing that the clients
-    wrote down. Equal if there was none."""
+    """Return begin and end (ns) of the longest of the `pauses`; they are equal if there is none.
+
+    The time ends with the workload, or, if that is not recorded, with the last success or the last write that was due.
+    """
     waits, done = facts.write_waits(), sorted(facts.writes_done)
     stopped = facts.milestones.get("workload-stopped")
     end = stopped.t if stopped is not None else max([*done[-1:], *(due for due, _ in waits)], default=0)
@@ -59,13 +61,16 @@ def longest_pause(facts: Facts) -> Span:
 
 
 def longest_unavailability(facts: Facts) -> float:
-    """Seconds of `longest_pause`. 0.0 without writes."""
+    """Return the length of `longest_pause` in seconds, 0.0 without writes."""
     return _seconds_of(longest_pause(facts))
 
 
 def pause_after(facts: Facts, pause: Span) -> str | None:
-    """The kind of the fault that a pause (ns) goes with: the last one before the pause began that was still there,
-    or had ended at most `AFTERMATH_NS` before, or else the first one during the pause. None if there is no such fault."""
+    """Return the kind of the fault that explains a pause (ns), None if no fault does.
+
+    It is the last fault that began before the pause and was still active, or had ended at most `AFTERMATH_NS` earlier;
+    otherwise the first fault during the pause.
+    """
     begin, end = pause
     healed = {heal.id: heal.t for heal in facts.heals}
     near = [it for it in facts.injects if it.t < end and healed.get(it.id, it.t) + AFTERMATH_NS >= begin]
@@ -80,14 +85,14 @@ def _seconds_of(pause: Span) -> float:
 
 
 def unknown_with_effect(facts: Facts) -> int:
-    """How many writes whose clients were not told an outcome took effect."""
+    """Return the number of writes that took effect although their outcome is unknown to the client."""
     answered = {key for key, one in facts.requests.items() if one.complete and one.complete.outcome != "unknown"}
-    return sum(key in facts.requests and key not in answered for key in facts.effects.first)
+    return sum(key in facts.requests and key not in answered for key in facts.effects.first_effects)
 
 
 def fault_recovery(facts: Facts) -> list[dict[str, Any]]:
-    """For each fault the seconds from its injection to the next new commit anywhere; None if there was none."""
-    growth = facts.ledger.growth()
+    """Return for each fault the seconds from its injection to the next first delivery on any node, None if there was none."""
+    growth = facts.history.growth_times()
     found = []
     for inject in facts.injects:
         following = bisect_right(growth, inject.t)
@@ -97,8 +102,8 @@ def fault_recovery(facts: Facts) -> list[dict[str, Any]]:
 
 
 def metrics(facts: Facts) -> dict[str, Any]:
-    """The verdict's `metrics`. Counts are of writes and reads together unless the name says `writes`; times in seconds
-    unless the name says `ms`."""
+    """Return the verdict's `metrics`. Counts include writes and reads unless the name has `writes`. Times are in seconds
+    unless the name has `ms`."""
     latencies = sorted(facts.latencies)
     begin, settled = facts.milestones.get("safety-ended"), facts.settled()
     pause = longest_pause(facts)
@@ -109,10 +114,10 @@ def metrics(facts: Facts) -> dict[str, Any]:
         "writes_acked": facts.write_outcomes["ok"],
         "writes_failed": facts.write_outcomes["failed"],
         "writes_unknown": facts.write_outcomes["unknown"],
-        "delivered": len(facts.ledger),
+        "delivered": len(facts.history),
         "latency_p50_ms": percentile(latencies, 0.50) / 1e6 if latencies else None,
         "latency_p99_ms": percentile(latencies, 0.99) / 1e6 if latencies else None,
-        "elections": len(facts.leads),
+        "elections": len(facts.began_to_lead),
         "epochs": len({event.epoch for event in facts.established}),
         "lives": len(facts.lives),
         "faults": fault_recovery(facts),

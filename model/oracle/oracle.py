@@ -1,9 +1,8 @@
-"""The judge: Zab's properties, checked event by event, in process or from a run's folder.
+"""The judge: it checks Zab's properties event by event, in process or from a run's folder.
 
-`Oracle` is fed what happened: trace events in the order of (t, node, life, n), operations, faults and milestones each in
-their own order, in any order among each other. `finish` says what to make of it. Safety is judged over the whole run,
-liveness only after healing. Everything is linear in the events; there is no search, because Zab's order is visible in
-the zxids.
+`Oracle` receives trace events ordered by (t, node, life, n), and operations, faults and milestones in their own order; the
+kinds may be interleaved in any way. `finish` returns the verdict. Safety is judged over the whole run, liveness only after
+healing. The work is linear in the number of events: the zxids show Zab's order, so no search is needed.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,16 +15,16 @@ from zab_chaos.model import events as ev
 from zab_chaos.model import manifest, runfiles
 from zab_chaos.model.events import HISTORY, TRACES
 from zab_chaos.model.garbage import seldom_collected
-from zab_chaos.model.oracle.evidence import span
+from zab_chaos.model.oracle.evidence import zxid_range
 from zab_chaos.model.oracle.facts import WRITES, Damage, Facts
 from zab_chaos.model.oracle.measures import metrics
 from zab_chaos.model.oracle.properties import ALL, BY_EVIDENCE, why_not
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, of_property, worst
+from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, outcome_of, worst
 
-_NOBODY: tuple[()] = ()
+_NO_HANDLERS: tuple[()] = ()
 DUMP = "dump.bin"
-ONCE = frozenset(
+UNIQUE_MILESTONES = frozenset(
     {
         "started",
         "established",
@@ -37,30 +36,30 @@ ONCE = frozenset(
         "stopped",
     }
 )
-MIN_ACKED = 1  # a run without a single acknowledged write shows nothing
+MIN_ACKED = 1  # least number of acknowledged writes to judge a run
 
 
 class Oracle:
-    """Feed it, then `finish` it once. `violated` may be asked at any time."""
+    """Collects the facts of one run and judges it. Add everything, then call `finish` once. `violated` works at any time."""
 
     def __init__(self, evidence: str = TRACES) -> None:
-        """`evidence`: see `zab_chaos.model.events.Run`."""
+        """`evidence` is that of `zab_chaos.model.events.Run`."""
         self.facts = Facts()
-        self._count = self.facts.count
+        self._register = self.facts.register
         self._evidence = evidence
         self._traced = evidence != HISTORY
         self.checkers: list[Checker] = [kind(self.facts) for kind in BY_EVIDENCE[evidence]]
-        self._watching: dict[str, list[Callable[..., None]]] = {}
+        self._handlers: dict[str, list[Callable[..., None]]] = {}
         for checker in self.checkers:
             for name in dir(checker):
                 if name.startswith("on_"):
-                    self._watching.setdefault(name[3:], []).append(getattr(checker, name))
-        # Few kinds of event make up most of a trace: who watches them is looked up once.
-        self._on_deliver = self._watching.get("deliver", [])
-        self._on_news = self._watching.get("news", [])
-        self._on_accept = self._watching.get("accept", [])
-        self._on_broadcast = self._watching.get("broadcast", [])
-        self._steps: dict[type, Callable[[Any], None]] = {
+                    self._handlers.setdefault(name[3:], []).append(getattr(checker, name))
+        # Most events of a trace are of a few kinds: their handlers are looked up once.
+        self._on_deliver = self._handlers.get("deliver", [])
+        self._on_new_delivery = self._handlers.get("new_delivery", [])
+        self._on_accept = self._handlers.get("accept", [])
+        self._on_broadcast = self._handlers.get("broadcast", [])
+        self._by_type: dict[type, Callable[[Any], None]] = {
             ev.Deliver: self._deliver,
             ev.Broadcast: self._broadcast,
             ev.Accept: self._accept,
@@ -68,75 +67,75 @@ class Oracle:
             ev.Snapshot: self._snapshot,
         }
 
-    # ---- feeding: mappings, as they stand in the files ----
+    # ---- adding mappings, as the files have them ----
 
     def feed(self, event: Mapping[str, Any]) -> None:
-        """One trace event. An event without the documented form makes the run UNKNOWN; it does not raise."""
+        """Add one trace event. One without the documented form does not raise; it makes the run UNKNOWN."""
         try:
-            self.take(ev.event_from_dict(event))
+            self.add_event(ev.event_from_dict(event))
         except msgspec.ValidationError as error:
             file = ev.trace_name(event.get("node", 0), event.get("life", 0))
-            self.damaged(Damage(file, event.get("n", 0), f"is no event: {error}"))
+            self.add_damage(Damage(file, event.get("n", 0), f"is no event: {error}"))
 
     def feed_operation(self, line: Mapping[str, Any]) -> None:
-        """One line of ops.jsonl."""
-        self._feed(line, ev.Invoke | ev.Complete, "ops.jsonl", self.take_operation)
+        """Add one line of ops.jsonl."""
+        self._feed(line, ev.Invoke | ev.Complete, "ops.jsonl", self.add_operation)
 
     def feed_fault(self, line: Mapping[str, Any]) -> None:
-        """One line of faults.jsonl."""
-        self._feed(line, ev.Inject | ev.Heal, "faults.jsonl", self.take_fault)
+        """Add one line of faults.jsonl."""
+        self._feed(line, ev.Inject | ev.Heal, "faults.jsonl", self.add_fault)
 
     def feed_milestone(self, line: Mapping[str, Any]) -> None:
-        """One line of harness.jsonl."""
-        self._feed(line, ev.Milestone, "harness.jsonl", self.take_milestone)
+        """Add one line of harness.jsonl."""
+        self._feed(line, ev.Milestone, "harness.jsonl", self.add_milestone)
 
-    # ---- feeding: typed ----
+    # ---- adding typed records ----
 
-    def take(self, event: ev.Event) -> None:
-        """One trace event."""
-        if self._count(event):
-            self._steps.get(type(event), self._other)(event)
+    def add_event(self, event: ev.Event) -> None:
+        """Add one trace event."""
+        if self._register(event):
+            self._by_type.get(type(event), self._apply)(event)
 
-    def take_operation(self, operation: ev.Invoke | ev.Complete) -> None:
+    def add_operation(self, operation: ev.Invoke | ev.Complete) -> None:
         if type(operation) is ev.Invoke:
             self.facts.invoke(operation)
             return
         question = self.facts.complete(operation)
         if question is not None:
-            self._tell("complete", operation, question)
+            self._notify("complete", operation, question)
 
-    def take_session(self, line: ev.OfSession) -> None:
-        """One line of sessions.jsonl."""
-        self.facts.told += 1
-        self._tell(str(line.__struct_config__.tag), line)
+    def add_session_line(self, line: ev.SessionEvent) -> None:
+        """Add one line of sessions.jsonl."""
+        self.facts.session_lines += 1
+        self._notify(str(line.__struct_config__.tag), line)
 
-    def take_znode(self, znode: ev.Kept) -> None:
-        """One line of tree.jsonl."""
+    def add_znode(self, znode: ev.FinalZnode) -> None:
+        """Add one line of tree.jsonl."""
         self.facts.tree.append(znode)
 
-    def take_fault(self, fault: ev.Inject | ev.Heal) -> None:
+    def add_fault(self, fault: ev.Inject | ev.Heal) -> None:
         if isinstance(fault, ev.Inject):
             self.facts.inject(fault)
-            self._tell("inject", fault)
+            self._notify("inject", fault)
         else:
             self.facts.heal(fault)
-            self._tell("heal", fault)
+            self._notify("heal", fault)
 
-    def take_milestone(self, milestone: ev.Milestone) -> None:
-        if milestone.event in self.facts.milestones and milestone.event in ONCE:
-            self.damaged(Damage(milestone.file, milestone.line, f"tells of `{milestone.event}` a second time"))
+    def add_milestone(self, milestone: ev.Milestone) -> None:
+        if milestone.event in self.facts.milestones and milestone.event in UNIQUE_MILESTONES:
+            self.add_damage(Damage(milestone.file, milestone.line, f"tells of `{milestone.event}` a second time"))
         self.facts.milestones[milestone.event] = milestone
         if milestone.event == "ended" and milestone.node is not None and milestone.life is not None:
             self.facts.ended[milestone.node, milestone.life] = milestone
-        for event in milestone.before_the_start():
+        for event in milestone.broadcasts_before_start():
             self.facts.broadcasts.add(event, ev.packed(event.delivered))
-            self.facts.before.update((client, seq) for client, seq, _ in event.txns)
+            self.facts.before_start.update((client, seq) for client, seq, _ in event.txns)
 
-    def damaged(self, damage: Damage) -> None:
-        """A place where the records do not say what happened."""
+    def add_damage(self, damage: Damage) -> None:
+        """Add a place where the records do not show what happened."""
         self.facts.damages.append(damage)
 
-    # ---- facts first, then the checkers ----
+    # ---- update the facts first, then call the checkers ----
 
     def _deliver(self, event: ev.Deliver) -> None:
         if not event.digests:
@@ -145,50 +144,50 @@ class Oracle:
         for handler in self._on_deliver:
             handler(delivery)
         if delivery.first != delivery.before + 1:
-            self._tell("leap", delivery)
-        if not delivery.known:
-            for handler in self._on_news:
+            self._notify("nonconsecutive_delivery", delivery)
+        if not delivery.all_known:
+            for handler in self._on_new_delivery:
                 handler(delivery)
         if delivery.conflict is not None:
-            self._tell("conflict", delivery)
+            self._notify("delivery_conflict", delivery)
 
     def _broadcast(self, event: ev.Broadcast) -> None:
         if event.digests:
-            step = self.facts.broadcast(event)
+            broadcast = self.facts.broadcast(event)
             for handler in self._on_broadcast:
-                handler(step)
+                handler(broadcast)
 
     def _accept(self, event: ev.Accept) -> None:
-        before = self.facts.accept(event)
-        if event.zxid != before + 1 and event.digests:
-            self._tell("jump", event, before)
+        last = self.facts.accept(event)
+        if event.zxid != last + 1 and event.digests:
+            self._notify("nonconsecutive_accept", event, last)
         for handler in self._on_accept:
             handler(event)
 
     def _boot(self, event: ev.Boot) -> None:
-        self._tell("boot", event, self.facts.boot(event))
+        self._notify("boot", event, self.facts.boot(event))
 
     def _snapshot(self, event: ev.Snapshot) -> None:
-        self._tell("snapshot", event, self.facts.snapshot(event))
+        self._notify("snapshot", event, self.facts.snapshot(event))
 
-    def _other(self, event: ev.Event) -> None:
-        if not isinstance(event, ev.Other):
-            self.facts.at(event)
-            self._tell(str(event.__struct_config__.tag), event)
+    def _apply(self, event: ev.Event) -> None:
+        if not isinstance(event, ev.UnjudgedEvent):
+            self.facts.update(event)
+            self._notify(str(event.__struct_config__.tag), event)
 
     # ---- the verdict ----
 
     @property
     def violated(self) -> list[str]:
-        """The names of the properties that are known to be violated by now."""
+        """Return the names of the properties that are known to be violated so far."""
         return [checker.name for checker in self.checkers if checker.judgement() is Judgement.VIOLATION]
 
     def finish(self, run: ev.Run) -> Verdict:
-        """Everything was fed: judge it."""
+        """Judge the run, after everything was added."""
         facts = self.facts
         facts.run = run
         facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
-        facts.damages += [*self._unfaulted(), *self._uncounted(), *self._unheard()]
+        facts.damages += [*self._missing_faults(), *self._missing_lines(), *self._missing_traces()]
         silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes and self._traced]
         facts.damages += [Damage("trace", 0, f"has nothing of node {number}") for number in silent]
         unanswered = facts.unanswered()
@@ -196,10 +195,10 @@ class Oracle:
         facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in unanswered)
         for checker in self.checkers:
             checker.at_end()
-        return self._conclude([*(checker.property() for checker in self.checkers), *self._beyond_evidence()])
+        return self._conclude([*(checker.property() for checker in self.checkers), *self._unjudged_properties()])
 
-    def _beyond_evidence(self) -> list[Property]:
-        """The properties that need what this run has not."""
+    def _unjudged_properties(self) -> list[Property]:
+        """Return the properties that this run has no evidence for, as NOT-APPLICABLE."""
         judged = {checker.name for checker in self.checkers}
         return [
             Property(
@@ -210,13 +209,13 @@ class Oracle:
             if kind.name not in judged
         ]  # fmt: skip
 
-    def _unfaulted(self) -> list[Damage]:
-        """A schedule of which the fault log lacks something."""
+    def _missing_faults(self) -> list[Damage]:
+        """Return damage if faults.jsonl lacks a fault of the schedule."""
         done, due = len(self.facts.injects), self.facts.faults_due
         return [Damage("faults.jsonl", 0, f"has {done} of the {due} faults that were due")] if done < due else []
 
-    def _uncounted(self) -> list[Damage]:
-        """Operations of which the workload knew more than is on record."""
+    def _missing_lines(self) -> list[Damage]:
+        """Return damage for each file that has fewer operations or lines than the workload counted."""
         facts = self.facts
         nothing = ev.Milestone(t=0, event="")
         load = facts.milestones.get("workload-stopped", nothing)
@@ -226,7 +225,7 @@ class Oracle:
             ("ops.jsonl", "successful ones", facts.outcomes["ok"], load.ok),
             ("ops.jsonl", "failed ones", facts.outcomes["failed"], load.failed),
             ("ops.jsonl", "unknown ones", facts.outcomes["unknown"], load.unknown),
-            ("sessions.jsonl", "lines", facts.told, sessions.told),
+            ("sessions.jsonl", "lines", facts.session_lines, sessions.told),
         )
         return [
             Damage(file, 0, f"has {number} of the {counted} {what} that the workload counted")
@@ -234,27 +233,27 @@ class Oracle:
             if counted is not None and number < counted
         ]
 
-    def _unheard(self) -> list[Damage]:
-        """Lives of which others took frames, and which have left no trace."""
+    def _missing_traces(self) -> list[Damage]:
+        """Return damage for each life without a trace from which another node accepted frames."""
         return [
             Damage(
                 ev.trace_name(event.peer, event.incarnation),
                 0,
                 f"is missing: node {event.node} took frames of that life",
             )
-            for (peer, life), event in sorted(self.facts.heard.items())
+            for (peer, life), event in sorted(self.facts.frames_from.items())
             if (peer, life) not in self.facts.lives
         ]
 
     def _conclude(self, properties: list[Property]) -> Verdict:
         facts = self.facts
-        unknown = self._too_little()
+        unknown = self._too_little_to_judge()
         unknown += [why for checker in self.checkers for why in checker.unknown]
-        beyond = self._beyond() if facts.beyond_fault_model() else []
-        outcomes = [of_property(item) for item in properties]
+        beyond = self._beyond_reasons() if facts.beyond_fault_model() else []
+        outcomes = [outcome_of(item) for item in properties]
         outcomes += [Outcome.UNKNOWN] if unknown else []
         outcomes += [Outcome.BEYOND_FAULT_MODEL] if beyond else []
-        reasons = self._words(properties) + unknown + beyond
+        reasons = self._violation_reasons(properties) + unknown + beyond
         if facts.run.outcome.startswith("harness-error"):
             outcomes.append(Outcome.HARNESS_ERROR)
             reasons.insert(0, f"the harness failed: {facts.run.outcome.partition(':')[2].strip() or 'no reason given'}")
@@ -267,8 +266,8 @@ class Oracle:
             metrics=metrics(facts),
         )
 
-    def _too_little(self) -> list[str]:
-        """Why so little happened that nothing can be said."""
+    def _too_little_to_judge(self) -> list[str]:
+        """Return the reasons why too little happened to judge the run."""
         facts, found = self.facts, []
         if facts.run.outcome not in ("finished",) and not facts.run.outcome.startswith("harness-error"):
             found.append(f"the run did not finish: {facts.run.outcome}")
@@ -276,12 +275,12 @@ class Oracle:
         acked = facts.write_outcomes["ok"]
         if isinstance(least, int) and acked < least:
             found.append(f"{acked} writes were acknowledged; at least {least} are needed to judge")
-        if self._traced and not len(facts.ledger):
+        if self._traced and not len(facts.history):
             found.append("nothing was delivered")
         return found
 
-    def _beyond(self) -> list[str]:
-        """What a quorum of lost disks means for what had been acknowledged."""
+    def _beyond_reasons(self) -> list[str]:
+        """Describe the loss of a quorum of disks, and the acknowledged writes that were lost with it."""
         facts = self.facts
         lost = facts.disks_lost()
         held = max((node.disk.log.last for node in facts.nodes.values() if not node.disk.amnesiac), default=0)
@@ -291,11 +290,13 @@ class Oracle:
             f"quorum is {facts.quorum()}; the nodes refused to form rather than invent history"
         ]
         if gone:
-            words.append(f"{len(gone)} acknowledged writes, {span(min(gone), max(gone))}, are lost with the disks")
+            words.append(
+                f"{len(gone)} acknowledged writes, {zxid_range(min(gone), max(gone))}, are lost with the disks"
+            )
         return words
 
-    def _words(self, properties: list[Property]) -> list[str]:
-        """One sentence for each property that does not hold."""
+    def _violation_reasons(self, properties: list[Property]) -> list[str]:
+        """Return one sentence for each property that does not hold."""
         found = []
         for item in properties:
             if item.violations:
@@ -305,25 +306,27 @@ class Oracle:
                 found.append(f"{item.name} {certain}: {item.violations[0].words}{more}")
         return found
 
-    def _tell(self, name: str, *what: object) -> None:
-        for handler in self._watching.get(name, _NOBODY):
+    def _notify(self, name: str, *what: object) -> None:
+        for handler in self._handlers.get(name, _NO_HANDLERS):
             handler(*what)
 
     def _feed(self, line: Mapping[str, Any], kind: Any, file: str, take: Callable[[Any], None]) -> None:
         try:
             take(msgspec.convert(line, kind))
         except msgspec.ValidationError as error:
-            self.damaged(Damage(file, line.get("line", 0), f"is not readable: {error}"))
+            self.add_damage(Damage(file, line.get("line", 0), f"is not readable: {error}"))
 
 
 @seldom_collected()
 def judge(folder: Path, *, stored: bool = True) -> Verdict:
-    """Judge the run in `folder` (results/README.md). Does not raise for what is wrong with the folder: without a
-    readable run.json the verdict is HARNESS-ERROR, with lines that can't be read, or a folder that is not as its manifest
-    says, it is UNKNOWN at best. A run that has only just ended is not `stored` yet, and has no manifest."""
+    """Judge the run in `folder` (results/README.md). `stored` is False for a run that has just ended and has no manifest yet.
+
+    A wrong folder does not raise. Without a readable run.json the verdict is HARNESS-ERROR. With unreadable lines, or if the
+    folder differs from its manifest, it is UNKNOWN at best.
+    """
     try:
         run = runfiles.read_run(folder)
-    except runfiles.NoRun as error:
+    except runfiles.NotARun as error:
         return Verdict(
             verdict=Outcome.HARNESS_ERROR,
             exit=Outcome.HARNESS_ERROR.exit_code,
@@ -333,30 +336,30 @@ def judge(folder: Path, *, stored: bool = True) -> Verdict:
         )
     oracle = Oracle(run.evidence)
     if stored:
-        _hold_against_manifest(oracle, folder, run)
-    reader = runfiles.Reader(folder, oracle.damaged)
-    for milestone in reader.milestones():  # first: they say what lay on the disks before the start
-        oracle.take_milestone(milestone)
+        _check_manifest(oracle, folder, run)
+    reader = runfiles.Reader(folder, oracle.add_damage)
+    for milestone in reader.milestones():  # first: they show what was on the disks before the start
+        oracle.add_milestone(milestone)
     for event in reader.events():
-        oracle.take(event)
+        oracle.add_event(event)
     for operation in reader.operations():
-        oracle.take_operation(operation)
+        oracle.add_operation(operation)
     for line in reader.sessions():
-        oracle.take_session(line)
+        oracle.add_session_line(line)
     for znode in reader.tree():
-        oracle.take_znode(znode)
+        oracle.add_znode(znode)
     for fault in reader.faults():
-        oracle.take_fault(fault)
+        oracle.add_fault(fault)
     return oracle.finish(run)
 
 
-def _hold_against_manifest(oracle: Oracle, folder: Path, run: ev.Run) -> None:
+def _check_manifest(oracle: Oracle, folder: Path, run: ev.Run) -> None:
     sealed, damages = manifest.check(folder)
     for damage in damages:
-        oracle.damaged(damage)
+        oracle.add_damage(damage)
     dump = sealed.files.get(DUMP) if sealed is not None else None
     if dump is not None and run.dump is not None and dump.sha256 != run.dump:
-        oracle.damaged(Damage(DUMP, 0, "is not the one that run.json names"))
+        oracle.add_damage(Damage(DUMP, 0, "is not the one that run.json names"))
     if sealed is not None and run.outcome == "finished":
         oracle.facts.faults_due = sealed.faults_due
 

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 from zab_chaos.model.events import Complete, CurrentEpoch, Established, Invoke, packed
 from zab_chaos.model.oracle.facts import Facts, Life, Request
-from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, intersection, merged
 
 NONE = 0  # no epoch
 
 
 @dataclass(frozen=True, slots=True)
-class _Served:
+class _ServedLife:
     """How one life of a node, from `begin` to `end`, served. `phases`: since when it was in broadcast, and the epoch, or was
     not; `since`: when it was so for the first time; `least`: the zxid up to which its leader of then had delivered."""
 
@@ -25,7 +25,7 @@ class _Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class RequestStay:
     """A request at a node, from `start` to `end`."""
 
     node: int
@@ -33,7 +33,7 @@ class Stay:
     end: int
 
 
-class Service:
+class ServiceTimes:
     """Computed once, at the end."""
 
     def __init__(self, facts: Facts) -> None:
@@ -57,25 +57,25 @@ class Service:
             return 0
         return life.least if life.since <= complete.t else None
 
-    def had(self, request: Request) -> Stay | None:
+    def had(self, request: Request) -> RequestStay | None:
         """When a node had a request: since its client came, until it was answered, or the one or the other gave up. None if it
         is not known of any node."""
         invoke, complete = request.invoke, request.complete
         if complete is None or complete.node is None:
             return None
-        visits = [it for it in self._facts.visits.get((complete.node, invoke.client), []) if it.t < complete.t]
+        visits = [it for it in self._facts.connections.get((complete.node, invoke.client), []) if it.t < complete.t]
         came = max((place for place, it in enumerate(visits) if it.state == "connected"), default=None)
         if came is None:
             return None
         left = min([complete.t, *(it.t for it in visits[came + 1 :])])
-        return Stay(complete.node, max(visits[came].t, invoke.t), left)
+        return RequestStay(complete.node, max(visits[came].t, invoke.t), left)
 
     def led(self, node: int) -> Iterator[tuple[int, list[Span]]]:
         """Under whom a node was in broadcast, and when that one was so, too."""
         leaders = {event.epoch: event.node for event in self._facts.established}
         for epoch, span in self._epochs(node):
             if epoch in leaders:
-                yield leaders[epoch], common([span], self._spans(leaders[epoch], epoch))
+                yield leaders[epoch], intersection([span], self._spans(leaders[epoch], epoch))
 
     def leading(self) -> list[Span]:
         """When some established leader was in broadcast."""
@@ -91,13 +91,13 @@ class Service:
                 if epoch != NONE:
                     yield epoch, (start, until)
 
-    def _life(self, invoke: Invoke, complete: Complete) -> _Served | None:
+    def _life(self, invoke: Invoke, complete: Complete) -> _ServedLife | None:
         """The life that answered, if no other one can have."""
         lives = self._lives.get(complete.node or 0, [])
         place = bisect_right(lives, complete.t, key=lambda life: life.begin) - 1
         return lives[place] if place >= 0 and lives[place].begin <= invoke.t else None
 
-    def _of(self, lives: list[Life]) -> Iterator[_Served]:
+    def _of(self, lives: list[Life]) -> Iterator[_ServedLife]:
         for life in lives:
             if life.boot is not None:
                 phases = [(it.t, it.epoch if it.phase == "BROADCAST" else NONE) for it in life.phases]
@@ -105,7 +105,7 @@ class Service:
                 joined = [it for it in life.joined if first is None or it.n < first.n]
                 since = first.t if first is not None else FOREVER
                 least = max((self._delivered(it, joined[-1]) for it in self._facts.established if joined), default=0)
-                yield _Served(life.boot.t, life.last.t, phases, since, least)
+                yield _ServedLife(life.boot.t, life.last.t, phases, since, least)
 
     def _delivered(self, leader: Established, joined: CurrentEpoch) -> int:
         """What a leader had delivered when it took in a node, if it did: at least the history with which it was established."""

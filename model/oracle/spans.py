@@ -1,4 +1,4 @@
-"""Spans of time: lists of (start, end), ascending and apart from each other."""
+"""Operations on lists of time spans (start, end), in nanoseconds, ascending and disjoint."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ FOREVER = 2**63
 
 
 def merged(spans: Iterable[Span], gap: int = 0) -> list[Span]:
-    """As few spans as cover the given ones; those that are at most `gap` apart become one."""
+    """Return the union of the spans. Spans that are at most `gap` apart become one."""
     found: list[Span] = []
     for start, end in sorted(spans):
         if found and start - found[-1][1] <= gap:
@@ -17,8 +17,8 @@ def merged(spans: Iterable[Span], gap: int = 0) -> list[Span]:
     return found
 
 
-def common(one: list[Span], other: list[Span]) -> list[Span]:
-    """What is in both."""
+def intersection(one: list[Span], other: list[Span]) -> list[Span]:
+    """Return the times that are in both lists."""
     found, i, j = [], 0, 0
     while i < len(one) and j < len(other):
         start, end = max(one[i][0], other[j][0]), min(one[i][1], other[j][1])
@@ -31,10 +31,10 @@ def common(one: list[Span], other: list[Span]) -> list[Span]:
     return found
 
 
-def without(one: list[Span], other: Iterable[Span]) -> list[Span]:
-    """What is in the one and not in the other."""
+def difference(one: list[Span], other: Iterable[Span]) -> list[Span]:
+    """Return the times that are in `one` and not in `other`."""
     gaps, before = [], 0
     for start, end in merged(other):
         gaps.append((before, start))
         before = end
-    return common(one, [*gaps, (before, FOREVER)])
+    return intersection(one, [*gaps, (before, FOREVER)])

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Sequence
 
-from zab_chaos.model.events import Effect, Invoke, Step
+from zab_chaos.model.events import Effect, Invoke, RequestStep
 
-Asked = Invoke | Step
+RequestedStep = Invoke | RequestStep
 ROOT = "/"
 _PLAIN = re.compile(r"(/[\w-][\w.-]*)+", re.ASCII)
 DIGITS = 10  # of the number in a sequential znode's name, at least
 
 NO_NODE, NODE_EXISTS, NO_PARENT = "no node", "node exists", "no parent"
 BAD_VERSION, NOT_EMPTY = "bad version", "not empty"
-OF_THE_STATE = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, BAD_VERSION, NOT_EMPTY})  # refusals that the state decides
+STATE_ERRORS = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, BAD_VERSION, NOT_EMPTY})  # refusals that the state decides
 
 
 class Znode:
@@ -20,26 +20,35 @@ class Znode:
     were deleted; `created`, `zxid` and `below` say which transaction created it, which changed it last, and which did so with
     its list of children (0: none)."""
 
-    __slots__ = ("below", "children", "counter", "created", "gone", "value", "version", "zxid")
+    __slots__ = (
+        "changed_zxid",
+        "children",
+        "children_zxid",
+        "created_children",
+        "created_zxid",
+        "deleted_children",
+        "value",
+        "version",
+    )
 
     def __init__(self, value: int | None, zxid: int = 0) -> None:
         self.version = 0
         self.value = value
         self.children: set[str] = set()
-        self.counter = self.gone = 0
-        self.created = self.zxid = self.below = zxid
+        self.created_children = self.deleted_children = 0
+        self.created_zxid = self.changed_zxid = self.children_zxid = zxid
 
 
 class Znodes:
     """By path. What is said to have happened is taken as said, whether it could have or not: see `flaw`."""
 
     def __init__(self) -> None:
-        self.at: dict[str, Znode] = {ROOT: Znode(0)}
+        self.by_path: dict[str, Znode] = {ROOT: Znode(0)}
 
-    def flaw(self, step: Effect, asked: Asked | None) -> str | None:
+    def flaw(self, step: Effect, asked: RequestedStep | None) -> str | None:
         """Why a delivered step can't have been prepared in this state, in words. `asked`: what it was asked for as."""
         op, path, version, _value = step
-        node = self.at.get(path)
+        node = self.by_path.get(path)
         if op == "create":
             return self._create_flaw(path, version, node, asked)
         if node is None:
@@ -53,87 +62,93 @@ class Znodes:
             return None if version == node.version else f"finds {path} at version {version}, not {node.version}"
         return f"deletes {path}, which has children" if node.children else None
 
-    def _create_flaw(self, path: str, version: int | None, node: Znode | None, asked: Asked | None) -> str | None:
+    def _create_flaw(
+        self, path: str, version: int | None, node: Znode | None, asked: RequestedStep | None
+    ) -> str | None:
         if node is not None:
             return f"creates {path}, which exists"
-        parent = self.at.get(parent_of(path))
+        parent = self.by_path.get(parent_of(path))
         if parent is None:
             return f"creates {path}, whose parent does not exist"
         if version != 0:
             return f"creates {path} with version {version}"
-        if asked is not None and asked.sequential and path != _numbered(asked.path, parent.counter):
-            return f"creates {path} where number {parent.counter} was next"
+        if asked is not None and asked.sequential and path != _numbered(asked.path, parent.created_children):
+            return f"creates {path} where number {parent.created_children} was next"
         return None
 
     def apply(self, zxid: int, step: Effect) -> None:
         """What a delivered step says is so from now on."""
         op, path, version, value = step
         if op == "create":
-            self.at[path] = Znode(value, zxid)
-            parent = self.at.get(parent_of(path))
+            self.by_path[path] = Znode(value, zxid)
+            parent = self.by_path.get(parent_of(path))
             if parent is not None:
-                parent.counter += 1
-                parent.below = zxid
+                parent.created_children += 1
+                parent.children_zxid = zxid
                 parent.children.add(name_of(path))
         elif op == "set":
-            node = self.at.get(path) or self.at.setdefault(path, Znode(value))
-            node.version, node.value, node.zxid = version or 0, value, zxid
+            node = self.by_path.get(path) or self.by_path.setdefault(path, Znode(value))
+            node.version, node.value, node.changed_zxid = version or 0, value, zxid
         elif op == "delete":
-            self.at.pop(path, None)
-            parent = self.at.get(parent_of(path))
+            self.by_path.pop(path, None)
+            parent = self.by_path.get(parent_of(path))
             if parent is not None:
-                parent.gone += 1
-                parent.below = zxid
+                parent.deleted_children += 1
+                parent.children_zxid = zxid
                 parent.children.discard(name_of(path))
 
-    def refusal(self, steps: Sequence[Asked]) -> str | None:
+    def expected_error(self, steps: Sequence[RequestedStep]) -> str | None:
         """The error that a request of these steps deserves in this state; None if it is to be done."""
-        state = self._part(steps) if len(steps) > 1 else self
+        state = self._copy_of_part(steps) if len(steps) > 1 else self
         for number, step in enumerate(steps, 1):
-            error = state._refusal(step)
+            error = state._expected_error(step)
             if error is not None:
                 return error
             if number < len(steps):
                 state._perform(step)
         return None
 
-    def _refusal(self, asked: Asked) -> str | None:
+    def _expected_error(self, asked: RequestedStep) -> str | None:
         if asked.op == "create":
-            parent = self.at.get(parent_of(asked.path))
+            parent = self.by_path.get(parent_of(asked.path))
             if parent is None:
                 return NO_PARENT
-            path = _numbered(asked.path, parent.counter) if asked.sequential else asked.path
-            return NODE_EXISTS if path in self.at else None
-        node = self.at.get(asked.path)
+            path = _numbered(asked.path, parent.created_children) if asked.sequential else asked.path
+            return NODE_EXISTS if path in self.by_path else None
+        node = self.by_path.get(asked.path)
         if node is None:
             return NO_NODE
         if asked.version is not None and asked.version != node.version:
             return BAD_VERSION
         return NOT_EMPTY if asked.op == "delete" and node.children else None
 
-    def _perform(self, asked: Asked) -> None:
+    def _perform(self, asked: RequestedStep) -> None:
         """The effect of a step that was not refused."""
         path = asked.path
         if asked.op == "create":
-            numbered = _numbered(path, self.at[parent_of(path)].counter) if asked.sequential else path
+            numbered = _numbered(path, self.by_path[parent_of(path)].created_children) if asked.sequential else path
             self.apply(0, ("create", numbered, 0, asked.value))
         elif asked.op == "set":
-            self.apply(0, ("set", path, self.at[path].version + 1, asked.value))
+            self.apply(0, ("set", path, self.by_path[path].version + 1, asked.value))
         elif asked.op == "delete":
             self.apply(0, ("delete", path, None, None))
 
-    def _part(self, steps: Sequence[Asked]) -> "Znodes":
+    def _copy_of_part(self, steps: Sequence[RequestedStep]) -> "Znodes":
         """A copy of as much of the state as these steps can see."""
         part = Znodes()
         for step in steps:
-            above = self.at.get(parent_of(step.path))
-            first = above.counter if above is not None and step.sequential else 0
+            above = self.by_path.get(parent_of(step.path))
+            first = above.created_children if above is not None and step.sequential else 0
             numbered = [_numbered(step.path, first + n) for n in range(len(steps))] if step.sequential else [step.path]
             for path in (parent_of(step.path), *numbered):
-                node = self.at.get(path)
+                node = self.by_path.get(path)
                 if node is not None:
-                    part.at[path] = copy = Znode(node.value, node.zxid)
-                    copy.version, copy.counter, copy.children = node.version, node.counter, set(node.children)
+                    part.by_path[path] = copy = Znode(node.value, node.changed_zxid)
+                    copy.version, copy.created_children, copy.children = (
+                        node.version,
+                        node.created_children,
+                        set(node.children),
+                    )
         return part
 
 
@@ -150,21 +165,21 @@ def _numbered(path: str, number: int) -> str:
     return f"{path}{number:0{DIGITS}d}"
 
 
-def is_plain(asked: Asked) -> bool:
+def is_ordinary(asked: RequestedStep) -> bool:
     """Whether anybody would take the path for a znode's, with its number if it gets one, and the version for one. There are
     others that are none the worse."""
     path = _numbered(asked.path, 0) if asked.sequential else asked.path
     return _PLAIN.fullmatch(path) is not None and abs(asked.version or 0) < 2**31
 
 
-def is_impossible(asked: Asked) -> bool:
+def is_impossible(asked: RequestedStep) -> bool:
     """Whether no state would do this step, for its path. There are other such paths."""
     path = asked.path
     ends_badly = path.endswith("/") and path != ROOT and not asked.sequential
     return not path.startswith(ROOT) or "//" in path or ends_badly or (asked.op == "delete" and path == ROOT)
 
 
-def is_numbered(path: str, asked: str) -> bool:
+def is_sequential_name(path: str, asked: str) -> bool:
     """Whether `path` is `asked` with a sequential znode's number behind it."""
     number = path[len(asked) :]
     return path.startswith(asked) and len(number) >= DIGITS and number.isdecimal() and number.isascii()

@@ -48,8 +48,8 @@ def typed_event(node: int, life: int, line: Line) -> ev.Event:
             t=t, node=node, life=life, n=n, epoch=f["epoch"], first=f["first"], digests=f["digests"],
             delivered=f["delivered"], txns=f["txns"],
         )  # fmt: skip
-    if event not in ev.JUDGED:
-        return ev.Other(t=t, node=node, life=life, n=n, event=event)
+    if event not in ev.JUDGED_EVENTS:
+        return ev.UnjudgedEvent(t=t, node=node, life=life, n=n, event=event)
     return ev.event_from_dict(trace_line(node, life, line))
 
 

@@ -118,7 +118,7 @@ def judged(standing: Stage, clients: dict[int, list[int]], ops: Path, began: int
     ):
         oracle.feed(event)
     for operation in operations:
-        oracle.take_operation(operation)
+        oracle.add_operation(operation)
     now = time.monotonic_ns()
     for name, t in (("started", began), ("safety-ended", now), ("converged", now)):
         oracle.feed_milestone({"t": t, "event": name, "seconds": 0.0})

@@ -83,7 +83,7 @@ class SimRecords:
 
     def _trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
         for line in lines:
-            self.oracle.take(typed_event(node, life, line))
+            self.oracle.add_event(typed_event(node, life, line))
         if self._folder is not None:
             kept = self._lines.setdefault(ev.trace_name(node, life), [])
             kept.extend(_encode(trace_line(node, life, line)) for line in lines)
@@ -116,11 +116,11 @@ class SimRecords:
                 {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **asked},
             )
         steps = asked.get("steps")
-        self.oracle.take_operation(
+        self.oracle.add_operation(
             ev.Invoke(
                 t=t, line=at, due=due, client=client, seq=seq, node=node, op=asked["op"], path=asked["path"],
                 value=asked.get("value"), version=asked.get("version"), sequential=asked.get("sequential", False),
-                steps=[ev.Step(**step) for step in steps] if steps is not None else None,
+                steps=[ev.RequestStep(**step) for step in steps] if steps is not None else None,
             )
         )  # fmt: skip
 
@@ -134,7 +134,7 @@ class SimRecords:
         at = self._number("ops.jsonl")
         if self._folder is not None:
             self._keep("ops.jsonl", {"type": "complete", "t": t, "client": client, "seq": seq, "node": node, **fields})
-        self.oracle.take_operation(
+        self.oracle.add_operation(
             ev.Complete(
                 t=t, line=at, client=client, seq=seq, node=node, outcome=fields["outcome"],
                 error=fields.get("error"), zxid=fields.get("zxid"), version=fields.get("version"),

@@ -328,7 +328,7 @@ class _Open:
 
     def allows(self, steps: Sequence[Step]) -> bool:
         """Whether these steps hold what it makes a condition: a check and a set stand in the log with the version after it."""
-        pairs = zip(self.invoke.asked, steps, strict=True)
+        pairs = zip(self.invoke.requested_steps, steps, strict=True)
         return all(asked.version in (None, version - 1) for asked, (_, _, version, _) in pairs if version)
 
 
@@ -400,7 +400,7 @@ Asked = tuple[tuple[str, str, int | None], ...]  # op, path, value of each step
 
 
 def _asked(invoke: Invoke) -> Asked:
-    return tuple((step.op, step.path, step.value) for step in invoke.asked)
+    return tuple((step.op, step.path, step.value) for step in invoke.requested_steps)
 
 
 def _possibly_asked(steps: Sequence[Step]) -> list[Asked]:

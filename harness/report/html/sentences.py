@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from zab_chaos.model.events import Pair, packed
-from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.evidence import span as span_of_zxids
+from zab_chaos.model.events import ZxidPair, packed
+from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
@@ -40,13 +39,13 @@ def _batch(line: Line) -> str:
     """`1:3 to 1:9 (7 transactions)`."""
     epoch, first, count = line["epoch"], line["first"], dg.count(line["digests"])
     many = f" ({count} transactions)" if count > 1 else ""
-    return span_of_zxids((epoch << 32) | first, (epoch << 32) | (first + count - 1)) + many
+    return zxid_range((epoch << 32) | first, (epoch << 32) | (first + count - 1)) + many
 
 
-def transactions(runs: Sequence[tuple[Pair, Pair]]) -> str:
+def transactions(runs: Sequence[tuple[ZxidPair, ZxidPair]]) -> str:
     """`1:1 to 1:4, 2:1 to 2:9`, of the first and the last of consecutive ones; of many runs the last."""
     left_out = f"and {len(runs) - RUNS_SHOWN} more, " if len(runs) > RUNS_SHOWN else ""
-    return left_out + ", ".join(span_of_zxids(packed(first), packed(last)) for first, last in runs[-RUNS_SHOWN:])
+    return left_out + ", ".join(zxid_range(packed(first), packed(last)) for first, last in runs[-RUNS_SHOWN:])
 
 
 def _zxid(value: Any) -> str:

@@ -4,16 +4,16 @@ from zab_chaos.model.events import HISTORY, LOGS, TRACES
 from zab_chaos.model.oracle.properties.abcast import Agreement, Integrity, TotalOrder
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.clients import ClientOrder
-from zab_chaos.model.oracle.properties.disk import DiskKeeps
+from zab_chaos.model.oracle.properties.disk import DiskContents
 from zab_chaos.model.oracle.properties.durability import CommittedStays, Durability
 from zab_chaos.model.oracle.properties.epoch_files import EpochFiles
 from zab_chaos.model.oracle.properties.epochs import Epochs
+from zab_chaos.model.oracle.properties.exactly_once import ExactlyOnce
 from zab_chaos.model.oracle.properties.experiment import FaultTookEffect, TraceIntegrity
-from zab_chaos.model.oracle.properties.history import LinearizableKeys, ReadableInTheEnd, Serves
+from zab_chaos.model.oracle.properties.history import LinearizableKeys, ReadableInTheEnd, ServiceProgress
 from zab_chaos.model.oracle.properties.ladis import CausalOrder, Prefix, ReliableDelivery
 from zab_chaos.model.oracle.properties.links import Channels, Sanity
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
-from zab_chaos.model.oracle.properties.once import ExactlyOnce
 from zab_chaos.model.oracle.properties.primary import (
     GlobalPrimaryOrder,
     LocalPrimaryOrder,
@@ -47,7 +47,7 @@ ALL: tuple[type[Checker], ...] = (
     Durability,
     CommittedStays,
     QuorumDurability,
-    DiskKeeps,
+    DiskContents,
     ClientOrder,
     ExactlyOnce,
     ValuesAndVersions,
@@ -63,13 +63,13 @@ CLIENTS: tuple[type[Checker], ...] = (
     LinearizableKeys,
     ReadableInTheEnd,
     Recovery,
-    Serves,
+    ServiceProgress,
     FaultTookEffect,
     TraceIntegrity,
 )
 # Progress of servers that do not say which links they have open is judged by the clients' history. Who has broadcast a
 # transaction is not known where only logs hold it. Epochs are read from disks. Sessions are ZooKeeper's.
-INSTEAD: dict[type[Checker], type[Checker]] = {Progress: Serves, OneLeader: OneEstablished, Epochs: EpochFiles}
+INSTEAD: dict[type[Checker], type[Checker]] = {Progress: ServiceProgress, OneLeader: OneEstablished, Epochs: EpochFiles}
 SERVERS = (
     *(INSTEAD.get(checker, checker) for checker in ALL if checker.name not in NOT_SHOWN),
     Sessions,

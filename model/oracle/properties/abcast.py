@@ -1,15 +1,15 @@
 """The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
 
-from zab_chaos.model.oracle.evidence import show, span
-from zab_chaos.model.oracle.ledger import Conflict, Delivery
-from zab_chaos.model.oracle.properties.checker import OfDeliveries
+from zab_chaos.model.oracle.delivered_history import Conflict, Delivery
+from zab_chaos.model.oracle.evidence import show, zxid_range
+from zab_chaos.model.oracle.properties.checker import DeliveryChecker
 from zab_chaos.node.core import digest as dg
 
 
-class Integrity(OfDeliveries):
+class Integrity(DeliveryChecker):
     """DSN 2011, III-A: if some process delivers <v,z>, some process has broadcast <v,z>.
 
-    Verifies, for every delivery that is not the ledger's already, that before it the primary of its epoch wrote a
+    Verifies, for every delivery that is not the history's already, that before it the primary of its epoch wrote a
     `broadcast` of the same zxid with the same digest; so one that everybody delivers is reported once. Does not verify
     bytes beyond their 64-bit digest, nor what a snapshot contains (state equality does), nor that what was accepted but never
     delivered was broadcast.
@@ -19,7 +19,7 @@ class Integrity(OfDeliveries):
     source = "DSN 2011"
     statement = "Every delivered transaction was broadcast by the primary of its epoch, with the same bytes."
 
-    def on_news(self, delivery: Delivery) -> None:
+    def on_new_delivery(self, delivery: Delivery) -> None:
         event = delivery.event
         if self.facts.broadcasts.matches(event.epoch, event.first, delivery.digests):
             return
@@ -28,13 +28,13 @@ class Integrity(OfDeliveries):
         for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):
             broadcast = primary.event_of(event.first + offset)
             if broadcast is not None:
-                self.found.add(
+                self.findings.add(
                     f"node {event.node} delivered {show(zxid)} with digest {dg.show(digest)}, but node {primary.node}, the "
                     f"primary, had broadcast it with digest {dg.show(primary.digests[event.first + offset - 1])}",
                     [broadcast, event],
                 )
                 return
-        self.found.add(
+        self.findings.add(
             f"node {event.node} delivered {show(zxid)} (digest {dg.show(digest)}), which nobody had broadcast", [event]
         )
 
@@ -48,63 +48,63 @@ class Integrity(OfDeliveries):
         return 0  # each one was broadcast, by different processes: the first is as good as any
 
 
-class TotalOrder(OfDeliveries):
+class TotalOrder(DeliveryChecker):
     """DSN 2011, III-A: a delivered before b somewhere: who delivers b has delivered a before it.
 
-    Verifies that a node neither skips a transaction of the ledger nor goes back in it, except that a restart delivers
+    Verifies that a node neither skips a transaction of the history nor goes back in it, except that a restart delivers
     again, from the beginning or from a snapshot, in the same order (LADIS 2008, section 2). Does not verify
-    transactions that are not in the ledger; agreement does.
+    transactions that are not in the history; agreement does.
     """
 
     name = "total order"
     source = "DSN 2011"
     statement = "If one node delivers a before b, every node that delivers b delivers a before it."
 
-    def on_conflict(self, delivery: Delivery) -> None:
+    def on_delivery_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict
         assert conflict is not None
         if conflict.kind == "skipped":
             self._skipped(delivery, conflict)
         elif conflict.kind == "again":
-            self.found.add(
+            self.findings.add(
                 f"node {delivery.event.node} delivered {show(conflict.zxid)} again, out of order and without a "
                 f"restart: it had already delivered up to {show(delivery.before)}",
-                [conflict.author, delivery.event],
+                [conflict.first_delivery, delivery.event],
             )
 
     def _skipped(self, delivery: Delivery, conflict: Conflict) -> None:
-        ledger = self.facts.ledger
-        end = ledger.index(conflict.zxid) or 0
-        missing = span(ledger.zxids[conflict.index], ledger.zxids[end - 1])
-        self.found.add(
+        history = self.facts.history
+        end = history.index(conflict.zxid) or 0
+        missing = zxid_range(history.zxids[conflict.index], history.zxids[end - 1])
+        self.findings.add(
             f"node {delivery.event.node} delivered {show(conflict.zxid)} without {missing}, which node "
-            f"{conflict.author.node} had delivered before it",
-            [conflict.author, delivery.event],
+            f"{conflict.first_delivery.node} had delivered before it",
+            [conflict.first_delivery, delivery.event],
         )
 
 
-class Agreement(OfDeliveries):
+class Agreement(DeliveryChecker):
     """DSN 2011, III-A: of two delivered sequences, one is a prefix of the other.
 
-    Verifies that a node never delivers, where the ledger has a transaction, one that the ledger does not have (or has
+    Verifies that a node never delivers, where the history has a transaction, one that the history does not have (or has
     with other bytes). Each node is compared with the longest sequence, which compares all pairs. Does not verify that
-    everybody arrives at the end of the ledger; reliable delivery does.
+    everybody arrives at the end of the history; reliable delivery does.
     """
 
     name = "agreement"
     source = "DSN 2011"
     statement = "Of the delivered sequences of any two nodes, one is a prefix of the other."
 
-    def on_conflict(self, delivery: Delivery) -> None:
+    def on_delivery_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict
         assert conflict is not None
         if conflict.kind not in ("other", "bytes"):
             return
-        ledger, author = self.facts.ledger, conflict.author
-        at = min(conflict.index, len(ledger) - 1)
-        there = f"{show(ledger.zxids[at])} (digest {dg.show(ledger.digests[at])})"
+        history, author = self.facts.history, conflict.first_delivery
+        at = min(conflict.index, len(history) - 1)
+        there = f"{show(history.zxids[at])} (digest {dg.show(history.digests[at])})"
         stood = delivery.before if conflict.zxid == delivery.event.zxid else conflict.zxid - 1
-        self.found.add(
+        self.findings.add(
             f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {dg.show(conflict.digest)}) after "
             f"{show(stood)}, but node {author.node} had delivered {there} "
             + ("there" if at == conflict.index else "last"),

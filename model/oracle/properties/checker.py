@@ -14,14 +14,15 @@ class Checker:
     """One property. A subclass defines `on_<event>` for what it wants to see, and `at_end` for what it sums up.
 
     The facts are up to date when `on_<event>` is called: the event is already part of them. `on_broadcast` gets a
-    `broadcasts.Step`, `on_deliver` a `ledger.Delivery`; all others get the event itself, and `on_snapshot` and
-    `on_boot` also whether their state is a point of the ledger. Most deliveries only repeat, in order, what the ledger
-    has. So there are three more names for the others, with the same argument: `on_news` (not all of it was in the
-    ledger), `on_leap` (it does not begin with the zxid after the node's last one) and `on_conflict`.
+    `broadcasts.PrimaryBroadcast`, `on_deliver` a `history.Delivery`; all others get the event itself, and `on_snapshot` and
+    `on_boot` also whether their state is a point of the history. Most deliveries only repeat, in order, what the history
+    has. So there are three more names for the others, with the same argument: `on_new_delivery` (not all of it was in the
+    history), `on_nonconsecutive_delivery` (it does not begin with the zxid after the node's last one) and
+    `on_delivery_conflict`.
 
-    `rests_on_absence`: a violation means that something is missing from the trace. In a damaged trace that proves
-    nothing, and the judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it
-    is the experiment that failed, not the protocol.
+    `rests_on_absence`: a violation means that something is missing from the trace. In a damaged trace that proves nothing,
+    and the judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it is the
+    experiment that failed, not the protocol.
 
     `liveness`: it says what must come about in time. Safety holds under any faults; what must come about is owed only if
     nothing but the known faults was in the way. So where somebody else changed the links, a violation is UNKNOWN.
@@ -37,7 +38,7 @@ class Checker:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.checked = 0
-        self.found = Findings()
+        self.findings = Findings()
         self.unknown: list[str] = []  # why the property can't be judged
         self.not_applicable: str | None = None  # why it does not have to hold
 
@@ -59,15 +60,15 @@ class Checker:
     def judgement(self) -> Judgement:
         if self.not_applicable is not None:
             return Judgement.NOT_APPLICABLE
-        if self.found:
-            doubtful = (self.rests_on_absence and self.facts.damages) or (self.liveness and self.facts.tampered)
+        if self.findings:
+            doubtful = (self.rests_on_absence and self.facts.damages) or (self.liveness and self.facts.links_tampered)
             return Judgement.UNKNOWN if doubtful else self.if_broken
         if self.unknown:
             return Judgement.UNKNOWN
         return Judgement.PASS if self.checked else Judgement.NOT_APPLICABLE
 
     def property(self) -> Property:
-        listed = [] if self.not_applicable is not None else self.found.listed
+        listed = [] if self.not_applicable is not None else self.findings.listed
         return Property(
             name=self.name,
             source=self.source,
@@ -75,12 +76,12 @@ class Checker:
             statement=self.statement,
             checked=self.checked,
             violations=listed,
-            more=self.found.more if listed else 0,
+            more=self.findings.more if listed else 0,
             why=self.not_applicable if self.not_applicable is not None else msgspec.UNSET,
         )
 
 
-class OfDeliveries(Checker):
+class DeliveryChecker(Checker):
     """Base of properties that each delivered transaction is held against."""
 
     def at_end(self) -> None:

@@ -54,7 +54,7 @@ class ClientOrder(Checker):
         self._emptied: dict[int, list[int]] = {}  # when a node began with an empty disk
 
     def on_boot(self, event: Boot, _known: bool) -> None:
-        if event.empty:
+        if event.starts_empty:
             self._emptied.setdefault(event.node, []).append(event.t)
 
     # ---- answer by answer ----
@@ -65,7 +65,7 @@ class ClientOrder(Checker):
         self.checked += 1
         session = self._sessions.setdefault(event.client, _Session())
         if session.answered is not None and event.seq < session.answered.seq:
-            self.found.add(
+            self.findings.add(
                 f"client {event.client} got the answer to seq {event.seq} after the one to seq {session.answered.seq}",
                 [session.answered, event],
             )
@@ -77,7 +77,7 @@ class ClientOrder(Checker):
 
     def _seen(self, session: _Session, event: Complete, op: str, zxid: int) -> None:
         if (op in READS or event.outcome == "failed") and zxid < session.seen:
-            self.found.add(
+            self.findings.add(
                 f"client {event.client} saw {show(zxid)} with seq {event.seq} ({op}), after it had seen "
                 f"{show(session.seen)}",
                 [session.seen_in, event],
@@ -85,7 +85,7 @@ class ClientOrder(Checker):
         if op in OWN_TRANSACTION and event.outcome == "ok":
             self._own(event, zxid)
             if zxid <= session.written:
-                self.found.add(
+                self.findings.add(
                     f"client {event.client} wrote {show(zxid)} with seq {event.seq} ({op}), after it had written "
                     f"{show(session.written)}",
                     [session.written_in, event],
@@ -97,7 +97,7 @@ class ClientOrder(Checker):
     def _own(self, event: Complete, zxid: int) -> None:
         owner = self._owners.setdefault(zxid, event)
         if owner is not event and owner.client != event.client:
-            self.found.add(
+            self.findings.add(
                 f"{show(zxid)} answers both the write of client {owner.client}, seq {owner.seq}, and that of client "
                 f"{event.client}, seq {event.seq}",
                 [owner, event],
@@ -126,14 +126,14 @@ class ClientOrder(Checker):
         """The delivered transactions of each client ascend with its seq, and stay behind its fences."""
         last: dict[int, tuple[int, int, bool]] = {}  # of each client: seq, zxid, and whether that was a fence
         effects = self.facts.effects
-        for zxid, (client, seq, _) in effects.known():
+        for zxid, (client, seq, _) in effects.known_txns():
             fence, before = zxid in effects.fences, last.get(client)
             if before is None or seq > before[0] or (fence and seq == before[0]):
                 last[client] = (seq, zxid, fence)
             elif not fence and (seq < before[0] or before[2]):
                 what = "the fence at" if before[2] else "that of"
                 request = self.facts.requests.get((client, seq))
-                self.found.add(
+                self.findings.add(
                     f"the write of client {client}, seq {seq}, took effect at {show(zxid)}, after {what} its seq "
                     f"{before[0]} ({show(before[1])})",
                     [
@@ -145,14 +145,14 @@ class ClientOrder(Checker):
 
     def _session(self, requests: Iterable[Request]) -> None:
         """What a client was shown lies between its earlier writes and its later ones."""
-        first = self.facts.effects.first
+        first = self.facts.effects.first_effects
         written, shown = 0, 0
         writer = viewer = None
         for request in requests:
             invoke = request.invoke
             if request.complete is not None and request.complete.error == SUPERSEDED:
                 words = f"the write of client {invoke.client}, seq {invoke.seq}, came in its turn and was refused as superseded"
-                self.found.add(words, [invoke, request.complete])
+                self.findings.add(words, [invoke, request.complete])
             effect = first.get((invoke.client, invoke.seq))
             if effect is not None:
                 if viewer is not None and effect <= shown:
@@ -175,7 +175,7 @@ class ClientOrder(Checker):
         if self.facts.run.evidence != TRACES or self.facts.damages:
             return  # what the node has delivered is not known
         if not self.facts.nodes[complete.node].had_delivered(written, complete.t):
-            self.found.add(
+            self.findings.add(
                 f"client {complete.client} was told {complete.error!r} with seq {complete.seq} by node {complete.node}, "
                 f"which had not delivered yet its earlier write, seq {writer.invoke.seq}, at {show(written)}",
                 [writer.invoke, writer.complete, complete, self.facts.effects.broadcast(written)],
@@ -184,7 +184,7 @@ class ClientOrder(Checker):
     def _between(self, writer: Request, effect: int, viewer: Request, shown: int) -> None:
         write, view = writer.invoke, viewer.invoke
         early = write.seq > view.seq
-        self.found.add(
+        self.findings.add(
             f"client {write.client} was shown {show(shown)} with seq {view.seq} ({view.op}), "
             f"{'with' if early else 'without'} its {'later' if early else 'earlier'} write, seq {write.seq}, which "
             f"took effect at {show(effect)}",
@@ -217,7 +217,7 @@ class ClientOrder(Checker):
         assert before.zxid is not None
         assert read.zxid is not None
         assert read.complete is not None
-        self.found.add(
+        self.findings.add(
             f"node {read.complete.node} showed {show(read.zxid)} to client {read.invoke.client}, seq {read.invoke.seq}, after "
             f"it had shown {show(before.zxid)} to client {before.invoke.client}, seq {before.invoke.seq}",
             [before.complete, read.invoke, read.complete],

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
-from zab_chaos.model.events import Boot, Established, Left, Line, packed
+from zab_chaos.model.events import Boot, DiskAfterLife, Established, Line, packed
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import Facts, Write
+from zab_chaos.model.oracle.facts import AckedWrite, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.epochs import Epochs
 
-Reading = Boot | Left  # of a disk: when a life began, and when it had ended
+Reading = Boot | DiskAfterLife  # of a disk: when a life began, and when it had ended
 EPOCHS = {"accepted_epoch": "f.p", "current_epoch": "f.a"}
 
 
@@ -61,13 +61,13 @@ class EpochFiles(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._readings: dict[int, list[Reading]] = {}  # by node, in time
-        self._left: dict[tuple[int, int], Left] = {}  # by node and life
-        self._acked: dict[int, Write] = {}  # by epoch: the last one
+        self._left: dict[tuple[int, int], DiskAfterLife] = {}  # by node and life
+        self._acked: dict[int, AckedWrite] = {}  # by epoch: the last one
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         self._readings.setdefault(event.node, []).append(event)
 
-    def on_left(self, event: Left) -> None:
+    def on_left(self, event: DiskAfterLife) -> None:
         self._left[event.node, event.life] = event
         self._readings.setdefault(event.node, []).append(event)
 
@@ -95,7 +95,7 @@ class EpochFiles(Checker):
                 if last is not None and self.facts.disk_lost(last, reading):
                     found.append(_Disk())
                 elif last is not None:
-                    found[-1].harmed[reading.life] = self.facts.harmed(last, reading)
+                    found[-1].harmed[reading.life] = self.facts.damaged_fields(last, reading)
                 last = reading
             found[-1].readings.append(reading)
         return found
@@ -158,7 +158,7 @@ class EpochFiles(Checker):
 
     def _suspect(self, words: str, reading: Reading, *lines: Line) -> None:
         did = "started with" if isinstance(reading, Boot) else "left on its disk"
-        self.found.add(f"node {reading.node} (life {reading.life}) {did} {words}", [*lines, reading])
+        self.findings.add(f"node {reading.node} (life {reading.life}) {did} {words}", [*lines, reading])
 
 
 def _epochs(reading: Reading) -> dict[str, int]:
@@ -171,5 +171,5 @@ def _value(reading: Reading, name: str) -> int:
     return packed(value) if isinstance(value, tuple) else value
 
 
-def _zxid(write: Write) -> int:
+def _zxid(write: AckedWrite) -> int:
     return write.zxid

@@ -37,7 +37,7 @@ class Epochs(Checker):
     def on_boot(self, event: Boot, _known: bool) -> None:
         self.checked += 1
         if event.current_epoch > event.accepted_epoch:
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} started with f.a = {event.current_epoch}, above f.p = {event.accepted_epoch}",
                 [event],
             )
@@ -49,7 +49,7 @@ class Epochs(Checker):
             return
         self.checked += 1
         if event.epoch < held.accepted:
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} promised epoch {event.epoch} after it had promised {held.accepted}",
                 [held.accepted_in, event],
             )
@@ -61,12 +61,12 @@ class Epochs(Checker):
             return
         self.checked += 1
         if event.epoch < held.current:
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} joined epoch {event.epoch} after it had joined {held.current}",
                 [held.current_in, event],
             )
         if event.epoch > held.accepted:
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} joined epoch {event.epoch}, but had promised {held.accepted} only",
                 [held.accepted_in, event],
             )
@@ -78,7 +78,7 @@ class Epochs(Checker):
             return  # what comes with an initial history is older, and belongs to the group that NEWLEADER closes
         self.checked += 1
         if event.in_epoch != held.accepted:
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} accepted {event.epoch}:{event.first} under epoch {event.in_epoch}, although it had "
                 f"promised epoch {held.accepted}",
                 [held.accepted_in, event],

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from zab_chaos.model.events import Complete
 from zab_chaos.model.oracle.facts import READS, Request
 from zab_chaos.model.oracle.linearization import Call, GaveUp, unexplained
+from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import Progress
-from zab_chaos.model.oracle.reach import Window
-from zab_chaos.model.oracle.spans import FOREVER, Span, merged, without
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, merged
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
@@ -42,9 +42,9 @@ class LinearizableKeys(Checker):
                 self.unknown.append(f"{self.name}: {path} was given up: {error}")
                 continue
             if wrong is not None and wrong.answer is not None:
-                self._tell(path, wrong.answer, requests)
+                self._report(path, wrong.answer, requests)
 
-    def _tell(self, path: str, answer: Complete, requests: list[Request]) -> None:
+    def _report(self, path: str, answer: Complete, requests: list[Request]) -> None:
         """The answer that nothing explains, whose value it shows, and what was answered before it was asked for."""
         invoke = self.facts.requests[answer.client, answer.seq].invoke
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
@@ -63,7 +63,7 @@ class LinearizableKeys(Checker):
             if one is not None and one.invoke not in cited:
                 words += f"; {role} {_named(one.invoke.client, one.invoke.seq)}"
                 cited += [one.invoke, one.complete]
-        self.found.add(words, [*cited, invoke, answer])
+        self.findings.add(words, [*cited, invoke, answer])
 
 
 class ReadableInTheEnd(Checker):
@@ -98,14 +98,14 @@ class ReadableInTheEnd(Checker):
         if lost:
             shows = f"shows that of {_named(shown.invoke.client, shown.invoke.seq)}" if shown else "does not show it"
             write = _named(lost[0].invoke.client, lost[0].invoke.seq)
-            self.found.add(
+            self.findings.add(
                 f"{path}: the write of {write} was acknowledged, but a read after all "
                 f"writes {shows}, which was over before ({len(lost)} acknowledged writes are gone)",
                 [shown.complete if shown else None, lost[0].invoke, lost[0].complete, read.invoke, answer],
             )
 
 
-class Serves(Progress):
+class ServiceProgress(Progress):
     """LADIS 2008: as long as a quorum is up and connected, the service goes on.
 
     Verifies that, while no fault is there, some write succeeds (or is refused for what it asks) within `progress_within`, if
@@ -117,18 +117,18 @@ class Serves(Progress):
     def _served(self) -> list[int]:
         return sorted([*self.facts.writes_done, *self.facts.refusals])
 
-    def _windows(self, bound: int) -> Iterator[Window]:
+    def _windows(self, bound: int) -> Iterator[LeaderWindow]:
         heals = {heal.id: heal.t for heal in self.facts.heals}
         broken: list[Span] = [(inject.t, heals.get(inject.id, FOREVER)) for inject in self.facts.injects]
         everybody = frozenset(range(1, self.facts.run.nodes + 1))
-        for start, end in without([(0, FOREVER)], merged(broken, 0)):
-            yield Window(1, everybody - {1}, start, end)
+        for start, end in difference([(0, FOREVER)], merged(broken, 0)):
+            yield LeaderWindow(1, everybody - {1}, start, end)
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
         """Clients do not say who leads."""
         return iter(())
 
-    def _who(self, window: Window) -> str:
+    def _who(self, window: LeaderWindow) -> str:
         return "no fault was there"
 
 

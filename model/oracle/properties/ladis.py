@@ -1,13 +1,13 @@
 """What ZooKeeper asked of its broadcast (LADIS 2008, section 2): prefix, causal order, reliable delivery."""
 
 from zab_chaos.model.events import packed
-from zab_chaos.model.oracle.broadcasts import Step
-from zab_chaos.model.oracle.evidence import show, span
-from zab_chaos.model.oracle.ledger import Delivery
-from zab_chaos.model.oracle.properties.checker import Checker, OfDeliveries
+from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
+from zab_chaos.model.oracle.delivered_history import Delivery
+from zab_chaos.model.oracle.evidence import show, zxid_range
+from zab_chaos.model.oracle.properties.checker import Checker, DeliveryChecker
 
 
-class Prefix(OfDeliveries):
+class Prefix(DeliveryChecker):
     """LADIS 2008: if m is the last message delivered for a leader L, any message proposed before m by L is delivered.
 
     Verifies, for each node and each epoch, that what it delivered of what was broadcast in the epoch is a prefix: no
@@ -19,7 +19,7 @@ class Prefix(OfDeliveries):
     source = "LADIS 2008"
     statement = "The delivered proposals of a leader are a prefix of its proposals."
 
-    def on_leap(self, delivery: Delivery) -> None:
+    def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
         event, before = delivery.event, delivery.before
         begin = (before & 0xFFFFFFFF) + 1 if before >> 32 == event.epoch else 1
         if event.epoch < before >> 32 or event.first <= begin:
@@ -27,8 +27,8 @@ class Prefix(OfDeliveries):
         for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):
             broadcast = primary.event_of(begin)
             if broadcast is not None:
-                missing = span(event.epoch << 32 | begin, event.zxid - 1)
-                self.found.add(
+                missing = zxid_range(event.epoch << 32 | begin, event.zxid - 1)
+                self.findings.add(
                     f"node {event.node} delivered {show(event.zxid)}, but not {missing}, which the leader, node "
                     f"{primary.node}, had proposed before it",
                     [broadcast, event],
@@ -36,7 +36,7 @@ class Prefix(OfDeliveries):
                 return
 
 
-class CausalOrder(OfDeliveries):
+class CausalOrder(DeliveryChecker):
     """LADIS 2008: if a causally precedes b and both are delivered, a is delivered before b.
 
     Both of the paper's causal relations (one leader's order of proposals; an earlier leader's proposals before a later
@@ -50,19 +50,19 @@ class CausalOrder(OfDeliveries):
     statement = "If a causally precedes b and both are delivered, a is delivered before b."
     rests_on_absence = False
 
-    def on_broadcast(self, step: Step) -> None:
+    def on_broadcast(self, step: PrimaryBroadcast) -> None:
         epoch, counter = step.event.delivered
         if (epoch, counter) >= (step.event.epoch, step.event.first):
-            self.found.add(
+            self.findings.add(
                 f"node {step.event.node} broadcast {show(step.event.zxid)} after it had delivered "
                 f"{show(step.event.delivered)}, which follows it",
                 [step.event],
             )
 
-    def on_leap(self, delivery: Delivery) -> None:
+    def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
         event = delivery.event
         if event.zxid <= delivery.before:
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} delivered {show(event.zxid)} after {show(delivery.before)}, which it precedes",
                 [event],
             )
@@ -90,19 +90,19 @@ class ReliableDelivery(Checker):
         if settled is None:
             self.unknown.append("the run has neither `converged` nor `not-converged`")
             return
-        ledger = self.facts.ledger
-        target = ledger.length_at(settled.t)
+        history = self.facts.history
+        target = history.length_at(settled.t)
         if settled.zxid is not None:  # a fence that was under way may be delivered while the milestone is written
-            target = min(target, ledger.below(packed(settled.zxid) + 1))
+            target = min(target, history.count_below(packed(settled.zxid) + 1))
         for node in self.facts.up_at_end():
             self.checked += 1
-            index = node.place.reached
+            index = node.position.reached
             if index >= target:
                 continue
-            author = ledger.author(index)
-            self.found.add(
-                f"node {author.node} delivered {span(ledger.zxids[index], ledger.zxids[target - 1])}, but node "
-                f"{node.id}, up at the end, has delivered up to {show(node.place.last)} only"
-                + (", on another path" if node.place.diverged else ""),
+            author = history.first_delivery(index)
+            self.findings.add(
+                f"node {author.node} delivered {zxid_range(history.zxids[index], history.zxids[target - 1])}, but node "
+                f"{node.id}, up at the end, has delivered up to {show(node.position.last)} only"
+                + (", on another path" if node.position.diverged else ""),
                 [author, node.boot, settled],
             )

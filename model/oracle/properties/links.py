@@ -44,22 +44,22 @@ class Channels(Checker):
         who = f"node {event.node} took frames {event.first} to {event.last} of session {event.session} from node {event.peer}"
         if before is not None and session == (before.incarnation, before.session):
             if before.ended != "gap":  # else it was said already
-                self.found.add(f"{who} after that session was over ({before.ended})", [before, event])
+                self.findings.add(f"{who} after that session was over ({before.ended})", [before, event])
         elif before is not None and session < (before.incarnation, before.session):
-            self.found.add(f"{who} after session {before.session}: sessions went back", [before, event])
+            self.findings.add(f"{who} after session {before.session}: sessions went back", [before, event])
         elif before is not None and event.session == before.session:
-            self.found.add(f"{who} in a new life of it, and that session was with its former one", [before, event])
+            self.findings.add(f"{who} in a new life of it, and that session was with its former one", [before, event])
         elif event.first != 0:
-            self.found.add(f"{who}, although a session begins with frame 0", [event])
+            self.findings.add(f"{who}, although a session begins with frame 0", [event])
         if event.ended == "gap":
-            self.found.add(f"{who}, and then a later one: what is between them is missing", [event])
+            self.findings.add(f"{who}, and then a later one: what is between them is missing", [event])
 
     def at_end(self) -> None:
         for run in self._runs if not self.facts.damages else ():
             sender = run.peer, run.incarnation
             opened = self._opened.get(sender)
             if opened and (run.node, run.session) not in opened and self.facts.lives[sender].last.t > run.t:
-                self.found.add(
+                self.findings.add(
                     f"node {run.node} took frames of session {run.session} from node {run.peer}, which had no such session "
                     f"with node {run.node}",
                     [run],
@@ -86,8 +86,8 @@ class Sanity(Checker):
 
     def on_abort(self, event: Abort) -> None:
         self._aborted.add((event.node, event.life))
-        self.found.add(f"node {event.node} stopped itself: {event.why}", [event])
+        self.findings.add(f"node {event.node} stopped itself: {event.why}", [event])
 
     def on_exit(self, event: Exit) -> None:
         if event.code == 70 and (event.node, event.life) not in self._aborted:
-            self.found.add(f"node {event.node} ended with code 70 (a failed sanity check): {event.why}", [event])
+            self.findings.add(f"node {event.node} ended with code 70 (a failed sanity check): {event.why}", [event])

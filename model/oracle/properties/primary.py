@@ -3,13 +3,13 @@
 import itertools
 
 from zab_chaos.model.events import Broadcast, Established, packed
-from zab_chaos.model.oracle.broadcasts import Step
-from zab_chaos.model.oracle.evidence import show, span
-from zab_chaos.model.oracle.ledger import Delivery
-from zab_chaos.model.oracle.properties.checker import Checker, OfDeliveries
+from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
+from zab_chaos.model.oracle.delivered_history import Delivery
+from zab_chaos.model.oracle.evidence import show, zxid_range
+from zab_chaos.model.oracle.properties.checker import Checker, DeliveryChecker
 
 
-class LocalPrimaryOrder(OfDeliveries):
+class LocalPrimaryOrder(DeliveryChecker):
     """DSN 2011, III-A: a primary broadcasts a before b: who delivers b delivers a before it.
 
     Verifies it for all pairs: a primary broadcasts counters 1, 2, 3, ... and a node delivers an epoch's counters in that
@@ -22,13 +22,13 @@ class LocalPrimaryOrder(OfDeliveries):
     source = "DSN 2011"
     statement = "Within an epoch, delivery follows the order of broadcast, without gaps, for all pairs."
 
-    def on_broadcast(self, step: Step) -> None:
+    def on_broadcast(self, step: PrimaryBroadcast) -> None:
         event = step.event
         if event.first == step.expected:
             return
         earlier = step.primary.events[-2] if len(step.primary.events) > 1 else None
         what = "again" if event.first < step.expected else f"where {event.epoch}:{step.expected} was next"
-        self.found.add(f"node {event.node} broadcast {event.epoch}:{event.first} {what}", [earlier, event])
+        self.findings.add(f"node {event.node} broadcast {event.epoch}:{event.first} {what}", [earlier, event])
 
     def at_end(self) -> None:
         super().at_end()
@@ -39,18 +39,18 @@ class LocalPrimaryOrder(OfDeliveries):
                     words = (
                         f"node {primary.node} broadcast {primary.epoch}:{len(primary.digests)}, above the limit {limit}"
                     )
-                    self.found.add(words, [primary.events[-1]])
+                    self.findings.add(words, [primary.events[-1]])
 
-    def on_leap(self, delivery: Delivery) -> None:
+    def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
         event, before = delivery.event, delivery.before
         expected = (before & 0xFFFFFFFF) + 1 if before >> 32 == event.epoch else 1
         if event.epoch < before >> 32 or event.first == expected:
             return
         if event.first < expected:
-            self.found.add(f"node {event.node} delivered {show(event.zxid)} after {show(before)}", [event])
+            self.findings.add(f"node {event.node} delivered {show(event.zxid)} after {show(before)}", [event])
             return
-        missing = span(event.epoch << 32 | expected, event.zxid - 1)
-        self.found.add(
+        missing = zxid_range(event.epoch << 32 | expected, event.zxid - 1)
+        self.findings.add(
             f"node {event.node} delivered {show(event.zxid)} after {show(before)}, without {missing} of the same epoch",
             [*self._broadcast_of(event.epoch, expected), event],
         )
@@ -59,7 +59,7 @@ class LocalPrimaryOrder(OfDeliveries):
         return [primary.event_of(counter) for primary in self.facts.broadcasts.epochs.get(epoch, ())][:1]
 
 
-class GlobalPrimaryOrder(OfDeliveries):
+class GlobalPrimaryOrder(DeliveryChecker):
     """DSN 2011, III-A: what an earlier primary broadcast is delivered before what a later one did.
 
     Verifies that epochs never go back in the sequence that a node delivers in one life. Does not verify the order
@@ -71,10 +71,10 @@ class GlobalPrimaryOrder(OfDeliveries):
     statement = "Epochs never go back in a delivered sequence."
     rests_on_absence = False
 
-    def on_leap(self, delivery: Delivery) -> None:
+    def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
         event = delivery.event
         if event.epoch < delivery.before >> 32:
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} delivered {show(event.zxid)} of epoch {event.epoch} after {show(delivery.before)}",
                 [event],
             )
@@ -96,29 +96,29 @@ class PrimaryIntegrity(Checker):
         "ever delivers."
     )
 
-    def on_broadcast(self, step: Step) -> None:
+    def on_broadcast(self, step: PrimaryBroadcast) -> None:
         event, primary = step.event, step.primary
         self._claim(event)
         if event is not primary.events[0]:
             return
         self.checked += 1
         if not any((it.epoch, it.node, it.life) == (event.epoch, event.node, event.life) for it in self._established()):
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} broadcast {show(event.zxid)} before it was established for epoch {event.epoch}",
                 [event],
             )
-        ledger = self.facts.ledger
-        older = ledger.below(event.epoch << 32)
-        if older and ledger.zxids[older - 1] > primary.delivered:
-            first = ledger.below(primary.delivered + 1)
-            author = ledger.author(first)
-            self.found.add(
+        history = self.facts.history
+        older = history.count_below(event.epoch << 32)
+        if older and history.zxids[older - 1] > primary.delivered:
+            first = history.count_below(primary.delivered + 1)
+            author = history.first_delivery(first)
+            self.findings.add(
                 f"node {event.node} broadcast {show(event.zxid)} when it had delivered up to {show(primary.delivered)} "
-                f"only, but node {author.node} had delivered {span(ledger.zxids[first], ledger.zxids[older - 1])}",
+                f"only, but node {author.node} had delivered {zxid_range(history.zxids[first], history.zxids[older - 1])}",
                 [author, event],
             )
 
-    def on_news(self, delivery: Delivery) -> None:
+    def on_new_delivery(self, delivery: Delivery) -> None:
         event = delivery.event
         broadcasts = self.facts.broadcasts
         if broadcasts.highest <= event.epoch:
@@ -126,7 +126,7 @@ class PrimaryIntegrity(Checker):
         for epoch in sorted(epoch for epoch in broadcasts.epochs if epoch > event.epoch):
             for primary in broadcasts.epochs[epoch]:
                 if primary.delivered < delivery.last:
-                    self.found.add(
+                    self.findings.add(
                         f"node {event.node} delivered {show(delivery.last)}, but node {primary.node} had broadcast in "
                         f"epoch {epoch} after it had delivered up to {show(primary.delivered)} only",
                         [primary.events[0], event],
@@ -135,9 +135,9 @@ class PrimaryIntegrity(Checker):
 
     def _claim(self, event: Broadcast) -> None:
         """What a broadcast says that its node had delivered is what the trace shows."""
-        shown = self.facts.nodes[event.node].place.last
+        shown = self.facts.nodes[event.node].position.last
         if packed(event.delivered) != shown:
-            self.found.add(
+            self.findings.add(
                 f"node {event.node} broadcast {show(event.zxid)} and said that it had delivered up to "
                 f"{show(event.delivered)}; its trace shows {show(shown)}",
                 [event],
@@ -163,7 +163,7 @@ class OneEstablished(Checker):
         self.checked += 1
         for other in self.facts.established:
             if other is not event and other.epoch == event.epoch:
-                self.found.add(
+                self.findings.add(
                     f"node {event.node} (life {event.life}) was established for epoch {event.epoch}, as node "
                     f"{other.node} (life {other.life}) had been",
                     [other, event],
@@ -177,11 +177,11 @@ class OneLeader(OneEstablished):
     Verifies also that only the process that is established for an epoch broadcasts in it.
     """
 
-    def on_broadcast(self, step: Step) -> None:
+    def on_broadcast(self, step: PrimaryBroadcast) -> None:
         self.checked += 1
         primaries = self.facts.broadcasts.epochs[step.event.epoch]
         if len(primaries) > 1 and step.event is step.primary.events[0]:
-            self.found.add(
+            self.findings.add(
                 f"node {step.primary.node} (life {step.primary.life}) broadcast in epoch {step.event.epoch}, as node "
                 f"{primaries[0].node} (life {primaries[0].life}) had done",
                 [primaries[0].events[0], step.event],

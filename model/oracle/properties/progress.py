@@ -4,12 +4,12 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from zab_chaos.model.oracle.evidence import named
+from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import Facts, Request
+from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.reach import Reach, Window
-from zab_chaos.model.oracle.service import Service, Stay
-from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged, without
+from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
 
 WITHIN = 15.0  # seconds, where run.json says nothing
 ELECTIONS = 10  # how often nodes that could have a leader may begin to lead before one of them is established
@@ -51,7 +51,7 @@ class Progress(Checker):
         if self.unknown:
             return
         self._patience = int(answered * SECOND) if answered is not None else FOREVER
-        self._service = Service(facts)
+        self._service = ServiceTimes(facts)
         served = self._served()
         self.checked = len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
@@ -61,22 +61,22 @@ class Progress(Checker):
         windows = list(self._windows(bound))
         for window in windows:
             for start, end in self._stalls(window, idle, bound):
-                self._tell(
+                self._report(
                     window, start, end, f"nothing was delivered for {(end - start) / 1e9:.1f} s, though writes waited"
                 )
-            for start, end in common(leaderless, [(window.start, window.end)]):
+            for start, end in intersection(leaderless, [(window.start, window.end)]):
                 if end - start > bound:
-                    self._tell(window, start, end, f"no leader was established for {(end - start) / 1e9:.1f} s")
+                    self._report(window, start, end, f"no leader was established for {(end - start) / 1e9:.1f} s")
             for start, end, times in livelocks:
                 low, high = max(start, window.start), min(end, window.end)
                 begun = bisect_right(times, high) - bisect_left(times, low)
                 if high - low > bound and begun > ELECTIONS:
-                    self._tell(window, low, high, f"nodes began to lead {begun} times, and none was established")
+                    self._report(window, low, high, f"nodes began to lead {begun} times, and none was established")
         could = {node: list(self._calm(node, windows)) for node in {stay.node for _, stay in waited}}
         for request, stay in waited:
             self._left_waiting(request, stay, could[stay.node])
 
-    def _waited(self) -> Iterator[tuple[Request, Stay]]:
+    def _waited(self) -> Iterator[tuple[Request, RequestStay]]:
         """The requests that a node had for longer than they should take."""
         for request in self.facts.requests.values():
             if request.complete is not None and request.complete.t - request.invoke.t > self._patience:
@@ -84,19 +84,19 @@ class Progress(Checker):
                 if stay is not None and stay.end - stay.start > self._patience:
                     yield request, stay
 
-    def _calm(self, node: int, windows: list[Window]) -> Iterator[tuple[int, list[Span]]]:
+    def _calm(self, node: int, windows: list[LeaderWindow]) -> Iterator[tuple[int, list[Span]]]:
         """When a node could answer, by the leader that it followed then: that one and enough others were well."""
         for leader, led in self._service.led(node):
             calm = [(it.start, it.end) for it in windows if it.node == leader and node in {leader, *it.peers}]
-            yield leader, common(led, calm)
+            yield leader, intersection(led, calm)
 
-    def _left_waiting(self, request: Request, stay: Stay, could: list[tuple[int, list[Span]]]) -> None:
+    def _left_waiting(self, request: Request, stay: RequestStay, could: list[tuple[int, list[Span]]]) -> None:
         """Whether the node could have answered all the time."""
         for leader, calm in could:
-            for start, end in common(calm, [(stay.start, stay.end)]):
+            for start, end in intersection(calm, [(stay.start, stay.end)]):
                 if end - start > self._patience:
                     invoke = request.invoke
-                    self.found.add(
+                    self.findings.add(
                         f"node {stay.node}, under the leader node {leader}, left client {invoke.client}, seq {invoke.seq} "
                         f"({invoke.op}), without an answer for {(end - start) / 1e9:.1f} s",
                         [invoke, request.complete],
@@ -105,13 +105,13 @@ class Progress(Checker):
 
     def _served(self) -> list[int]:
         """When somebody was served."""
-        return sorted([*self.facts.ledger.growth(), *self.facts.refusals])
+        return sorted([*self.facts.history.growth_times(), *self.facts.refusals])
 
-    def _windows(self, bound: int) -> Iterator[Window]:
+    def _windows(self, bound: int) -> Iterator[LeaderWindow]:
         """When somebody could have led."""
-        return Reach(self.facts, bound // 5).windows()
+        return PossibleLeaders(self.facts, bound // 5).windows()
 
-    def _tell(self, window: Window, start: int, end: int, what: str) -> None:
+    def _report(self, window: LeaderWindow, start: int, end: int, what: str) -> None:
         if any(low <= start and end <= high for low, high in self._told):
             return  # another node could have led in the same time
         self._told.append((start, end))
@@ -121,10 +121,10 @@ class Progress(Checker):
             if zero
             else f"{start} to {end}"
         )
-        self.found.add(f"{what} ({since}); {self._who(window)}", [])
+        self.findings.add(f"{what} ({since}); {self._who(window)}", [])
 
-    def _who(self, window: Window) -> str:
-        return f"node {window.node} could have led, it reached {named(sorted(window.peers))}"
+    def _who(self, window: LeaderWindow) -> str:
+        return f"node {window.node} could have led, it reached {node_names(sorted(window.peers))}"
 
     def _idle(self, served: list[int], bound: int) -> Iterator[Span]:
         """When nothing was served for longer than the bound."""
@@ -137,23 +137,23 @@ class Progress(Checker):
         times = [first, *(t for t in served if first < t < end), end]
         yield from ((a, b) for a, b in itertools.pairwise(times) if b - a > bound)
 
-    def _stalls(self, window: Window, idle: list[Span], bound: int) -> list[Span]:
+    def _stalls(self, window: LeaderWindow, idle: list[Span], bound: int) -> list[Span]:
         """The idle times that last longer than the bound while this node could have led and writes waited for it."""
-        times = common(idle, [(window.start, window.end)])
+        times = intersection(idle, [(window.start, window.end)])
         if not any(end - start > bound for start, end in times):
             return []
         nodes = {window.node, *window.peers}
-        waiting = [(asked, t) for node, asked, t in self.facts.waited() if node in nodes]
-        return [(a, b) for a, b in common(times, merged(waiting, bound // 4)) if b - a > bound]
+        waiting = [(asked, t) for node, asked, t in self.facts.unserved_writes() if node in nodes]
+        return [(a, b) for a, b in intersection(times, merged(waiting, bound // 4)) if b - a > bound]
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
         """When nobody was an established leader for longer than the bound."""
-        yield from (span for span in without([(0, FOREVER)], self._service.leading()) if span[1] - span[0] > bound)
+        yield from (span for span in difference([(0, FOREVER)], self._service.leading()) if span[1] - span[0] > bound)
 
     def _livelocks(self) -> Iterator[tuple[int, int, list[int]]]:
         """Between two establishments: the times at which nodes began to lead, if they are too many."""
         done = sorted(event.t for event in self.facts.established)
-        times = sorted(event.t for event in self.facts.leads)
+        times = sorted(event.t for event in self.facts.began_to_lead)
         for start, end in zip([0, *done], [*done, max([*times, 0])], strict=True):
             begun = times[bisect_right(times, start) : bisect_right(times, end)]
             if len(begun) > ELECTIONS:

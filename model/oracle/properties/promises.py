@@ -1,8 +1,8 @@
 """What an epoch rests on: who promised it, to whom, and with which history (DSN 2011, steps f.1.2, f.2.1 and l.2.2)."""
 
 from zab_chaos.model.events import AcceptedEpoch, Boot, Confirmed, Established, Line, Member, Phase, packed
-from zab_chaos.model.oracle.disks import Disk, Joined, Promised
-from zab_chaos.model.oracle.evidence import named, show
+from zab_chaos.model.oracle.disks import Disk, EpochPromise, JoinedEpoch
+from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 
@@ -41,18 +41,22 @@ class Promises(Checker):
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         node = self.facts.nodes[event.node]
-        if node.found is None or event.disk == "amnesiac":
+        if node.boot_comparison is None or event.disk == "amnesiac":
             return
-        if not node.found.new_disk and node.found.amnesiac and event.current_epoch not in node.disk.joined:
-            self.found.add(
+        if (
+            not node.boot_comparison.new_disk
+            and node.boot_comparison.amnesiac
+            and event.current_epoch not in node.disk.joined
+        ):
+            self.findings.add(
                 f"node {event.node} started as a member ({event.disk}), although it had joined no epoch since it lost its disk",
-                [node.found.before, event],
+                [node.boot_comparison.before, event],
             )
-        if node.found.new_disk and not node.lost[-1].empty:
-            self.found.add(
+        if node.boot_comparison.new_disk and not node.former_disks[-1].empty:
+            self.findings.add(
                 f"node {event.node} started on an empty disk as a new member ({event.disk}), although it had promised and "
                 "held something on the disk that it lost",
-                [node.found.before, event],
+                [node.boot_comparison.before, event],
             )
 
     # ---- a promise ----
@@ -64,11 +68,11 @@ class Promises(Checker):
         who = f"node {event.node} promised epoch {event.epoch} to node {event.leader}"
         if len(given) > 1:
             first = given[0].event
-            self.found.add(f"{who}, which it had promised to node {first.leader} before", [first, event])
+            self.findings.add(f"{who}, which it had promised to node {first.leader} before", [first, event])
         elif node.boot is not None and node.boot.accepted_epoch == event.epoch:
-            self.found.add(f"{who}, which its disk held as promised when it started", [node.boot, event])
-        if (event.epoch, event.leader) not in self.facts.led:
-            self.found.add(f"{who}, which had not promised it itself", [event])
+            self.findings.add(f"{who}, which its disk held as promised when it started", [node.boot, event])
+        if (event.epoch, event.leader) not in self.facts.self_promises:
+            self.findings.add(f"{who}, which had not promised it itself", [event])
 
     # ---- a choice ----
 
@@ -105,8 +109,8 @@ class Promises(Checker):
         for node in sorted({*event.quorum, event.node}):
             why = self._lacks(node, event)
             if why is not None:
-                self.found.add(
-                    f"node {event.node} was established for epoch {event.epoch} with {named(sorted(event.quorum))}, but "
+                self.findings.add(
+                    f"node {event.node} was established for epoch {event.epoch} with {node_names(sorted(event.quorum))}, but "
                     f"node {node} {why[0]}",
                     [why[1], event],
                 )
@@ -128,7 +132,7 @@ class Promises(Checker):
                 found = why
         return found
 
-    def _passed_over(self, event: Established) -> Promised | None:
+    def _passed_over(self, event: Established) -> EpochPromise | None:
         """A better history than the one that this leader chose, if that one was the best of no quorum.
 
         Of the promises only those matter that were made to it. Not all of them need have been counted, but with fewer of
@@ -144,7 +148,7 @@ class Promises(Checker):
             return None
         return max((it for promises in given for it in promises), key=lambda it: it.history)
 
-    def _given(self, node: int, event: Established) -> list[Promised]:
+    def _given(self, node: int, event: Established) -> list[EpochPromise]:
         """What this node promised the leader that was established, on any of its disks, and not being amnesiac."""
         disks = self.facts.nodes[node].disks if node in self.facts.nodes else []
         return [
@@ -161,19 +165,21 @@ class Promises(Checker):
         self._quorums.append((event, set(event.quorum) - {event.node}))
         who = f"node {event.node} became a member in epoch {event.epoch}"
         if not any(it.epoch == event.epoch for it in self.facts.established):
-            self.found.add(f"{who}, for which no leader had been established", [event])
+            self.findings.add(f"{who}, for which no leader had been established", [event])
         joined = self.facts.nodes[event.node].disk.joined.get(event.epoch)
         if joined is None or joined.event.life != event.life:
-            self.found.add(f"{who}, which it had not joined in this life", [event])
+            self.findings.add(f"{who}, which it had not joined in this life", [event])
             return
         for node in sorted(set(event.quorum) - {event.node}):
             if not any(self._followed(disk, joined, event) for disk in self.facts.nodes[node].disks):
-                self.found.add(f"{who} with node {node}, which did not follow that epoch then", [joined.event, event])
-            elif (event.epoch, node) not in self.facts.led and not self._confirms(node, joined):
+                self.findings.add(
+                    f"{who} with node {node}, which did not follow that epoch then", [joined.event, event]
+                )
+            elif (event.epoch, node) not in self.facts.self_promises and not self._confirms(node, joined):
                 words = f"{who} with node {node}, which has not confirmed since then that it follows that epoch"
                 self._unasked.append((words, [joined.event, event]))
 
-    def _followed(self, disk: Disk, joined: Joined, event: Member) -> bool:
+    def _followed(self, disk: Disk, joined: JoinedEpoch, event: Member) -> bool:
         """Whether the node of this disk was a member that could still confirm, after `joined`, that it follows the epoch.
 
         One that was amnesiac when it promised the epoch is a member from its own admission on. What a life promised and was
@@ -183,15 +189,15 @@ class Promises(Checker):
         if disk.successor is not None and disk.successor.t < joined.event.t:
             return False
         epoch = joined.event.epoch
-        since: list[Line] = [disk.admitted[epoch]] if epoch in disk.admitted else []
-        if epoch in disk.untold and disk.untold[epoch].disk != "amnesiac":
-            since.append(disk.untold[epoch])
+        since: list[Line] = [disk.readmissions[epoch]] if epoch in disk.readmissions else []
+        if epoch in disk.unreported_promises and disk.unreported_promises[epoch].disk != "amnesiac":
+            since.append(disk.unreported_promises[epoch])
         member = any(not it.amnesiac for it in disk.promises.get(epoch, [])) or any(line.t < event.t for line in since)
         later: list[Line] = [it.event for number, given in disk.promises.items() if number > epoch for it in given]
-        later += [boot for number, boot in disk.untold.items() if number > epoch]
+        later += [boot for number, boot in disk.unreported_promises.items() if number > epoch]
         return member and all(line.t > joined.event.t for line in later)
 
-    def _confirms(self, node: int, joined: Joined) -> bool:
+    def _confirms(self, node: int, joined: JoinedEpoch) -> bool:
         """Whether this node has confirmed the epoch since another one had joined it."""
         said = self._confirmed.get(node, ())
         return any(it.epoch == joined.event.epoch and it.t > joined.event.t for it in said)
@@ -205,10 +211,10 @@ class Promises(Checker):
 
     def _judge_questions(self) -> None:
         for words, lines in self._unasked:
-            self.found.add(words, lines)
+            self.findings.add(words, lines)
         for choice, promises in self._choices:
             if promises < self.facts.quorum():
-                self.found.add(
+                self.findings.add(
                     f"node {choice.node} chose the history of epoch {choice.epoch}, and at no time had a quorum promised that "
                     f"epoch and confirmed it later: at most {promises} nodes had",
                     [choice],
@@ -219,11 +225,11 @@ class Promises(Checker):
             counted = {node for node in nodes if 1 <= node <= self.facts.run.nodes}
             if len(counted) < self.facts.quorum():
                 what = "was established" if isinstance(event, Established) else "became a member"
-                who = named(sorted(nodes)) if nodes else "nobody"
-                self.found.add(f"node {event.node} {what} in epoch {event.epoch} with {who}, no quorum", [event])
+                who = node_names(sorted(nodes)) if nodes else "nobody"
+                self.findings.add(f"node {event.node} {what} in epoch {event.epoch} with {who}, no quorum", [event])
             elif isinstance(event, Established) and (better := self._passed_over(event)) is not None:
                 epoch, last = better.history
-                self.found.add(
+                self.findings.add(
                     f"node {event.node} was established for epoch {event.epoch} with a history up to "
                     f"{show(packed(event.last_zxid))}, which was the best of no quorum that had promised: node "
                     f"{better.event.node} had joined epoch {epoch}, with a history up to {show(last)}",
@@ -231,7 +237,7 @@ class Promises(Checker):
                 )
 
 
-def _unfit(promised: Promised, joined: Joined | None, last: int) -> tuple[str, Line | None] | None:
+def _unfit(promised: EpochPromise, joined: JoinedEpoch | None, last: int) -> tuple[str, Line | None] | None:
     if promised.amnesiac:
         return "was amnesiac when it promised", promised.event
     if joined is None:

@@ -2,9 +2,9 @@
 
 from array import array
 
-from zab_chaos.model.oracle.evidence import LISTED, named, span
+from zab_chaos.model.oracle.delivered_history import Delivery
+from zab_chaos.model.oracle.evidence import LISTED, node_names, zxid_range
 from zab_chaos.model.oracle.facts import Facts, Node
-from zab_chaos.model.oracle.ledger import Delivery
 from zab_chaos.model.oracle.properties.checker import Checker
 
 
@@ -30,17 +30,17 @@ class QuorumDurability(Checker):
     def on_deliver(self, delivery: Delivery) -> None:
         event, first = delivery.event, delivery.first
         if not self.facts.nodes[event.node].disk.log.holds(first, delivery.digests):
-            self.found.add(
-                f"node {event.node} delivered {span(first, delivery.last)}, which was not durable on its own disk",
+            self.findings.add(
+                f"node {event.node} delivered {zxid_range(first, delivery.last)}, which was not durable on its own disk",
                 [event],
             )
 
-    def on_news(self, delivery: Delivery) -> None:
-        if not delivery.fresh:
+    def on_new_delivery(self, delivery: Delivery) -> None:
+        if not delivery.appended:
             return
-        self.checked += delivery.fresh
-        digests = delivery.digests[-delivery.fresh :]
-        first = delivery.last - delivery.fresh + 1
+        self.checked += delivery.appended
+        digests = delivery.digests[-delivery.appended :]
+        first = delivery.last - delivery.appended + 1
         holders = [node.id for node in self.facts.nodes.values() if _holds(node, first, digests)]
         number = len(holders)
         seen = self._counts[number] = self._counts.get(number, 0) + 1
@@ -51,14 +51,14 @@ class QuorumDurability(Checker):
         quorum = self.facts.quorum()
         for number in sorted(number for number in self._counts if number < quorum):
             for delivery, holders in self._held_by[number]:
-                self._tell(delivery, sorted(holders), quorum)
-            self.found.more += self._counts[number] - len(self._held_by[number])
+                self._report(delivery, sorted(holders), quorum)
+            self.findings.more += self._counts[number] - len(self._held_by[number])
 
-    def _tell(self, delivery: Delivery, holders: list[int], quorum: int) -> None:
-        event, first = delivery.event, delivery.last - delivery.fresh + 1
-        held = f"which only {named(holders)} had on disk" if holders else "which was on no disk that counts"
-        self.found.add(
-            f"node {event.node} was the first to deliver {span(first, delivery.last)}, {held}; a quorum is {quorum}",
+    def _report(self, delivery: Delivery, holders: list[int], quorum: int) -> None:
+        event, first = delivery.event, delivery.last - delivery.appended + 1
+        held = f"which only {node_names(holders)} had on disk" if holders else "which was on no disk that counts"
+        self.findings.add(
+            f"node {event.node} was the first to deliver {zxid_range(first, delivery.last)}, {held}; a quorum is {quorum}",
             [event],
         )
 

@@ -41,13 +41,13 @@ class Recovery(Checker):
         self.checked += 1
         if settled.event == "not-converged":
             why = f": {settled.why}" if settled.why else ""
-            self.found.add(
+            self.findings.add(
                 f"the nodes did not converge after everything was healed{why}", [begin, settled, *self._ends()]
             )
             return
         took, bound = (settled.t - begin.t) / 1e9, self.expected("converges_within")
         if bound is not None and took > bound:
-            self.found.add(
+            self.findings.add(
                 f"the nodes converged {took:.3f} s after everything was healed; {bound:g} s were expected",
                 [begin, settled],
             )
@@ -68,7 +68,7 @@ class Recovery(Checker):
         for event in self._left:
             if begin < event.t < alone.t:
                 after = (event.t - begin) / 1e9
-                self.found.add(f"node {event.node} left its leader, {after:.3f} s after all was quiet", [event])
+                self.findings.add(f"node {event.node} left its leader, {after:.3f} s after all was quiet", [event])
 
     def _unavailability(self) -> None:
         bound = self.expected("unavailable_at_most")
@@ -77,4 +77,4 @@ class Recovery(Checker):
         self.checked += 1
         longest = longest_unavailability(self.facts)
         if longest > bound:
-            self.found.add(f"no write succeeded for {longest:.3f} s; at most {bound:g} s were expected", [])
+            self.findings.add(f"no write succeeded for {longest:.3f} s; at most {bound:g} s were expected", [])

@@ -8,15 +8,27 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
-from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Write, Wrote, packed
-from zab_chaos.model.oracle.evidence import named, show
+from zab_chaos.model.events import (
+    EphemeralCreated,
+    ReadAnswered,
+    RequestRefused,
+    SessionBegan,
+    SessionEndLogged,
+    SessionOver,
+    SetAcknowledged,
+    SetWatchesAnswered,
+    WriteSent,
+    ZxidPair,
+    packed,
+)
+from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
 
 GUIDE = "ZooKeeper programmer's guide"
-Told = Look | Made | Wrote | Refused | Stand
+Told = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered
 _Told = TypeVar("_Told", bound=Told)
 Wish = tuple[int, str, str, int | None]  # client, op, path, value
 
@@ -44,60 +56,60 @@ class Sessions(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._began: dict[int, Began] = {}  # by session
+        self._began: dict[int, SessionBegan] = {}  # by session
         self._latest: dict[int, Told] = {}  # by client: what its session was told last
-        self._looks: list[Look] = []
-        self._asked: dict[Wish, Write] = {}
-        self._done: list[Made | Wrote] = []
-        self._refused: list[Refused] = []
-        self._ended: dict[int, Ended] = {}
-        self._over: dict[int, Over] = {}
+        self._looks: list[ReadAnswered] = []
+        self._asked: dict[Wish, WriteSent] = {}
+        self._done: list[EphemeralCreated | SetAcknowledged] = []
+        self._refused: list[RequestRefused] = []
+        self._ended: dict[int, SessionEndLogged] = {}
+        self._over: dict[int, SessionOver] = {}
 
-    def on_began(self, line: Began) -> None:
+    def on_began(self, line: SessionBegan) -> None:
         self.checked += 1
         self._latest.pop(line.client, None)
         first = self._began.setdefault(line.session, line)
         if first is not line:
-            self.found.add(f"session {line.session:#x} began a second time", [first, line])
+            self.findings.add(f"session {line.session:#x} began a second time", [first, line])
 
-    def on_write(self, line: Write) -> None:
+    def on_write(self, line: WriteSent) -> None:
         self._asked[line.client, line.op, line.path, line.value] = line
 
-    def on_made(self, line: Made | Wrote) -> None:
+    def on_made(self, line: EphemeralCreated | SetAcknowledged) -> None:
         self._done.append(line)
         self._told(line)
 
-    def on_wrote(self, line: Wrote) -> None:
+    def on_wrote(self, line: SetAcknowledged) -> None:
         if line.changed not in (None, line.zxid):
-            self.found.add(
+            self.findings.add(
                 f"session {line.session:#x} was told that it wrote {line.path} at {show(line.zxid)}, and that the last change "
                 f"was at {show(line.changed)}",
                 [line],
             )
         self.on_made(line)
 
-    def on_refused(self, line: Refused) -> None:
+    def on_refused(self, line: RequestRefused) -> None:
         self._refused.append(line)
         self._told(line)
 
-    def on_over(self, line: Over) -> None:
+    def on_over(self, line: SessionOver) -> None:
         self._over[line.session] = line
 
-    def on_look(self, line: Look) -> None:
+    def on_look(self, line: ReadAnswered) -> None:
         self._looks.append(line)
         if not line.last:
             self._told(line)
 
-    def on_stand(self, line: Stand) -> None:
+    def on_stand(self, line: SetWatchesAnswered) -> None:
         self._told(line)
 
-    def on_ended(self, line: Ended) -> None:
+    def on_ended(self, line: SessionEndLogged) -> None:
         self._ended[line.session] = line
 
     def _told(self, line: Told) -> None:
         before = self._latest.get(line.client)
         if before is not None and packed(line.zxid) < packed(before.zxid):
-            self.found.add(
+            self.findings.add(
                 f"client {line.client} was told {show(line.zxid)}, after its session had been told {show(before.zxid)}",
                 [before, line],
             )
@@ -105,7 +117,7 @@ class Sessions(Checker):
             self._latest[line.client] = line
 
     def at_end(self) -> None:
-        lists: dict[str, list[Look]] = {}
+        lists: dict[str, list[ReadAnswered]] = {}
         for look in self._in_history(self._looks):
             self._shown(look)
             if look.children is not None:
@@ -124,7 +136,7 @@ class Sessions(Checker):
 
     def _in_history(self, lines: list[_Told]) -> Iterator[_Told]:
         """Those that were told a zxid up to which the history is known."""
-        upto = self.facts.changes.upto
+        upto = self.facts.changes.known_upto
         return (line for line in lines if packed(line.zxid) <= upto)
 
     def _ended_by_itself(self) -> None:
@@ -132,30 +144,30 @@ class Sessions(Checker):
         for ended in self._ended.values():
             over = self._over.get(ended.session)
             if ended.asked and over is not None and over.why != "closed":
-                self.found.add(
+                self.findings.add(
                     f"session {ended.session:#x} ended at {show(ended.zxid)}, by a request that its client has not made",
                     [over, ended],
                 )
 
-    def _shown(self, look: Look) -> None:
+    def _shown(self, look: ReadAnswered) -> None:
         self.checked += 1
-        last = self.facts.changes.last(look.path, packed(look.zxid))
+        last = self.facts.changes.last_change(look.path, packed(look.zxid))
         right = last.zxid if last is not None else None
         saw, was = state(look.changed), state(right)
         if saw == was and last is not None and look.created is not None:
             saw += f", created at {show(look.created)}, at version {look.version}"
             was += f", created at {show(last.created)}, at version {last.version}"
-        maker = self.facts.effects.at(last.created) if last is not None and look.owner else None
+        maker = self.facts.effects.txn_at(last.created) if last is not None and look.owner else None
         if maker is not None and maker[0] != look.owner:
             saw += f", as session {look.owner:#x}'s"
         if saw != was:
-            self.found.add(
-                f"client {look.client} looked at {look.path} at {named([look.node])}, at {show(look.zxid)}, and saw {saw}; "
-                f"right was {was}",
+            self.findings.add(
+                f"client {look.client} looked at {look.path} at {node_names([look.node])}, at {show(look.zxid)}, and saw "
+                f"{saw}; right was {was}",
                 [look, self.facts.effects.broadcast(right) if right is not None else None],
             )
 
-    def _listed(self, path: str, looks: list[Look]) -> None:
+    def _listed(self, path: str, looks: list[ReadAnswered]) -> None:
         """The children at each look. A change of the list takes one in, or out; its creation finds none."""
         there: set[str] = set()
         changes = deque(self.facts.changes.of(path))
@@ -166,21 +178,21 @@ class Sessions(Checker):
                 there = there ^ {child} if child is not None else set()
             if sorted(look.children or ()) != sorted(there):
                 wrong = ", ".join(sorted(there ^ set(look.children or ()))) or "one of them twice"
-                self.found.add(
-                    f"client {look.client} was shown other children in {path} by {named([look.node])} than it has at "
+                self.findings.add(
+                    f"client {look.client} was shown other children in {path} by {node_names([look.node])} than it has at "
                     f"{show(look.zxid)}: {wrong}",
                     [look],
                 )
 
-    def _there(self, line: Made | Wrote) -> None:
+    def _there(self, line: EphemeralCreated | SetAcknowledged) -> None:
         self.checked += 1
-        txn = self.facts.effects.at(packed(line.zxid))
+        txn = self.facts.effects.txn_at(packed(line.zxid))
         done: tuple[object, ...] = ("create", line.path)
-        if isinstance(line, Wrote):
+        if isinstance(line, SetAcknowledged):
             done = "set", line.path, line.version, line.value
         if txn is None or txn[0] != line.session or done not in [step[: len(done)] for step in txn[2]]:
-            verb = "made" if isinstance(line, Made) else "wrote"
-            self.found.add(
+            verb = "made" if isinstance(line, EphemeralCreated) else "wrote"
+            self.findings.add(
                 f"session {line.session:#x} was told that it {verb} {line.path} at {show(line.zxid)}, and the history does "
                 "not have that there",
                 [line, self.facts.effects.broadcast(packed(line.zxid))],
@@ -189,9 +201,13 @@ class Sessions(Checker):
     def _unasked(self) -> None:
         """What a client's session did, that it had not asked for, or again. Its end deletes what goes with it."""
         done: dict[Wish, int] = {}
-        for zxid, (session, _, steps) in self.facts.effects.known():
+        for zxid, (session, _, steps) in self.facts.effects.known_txns():
             began, ended = self._began.get(session), self._ended.get(session)
-            if began is None or zxid > self.facts.changes.upto or (ended is not None and zxid == packed(ended.zxid)):
+            if (
+                began is None
+                or zxid > self.facts.changes.known_upto
+                or (ended is not None and zxid == packed(ended.zxid))
+            ):
                 continue
             for op, path, _, value in steps:
                 self.checked += 1
@@ -203,29 +219,29 @@ class Sessions(Checker):
                     wrong = f"which it had done at {show(first)} already, and client {began.client} had asked for once"
                 else:
                     continue
-                self.found.add(
+                self.findings.add(
                     f"session {session:#x} did a {op} of {path} at {show(zxid)}, {wrong}",
                     [asked or began, self.facts.effects.broadcast(zxid)],
                 )
 
-    def _baseless(self, refused: Refused) -> None:
+    def _baseless(self, refused: RequestRefused) -> None:
         """Nothing that such a client asks for depends on a version, or on children."""
         self.checked += 1
         zxid = packed(refused.zxid)
-        was, now = (self.facts.changes.state(refused.path, at) for at in (zxid - 1, zxid))
+        was, now = (self.facts.changes.last_change_zxid(refused.path, at) for at in (zxid - 1, zxid))
         right = {NO_NODE: now is None, NODE_EXISTS: was is not None}
         if not right.get(refused.error, False):
-            self.found.add(
+            self.findings.add(
                 f"client {refused.client} was refused {refused.path}, at {show(refused.zxid)}, as {refused.error!r}; right was "
                 f"{state(now)}",
                 [refused, self.facts.effects.broadcast(zxid)],
             )
 
     def _after_the_end(self) -> None:
-        for zxid, (session, _, steps) in self.facts.effects.known():
+        for zxid, (session, _, steps) in self.facts.effects.known_txns():
             ended = self._ended.get(session)
             if ended is not None and steps and zxid > packed(ended.zxid):
-                self.found.add(
+                self.findings.add(
                     f"session {session:#x} wrote {show(zxid)}, and had ended at {show(ended.zxid)}",
                     [ended, self.facts.effects.broadcast(zxid)],
                 )
@@ -246,21 +262,21 @@ class Ephemerals(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._made: dict[str, Made] = {}
-        self._ended: dict[int, Ended] = {}
-        self._over: dict[int, Over] = {}
-        self._looks: list[Look] = []
+        self._made: dict[str, EphemeralCreated] = {}
+        self._ended: dict[int, SessionEndLogged] = {}
+        self._over: dict[int, SessionOver] = {}
+        self._looks: list[ReadAnswered] = []
 
-    def on_made(self, line: Made) -> None:
+    def on_made(self, line: EphemeralCreated) -> None:
         self._made[line.path] = line
 
-    def on_ended(self, line: Ended) -> None:
+    def on_ended(self, line: SessionEndLogged) -> None:
         self._ended.setdefault(line.session, line)
 
-    def on_over(self, line: Over) -> None:
+    def on_over(self, line: SessionOver) -> None:
         self._over[line.session] = line
 
-    def on_look(self, line: Look) -> None:
+    def on_look(self, line: ReadAnswered) -> None:
         self._looks.append(line)
 
     def at_end(self) -> None:
@@ -270,49 +286,49 @@ class Ephemerals(Checker):
             elif look.changed is None and look.path in self._made:
                 self._absent(look, self._made[look.path])
         for made in self._made.values():
-            if self.facts.changes.state(made.path, packed(made.zxid)) == packed(made.zxid):
+            if self.facts.changes.last_change_zxid(made.path, packed(made.zxid)) == packed(made.zxid):
                 self._gone(made)
 
-    def _present(self, look: Look) -> None:
+    def _present(self, look: ReadAnswered) -> None:
         """It is there: its session made it, and has not ended."""
         self.checked += 1
         owner = look.owner or 0
         made, ended, over = self._made.get(look.path), self._ended.get(owner), self._over.get(owner)
-        where = f"{look.path} is there at {named([look.node])}, at {show(look.zxid)}"
+        where = f"{look.path} is there at {node_names([look.node])}, at {show(look.zxid)}"
         if made is not None and made.session != owner:
             whose = f"session {owner:#x}'s" if owner else "one that is not ephemeral"
-            self.found.add(f"{where}, as {whose}; session {made.session:#x} has made it", [made, look])
+            self.findings.add(f"{where}, as {whose}; session {made.session:#x} has made it", [made, look])
         elif ended is not None and packed(look.zxid) >= packed(ended.zxid):
-            self.found.add(f"{where}, although its session {owner:#x} ended at {show(ended.zxid)}", [ended, look])
+            self.findings.add(f"{where}, although its session {owner:#x} ended at {show(ended.zxid)}", [ended, look])
         elif look.last and over is not None:
-            self.found.add(f"{where}, in the end, although its client's session {owner:#x} was over", [over, look])
+            self.findings.add(f"{where}, in the end, although its client's session {owner:#x} was over", [over, look])
 
-    def _absent(self, look: Look, made: Made) -> None:
+    def _absent(self, look: ReadAnswered, made: EphemeralCreated) -> None:
         """It is not there: not made yet, or its session has ended."""
         self.checked += 1
         ended, at = self._ended.get(made.session), packed(look.zxid)
         if packed(made.zxid) <= at and (ended is None or at < packed(ended.zxid)):
             why = f"which ended at {show(ended.zxid)}" if ended is not None else "which no log has ended"
-            self.found.add(
-                f"{look.path} is gone at {named([look.node])}, at {show(look.zxid)}; it was made at {show(made.zxid)} by "
+            self.findings.add(
+                f"{look.path} is gone at {node_names([look.node])}, at {show(look.zxid)}; it was made at {show(made.zxid)} by "
                 f"session {made.session:#x}, {why}",
                 [made, look, ended],
             )
 
-    def _gone(self, made: Made) -> None:
+    def _gone(self, made: EphemeralCreated) -> None:
         """The history deletes it where its session ends."""
-        change, ended = self.facts.changes.after(made.path, packed(made.zxid)), self._ended.get(made.session)
+        change, ended = self.facts.changes.next_change(made.path, packed(made.zxid)), self._ended.get(made.session)
         end = packed(ended.zxid) if ended is not None else FOREVER
         gone = change.zxid if change is not None else FOREVER
-        if gone != end and min(gone, end) <= self.facts.ledger.last:
+        if gone != end and min(gone, end) <= self.facts.history.last:
             self.checked += 1
             went, over = (f"at {show(at)}" if at != FOREVER else "never" for at in (gone, end))
-            self.found.add(
+            self.findings.add(
                 f"{made.path} was made at {show(made.zxid)} by session {made.session:#x}, which ended {over}; it went {went}",
                 [made, ended, self.facts.effects.broadcast(min(gone, end))],
             )
 
 
-def state(changed: int | Pair | None) -> str:
+def state(changed: int | ZxidPair | None) -> str:
     """What a read shows of a znode, in words: the zxid of its last change."""
     return "that there is none" if changed is None else f"the state of {show(changed)}"

@@ -1,9 +1,9 @@
 """Equal histories make equal states (LADIS 2008, section 2: digests as sanity checks)."""
 
-from zab_chaos.model.events import Boot, Deliver, Differs, Kept, Snapshot, packed
+from zab_chaos.model.events import Boot, Deliver, FinalZnode, Snapshot, TreeDiffers, packed
+from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.ledger import Delivery
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import ROOT, Znode, Znodes
 from zab_chaos.node.core import digest as dg
@@ -15,7 +15,7 @@ class StateEquality(Checker):
     """LADIS 2008: replicas that have delivered the same messages are in the same state.
 
     Verifies that the running digest which a node reports at a zxid (with a delivery or a snapshot) is the one computed
-    here from the ledger; that the tree's digest at a zxid is the same wherever it is reported; that no server has itself found
+    here from the history; that the tree's digest at a zxid is the same wherever it is reported; that no server has itself found
     its tree to be another one than its leader's; that a snapshot holds
     nothing but delivered transactions (ZOOKEEPER-1549, 4837); and, where the tree itself is on record, that each znode's
     data, version, owner, zxids and count of changes of its children are what the delivered transactions make of them. Does not
@@ -32,7 +32,7 @@ class StateEquality(Checker):
 
     def on_deliver(self, delivery: Delivery) -> None:
         event = delivery.event
-        self._history(delivery.last, delivery.running, event.digest, event)
+        self._history(delivery.last, delivery.running_digest, event.digest, event)
         self._tree(delivery.last, event.tree, event)
 
     def on_snapshot(self, event: Snapshot, known: bool) -> None:
@@ -40,21 +40,21 @@ class StateEquality(Checker):
         if not known:
             self._unknown(event, zxid)
         if event.kind == "taken":
-            delivered = self.facts.nodes[event.node].place.last
+            delivered = self.facts.nodes[event.node].position.last
             if zxid > delivered:
-                self.found.add(
+                self.findings.add(
                     f"node {event.node} took a snapshot at {show(zxid)} when it had delivered up to {show(delivered)}: "
                     f"the snapshot holds what was not committed",
                     [event],
                 )
         if event.digest is not None:
-            self._history(zxid, self.facts.ledger.digest_at(zxid), event.digest, event)
+            self._history(zxid, self.facts.history.digest_at(zxid), event.digest, event)
         if event.tree is not None:
             self._tree(zxid, event.tree, event)
 
-    def on_differs(self, event: Differs) -> None:
+    def on_differs(self, event: TreeDiffers) -> None:
         self.checked += 1
-        self.found.add(
+        self.findings.add(
             f"node {event.node} has itself found its tree to be another one than its leader's at {show(event.zxid)}",
             [event],
         )
@@ -64,15 +64,15 @@ class StateEquality(Checker):
         if not known:
             self._unknown(event, zxid)
         elif event.digest is not None:
-            self._history(zxid, self.facts.ledger.digest_at(zxid), event.digest, event)
+            self._history(zxid, self.facts.history.digest_at(zxid), event.digest, event)
 
     def _history(self, zxid: int, expected: int | None, digest: str, event: Boot | Deliver | Snapshot) -> None:
         if expected is None:
-            return  # not a point of the ledger: agreement or the snapshot's own check has more to say
+            return  # not a point of the history: agreement or the snapshot's own check has more to say
         self.checked += 1
         if dg.show(expected) != digest:
-            author = self.facts.ledger.author(self.facts.ledger.index(zxid) or 0) if zxid else None
-            self.found.add(
+            author = self.facts.history.first_delivery(self.facts.history.index(zxid) or 0) if zxid else None
+            self.findings.add(
                 f"node {event.node} has digest {digest} at {show(zxid)}, but the history delivered up to there has "
                 f"{dg.show(expected)}",
                 [author if author is not event else None, event],
@@ -82,7 +82,7 @@ class StateEquality(Checker):
         self.checked += 1
         known, first = self._trees.setdefault(zxid, (tree, event))
         if known != tree:
-            self.found.add(
+            self.findings.add(
                 f"at {show(zxid)} the tree of node {event.node} has digest {tree}, but that of node {first.node} has "
                 f"{known}",
                 [first, event],
@@ -97,13 +97,13 @@ class StateEquality(Checker):
         if state is None:
             return
         kept = {znode.path: znode for znode in self.facts.tree}
-        for path in sorted(kept.keys() | {path for path in state.at if not path.startswith(OWN)}):
-            self._compare(path, kept.get(path), state.at.get(path))
+        for path in sorted(kept.keys() | {path for path in state.by_path if not path.startswith(OWN)}):
+            self._compare(path, kept.get(path), state.by_path.get(path))
 
     def _made_by_history(self, upto: int) -> Znodes | None:
         """None where nothing says what some transaction does."""
         state = Znodes()
-        for zxid, txn in zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True):
+        for zxid, txn in zip(self.facts.history.zxids, self.facts.effects.txns, strict=True):
             if zxid > upto:
                 break
             if txn is None:
@@ -112,34 +112,38 @@ class StateEquality(Checker):
                 state.apply(zxid, step)
         return state
 
-    def _compare(self, path: str, kept: Kept | None, made: Znode | None) -> None:
+    def _compare(self, path: str, kept: FinalZnode | None, made: Znode | None) -> None:
         self.checked += 1
         if kept is not None and made is not None:
             right = _told(path, made)
             wrong = [
                 f"{name} {shown}, not {right[name]}" for name, shown in _shown(kept).items() if shown != right[name]
             ]
-            maker = self.facts.effects.at(made.created)
+            maker = self.facts.effects.txn_at(made.created_zxid)
             if kept.owner > 0 and maker is not None and maker[0] != kept.owner:  # below 0 stand containers and TTLs
                 wrong.append(f"owner {kept.owner:#x}, which did not make it,")
             if wrong:
-                by = self.facts.effects.broadcast(made.zxid)
-                self.found.add(f"all servers show {path} with {', '.join(wrong)} as the history makes it", [by, kept])
+                by = self.facts.effects.broadcast(made.changed_zxid)
+                self.findings.add(
+                    f"all servers show {path} with {', '.join(wrong)} as the history makes it", [by, kept]
+                )
         elif made is not None:
-            by = self.facts.effects.broadcast(made.zxid)
-            self.found.add(f"no server shows {path} in the end, which the history has since {show(made.created)}", [by])
+            by = self.facts.effects.broadcast(made.changed_zxid)
+            self.findings.add(
+                f"no server shows {path} in the end, which the history has since {show(made.created_zxid)}", [by]
+            )
         else:
-            self.found.add(f"all servers show {path} in the end, which the history does not have", [kept])
+            self.findings.add(f"all servers show {path} in the end, which the history does not have", [kept])
 
     def _unknown(self, event: Boot | Snapshot, zxid: int) -> None:
         self.checked += 1
-        self.found.add(
+        self.findings.add(
             f"node {event.node} restored a snapshot at {show(zxid)}, which is no point of the delivered history",
             [event],
         )
 
 
-def _shown(kept: Kept) -> dict[str, object]:
+def _shown(kept: FinalZnode) -> dict[str, object]:
     return {
         "data": kept.value, "version": kept.version, "czxid": show(kept.created), "mzxid": show(kept.changed),
         "cversion": kept.children_version, "pzxid": show(kept.children_changed),
@@ -148,8 +152,8 @@ def _shown(kept: Kept) -> dict[str, object]:
 
 def _told(path: str, made: Znode) -> dict[str, object]:
     """What is to be shown. The root has one child more than was ever created, ZooKeeper's own, and counts from there."""
-    children = made.counter + made.gone - (path == ROOT)
+    children = made.created_children + made.deleted_children - (path == ROOT)
     return {
-        "data": made.value, "version": made.version, "czxid": show(made.created), "mzxid": show(made.zxid),
-        "cversion": children, "pzxid": show(made.below),
+        "data": made.value, "version": made.version, "czxid": show(made.created_zxid), "mzxid": show(made.changed_zxid),
+        "cversion": children, "pzxid": show(made.children_zxid),
     }  # fmt: skip

@@ -2,8 +2,18 @@
 
 from bisect import bisect_left
 
-from zab_chaos.model.events import Began, Line, Look, Lost, Made, Over, Synced, Wrote, packed
-from zab_chaos.model.oracle.evidence import named, show
+from zab_chaos.model.events import (
+    ConnectionLost,
+    EphemeralCreated,
+    Line,
+    ReadAnswered,
+    SessionBegan,
+    SessionOver,
+    SetAcknowledged,
+    SyncAnswered,
+    packed,
+)
+from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.sessions import GUIDE
@@ -31,24 +41,24 @@ class Sync(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._synced: dict[int, Synced] = {}  # by client: its sync, until it has read
-        self._reads: list[tuple[Synced, Look]] = []
-        self._done: list[Made | Wrote] = []
+        self._synced: dict[int, SyncAnswered] = {}  # by client: its sync, until it has read
+        self._reads: list[tuple[SyncAnswered, ReadAnswered]] = []
+        self._done: list[EphemeralCreated | SetAcknowledged] = []
 
-    def on_synced(self, line: Synced) -> None:
+    def on_synced(self, line: SyncAnswered) -> None:
         self._synced[line.client] = line
 
-    def on_look(self, line: Look) -> None:
+    def on_look(self, line: ReadAnswered) -> None:
         synced = self._synced.pop(line.client, None)
         if synced is not None:
             self._reads.append((synced, line))
 
-    def on_lost(self, line: Lost | Began | Over) -> None:
+    def on_lost(self, line: ConnectionLost | SessionBegan | SessionOver) -> None:
         self._synced.pop(line.client, None)
 
     on_began = on_over = on_lost
 
-    def on_made(self, line: Made | Wrote) -> None:
+    def on_made(self, line: EphemeralCreated | SetAcknowledged) -> None:
         self._done.append(line)
 
     on_wrote = on_made
@@ -62,13 +72,13 @@ class Sync(Checker):
             if epoch in known and (epoch, look.node) not in leaders:
                 self._up_to_date(told.get(epoch, []), synced, look)
 
-    def _up_to_date(self, told: list[Told], synced: Synced, look: Look) -> None:
+    def _up_to_date(self, told: list[Told], synced: SyncAnswered, look: ReadAnswered) -> None:
         self.checked += 1
         place = bisect_left(told, synced.sent, key=_time)
         _, zxid, line = told[place - 1] if place else (0, 0, None)
         if zxid > packed(look.zxid):
-            self.found.add(
-                f"client {look.client} read at {named([look.node])}, at {show(look.zxid)}, after a sync; {show(zxid)} had "
+            self.findings.add(
+                f"client {look.client} read at {node_names([look.node])}, at {show(look.zxid)}, after a sync; {show(zxid)} had "
                 "been acknowledged before it sent that",
                 [line, synced, look],
             )

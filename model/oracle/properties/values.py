@@ -8,8 +8,16 @@ from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.service import Service
-from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes, is_impossible, is_plain
+from zab_chaos.model.oracle.service import ServiceTimes
+from zab_chaos.model.oracle.znodes import (
+    NO_NODE,
+    STATE_ERRORS,
+    RequestedStep,
+    Znode,
+    Znodes,
+    is_impossible,
+    is_ordinary,
+)
 from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST, NO_LEADER, TOO_LARGE
 
 COUNTER = 0xFFFFFFFF  # the part of a zxid that is not its epoch
@@ -18,7 +26,7 @@ COUNTER = 0xFFFFFFFF  # the part of a zxid that is not its epoch
 class ValuesAndVersions(Checker):
     """LADIS 2008: transactions are prepared on the state that they are applied to, and clients are shown that state.
 
-    Verifies, by applying the delivered transactions in the ledger's order to an empty tree: a znode is created once, at
+    Verifies, by applying the delivered transactions in the history's order to an empty tree: a znode is created once, at
     version 0, below a parent; each set raises its version by one; what is set, deleted or checked exists, and at the
     version that was its condition; what is deleted has no children; a sequential name has its parent's count of
     creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
@@ -47,13 +55,13 @@ class ValuesAndVersions(Checker):
             self.not_applicable = "the broadcasts do not say what their transactions do"
             return
         self._refused_in_time()
-        self._service = Service(self.facts)
+        self._service = ServiceTimes(self.facts)
         self._state = Znodes()
         answers = self._answers()
         answers.append((2**64, None))
         latest: Invoke | None = None  # the last invoked of the writes so far
         place = self._look(answers, 0, 0)
-        for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
+        for zxid, txn in zip(self.facts.history.zxids, effects.txns, strict=True):
             if txn is None:
                 self.unknown.append(
                     f"values and versions can't be judged from {show(zxid)} on: nothing says what it does"
@@ -72,7 +80,7 @@ class ValuesAndVersions(Checker):
     def _transaction(self, zxid: int, steps: Sequence[Effect], request: Request | None) -> None:
         self.checked += 1
         state = self._state
-        asked: Sequence[Asked | None] = request.invoke.asked if request is not None else ()
+        asked: Sequence[RequestedStep | None] = request.invoke.requested_steps if request is not None else ()
         if len(asked) != len(steps):
             asked = [None] * len(steps)
         for step, asked_step in zip(steps, asked, strict=True):
@@ -82,11 +90,13 @@ class ValuesAndVersions(Checker):
             state.apply(zxid, step)
 
     def _flawed(self, zxid: int, step: Effect, request: Request | None, flaw: str) -> None:
-        before = self._state.at.get(step[1])
-        self.found.add(
+        before = self._state.by_path.get(step[1])
+        self.findings.add(
             f"{show(zxid)} {flaw}",
             [
-                self._effects.broadcast(before.zxid) if before is not None and before.zxid != zxid else None,
+                self._effects.broadcast(before.changed_zxid)
+                if before is not None and before.changed_zxid != zxid
+                else None,
                 request.invoke if request is not None else None,
                 self._effects.broadcast(zxid),
             ],
@@ -98,7 +108,7 @@ class ValuesAndVersions(Checker):
             return latest
         invoke, complete = request.invoke, request.complete
         if latest is not None and complete is not None and complete.outcome == "ok" and complete.t < latest.t:
-            self.found.add(
+            self.findings.add(
                 f"the write of client {invoke.client}, seq {invoke.seq}, was acknowledged before that of client "
                 f"{latest.client}, seq {latest.seq}, was invoked, and has the higher zxid, {show(zxid)}",
                 [invoke, complete, latest, self._effects.broadcast(zxid)],
@@ -119,12 +129,12 @@ class ValuesAndVersions(Checker):
             highest.append((zxid, write) if not highest or zxid > highest[-1][0] else highest[-1])
         for request in self.facts.requests.values():
             invoke, complete, judged = request.invoke, request.complete, request.zxid
-            if complete is None or judged is None or invoke.op in READS or complete.error not in OF_THE_STATE:
+            if complete is None or judged is None or invoke.op in READS or complete.error not in STATE_ERRORS:
                 continue
             before = bisect_left(times, invoke.t)
             if before and highest[before - 1][0] > judged:
                 known, of = highest[before - 1]
-                self.found.add(
+                self.findings.add(
                     f"the write of client {invoke.client}, seq {invoke.seq}, was refused ({complete.error}) in the light of "
                     f"{show(judged)}, and {show(known)} had been acknowledged to client {of.invoke.client} before it was "
                     "invoked",
@@ -157,30 +167,30 @@ class ValuesAndVersions(Checker):
         theirs. Acknowledged writes are judged elsewhere (exactly once)."""
         if complete.outcome == "ok":
             return request.invoke.op in READS
-        return complete.error in OF_THE_STATE or (self.facts.run.evidence == TRACES and request.zxid is not None)
+        return complete.error in STATE_ERRORS or (self.facts.run.evidence == TRACES and request.zxid is not None)
 
     def _is_baseless(self, request: Request, complete: Complete) -> bool:
         """Whether a request with nothing strange in it is refused for how it is written, or a read for its size. ZooKeeper has
         more reasons to."""
-        asked, traced = request.invoke.asked, self.facts.run.evidence == TRACES
+        asked, traced = request.invoke.requested_steps, self.facts.run.evidence == TRACES
         if complete.error == TOO_LARGE:
             return traced and request.invoke.op in READS
         bad = complete.error == BAD_REQUEST and traced and len(asked) > 0
-        return (bad or complete.error == BAD_PATH) and all(map(is_plain, asked))
+        return (bad or complete.error == BAD_PATH) and all(map(is_ordinary, asked))
 
     def _tells_of_a_state(self, request: Request, complete: Complete) -> bool:
         """Whether a write that no state would do is refused for a reason of the state. Then "bad path", which is not ordered,
         tells of a state, too: that nothing else was wrong. ZooKeeper's servers judge step by step."""
-        if self.facts.run.evidence != TRACES or complete.error not in OF_THE_STATE:
+        if self.facts.run.evidence != TRACES or complete.error not in STATE_ERRORS:
             return False
-        return any(is_impossible(step) for step in request.invoke.asked)
+        return any(is_impossible(step) for step in request.invoke.requested_steps)
 
     def _point(self, zxid: int) -> int:
-        """Where the ledger stands at the zxid that an answer names. Before the first transaction of an epoch ZooKeeper's
+        """Where the history stands at the zxid that an answer names. Before the first transaction of an epoch ZooKeeper's
         servers name e:0, which is none: everything before that epoch is meant."""
         if self.facts.run.evidence != LOGS or not zxid or zxid & COUNTER:
             return zxid
-        zxids = self.facts.ledger.zxids
+        zxids = self.facts.history.zxids
         before = bisect_left(zxids, zxid)
         return zxids[before - 1] if before else 0
 
@@ -205,11 +215,11 @@ class ValuesAndVersions(Checker):
             self._wrong(request, f"names {show(zxid)}, which node {complete.node} had not delivered yet")
         elif (early := self._too_early(zxid, request.invoke, complete)) is not None:
             self._wrong(request, early)
-        elif complete.outcome == "failed" and complete.error not in OF_THE_STATE:
+        elif complete.outcome == "failed" and complete.error not in STATE_ERRORS:
             return
         elif invoke.op in READS:
             self._read(zxid, request, complete)
-        elif (error := self._state.refusal(invoke.asked)) != complete.error:
+        elif (error := self._state.expected_error(invoke.requested_steps)) != complete.error:
             right = f"{error!r} was right" if error else "nothing was wrong with it"
             self._wrong(request, f"is {complete.error!r}, but at {show(zxid)} {right}")
 
@@ -226,7 +236,7 @@ class ValuesAndVersions(Checker):
 
     def _read(self, zxid: int, request: Request, complete: Complete) -> None:
         op, path = request.invoke.op, request.invoke.path
-        znode = self._state.at.get(path)
+        znode = self._state.by_path.get(path)
         if znode is None:
             if op == "exists" and complete.error is not None:
                 self._wrong(request, f"is {complete.error!r}, though it asks just that")
@@ -244,10 +254,10 @@ class ValuesAndVersions(Checker):
     def _wrong(self, request: Request, words: str) -> None:
         invoke = request.invoke
         lines: list[Line | None] = [invoke, request.complete]
-        znode = self._state.at.get(invoke.path)
-        if znode is not None and znode.zxid:
-            lines.insert(0, self._effects.broadcast(znode.zxid))
-        self.found.add(f"the answer to client {invoke.client}, seq {invoke.seq} ({invoke.op}), {words}", lines)
+        znode = self._state.by_path.get(invoke.path)
+        if znode is not None and znode.changed_zxid:
+            lines.insert(0, self._effects.broadcast(znode.changed_zxid))
+        self.findings.add(f"the answer to client {invoke.client}, seq {invoke.seq} ({invoke.op}), {words}", lines)
 
     @property
     def _effects(self) -> Effects:

@@ -33,7 +33,7 @@ def judged(name: str, lines: list[Line]) -> Property:
 
 def fed(oracle: Oracle, name: str, lines: list[Line]) -> Property:
     for t, line in enumerate(lines, 1):
-        oracle.take_session(msgspec.convert({"t": t, **line}, ev.OfSession))
+        oracle.add_session_line(msgspec.convert({"t": t, **line}, ev.SessionEvent))
     checker = next(one for one in oracle.checkers if one.name == name)
     checker.at_end()
     return checker.property()
@@ -168,7 +168,7 @@ def judged_by_history(
 ) -> Property:
     oracle = delivered(history or HISTORY, told)
     for t, line in enumerate(lines, 1):
-        oracle.take_session(msgspec.convert({"t": t, **line}, ev.OfSession))
+        oracle.add_session_line(msgspec.convert({"t": t, **line}, ev.SessionEvent))
     if whole:
         oracle.feed_milestone({"t": 9, "event": "converged"})
     checker = next(one for one in oracle.checkers if one.name == name)
@@ -484,7 +484,7 @@ def test_nothing_is_said_behind_a_transaction_of_which_nobody_says_what_it_does(
 def test_lines_that_are_missing_are_damage(told: int, damages: list[str]) -> None:
     oracle = delivered(HISTORY)
     for line in (look(3, 2), look(4, None)):
-        oracle.take_session(msgspec.convert({"t": 9, **line}, ev.OfSession))
+        oracle.add_session_line(msgspec.convert({"t": 9, **line}, ev.SessionEvent))
     oracle.feed_milestone({"t": 9, "event": "sessions-stopped", "told": told})
     oracle.finish(ev.Run(nodes=1, evidence=ev.LOGS))
     assert [str(one) for one in oracle.facts.damages if one.file == "sessions.jsonl"] == damages
@@ -508,8 +508,8 @@ def reads(*lines: Line, leader: int | None = 1, write: int | None = None) -> Pro
             ev.Established(t=1, node=leader, life=1, n=2, epoch=1, last_zxid=(0, 0), quorum=[1, 2])
         )
     if write is not None:
-        oracle.take_operation(ev.Invoke(t=0, due=0, client=9, seq=1, op="set", path="/a", value=1))
-        oracle.take_operation(ev.Complete(t=1, client=9, seq=1, outcome="ok", zxid=(1, write)))
+        oracle.add_operation(ev.Invoke(t=0, due=0, client=9, seq=1, op="set", path="/a", value=1))
+        oracle.add_operation(ev.Complete(t=1, client=9, seq=1, outcome="ok", zxid=(1, write)))
     return fed(oracle, "sync", list(lines))
 
 

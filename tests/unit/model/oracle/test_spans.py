@@ -2,7 +2,7 @@
 
 import pytest
 
-from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged, without
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ def test_what_is_in_both_is_found_on_either_side() -> None:
     one: list[Span] = [(0, 10), (20, 30), (40, 50)]
     other: list[Span] = [(1, 2), (3, 4), (9, 21), (30, 45)]
     both = [(1, 2), (3, 4), (9, 10), (20, 21), (40, 45)]
-    assert common(one, other) == common(other, one) == both
+    assert intersection(one, other) == intersection(other, one) == both
 
 
 def test_what_is_cut_out_may_touch_overlap_and_lie_beside() -> None:
-    assert without([(0, 10), (20, 30)], [(8, 9), (2, 4), (3, 5), (10, 22), (40, 50)]) == [
+    assert difference([(0, 10), (20, 30)], [(8, 9), (2, 4), (3, 5), (10, 22), (40, 50)]) == [
         (0, 2), (5, 8), (9, 10), (22, 30),
     ]  # fmt: skip
-    assert without([(0, FOREVER)], [(3, FOREVER)]) == [(0, 3)]
+    assert difference([(0, FOREVER)], [(3, FOREVER)]) == [(0, 3)]

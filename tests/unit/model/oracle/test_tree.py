@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.unit.model.oracle.delivered import Txn, delivered
-from zab_chaos.model.events import Kept
+from zab_chaos.model.events import FinalZnode
 from zab_chaos.model.verdict import Judgement, Violation
 
 # From 1:1 on.
@@ -41,7 +41,7 @@ TREE = {
 def found(tree: dict[str, dict[str, Any]], told: int | None = None) -> list[Violation]:
     oracle = delivered(HISTORY, told)
     for znode in tree.values():
-        oracle.take_znode(msgspec.convert(znode, Kept))
+        oracle.add_znode(msgspec.convert(znode, FinalZnode))
     checker = next(one for one in oracle.checkers if one.name == "state equality")
     assert checker.judgement() is Judgement.PASS
     checker.at_end()

@@ -70,7 +70,7 @@ def judge(given: Evidence) -> Verdict:
     for event in sorted(events, key=lambda one: (one["t"], one["node"], one["life"])):
         oracle.feed(event)
     for operation in given.operations:
-        oracle.take_operation(operation)
+        oracle.add_operation(operation)
     for name in ("started", "safety-ended", "converged"):
         oracle.feed_milestone({"t": 0 if name == "started" else 900 * MS, "event": name, "seconds": 0.0})
     return oracle.finish(Run(nodes=3, evidence=LOGS))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from zab_chaos.harness.backends.zookeeper.tree import Tree, Znode, write
-from zab_chaos.model.events import Kept
+from zab_chaos.model.events import FinalZnode
 from zab_chaos.model.oracle.facts import Damage
 from zab_chaos.model.runfiles import Reader
 
@@ -13,7 +13,7 @@ A = Znode(
 )
 
 
-def written(since: int, zxid: int, folder: Path) -> list[Kept]:
+def written(since: int, zxid: int, folder: Path) -> list[FinalZnode]:
     write(Tree({"/": ROOT, "/a": A}, zxid, since), folder / "tree.jsonl")
     damages: list[Damage] = []
     found = list(Reader(folder, damages.append).tree())

@@ -5,13 +5,13 @@ from typing import Any, get_args
 import pytest
 
 from zab_chaos.harness.report.html.sentences import SESSIONS, describe_line
-from zab_chaos.model.events import OfSession
+from zab_chaos.model.events import SessionEvent
 
 LOOK = {"type": "look", "client": 2, "path": "/e", "node": 3, "zxid": [1, 7]}
 
 
 def test_every_line_of_sessions_has_a_sentence() -> None:
-    assert set(SESSIONS) == {kind.__struct_config__.tag for kind in get_args(OfSession)}
+    assert set(SESSIONS) == {kind.__struct_config__.tag for kind in get_args(SessionEvent)}
 
 
 @pytest.mark.parametrize(

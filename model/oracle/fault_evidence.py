@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from zab_chaos.model.events import TRACES, Boot, Exit, Fault, Heal, Inject, Line
-from zab_chaos.model.oracle.evidence import named
-from zab_chaos.model.oracle.facts import Facts, Life, crossings, evidence, killed
+from zab_chaos.model.oracle.evidence import node_names
+from zab_chaos.model.oracle.facts import Facts, Life, cut_link_counters, ended_processes, evidence_of
 from zab_chaos.model.oracle.spans import FOREVER
 
 Contradiction = tuple[str, Sequence[Line | None]]  # words, and the lines that show it
@@ -29,7 +29,7 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
         heal = heals.get(inject.id)
         yield from _hit(inject, facts.run.nodes)
         for line in (inject, heal) if heal is not None else (inject,):
-            yield from _beside(inject, line)
+            yield from _check_evidence(inject, line)
             yield from processes.lived(inject, heal, line)
             yield from processes.ended(inject, line)
     yield from processes.unexplained()
@@ -37,7 +37,7 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
 
 def by_node(fault: Fault) -> Iterator[tuple[int, dict[str, Any]]]:
     """What a fault's evidence shows of single nodes."""
-    found = evidence(fault)
+    found = evidence_of(fault)
     for part in (found, *(found.get(group) for group in GROUPS)):
         for node, shown in part.items() if isinstance(part, dict) else ():
             if str(node).isdigit():
@@ -48,22 +48,22 @@ def _hit(inject: Inject, nodes: int) -> Iterator[Contradiction]:
     """The nodes that it hit, and those of its links, are nodes of this ensemble."""
     strange = {*inject.nodes, *(node for pair in inject.pairs or () for node in pair)} - set(range(1, nodes + 1))
     if strange:
-        yield f"fault {inject.id} ({inject.do}) hit {named(sorted(strange))} of {nodes}", [inject]
+        yield f"fault {inject.id} ({inject.do}) hit {node_names(sorted(strange))} of {nodes}", [inject]
 
 
-def _beside(inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
+def _check_evidence(inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
     """Its evidence is of the nodes and the links that it hit."""
     who = f"the evidence of fault {inject.id} ({inject.do}) is of"
-    denied = [name for name, bad in DENIALS.items() if evidence(line).get(name) == bad]
+    denied = [name for name, bad in DENIALS.items() if evidence_of(line).get(name) == bad]
     if line.confirmed and denied:
         yield f"fault {inject.id} ({inject.do}) is confirmed, but its evidence says that it is not {denied[0]}", [line]
     strange = {node for node, _ in by_node(line)} - set(inject.nodes)
     if strange:
-        yield f"{who} {named(sorted(strange))}, and it hit {named(inject.nodes)}", [inject, line]
+        yield f"{who} {node_names(sorted(strange))}, and it hit {node_names(inject.nodes)}", [inject, line]
     if inject.pairs is None:
         return
-    cut, links = {tuple(pair) for pair in inject.pairs}, evidence(line).get("links")
-    for crossing in crossings(line):
+    cut, links = {tuple(pair) for pair in inject.pairs}, evidence_of(line).get("links")
+    for crossing in cut_link_counters(line):
         if (crossing.get("from"), crossing.get("to")) not in cut:
             yield f"{who} a link that it did not cut", [inject, line]
     if isinstance(links, int) and links != len(cut):
@@ -113,7 +113,7 @@ class _Processes:
 
     def ended(self, inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
         """A process ends once, in one way."""
-        for node, shown in killed(line).items() if self._known else ():
+        for node, shown in ended_processes(line).items() if self._known else ():
             process = self._of.get((node, shown.get("pid")))
             if process is None or shown["exit"] is None:
                 continue

@@ -6,7 +6,7 @@ from zab_chaos.model.events import LOGS, TRACES, Broadcast, Complete, Effect, In
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import ORDERED, Request
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.znodes import Asked, is_numbered
+from zab_chaos.model.oracle.znodes import RequestedStep, is_sequential_name
 
 
 class ExactlyOnce(Checker):
@@ -34,16 +34,16 @@ class ExactlyOnce(Checker):
         if not effects.recorded:
             self.not_applicable = "the broadcasts do not say what their transactions do"
             return
-        if (hole := effects.missing()) is not None:
+        if (hole := effects.first_unknown()) is not None:
             self.unknown.append(f"exactly once can't be judged: nothing says what {show(hole)} does")
-        first, requests = effects.first, self.facts.requests
-        self._connected = {client for _, client in self.facts.visits}  # those that some node knew
-        for zxid, txn in effects.known():
+        first, requests = effects.first_effects, self.facts.requests
+        self._connected = {client for _, client in self.facts.connections}  # those that some node knew
+        for zxid, txn in effects.known_txns():
             self.checked += 1
             key = (txn[0], txn[1])
             request = requests.get(key)
             if zxid in effects.fences:
-                if txn[0] in self.facts.last_seq and key not in self.facts.before:
+                if txn[0] in self.facts.last_seq and key not in self.facts.before_start:
                     self._fence(zxid, key, request)
             elif first[key] != zxid:
                 self._twice(key, zxid, request)
@@ -69,22 +69,22 @@ class ExactlyOnce(Checker):
         """What was broadcast and never delivered took no effect, but somebody had asked for it, too. Whose it was is not
         certain where it stands in a log alone, as with ZooKeeper's servers."""
         traced = self.facts.run.evidence == TRACES
-        for broadcast, (client, seq, steps) in self.facts.effects.proposed():
+        for broadcast, (client, seq, steps) in self.facts.effects.undelivered_proposals():
             request = self.facts.requests.get((client, seq))
             if request is None:
                 if traced and self._nobodys((client, seq)):
                     words = f"a write of client {client}, seq {seq}, was proposed, which nobody asked for"
                     self._absent(words, [broadcast])
-            elif not _fits(request.invoke.asked, steps):
+            elif not _fits(request.invoke.requested_steps, steps):
                 words = f"{_name(request)} was proposed with other operations, paths or values than were asked for"
-                self.found.add(words, [request.invoke, broadcast])
+                self.findings.add(words, [request.invoke, broadcast])
             elif self._too_soon(request, broadcast):
-                self.found.add(f"{_name(request)} was proposed before it was asked for", [broadcast, request.invoke])
+                self.findings.add(f"{_name(request)} was proposed before it was asked for", [broadcast, request.invoke])
 
     def _nobodys(self, key: tuple[int, int]) -> bool:
         """Whether somebody would have asked for it on record, and nobody did."""
         client = key[0]
-        return key not in self.facts.before and (client in self.facts.last_seq or client not in self._connected)
+        return key not in self.facts.before_start and (client in self.facts.last_seq or client not in self._connected)
 
     def _too_soon(self, request: Request, broadcast: Broadcast | None) -> bool:
         """Whether it was broadcast before its client asked for it. The times of ZooKeeper's logs are not so exact."""
@@ -93,8 +93,8 @@ class ExactlyOnce(Checker):
 
     def _twice(self, key: tuple[int, int], zxid: int, request: Request | None) -> None:
         effects = self.facts.effects
-        before = effects.first[key]
-        self.found.add(
+        before = effects.first_effects[key]
+        self.findings.add(
             f"the request of client {key[0]}, seq {key[1]}, took effect at {show(before)}, and again at {show(zxid)}",
             [request.invoke if request is not None else None, effects.broadcast(before), effects.broadcast(zxid)],
         )
@@ -103,7 +103,7 @@ class ExactlyOnce(Checker):
         """A request has taken effect for the first time: as it was asked for, and as its client was told?"""
         invoke, complete = request.invoke, request.complete
         wrong = None
-        if not _fits(invoke.asked, steps):
+        if not _fits(invoke.requested_steps, steps):
             wrong = "with other operations, paths or values than were asked for"
         elif self._too_soon(request, self.facts.effects.broadcast(zxid)):
             wrong = "before it was asked for"
@@ -117,7 +117,7 @@ class ExactlyOnce(Checker):
             self._acknowledged(request, complete, zxid)
         if wrong is not None:
             said = ", ".join(" ".join(str(part) for part in step if part is not None) for step in steps)
-            self.found.add(
+            self.findings.add(
                 f"{_name(request)} took effect at {show(zxid)} ({said}) {wrong}",
                 [invoke, self.facts.effects.broadcast(zxid), complete],
             )
@@ -126,7 +126,7 @@ class ExactlyOnce(Checker):
         """A write was acknowledged: at its transaction's zxid, and not before the node had delivered it?"""
         told = request.zxid
         if not told:  # 0:0 is no transaction's
-            self.found.add(f"{_name(request)} was acknowledged without a zxid", [request.invoke, complete])
+            self.findings.add(f"{_name(request)} was acknowledged without a zxid", [request.invoke, complete])
             return
         node = self.facts.nodes.get(complete.node or 0)
         if node is None or not node.had_delivered(told, complete.t):
@@ -134,10 +134,10 @@ class ExactlyOnce(Checker):
             self._absent(words, [request.invoke, complete])
         if effect == told:
             return
-        index = self.facts.ledger.index(told)
+        index = self.facts.history.index(told)
         if index is not None and self.facts.effects.txns[index] is not None:
             where = "took no effect" if effect is None else f"took effect at {show(effect)}"
-            self.found.add(
+            self.findings.add(
                 f"{_name(request)} was acknowledged at {show(told)}, but it {where}",
                 [request.invoke, self.facts.effects.broadcast(told), complete],
             )
@@ -145,7 +145,7 @@ class ExactlyOnce(Checker):
     def _absent(self, words: str, lines: Sequence[Line | None]) -> None:
         """A finding that rests on what is not in the records: where they are damaged, it proves nothing."""
         if not self.facts.damages:
-            self.found.add(words, lines)
+            self.findings.add(words, lines)
         elif not self.unknown:
             self.unknown.append(f"exactly once is not certain: {words}")
 
@@ -155,18 +155,18 @@ def _name(request: Request) -> str:
     return f"the {invoke.op} of client {invoke.client}, seq {invoke.seq},"
 
 
-def _fits(asked: Sequence[Asked], steps: Sequence[Effect]) -> bool:
+def _fits(asked: Sequence[RequestedStep], steps: Sequence[Effect]) -> bool:
     if len(asked) == len(steps) == 1:  # nearly always
         return _same(asked[0], steps[0])
     return len(asked) == len(steps) and all(_same(one, step) for one, step in zip(asked, steps, strict=True))
 
 
-def _same(asked: Asked, step: Effect) -> bool:
+def _same(asked: RequestedStep, step: Effect) -> bool:
     op, path, _version, value = step
     return (
         op == asked.op
         and value == asked.value
-        and (is_numbered(path, asked.path) if asked.sequential else path == asked.path)
+        and (is_sequential_name(path, asked.path) if asked.sequential else path == asked.path)
     )
 
 
@@ -176,7 +176,7 @@ def _told(invoke: Invoke, complete: Complete, steps: Sequence[Effect], *, silent
     told = complete.steps or () if invoke.op == "multi" else [(complete.path, complete.version)]
     if len(told) != len(steps):
         return False
-    for asked, (path, version), step in zip(invoke.asked, told, steps, strict=True):
+    for asked, (path, version), step in zip(invoke.requested_steps, told, steps, strict=True):
         untold = silent and step[0] == "check" and asked.version is None and version is None
         if version != step[2] and not untold:
             return False

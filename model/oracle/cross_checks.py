@@ -1,11 +1,11 @@
-"""What a run's folder tells more than once, or in an order: if that does not fit, somebody has changed something."""
+"""Cross-checks between the files of a run's folder. If two records of the same fact differ, a file was changed afterwards."""
 
 from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
 from zab_chaos.model.events import Boot, Line, Milestone, packed
-from zab_chaos.model.oracle.evidence import show, span
+from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.spans import FOREVER
 
@@ -14,12 +14,12 @@ FAITHFUL = "faithful"  # the name of the disk that loses what was not synced
 
 
 def disagreements(facts: Facts) -> Iterator[Disagreement]:
-    """Everything that does not fit, in a run of nodes with traces of their own."""
+    """Find all disagreements in a run whose nodes have their own traces."""
     for life in facts.lives.values():
         if life.boot is not None:
             yield from _settings(life.boot, facts)
-    yield from _in_time(facts)
-    yield from _asked(facts)
+    yield from _times(facts)
+    yield from _requested_nodes(facts)
     yield from _seed(facts)
     yield from _first_leader(facts)
     yield from _converged(facts)
@@ -28,18 +28,18 @@ def disagreements(facts: Facts) -> Iterator[Disagreement]:
 def _settings(boot: Boot, facts: Facts) -> Iterator[Disagreement]:
     run = facts.run
     faithful = run.disk == FAITHFUL if run.disk is not UNSET else UNSET
-    for name, told, known in (
+    for name, traced, known in (
         ("nodes", boot.nodes, run.nodes),
         ("defect", boot.defect, run.defect),
         ("faithful", boot.faithful, faithful),
     ):
-        if known is not UNSET and told != known and (told is not None or name == "defect"):
-            words = f"node {boot.node}, life {boot.life}, started with {name} = {told}, and run.json says {known}"
+        if known is not UNSET and traced != known and (traced is not None or name == "defect"):
+            words = f"node {boot.node}, life {boot.life}, started with {name} = {traced}, and run.json says {known}"
             yield words, [boot]
 
 
-def _in_time(facts: Facts) -> Iterator[Disagreement]:
-    """The nodes lived, and the faults came, while the run went on."""
+def _times(facts: Facts) -> Iterator[Disagreement]:
+    """Check that the lives and the faults lie between the start and the end of the run."""
     started, stopped = facts.milestones.get("started"), facts.milestones.get("stopped")
     begin, end = started.t if started is not None else 0, stopped.t if stopped is not None else FOREVER
     lines: list[Line] = [*facts.injects, *facts.heals, *(life.last for life in facts.lives.values())]
@@ -49,8 +49,8 @@ def _in_time(facts: Facts) -> Iterator[Disagreement]:
             yield f"{line.file}:{line.line} is not of the time between `started` and `stopped`", [line]
 
 
-def _asked(facts: Facts) -> Iterator[Disagreement]:
-    """Clients asked nodes of this ensemble."""
+def _requested_nodes(facts: Facts) -> Iterator[Disagreement]:
+    """Check that clients sent requests to nodes of this ensemble only."""
     known = {None, *range(1, facts.run.nodes + 1)}
     for invoke in (request.invoke for request in facts.requests.values()):
         if invoke.node not in known:
@@ -64,24 +64,25 @@ def _seed(facts: Facts) -> Iterator[Disagreement]:
 
 
 def _first_leader(facts: Facts) -> Iterator[Disagreement]:
-    told = facts.milestones.get("established")
-    if told is None or told.leader is None or told.epoch is None:
+    first = facts.milestones.get("established")
+    if first is None or first.leader is None or first.epoch is None:
         return
-    if not any((it.node, it.epoch) == (told.leader, told.epoch) for it in facts.established):
-        yield f"no trace shows that node {told.leader} was established for epoch {told.epoch}", [told]
+    if not any((it.node, it.epoch) == (first.leader, first.epoch) for it in facts.established):
+        yield f"no trace shows that node {first.leader} was established for epoch {first.epoch}", [first]
 
 
 def _converged(facts: Facts) -> Iterator[Disagreement]:
-    """Where the nodes came together is where they were at some time after the faults; a late write may have come behind it."""
-    since, told = facts.milestones.get("safety-ended"), facts.milestones.get("converged")
-    if told is None or told.zxid is None:
+    """Check that the zxid at which the nodes converged is one that they had delivered up to after the last fault. A late
+    write may follow it."""
+    since, converged = facts.milestones.get("safety-ended"), facts.milestones.get("converged")
+    if converged is None or converged.zxid is None:
         return
-    first, last = _last(since, facts) if since is not None else 0, _last(told, facts)
-    if not first <= packed(told.zxid) <= last:
-        words = f"the nodes converged at {show(told.zxid)}, but what they had delivered ended at {span(first, last)}"
-        yield words, [told]
+    first, last = _last_delivered(since, facts) if since is not None else 0, _last_delivered(converged, facts)
+    if not first <= packed(converged.zxid) <= last:
+        words = f"the nodes converged at {show(converged.zxid)}, but what they had delivered ended at {zxid_range(first, last)}"
+        yield words, [converged]
 
 
-def _last(at: Milestone, facts: Facts) -> int:
-    length = facts.ledger.length_at(at.t)
-    return facts.ledger.zxids[length - 1] if length else 0
+def _last_delivered(at: Milestone, facts: Facts) -> int:
+    length = facts.history.length_at(at.t)
+    return facts.history.zxids[length - 1] if length else 0

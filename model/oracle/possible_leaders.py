@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import msgspec
 
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged, without
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
 
 
-class Window(msgspec.Struct, frozen=True):
+class LeaderWindow(msgspec.Struct, frozen=True):
     """A time in which `node` could have led: it and `peers`, together a quorum, were members, lived and were in reach of
     it all the time, and no fault was at them."""
 
@@ -18,22 +18,22 @@ class Window(msgspec.Struct, frozen=True):
     end: int
 
 
-class Reach:
+class PossibleLeaders:
     """Computed once, at the end. `gap`: a link that the nodes close and open again within it (nanoseconds) counts as open:
     a new iteration begins with new sessions."""
 
     def __init__(self, facts: Facts, gap: int) -> None:
         self._facts = facts
         self._heals = {heal.id: heal.t for heal in facts.heals}
-        self._well = {node: without(spans, self._faults(node)) for node, spans in self._members().items()}
+        self._well = {node: difference(spans, self._faults(node)) for node, spans in self._members().items()}
         self._open = {pair: merged(spans, gap) for pair, spans in self._links().items()}
         self._cuts = self._cut()
 
-    def windows(self) -> Iterator[Window]:
+    def windows(self) -> Iterator[LeaderWindow]:
         for node in sorted(self._well):
             yield from self._windows(node)
 
-    def _windows(self, node: int) -> Iterator[Window]:
+    def _windows(self, node: int) -> Iterator[LeaderWindow]:
         changes = [(t, change, peer) for peer in self._well for t, change in self._changes(node, peer)]
         changes += [(t, 0, node) for t in self._upsets()]
         present: set[int] = set()
@@ -45,7 +45,7 @@ class Reach:
             elif change < 0:
                 present.discard(peer)
             if core is not None and (change == 0 or len(core & present) < self._facts.quorum()):
-                yield Window(node, core - {node}, start, t)
+                yield LeaderWindow(node, core - {node}, start, t)
                 core = None
             if core is not None:
                 core = core & present
@@ -61,9 +61,9 @@ class Reach:
         """When both were well, and both had the link between them open."""
         if one == other:
             return self._well[one]
-        linked = common(self._open.get((one, other), []), self._open.get((other, one), []))
-        well = common(self._well[one], self._well[other])
-        return without(common(linked, well), self._cuts.get(frozenset((one, other)), []))
+        linked = intersection(self._open.get((one, other), []), self._open.get((other, one), []))
+        well = intersection(self._well[one], self._well[other])
+        return difference(intersection(linked, well), self._cuts.get(frozenset((one, other)), []))
 
     def _members(self) -> dict[int, list[Span]]:
         """When each node lived, and counted in quorums."""
