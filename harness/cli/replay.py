@@ -30,9 +30,9 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
 from zab_chaos.model.replay.difference import Difference
-from zab_chaos.model.replay.life import Mark, Rerun
-from zab_chaos.model.replay.replay import Replayed, recorded_lives, replay, replay_life
-from zab_chaos.model.replay.state import state
+from zab_chaos.model.replay.life import Rerun, StopPoint
+from zab_chaos.model.replay.replay import ReplayResult, recorded_lives, replay, replay_life
+from zab_chaos.model.replay.state import describe_state
 from zab_chaos.node.core.peer import Peer
 
 AHEAD = 5  # inputs that are shown beyond the one where the replay stopped
@@ -71,7 +71,7 @@ def replay_command(
 
 
 def _replay(
-    folder: RunFolder, mark: Mark | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
+    folder: RunFolder, mark: StopPoint | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
     *, show: bool, json: bool, whole: bool,
 ) -> int:  # fmt: skip
     """Replay the chosen lives, or stop in one. `whole`: all lives of the run, also those whose recording is missing."""
@@ -88,7 +88,7 @@ def _can_step() -> bool:
 
 def _understand(
     recorded: list[tuple[int, int]], node: int | None, life: int | None, until: str | None, *, show: bool
-) -> tuple[Mark | None, list[tuple[int, int]]]:
+) -> tuple[StopPoint | None, list[tuple[int, int]]]:
     """Where to stop, and which lives to replay. Raises BadInput with all mistakes."""
     mistakes = []
     match = _UNTIL.fullmatch(until) if until is not None else None
@@ -103,7 +103,7 @@ def _understand(
         mistakes.append(f"--until and --show need a single life; choose it with --node and --life: {_lives(chosen)}")
     if mistakes:
         raise BadInput("\n".join(mistakes))
-    return (Mark(int(match[2]), input=bool(match[1])) if match else None), chosen
+    return (StopPoint(int(match[2]), input=bool(match[1])) if match else None), chosen
 
 
 def _lives(lives: Iterable[tuple[int, int]]) -> str:
@@ -143,8 +143,8 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
 # ---- whole lives ----
 
 
-def _all(folder: RunFolder, lives: Iterable[Replayed], console: Console, *, json: bool) -> int:
-    done: list[Replayed] = []
+def _all(folder: RunFolder, lives: Iterable[ReplayResult], console: Console, *, json: bool) -> int:
+    done: list[ReplayResult] = []
     interrupted = False
     try:
         done.extend(lives)
@@ -167,7 +167,7 @@ def _all(folder: RunFolder, lives: Iterable[Replayed], console: Console, *, json
     return code
 
 
-def _table(lives: list[Replayed]) -> Table:
+def _table(lives: list[ReplayResult]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("node", "life", "inputs", "outputs", "events"):
         table.add_column(name, justify="right")
@@ -203,7 +203,7 @@ def _say_version(folder: RunFolder, console: Console, *, equal: bool) -> None:
 
 
 def _visit(
-    folder: RunFolder, one: tuple[int, int], mark: Mark | None, peer_type: type[Peer], console: Console,
+    folder: RunFolder, one: tuple[int, int], mark: StopPoint | None, peer_type: type[Peer], console: Console,
     *, show: bool, json: bool,
 ) -> int:  # fmt: skip
     """Replay one life up to `mark` and show its state there. Stop earlier at a difference."""
@@ -212,17 +212,17 @@ def _visit(
     rerun = Rerun(folder.path, *one, peer_type)
     reached = rerun.run(mark)
     if mark is not None and not reached and rerun.difference is None:
-        last = f"its last event is {rerun.match.event}, its last input i{rerun.inputs}"
+        last = f"its last event is {rerun.matcher.event}, its last input i{rerun.inputs}"
         raise BadInput(f"node {one[0]}, life {one[1]} ends before that: {last}")
     here: dict[str, Any] = {
         "node": one[0],
         "life": one[1],
         "input": rerun.inputs,
-        "event": rerun.match.event,
+        "event": rerun.matcher.event,
         "difference": msgspec.to_builtins(rerun.difference),
-        "state": dict(state(rerun.machine, rerun.tree)) if show and rerun.booted else None,
-        "inputs": rerun.recent(),
-        "coming": rerun.coming(AHEAD) if reached else [],
+        "state": dict(describe_state(rerun.machine, rerun.tree)) if show and rerun.booted else None,
+        "inputs": rerun.recent_inputs(),
+        "coming": rerun.next_inputs(AHEAD) if reached else [],
     }
     _show_place(here, rerun.difference, console, show=show)
     _say_version(folder, console, equal=rerun.difference is None)

@@ -116,7 +116,7 @@ class RecordedLife:
         if not (folder / trace_name(self.node, number)).is_file():
             return "it has no trace"
         rerun = Rerun(folder, self.node, number, core)
-        self.rerun, self._match, rerun.observer = rerun, rerun.match, self
+        self.rerun, self._matcher, rerun.observer = rerun, rerun.matcher, self
         try:
             rerun.run()
         except OSError as error:
@@ -125,7 +125,7 @@ class RecordedLife:
             return None
         return f"{rerun.difference.what}; its messages after that are missing ({rerun.difference.file})"
 
-    def took(self, entry: AnyEntry) -> None:
+    def on_entry(self, entry: AnyEntry) -> None:
         """Note an input of the core."""
         if isinstance(entry, Stepped):
             key = entry.source, self._sessions.get(entry.source, 0)
@@ -141,15 +141,15 @@ class RecordedLife:
             self._link(entry.peer, opened=isinstance(entry, LinkOpened))
 
     def _link(self, peer: int, *, opened: bool) -> None:
-        line = self._match.last
+        line = self._matcher.last
         if not opened:
             self._sessions.pop(peer, None)
-        elif line is not None and self._match.untraced is None:
+        elif line is not None and self._matcher.untraced is None:
             said = line.fields.get("session")
             number = self._sessions[peer] = said if isinstance(said, int) else 0
             self.opened_at[peer, number] = line.t
 
-    def sent(self, messages: list[tuple[int, m.Message]]) -> None:
+    def on_sent(self, messages: list[tuple[int, m.Message]]) -> None:
         """Note the messages, with their receivers, that the core sent in answer to an input."""
         now, last = self._moments[-1][0], self._last()
         if self._moments[-1][1] != last:
@@ -159,7 +159,7 @@ class RecordedLife:
             self.outgoing[peer, self._sessions.get(peer, 0)].append((moment, content_of(message)))
 
     def _last(self) -> int:
-        return self._match.last.t if self._match.last is not None else 0
+        return self._matcher.last.t if self._matcher.last is not None else 0
 
     def convert_times(self, *, own_clocks: bool) -> None:
         """Convert all moments to ascending times of the host's clock."""

@@ -19,8 +19,8 @@ from zab_chaos.harness.report.messages import RecordedLife
 from zab_chaos.model.events import UNREADABLE, trace_name
 from zab_chaos.model.replay import descriptions
 from zab_chaos.model.replay.replay import recorded_lives
-from zab_chaos.model.replay.state import state
-from zab_chaos.model.replay.trace import CORE
+from zab_chaos.model.replay.state import describe_state
+from zab_chaos.model.replay.trace import CORE_EVENTS
 from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import Answered, AnyEntry, Ended, SnapshotTaken, Stepped, Synced, Ticked
@@ -84,10 +84,10 @@ class _SteppedLife(RecordedLife):
         self._open: ReplayStep | None = None  # the step of this round that the core has not answered yet
         self._event = 0
 
-    def took(self, entry: AnyEntry) -> None:
+    def on_entry(self, entry: AnyEntry) -> None:
         # Answers of the disk come after the round's clock reading, all other inputs before it.
         moment = self.moment - isinstance(entry, Synced | SnapshotTaken)
-        super().took(entry)
+        super().on_entry(entry)
         if not isinstance(entry, Answered | Ended) and not (isinstance(entry, Ticked) and self._open is not None):
             self._keep()
             self._open = ReplayStep(
@@ -100,8 +100,8 @@ class _SteppedLife(RecordedLife):
             self._keep()
             self._open = None
 
-    def sent(self, messages: list[tuple[int, m.Message]]) -> None:
-        super().sent(messages)
+    def on_sent(self, messages: list[tuple[int, m.Message]]) -> None:
+        super().on_sent(messages)
         self._sending = messages
 
     def finish(self) -> None:
@@ -114,7 +114,7 @@ class _SteppedLife(RecordedLife):
 
     def _keep(self) -> None:
         """Add the effects so far to the open step, and keep the step if it has any."""
-        step, event = self._open, self._match.event
+        step, event = self._open, self._matcher.event
         if step is None:
             return
         now = variables(self.rerun)
@@ -140,7 +140,7 @@ def variables(rerun: Any) -> Variables:
     """Return the paper's variables of a re-executed core, in words."""
     if not rerun.booted:
         return {}
-    known = {name: words for name, words in state(rerun.machine, rerun.tree) if name not in ALWAYS_CHANGING}
+    known = {name: words for name, words in describe_state(rerun.machine, rerun.tree) if name not in ALWAYS_CHANGING}
     return {**known, "sessions with": " ".join(map(str, sorted(rerun.machine.links))) or "nobody"}
 
 
@@ -229,7 +229,9 @@ class RunSteps:
         lines = self._traces.lines(step.node, step.life)[step.events[0] - 1 : step.events[1]] if step.events[1] else []
         file = trace_name(step.node, step.life)
         return [
-            f"{line['n']}: {describe_line(file, line)}" for line in map(_decoded, lines) if line.get("event") in CORE
+            f"{line['n']}: {describe_line(file, line)}"
+            for line in map(_decoded, lines)
+            if line.get("event") in CORE_EVENTS
         ]
 
     @cached_property

@@ -10,7 +10,7 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.replay.replay import Replayed, equality, replay
+from zab_chaos.model.replay.replay import ReplayResult, equality_property, replay
 from zab_chaos.model.verdict import Judgement, Property, Verdict
 from zab_chaos.node.components import parts_with
 from zab_chaos.node.core.peer import Peer
@@ -32,13 +32,13 @@ def with_replay(verdict: Verdict, folder: Path) -> Verdict:
 
 
 def including_replay(
-    verdict: Verdict, facts: dict[str, Any], lives: Callable[[type[Peer]], Iterable[Replayed]]
+    verdict: Verdict, facts: dict[str, Any], lives: Callable[[type[Peer]], Iterable[ReplayResult]]
 ) -> Verdict:
     """A verdict and, if the run was recorded (`facts` is run.json), what was found when its `lives` were replayed."""
     if not facts.get("record"):
         return verdict
     try:
-        found = equality(lives(core_of(facts)))
+        found = equality_property(lives(core_of(facts)))
     except (UnknownDefect, OSError) as error:
         return verdict.including(unknown(), [f"the recording cannot be replayed: {error}"])
     return verdict.including(found, _reasons(found, facts))
@@ -56,7 +56,7 @@ def core_of(facts: dict[str, Any]) -> type[Peer]:
 
 def unknown() -> Property:
     """The property when it cannot be judged."""
-    return msgspec.structs.replace(equality([]), verdict=Judgement.UNKNOWN)
+    return msgspec.structs.replace(equality_property([]), verdict=Judgement.UNKNOWN)
 
 
 def other_version(facts: dict[str, Any]) -> str | None:

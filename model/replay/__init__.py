@@ -1,1 +1,1 @@
-"""Replay: the recorded inputs of every node, executed once more."""
+"""Replay: re-executes the recorded inputs of every node and compares the outputs with the recorded ones."""

@@ -1,7 +1,7 @@
-"""Inputs, messages and obligations of a core in words: a line each, as replays and protocol transcripts print them.
+"""Describes inputs, messages and obligations of a core in words, one line each, for replays and protocol transcripts.
 
-The paper's letters: e is a proposed or current epoch, f.p the accepted epoch, f.a the current one (DSN 2011, Table 1);
-`1:5` is the zxid with epoch 1 and counter 5, and `1:1..1:5` a run of five transactions.
+The letters are the paper's (DSN 2011, Table 1): e is a proposed or current epoch, f.p the accepted epoch, f.a the current
+one. `1:5` is the zxid with epoch 1 and counter 5, and `1:1..1:5` is a run of five transactions.
 """
 
 from collections.abc import Sequence
@@ -63,20 +63,20 @@ from zab_chaos.node.recording import (
 
 
 def span(first: Zxid, count: int) -> str:
-    """`1:4..1:6` for three transactions from 1:4 on, `1:4` for one, `nothing` for none."""
+    """Return `1:4..1:6` for three transactions from 1:4 on, `1:4` for one, `nothing` for none."""
     if count == 0:
         return "nothing"
     return zx.show(first) if count == 1 else f"{zx.show(first)}..{zx.show(Zxid(first + count - 1))}"
 
 
 def outline(shape: Shape) -> str:
-    """A history by its epochs: `1:7 2:3` ends with counter 7 of epoch 1, then counter 3 of epoch 2."""
-    stretches = " ".join(f"{epoch}:{last}" for epoch, last in shape.epochs)
-    return f"{stretches} above {zx.show(shape.base)}" if shape.base else stretches
+    """Describe a history by its epochs: `1:7 2:3` has epoch 1 up to counter 7, then epoch 2 up to counter 3."""
+    epochs = " ".join(f"{epoch}:{last}" for epoch, last in shape.epochs)
+    return f"{epochs} above {zx.show(shape.base)}" if shape.base else epochs
 
 
 def difference(sync: Sync) -> str:
-    """What NEWLEADER and HISTORY carry: from where the receiver goes on, and what comes then."""
+    """Describe the content of NEWLEADER and HISTORY: what the receiver keeps or installs, and the transactions after it."""
     start = "snapshot" if sync.snapshot else "keep"
     return f"{start} {zx.show(sync.keep)} + {_runs(sync.runs)}"
 
@@ -86,11 +86,11 @@ def _runs(runs: Sequence[Run]) -> str:
 
 
 def message(m: Message) -> str:
-    """A message by its name in the paper and what it says."""
-    return f"{NAMES[type(m)]} {_says(m)}"
+    """Describe a message by its name in the paper and its fields."""
+    return f"{NAMES[type(m)]} {_fields(m)}"
 
 
-def _says(m: Message) -> str:
+def _fields(m: Message) -> str:
     match m:
         case Vote():
             whom = f"for {m.leader} (f.a={m.epoch} {zx.show(m.zxid)})" if m.leader else "for nobody"
@@ -130,7 +130,7 @@ def _amnesiac(m: Vote | Cepoch | AckEpoch | AckLeader) -> str:
 
 
 def record(r: Record) -> str:
-    """A log record by its name in the log."""
+    """Describe a log record by its name in the log."""
     match r:
         case EpochRecord():
             return f"EPOCH {r.epoch}"
@@ -153,12 +153,12 @@ def delivery(d: Deliver | Install) -> str:
 
 
 def event(name: str, fields: dict[str, Any]) -> str:
-    """A trace event without what all lines have in common."""
+    """Describe a trace event by its name and its own fields."""
     return f"{name} {msgspec.json.encode(fields).decode()}"
 
 
 def entry(e: AnyEntry) -> str:
-    """What happened to a core."""
+    """Describe an entry of a recording: an input of a core."""
     match e:
         case Booted():
             r = e.recovered
@@ -187,12 +187,12 @@ def entry(e: AnyEntry) -> str:
 
 
 def seconds(now: int) -> str:
-    """A node's own clock (nanoseconds), as people read it."""
+    """Return a reading of a node's own clock (nanoseconds) in seconds, such as `1.250 s`."""
     return f"{now / 1e9:.3f} s"
 
 
 def obligations(ready: Ready | None) -> list[tuple[str, str]]:
-    """(kind, words) for everything that a Ready asks for, in the order in which it is to be done."""
+    """Return (kind, description) for every obligation of a Ready, in the order in which they are to be fulfilled."""
     if ready is None:
         return []
     return [

@@ -1,4 +1,4 @@
-"""Where a re-execution and its record part, in words."""
+"""A difference between a re-execution and its recording, with a description of where it is and what was expected."""
 
 from itertools import zip_longest
 
@@ -11,10 +11,10 @@ from zab_chaos.node.recording import content, ready_from
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where re-execution and record part: `expected` is what was recorded, `got` what the model makes of the same inputs.
+    """The first difference of a life: `expected` was recorded, `got` came out of the re-execution.
 
-    `input` counts the life's inputs from 1 (its boot); `event` is the number of the last trace event that was still
-    equal; `place` is a line of a trace, or a byte offset in a recording. `inputs` are the last ones, in words.
+    `input` counts the life's inputs from 1 (its boot). `event` is the number of the last trace event that was equal. `place` is
+    a line of a trace, or a byte offset in a recording. `inputs` describes the inputs before the difference.
     """
 
     node: int
@@ -30,15 +30,15 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         where = f"line {self.place}" if self.file.endswith("jsonl") else f"offset {self.place}"
-        said = f"; recorded: {self.expected}; re-executed: {self.got}" if self.expected or self.got else ""
+        values = f"; recorded: {self.expected}; re-executed: {self.got}" if self.expected or self.got else ""
         return (
             f"node {self.node}, life {self.life}, input {self.input}, after event {self.event} "
-            f"({self.file}, {where}): {self.what}{said}"
+            f"({self.file}, {where}): {self.what}{values}"
         )
 
 
-class Different(Exception):
-    """Found one; `line` of the trace, if it is there."""
+class DifferenceFound(Exception):
+    """Raised when a difference is found. `line`: its line in the trace, or None if it is in the recording."""
 
     def __init__(self, what: str, expected: str = "", got: str = "", line: int | None = None) -> None:
         super().__init__(what)
@@ -52,19 +52,22 @@ def record_name(node: int, life: int) -> str:
     return f"record/node-{node}-{life}.bin"
 
 
-def of_output(expected: bytes | tuple[int, int], ready: Ready | None) -> Different:
-    """How an answer differs: the first obligation that does, or, of a large one, its size and checksum."""
+def output_difference(expected: bytes | tuple[int, int], ready: Ready | None) -> DifferenceFound:
+    """Describe how an answer of the core differs: by its first different obligation or, if it is large, by size and checksum.
+
+    `expected`: the recorded answer, or its (size, CRC-32).
+    """
     if isinstance(expected, tuple):
         data = content(ready)
         got = data if isinstance(data, tuple) else (len(data), crc32(data))
-        return Different("an output differs", _size(expected), f"{_size(got)}: {_list(ready)}")
+        return DifferenceFound("an output differs", _size(expected), f"{_size(got)}: {_list(ready)}")
     recorded = ready_from(expected)
-    then: list[tuple[str, ...]] = [*words.obligations(recorded)]
+    before: list[tuple[str, ...]] = [*words.obligations(recorded)]
     now: list[tuple[str, ...]] = [*words.obligations(ready)]
-    for one, other in zip_longest(then, now, fillvalue=("nothing",)):
+    for one, other in zip_longest(before, now, fillvalue=("nothing",)):
         if one != other:
-            return Different("an output differs", ": ".join(one), ": ".join(other))
-    return Different("an output differs in its details", repr(recorded), repr(ready))
+            return DifferenceFound("an output differs", ": ".join(one), ": ".join(other))
+    return DifferenceFound("an output differs in its details", repr(recorded), repr(ready))
 
 
 def _size(value: tuple[int, int]) -> str:
@@ -72,4 +75,4 @@ def _size(value: tuple[int, int]) -> str:
 
 
 def _list(ready: Ready | None) -> str:
-    return ", ".join(f"{kind} {said}" for kind, said in words.obligations(ready)) or "nothing"
+    return ", ".join(f"{kind} {description}" for kind, description in words.obligations(ready)) or "nothing"

@@ -1,10 +1,11 @@
-"""One life of one node, re-executed: the same core, the same inputs; whatever comes out must be what came out then.
+"""Re-executes one life of one node: the same core gets the same inputs, and every output must equal the recorded one.
 
-What is compared: every answer of `ready()` byte for byte (above 4096 bytes, its length and CRC-32), so every message,
-log record, delivery and digest; every event of the core with its line in the trace, field by field; every snapshot's
-state; the tree's digest after every delivery; and that recording and trace end together.
+Compared are: every answer of `ready()`, byte for byte (above 4096 bytes, its length and CRC-32), and with it every message,
+log record, delivery and digest; every event of the core with its line in the trace, field by field; the state of every
+snapshot; the digest of the tree after every delivery; and that recording and trace end together.
 
-What is not: what the disk then held (the next life's boot shows it), which frames a link carried, what clients were told.
+Not compared are: the content of the disk (the boot of the next life shows it), the frames of the links, and the answers to
+clients.
 """
 
 from collections import deque
@@ -18,9 +19,9 @@ from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay import descriptions as words
-from zab_chaos.model.replay.difference import Difference, Different, of_output, record_name
-from zab_chaos.model.replay.match import Match
+from zab_chaos.model.replay.difference import Difference, DifferenceFound, output_difference, record_name
 from zab_chaos.model.replay.trace import Unreadable
+from zab_chaos.model.replay.trace_matcher import TraceMatcher
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.messages import Message
@@ -46,28 +47,34 @@ from zab_chaos.node.recording import (
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Summary, summary_of
 
-REMEMBERED = 20  # inputs that a difference shows
+REMEMBERED = 20  # inputs that are shown with a difference
 
 
-class Observer(Protocol):
-    """Is told what a re-execution does, as it goes on; `Rerun.match` has the trace's line up to which it has come."""
+class ReplayObserver(Protocol):
+    """Follows a re-execution. `Rerun.matcher` has the last line of the trace that was compared."""
 
-    def took(self, entry: AnyEntry) -> None:
-        """The core took this input, or gave this answer."""
+    def on_entry(self, entry: AnyEntry) -> None:
+        """Called after each input of the core and each answer."""
 
-    def sent(self, messages: list[tuple[int, Message]]) -> None:
-        """(receiver, message): these were given to the links, or dropped because the session was not up."""
+    def on_sent(self, messages: list[tuple[int, Message]]) -> None:
+        """Called with the messages that were sent: (receiver, message). Those without an open session were dropped."""
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """Where to stop: after the input that led to trace event `number` (or to the next one of the core), or after an input."""
+class StopPoint(msgspec.Struct, frozen=True):
+    """Where to stop: after the input that led to trace event `number`, or to the next event of the core after it.
+
+    `input`: `number` is the number of an input instead.
+    """
 
     number: int
     input: bool = False
 
 
 class Rerun:
-    """A life being re-executed. `machine` and `tree` may be looked at whenever `run` has returned and `booted` says so."""
+    """The re-execution of one life.
+
+    `machine` (the core) and `tree` may be read whenever `run` has returned, if `booted` is true. `inputs` and `outputs` count.
+    """
 
     machine: Peer
     tree: Tree
@@ -79,15 +86,15 @@ class Rerun:
         self.inputs = 0
         self.outputs = 0
         self.difference: Difference | None = None
-        self.observer: Observer | None = None
+        self.observer: ReplayObserver | None = None
         self._peer_type = peer_type
         self._reader = Reader(folder / record_name(node, life))
-        self.match = Match(folder, node, life)
+        self.matcher = TraceMatcher(folder, node, life)
         self._recent: deque[AnyEntry] = deque(maxlen=REMEMBERED)
         self._stream = chain.from_iterable(self._blocks())
-        self._owed: Ready | None = None  # what is to come when its records are durable
-        self._over: str | None = None  # why nothing may come any more
-        self._takes: dict[type, Callable[[Any], None]] = {
+        self._unsynced: Ready | None = None  # the answer whose records are not durable yet
+        self._ended_by: str | None = None  # why no input may follow
+        self._handlers: dict[type, Callable[[Any], None]] = {
             Stepped: self._step,
             Ticked: self._tick,
             Answered: self._answer,
@@ -103,99 +110,102 @@ class Rerun:
 
     # ---- running ----
 
-    def run(self, until: Mark | None = None) -> bool:
-        """Go on to the end, to the first difference (then `difference` is set), or to `until`: whether it was reached."""
+    def run(self, until: StopPoint | None = None) -> bool:
+        """Run to the end, the first difference (then `difference` is set), or `until`. Return whether that is reached."""
         try:
             reached = self._run(until)
             if not reached:
                 self._finish()
-        except Different as found:
+        except DifferenceFound as found:
             self.difference = self._describe(found)
         except Unreadable as error:
-            self.difference = self._at(trace_name(self.node, self.life), error.line, f"the line {error}")
+            self.difference = self._difference_at(trace_name(self.node, self.life), error.line, f"the line {error}")
         except Damaged as error:
-            self.difference = self._at(record_name(self.node, self.life), error.offset, str(error))
+            self.difference = self._difference_at(record_name(self.node, self.life), error.offset, str(error))
         else:
             return reached
         return False
 
-    def _run(self, until: Mark | None) -> bool:
-        takes, recent, observer = self._takes, self._recent, self.observer
+    def _run(self, until: StopPoint | None) -> bool:
+        handlers, recent, observer = self._handlers, self._recent, self.observer
         for entry in self._stream:
             kind = type(entry)
             if kind is not Answered and kind is not Ended:
                 self.inputs += 1
                 recent.append(entry)
-            if self._over is not None or (self._owed is not None and kind is not Synced) or not self.booted:
-                self._check_turn(entry)
+            if self._ended_by is not None or (self._unsynced is not None and kind is not Synced) or not self.booted:
+                self._check_order(entry)
             try:
-                takes[kind](entry)
-            except (Different, Unreadable):
+                handlers[kind](entry)
+            except (DifferenceFound, Unreadable):
                 raise
             except Exception as error:
-                raise Different(f"the re-execution fails: {type(error).__name__}: {error}") from error
+                raise DifferenceFound(f"the re-execution fails: {type(error).__name__}: {error}") from error
             if observer is not None:
-                observer.took(entry)
-            if until is not None and (self.inputs if until.input else self.match.event) >= until.number:
+                observer.on_entry(entry)
+            if until is not None and (self.inputs if until.input else self.matcher.event) >= until.number:
                 return True
         return False
 
     def _blocks(self) -> Iterator[list[AnyEntry]]:
+        """Yield the blocks of the recording. Only the last one may have events that the trace lacks."""
         for block in self._reader.blocks():
-            if self.match.untraced is not None:
-                raise Different("the trace ends, the recording goes on", "no line", self.match.untraced)
+            if self.matcher.untraced is not None:
+                raise DifferenceFound("the trace ends, the recording goes on", "no line", self.matcher.untraced)
             yield block
 
-    def _check_turn(self, entry: AnyEntry) -> None:
-        """Whether this may come now."""
-        if self._over is not None:
-            raise Different(f"something comes after the end ({self._over})", words.entry(entry), "nothing")
-        if self._owed is not None:
-            raise Different(
+    def _check_order(self, entry: AnyEntry) -> None:
+        """Raise DifferenceFound if this entry may not come here."""
+        if self._ended_by is not None:
+            raise DifferenceFound(f"something comes after the end ({self._ended_by})", words.entry(entry), "nothing")
+        if self._unsynced is not None:
+            raise DifferenceFound(
                 "records were handed out, and something comes before they are durable",
                 words.entry(entry),
-                words.entry(Synced(self._owed.upto)),
+                words.entry(Synced(self._unsynced.upto)),
             )
         if type(entry) is not Booted:
-            raise Different("a recording begins with the boot", words.entry(entry), "boot")
+            raise DifferenceFound("a recording begins with the boot", words.entry(entry), "boot")
 
     def _finish(self) -> None:
-        """Recording and trace end together, and so that what ended the life explains it."""
-        code = self.match.end()
+        """Raise DifferenceFound or Damaged unless recording and trace end together, as the end of the life requires."""
+        code = self.matcher.expect_end()
         if code is None:
-            return  # killed: what was last may be missing
-        if self.match.untraced is not None:
-            raise Different("the trace has no line of it, and the node was not killed", "no line", self.match.untraced)
+            return  # killed: the end of the recording or the trace may be missing
+        if self.matcher.untraced is not None:
+            raise DifferenceFound(
+                "the trace has no line of it, and the node was not killed", "no line", self.matcher.untraced
+            )
         if self._reader.torn is not None:
             raise Damaged(self._reader.torn, f"the block is incomplete, and the node was not killed: exit code {code}")
-        if code == 0 and self.booted and self._over is None:
+        if code == 0 and self.booted and self._ended_by is None:
             raise Damaged(self._reader.offset, "the recording stops here, but the node was not killed: exit code 0")
 
-    def recent(self) -> list[str]:
-        """The last inputs, numbered, in words."""
+    def recent_inputs(self) -> list[str]:
+        """Describe the last inputs, with their numbers."""
         first = self.inputs - len(self._recent) + 1
         return [f"{number}: {words.entry(entry)}" for number, entry in enumerate(self._recent, first)]
 
-    def coming(self, count: int) -> list[str]:
-        """The next inputs, numbered, in words; afterwards this life cannot be run further."""
+    def next_inputs(self, count: int) -> list[str]:
+        """Describe the next inputs, with their numbers. The life cannot be run further afterwards."""
         ahead = (entry for entry in self._stream if type(entry) is not Answered)
         try:
             return [
                 f"{number}: {words.entry(entry)}" for number, entry in enumerate(islice(ahead, count), self.inputs + 1)
             ]
-        except (Damaged, Different):
+        except (Damaged, DifferenceFound):
             return []
 
     # ---- inputs ----
 
     def _boot(self, entry: Booted) -> None:
         if self.booted:
-            raise Different("a second boot in one life", words.entry(entry), "nothing")
+            raise DifferenceFound("a second boot in one life", words.entry(entry), "nothing")
         if (entry.settings.me, entry.life) != (self.node, self.life):
-            raise Different(
+            raise DifferenceFound(
                 "this is another life's recording", words.entry(entry), f"node {self.node} life {self.life}"
             )
-        self.match.boot(entry)
+        self.matcher.expect_boot(entry)
         self.machine = self._peer_type(entry.settings, entry.recovered)
         self.tree = Tree(dg.HASHES[entry.settings.digest])
         snapshot = entry.recovered.snapshot
@@ -207,11 +217,11 @@ class Rerun:
         self.machine.start(entry.now)
 
     def _link_up(self, entry: LinkOpened) -> None:
-        self.match.link(entry.peer, "opened")
+        self.matcher.expect_link(entry.peer, "opened")
         self.machine.link_up(entry.peer)
 
     def _link_down(self, entry: LinkClosed) -> None:
-        self.match.link(entry.peer, "closed", why=entry.why)
+        self.matcher.expect_link(entry.peer, "closed", why=entry.why)
         self.machine.link_down(entry.peer, entry.why)
 
     def _step(self, entry: Stepped) -> None:
@@ -224,27 +234,29 @@ class Rerun:
         self.machine.submit(entry.txns)
 
     def _synced(self, entry: Synced) -> None:
-        owed, self._owed = self._owed, None
-        if owed is None or owed.upto != entry.upto:
-            expected = words.entry(Synced(owed.upto)) if owed else "nothing to be durable"
-            raise Different("the disk finished what was not asked of it", words.entry(entry), expected)
+        ready, self._unsynced = self._unsynced, None
+        if ready is None or ready.upto != entry.upto:
+            expected = words.entry(Synced(ready.upto)) if ready else "nothing to be durable"
+            raise DifferenceFound("the disk finished what was not asked of it", words.entry(entry), expected)
         self.machine.synced(entry.upto)
-        self._after_sync(owed)
+        self._after_sync(ready)
 
     def _snapshot(self, entry: SnapshotTaken) -> None:
         machine, state = self.machine, self.tree.dump()
         got = SnapshotTaken(machine.delivered, machine.digest, crc32(state))
         if got != entry:
-            raise Different("the snapshot differs", f"{words.entry(entry)}: {entry}", f"{words.entry(got)}: {got}")
+            raise DifferenceFound(
+                "the snapshot differs", f"{words.entry(entry)}: {entry}", f"{words.entry(got)}: {got}"
+            )
         machine.snapshot_taken(entry.zxid, entry.digest, state)
         self._snapshot_event("taken", entry.zxid, dg.show(entry.digest))
 
     def _snapshot_event(self, kind: str, zxid: zx.Zxid, digest: str) -> None:
         tree = dg.show(self.tree.digest)
-        self.match.event_is("snapshot", {"kind": kind, "zxid": zx.pair(zxid), "digest": digest, "tree": tree})
+        self.matcher.expect_event("snapshot", {"kind": kind, "zxid": zx.pair(zxid), "digest": digest, "tree": tree})
 
     def _end(self, entry: Ended) -> None:
-        self._over = "the node was asked to end"
+        self._ended_by = "the node was asked to end"
 
     # ---- outputs ----
 
@@ -252,35 +264,35 @@ class Rerun:
         ready = self.machine.ready()
         self.outputs += 1
         if content(ready) != entry.content:
-            raise of_output(entry.content, ready)
+            raise output_difference(entry.content, ready)
         if ready is None:
             return
         for event in ready.events:
             more = {"txns": _summaries(ready)} if event.name == "broadcast" else {}
-            self.match.event_is(event.name, {**event.fields, **more})
+            self.matcher.expect_event(event.name, {**event.fields, **more})
         self._sent(ready.messages)
         if ready.records:
-            self._owed = ready
+            self._unsynced = ready
         else:
             self._after_sync(ready)
 
     def _after_sync(self, ready: Ready) -> None:
         for event in ready.events_after_sync:
-            self.match.event_is(event.name, event.fields)
+            self.matcher.expect_event(event.name, event.fields)
         self._sent(ready.messages_after_sync)
         for delivery in ready.deliveries:
             self._deliver(delivery)
         if ready.abort is not None:
-            self.match.event_is("abort", {"why": ready.abort})
-            self._over = "the node aborted"
+            self.matcher.expect_event("abort", {"why": ready.abort})
+            self._ended_by = "the node aborted"
 
     def _sent(self, messages: list[tuple[int, Message]]) -> None:
-        """They left, unless the node was killed before what was traced before them was written."""
-        if messages and self.observer is not None and self.match.untraced is None:
-            self.observer.sent(messages)
+        """Tell the observer. Nothing was sent if the node was killed before it had written the events before it."""
+        if messages and self.observer is not None and self.matcher.untraced is None:
+            self.observer.on_sent(messages)
 
     def _deliver(self, delivery: Deliver | Install) -> None:
-        """Apply it as the application does, and hold the tree's digest against the trace."""
+        """Apply a delivery as the application does, and compare the digest of the tree with the trace."""
         tree, digest = self.tree, dg.show(delivery.digest)
         if isinstance(delivery, Install):
             tree.load(delivery.state, delivery.zxid)
@@ -297,32 +309,32 @@ class Rerun:
             "digest": digest,
             "tree": dg.show(tree.digest),
         }
-        self.match.event_is("deliver", fields)
+        self.matcher.expect_event("deliver", fields)
 
     # ---- differences ----
 
-    def _describe(self, found: Different) -> Difference:
+    def _describe(self, found: DifferenceFound) -> Difference:
         if found.line is not None:
             file, place = trace_name(self.node, self.life), found.line
         else:
             file, place = record_name(self.node, self.life), self._reader.offset
-        return self._at(file, place, found.what, found.expected, found.got)
+        return self._difference_at(file, place, found.what, found.expected, found.got)
 
-    def _at(self, file: str, place: int, what: str, expected: str = "", got: str = "") -> Difference:
+    def _difference_at(self, file: str, place: int, what: str, expected: str = "", got: str = "") -> Difference:
         return Difference(
             node=self.node,
             life=self.life,
             input=self.inputs,
-            event=self.match.event,
+            event=self.matcher.event,
             what=what,
             expected=expected,
             got=got,
             file=file,
             place=place,
-            inputs=self.recent(),
+            inputs=self.recent_inputs(),
         )
 
 
 def _summaries(ready: Ready) -> list[Summary]:
-    """What the transactions do that are broadcast: those that the leader's own log is to take."""
+    """Summarize the broadcast transactions: those that the leader appends to its own log."""
     return [summary_of(txn) for record in ready.records if isinstance(record, TxnRecords) for txn in record.txns]

@@ -1,7 +1,7 @@
-"""Replay: the deterministic model re-executes every life of every node of a recorded run; every output must be equal.
+"""Re-executes every life of every node of a recorded run, and requires that every output is equal.
 
-This is what makes the model's word count for the real processes: the core that the model runs is the core that ran, and it
-saw nothing but the recorded inputs. See `zab_chaos.model.replay.life` for what is compared and what is not.
+Equal outputs show that the core in the simulator is the core that ran in the real processes, and that it depends on nothing
+but the recorded inputs. `zab_chaos.model.replay.life` says what is compared and what is not.
 """
 
 import re
@@ -24,8 +24,9 @@ _RECORD = re.compile(r"node-(\d+)-(\d+)\.bin")
 _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 
 
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """One life, re-executed: how many inputs it took, answers of the core and trace events that were compared."""
+class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for one life: the number of its inputs, of compared answers of the core (`outputs`) and trace events, and the
+    first difference, if there is one."""
 
     node: int
     life: int
@@ -36,17 +37,17 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recorded_lives(folder: Path) -> list[tuple[int, int]]:
-    """(node, life) of each recording in a run's folder, ascending."""
-    return _found(folder / "record", _RECORD)
+    """Return (node, life) of each recording in a run's folder, ascending."""
+    return _lives_in(folder / "record", _RECORD)
 
 
-def replay(folder: Path, peer_type: type[Peer] = Peer) -> Iterator[Replayed]:
-    """Every life of the run, one after the other. `peer_type`: the core that the nodes were built with (a defect's).
+def replay(folder: Path, peer_type: type[Peer] = Peer) -> Iterator[ReplayResult]:
+    """Replay every life of the run, one after the other. `peer_type`: the class of the nodes' core, which may be a defect's.
 
-    A life that left events of its core in the trace and no recording is a difference too.
+    A life whose trace has events of its core but which has no recording counts as a difference.
     """
     recorded = recorded_lives(folder)
-    for node, life in sorted({*recorded, *_found(folder / "trace", _TRACE)}):
+    for node, life in sorted({*recorded, *_lives_in(folder / "trace", _TRACE)}):
         if (node, life) in recorded:
             yield replay_life(folder, node, life, peer_type)
         elif (missing := _unrecorded(folder, node, life)) is not None:
@@ -54,25 +55,25 @@ def replay(folder: Path, peer_type: type[Peer] = Peer) -> Iterator[Replayed]:
 
 
 @seldom_collected()
-def replay_life(folder: Path, node: int, life: int, peer_type: type[Peer] = Peer) -> Replayed:
-    """One life, to its end or its first difference."""
+def replay_life(folder: Path, node: int, life: int, peer_type: type[Peer] = Peer) -> ReplayResult:
+    """Replay one life, to its end or its first difference."""
     if not (folder / trace_name(node, life)).is_file():
         what = "there is a recording, and no trace"
-        return _without(node, life, what, trace_name(node, life))
+        return _missing_file(node, life, what, trace_name(node, life))
     rerun = Rerun(folder, node, life, peer_type)
     rerun.run()
-    return Replayed(
+    return ReplayResult(
         node=node,
         life=life,
         inputs=rerun.inputs,
         outputs=rerun.outputs,
-        events=rerun.match.events,
+        events=rerun.matcher.events,
         difference=rerun.difference,
     )
 
 
-def equality(lives: Iterable[Replayed]) -> Property:
-    """The property `replay equality` of a run, given all its lives. `checked`: inputs, answers and events."""
+def equality_property(lives: Iterable[ReplayResult]) -> Property:
+    """Return the property `replay equality` of a run, given all its lives. `checked` counts inputs, answers and events."""
     checked, violations, any_life = 0, [], False
     for one in lives:
         any_life = True
@@ -95,24 +96,25 @@ def _violation(difference: Difference) -> Violation:
     return Violation(str(difference), [Evidence(difference.file, difference.place, event)])
 
 
-def _unrecorded(folder: Path, node: int, life: int) -> Replayed | None:
-    """A life that did something and recorded nothing; one that ended before its core was made owes no recording."""
+def _unrecorded(folder: Path, node: int, life: int) -> ReplayResult | None:
+    """Return a difference for a life without a recording. Return None if it ended before its core was made."""
     trace = CoreTrace(folder / trace_name(node, life), node, life)
     try:
         if trace.next() is None:
             return None
     except Unreadable:
-        pass  # whatever it says, it is something
-    return _without(node, life, "there are events of the core, and no recording", record_name(node, life))
+        pass  # the trace is not empty, so there should be a recording
+    return _missing_file(node, life, "there are events of the core, and no recording", record_name(node, life))
 
 
-def _without(node: int, life: int, what: str, file: str) -> Replayed:
+def _missing_file(node: int, life: int, what: str, file: str) -> ReplayResult:
+    """Return the result for a life whose recording or trace is missing."""
     difference = Difference(
         node=node, life=life, input=0, event=0, what=what, expected="", got="", file=file, place=0, inputs=[]
     )
-    return Replayed(node=node, life=life, inputs=0, outputs=0, events=0, difference=difference)
+    return ReplayResult(node=node, life=life, inputs=0, outputs=0, events=0, difference=difference)
 
 
-def _found(folder: Path, name: re.Pattern[str]) -> list[tuple[int, int]]:
+def _lives_in(folder: Path, name: re.Pattern[str]) -> list[tuple[int, int]]:
     matches = (name.fullmatch(path.name) for path in folder.glob("node-*"))
     return sorted((int(match[1]), int(match[2])) for match in matches if match is not None)

@@ -1,4 +1,4 @@
-"""A core's whole state, readable: what a time-travel debugger shows. Pairs of a name and what stands there, in words."""
+"""Describes the whole state of a core in words, as (name, value) pairs, for the stepper and `zab replay --show`."""
 
 from zab_chaos.model.replay import descriptions as words
 from zab_chaos.node.core import digest as dg
@@ -18,9 +18,9 @@ from zab_chaos.node.tree.tree import Tree
 State = list[tuple[str, str]]
 
 
-def state(machine: Peer, tree: Tree) -> State:
-    """Everything that the core would act upon, in the order in which a reader asks."""
-    started = machine.iteration > 0  # before, there are neither votes nor sessions
+def describe_state(machine: Peer, tree: Tree) -> State:
+    """Return everything that the core acts on, with the most asked for first."""
+    started = machine.iteration > 0  # there are no votes and sessions before the start
     return [
         *_position(machine),
         *_durable(machine),
@@ -65,7 +65,7 @@ def _history(m: Peer) -> State:
 
 
 def _elections(m: Peer) -> State:
-    """What outlives an election."""
+    """Return what a node remembers from one election to the next."""
     said: State = [("elections", f"round {m.round}; highest promise heard of: {m.highest_promise}")]
     if m.without_disk:
         said.append(("without disk", " ".join(map(str, sorted(m.without_disk)))))

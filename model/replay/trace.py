@@ -1,7 +1,7 @@
-"""The trace as a replay reads it: the lines that the core's own doing must have left, in order.
+"""Reads a trace for a replay: the lines that the core must have written, in order.
 
-A line of the network's, the clients' or the disk's (`channel`, `client`, `refused`, ...) is passed over, but counted: the
-event numbers of a life have no gaps.
+Lines about the network, clients and the disk (`channel`, `client`, `refused`, ...) are skipped, but their event numbers are
+checked: those of a life have no gaps.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-CORE = frozenset(
+CORE_EVENTS = frozenset(
     {
         "role",
         "phase",
@@ -28,13 +28,13 @@ CORE = frozenset(
         "abort",
     }
 )
-COMMON = ("t", "node", "life", "n", "event")
+COMMON_FIELDS = ("t", "node", "life", "n", "event")
 
 _encode = msgspec.json.Encoder().encode
 
 
 class _Head(msgspec.Struct):
-    """What every line begins with."""
+    """The fields with which every line begins."""
 
     node: int
     life: int
@@ -47,7 +47,7 @@ _head = msgspec.json.Decoder(_Head).decode
 
 
 class Unreadable(Exception):
-    """A line is not what a node wrote."""
+    """Raised for a line of a trace that cannot be read, or cannot be of this life."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(why)
@@ -55,7 +55,7 @@ class Unreadable(Exception):
 
 
 class CoreLine:
-    """One line: its number in the file, its event's number in the life, its time (nanoseconds), and its bytes."""
+    """One line of a trace. `line`: its number in the file, `n`: its event number, `t`: nanoseconds, `raw`: its bytes."""
 
     __slots__ = ("line", "n", "name", "raw", "t")
 
@@ -67,18 +67,18 @@ class CoreLine:
         self.t = t
 
     @property
-    def whole(self) -> dict[str, Any]:
-        """Everything that the line says."""
-        said: dict[str, Any] = msgspec.json.decode(self.raw)
-        return said
+    def decoded(self) -> dict[str, Any]:
+        """All fields of the line."""
+        decoded: dict[str, Any] = msgspec.json.decode(self.raw)
+        return decoded
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Without what all lines have in common."""
-        return {name: value for name, value in self.whole.items() if name not in COMMON}
+        """The fields of the line that not all lines have."""
+        return {name: value for name, value in self.decoded.items() if name not in COMMON_FIELDS}
 
-    def says(self, name: str, fields: dict[str, Any]) -> bool:
-        """Whether the line is exactly this event. The bytes decide where they agree: nearly always, and fast."""
+    def equals(self, name: str, fields: dict[str, Any]) -> bool:
+        """Return whether the line is exactly this event. Compares the bytes first, which is fast and nearly always enough."""
         tail = _encode({"event": name, **fields})[1:]
         if self.raw.endswith(tail + b"\n"):
             return True
@@ -86,33 +86,33 @@ class CoreLine:
 
 
 class CoreTrace:
-    """One life's trace. `exit` is, at the end, the code with which the life ended by itself; None if it was killed."""
+    """The trace of one life. `exit`, after the last line: the exit code of a life that ended by itself, else None."""
 
     def __init__(self, path: Path, node: int, life: int) -> None:
         self.exit: int | None = None
         self._lines = self._read(path, node, life)
 
     def boot(self) -> CoreLine | None:
-        """The life's first line; to be asked for before `next`. None if there is not even that."""
+        """Return the first line of the life, which must be its boot, or None if the trace is empty. Call it before `next`."""
         line = next(self._lines, None)
         if line is not None and line.name != "boot":
             raise Unreadable(line.line, f"a life begins with boot, not with {line.name}")
         return line
 
     def next(self) -> CoreLine | None:
-        """The next line that is the core's doing, None at the end. Raises Unreadable."""
+        """Return the next line that the core wrote, None at the end. Raises Unreadable."""
         for line in self._lines:
-            if line.name in CORE:
+            if line.name in CORE_EVENTS:
                 return line
             if line.name == "exit":
-                self.exit = int(line.whole.get("code", 0))
+                self.exit = int(line.decoded.get("code", 0))
         return None
 
     def _read(self, path: Path, node: int, life: int) -> Iterator[CoreLine]:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
                 if not raw.endswith(b"\n"):
-                    return  # a kill in the middle of a write; what was to be seen of it was not yet to be seen
+                    return  # killed in the middle of a write, so before any effect of this event
                 try:
                     head = _head(raw)
                 except msgspec.MsgspecError as error:

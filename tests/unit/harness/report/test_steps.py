@@ -11,7 +11,7 @@ from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.steps import RunSteps, ShownVariable, read_steps
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.replay import recorded_lives
-from zab_chaos.model.replay.state import state
+from zab_chaos.model.replay.state import describe_state
 from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, SnapshotTaken, Stepped, Submitted, Synced
@@ -91,7 +91,7 @@ def test_the_variables_are_the_re_executed_cores(steps: RunSteps, run: Path) -> 
     for node, life in recorded_lives(run):
         rerun = Rerun(run, node, life, Peer)
         rerun.run()
-        core = dict(state(rerun.machine, rerun.tree))
+        core = dict(describe_state(rerun.machine, rerun.tree))
         end = next(at for at, step in enumerate(steps.all) if (step.node, step.life, step.entry) == (node, life, None))
         steps.go(end)
         now = shown(steps)[node]

@@ -11,8 +11,8 @@ import pytest
 
 from zab_chaos.faults.defects.durability import AckBeforeSync, PromiseNotDurable
 from zab_chaos.model.replay.difference import Difference
-from zab_chaos.model.replay.life import Mark, Rerun
-from zab_chaos.model.replay.replay import Replayed, equality, recorded_lives, replay, replay_life
+from zab_chaos.model.replay.life import Rerun, StopPoint
+from zab_chaos.model.replay.replay import ReplayResult, equality_property, recorded_lives, replay, replay_life
 from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.messages import Commit, CommitLeader, Phase, Propose, Role
@@ -58,7 +58,7 @@ def test_every_life_of_an_eventful_run_is_equal(original: Path) -> None:
     assert [(one.node, one.life) for one in lives] == LIVES == recorded_lives(original)
     assert [one.difference for one in lives] == [None] * 5
     assert all(one.inputs > 20 and one.outputs > 15 and one.events > 20 for one in lives)
-    found = equality(lives)
+    found = equality_property(lives)
     assert found.verdict is Judgement.PASS
     assert found.checked == sum(one.inputs + one.outputs + one.events for one in lives)
 
@@ -83,7 +83,7 @@ def test_writing_a_recording_anew_gives_the_same_bytes(run: Path) -> None:
 
 
 def test_nothing_recorded_is_not_applicable() -> None:
-    assert equality([]).verdict is Judgement.NOT_APPLICABLE
+    assert equality_property([]).verdict is Judgement.NOT_APPLICABLE
 
 
 # ---- damage that checksums show ----
@@ -409,26 +409,26 @@ def test_until_stops_where_the_event_has_been_written(original: Path) -> None:
     lines = [json.loads(line) for line in trace(original, 3, 1).read_text().splitlines()]
     n = next(line["n"] for line in lines if line["event"] == "established")
     rerun = Rerun(original, 3, 1, Peer)
-    assert rerun.run(Mark(n))
+    assert rerun.run(StopPoint(n))
     assert (rerun.machine.role, rerun.machine.phase) == (Role.LEADING, Phase.BROADCAST)
     before = Rerun(original, 3, 1, Peer)
-    assert before.run(Mark(n - 3))
+    assert before.run(StopPoint(n - 3))
     assert before.machine.phase is not Phase.BROADCAST
-    assert rerun.recent()[-1].split(":")[0] == str(rerun.inputs)
-    assert rerun.coming(3)[0].split(":")[0] == str(rerun.inputs + 1)
+    assert rerun.recent_inputs()[-1].split(":")[0] == str(rerun.inputs)
+    assert rerun.next_inputs(3)[0].split(":")[0] == str(rerun.inputs + 1)
 
 
 def test_until_an_input_counts_from_the_boot(original: Path) -> None:
     rerun = Rerun(original, 3, 2, Peer)
-    assert rerun.run(Mark(2, input=True))
+    assert rerun.run(StopPoint(2, input=True))
     assert rerun.inputs == 2
-    assert rerun.recent()[0].startswith("1: node 3 boots its life 2")
-    assert rerun.run(Mark(50, input=True)), "it can go on"
+    assert rerun.recent_inputs()[0].startswith("1: node 3 boots its life 2")
+    assert rerun.run(StopPoint(50, input=True)), "it can go on"
     assert rerun.inputs == 50
-    assert not rerun.run(Mark(10**9, input=True))
+    assert not rerun.run(StopPoint(10**9, input=True))
     assert rerun.difference is None
 
 
 def test_the_replayed_lives_are_what_json_shows(original: Path) -> None:
     one = replay_life(original, 2, 1)
-    assert msgspec.convert(msgspec.to_builtins(one), Replayed) == one
+    assert msgspec.convert(msgspec.to_builtins(one), ReplayResult) == one
