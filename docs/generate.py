@@ -27,7 +27,7 @@ from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS, describe_kinds
 from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Ticket, Workload, ZooKeeper, load
 from zab_chaos.harness.backends.registry import OURS, ours
-from zab_chaos.harness.backends.zookeeper.points import PLACES, Place
+from zab_chaos.harness.backends.zookeeper.points import LOCATIONS, Location
 from zab_chaos.harness.cli.bench import shown
 from zab_chaos.harness.runs.catalogue import shipped
 from zab_chaos.model.oracle.properties import ALL, CLIENTS
@@ -194,17 +194,22 @@ def tickets() -> str:
 def zookeeper_points() -> str:
     """The crash points of ZooKeeper's servers, and where they are in its code."""
     rows = [
-        (f"`{point}`", f"`{place.where.rpartition('.')[2]}.{place.method}`", place.at.lower(), releases_of(place))
-        for point, places in PLACES.items()
-        for place in places
+        (
+            f"`{point}`",
+            f"`{location.class_name.rpartition('.')[2]}.{location.method}`",
+            location.at.lower(),
+            releases_of(location),
+        )
+        for point, locations in LOCATIONS.items()
+        for location in locations
     ]
     return table(("point", "method", "at its", "releases"), rows)
 
 
-def releases_of(place: Place) -> str:
+def releases_of(location: Location) -> str:
     """Which releases have the method."""
-    since = f"from {'.'.join(map(str, place.since))}" if place.since else ""
-    before = f"before {'.'.join(map(str, place.before))}" if place.before < (99,) else ""
+    since = f"from {'.'.join(map(str, location.since))}" if location.since else ""
+    before = f"before {'.'.join(map(str, location.before))}" if location.before < (99,) else ""
     return " ".join(filter(None, (since, before))) or "all"
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.zookeeper import records, releases, tree
+from zab_chaos.harness.backends.zookeeper import releases, traces, tree
 from zab_chaos.harness.backends.zookeeper.client import Client
-from zab_chaos.harness.backends.zookeeper.records import Evidence
+from zab_chaos.harness.backends.zookeeper.evidence import Evidence
 from zab_chaos.harness.backends.zookeeper.stage import Stage
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.log import OpsFile
@@ -108,13 +108,13 @@ def judged(standing: Stage, clients: dict[int, list[int]], ops: Path, began: int
     eventually(lambda: len({told.zxid for node in servers.nodes if (told := servers.srvr(node))}) == 1)
     operations = [operation_from_json(line) for line in ops.read_bytes().splitlines()]
     evidence = Evidence(
-        nodes=len(servers.nodes), lives=servers.past(trees), operations=operations, sessions=clients,
-        clock=time.monotonic_ns() - time.time_ns(),
+        nodes=len(servers.nodes), lives=servers.recorded_lives(trees), operations=operations, sessions=clients,
+        clock_offset=time.monotonic_ns() - time.time_ns(),
     )  # fmt: skip
     oracle = Oracle(LOGS)
-    traces = records.traces(evidence)
     for event in sorted(
-        (one for trace in traces.values() for one in trace), key=lambda one: (one["t"], one["node"], one["life"])
+        (one for trace in traces.traces(evidence).values() for one in trace),
+        key=lambda one: (one["t"], one["node"], one["life"]),
     ):
         oracle.feed(event)
     for operation in operations:

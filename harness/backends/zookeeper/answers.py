@@ -1,7 +1,7 @@
-"""Our requests as ZooKeeper's, and what ZooKeeper answers as our outcomes; pure, but for kazoo's types.
+"""Translates our requests to ZooKeeper's, and ZooKeeper's answers and errors to our outcomes. No I/O.
 
-Only what ZooKeeper certainly did not do is Failed: what it refuses for the state of the tree, or for what was asked.
-Anything else that is no answer leaves it open whether the request took effect: Unknown.
+Failed is only for requests that ZooKeeper certainly did not carry out: it refused them because of the state of the tree, or as
+malformed. After any other error the request may have taken effect, so its outcome is Unknown.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.protocol.states import ZnodeStat
     from kazoo.security import OPEN_ACL_UNSAFE
 
-SEQUENTIAL = 2  # the flag of a create
+SEQUENTIAL = 2  # flag of a create request
 
 REFUSALS: dict[type[BaseException], str] = {
     kazoo.NoNodeError: refusal.NO_NODE,
@@ -31,8 +31,8 @@ REFUSALS: dict[type[BaseException], str] = {
 }
 
 
-def asked(request: ours.Request) -> Any:
-    """The request in ZooKeeper's protocol. A check alone is a multi of one step, as there is no other."""
+def to_kazoo(request: ours.Request) -> Any:
+    """Return kazoo's form of a request. A single check becomes a multi with one step: ZooKeeper has no other form."""
     if isinstance(request, ours.Multi):
         return theirs.Transaction([_step(step) for step in request.steps])
     if isinstance(request, ours.Check):
@@ -46,14 +46,14 @@ def asked(request: ours.Request) -> Any:
     return _step(request)
 
 
-def answered(request: ours.Request, result: Any, zxid: Zxid) -> Outcome:
-    """What an answer means. `zxid`: the one in its header, the server's last."""
+def from_result(request: ours.Request, result: Any, zxid: Zxid) -> Outcome:
+    """Return the outcome that an answer means. `zxid` is the one in its header, the server's last."""
     if isinstance(request, ours.Multi | ours.Check):
-        return _together(request, result, zxid)
+        return _from_multi(request, result, zxid)
     if isinstance(request, ours.Create):
         return Ok(zxid, 0, str(result))
     if isinstance(request, ours.Set):
-        return Ok(_agreed(zxid, [result]), result.version)
+        return Ok(_write_zxid(zxid, [result]), result.version)
     if isinstance(request, ours.Delete):
         return Ok(zxid)
     if isinstance(request, ours.Exists):
@@ -64,8 +64,8 @@ def answered(request: ours.Request, result: Any, zxid: Zxid) -> Outcome:
     return Ok(zxid, stat.version, children=list(content))
 
 
-def refused(request: ours.Request, error: BaseException, zxid: Zxid) -> Outcome:
-    """What an exception means. `zxid`: the server's last when it refused."""
+def from_error(request: ours.Request, error: BaseException, zxid: Zxid) -> Outcome:
+    """Return the outcome that an exception means. `zxid` is the server's last one when it refused."""
     name = REFUSALS.get(type(error))
     if name is None:
         return Unknown(f"{type(error).__name__} {error}".strip())
@@ -84,21 +84,22 @@ def _step(step: ours.Step) -> Any:
     return theirs.CheckVersion(step.path, step.version)
 
 
-def _together(request: ours.Multi | ours.Check, results: Sequence[Any], zxid: Zxid) -> Outcome:
-    """Of a multi that was refused, the first step says why: those before it are rolled back, those after it not tried."""
+def _from_multi(request: ours.Multi | ours.Check, results: Sequence[Any], zxid: Zxid) -> Outcome:
+    """Return the outcome of a multi. If it was refused, the first error that is no rollback is the reason: the steps before it
+    are rolled back, those after it not tried."""
     steps = request.steps if isinstance(request, ours.Multi) else [request]
     for step, result in zip(steps, results, strict=False):
         if isinstance(result, Exception) and not isinstance(result, kazoo.RolledBackError):
-            return refused(step, result, zxid)
+            return from_error(step, result, zxid)
     if len(results) != len(steps) or any(isinstance(result, Exception) for result in results):
         return Unknown(f"{len(results)} answers to {len(steps)} steps, and none says why")
-    told = [_stat(step, result) for step, result in zip(steps, results, strict=True)]
-    at = _agreed(zxid, results)
-    return Ok(at, steps=told) if isinstance(request, ours.Multi) else Ok(at, told[0].version)
+    stats = [_stat(step, result) for step, result in zip(steps, results, strict=True)]
+    at = _write_zxid(zxid, results)
+    return Ok(at, steps=stats) if isinstance(request, ours.Multi) else Ok(at, stats[0].version)
 
 
-def _agreed(zxid: Zxid, results: Sequence[Any]) -> Zxid:
-    """A write's zxid; none if the header and the stat of what it set name two."""
+def _write_zxid(zxid: Zxid, results: Sequence[Any]) -> Zxid:
+    """Return a write's zxid; ZERO if the answer's header and a stat in it have different ones."""
     return zxid if all(result.mzxid == zxid for result in results if isinstance(result, ZnodeStat)) else ZERO
 
 
@@ -107,5 +108,5 @@ def _stat(step: ours.Step, result: Any) -> Stat:
         return Stat(str(result), 0)
     if isinstance(result, ZnodeStat):
         return Stat(step.path, result.version)
-    known = isinstance(step, ours.Check) and step.version != ours.ANY  # a check does not say what it has found
+    known = isinstance(step, ours.Check) and step.version != ours.ANY  # the answer to a check has no version
     return Stat(step.path, step.version if known and isinstance(step, ours.Check) else None)

@@ -1,4 +1,4 @@
-"""Apache ZooKeeper's own servers as a backend."""
+"""The `zookeeper` backend: a run's nodes are Apache ZooKeeper's own servers."""
 
 import sys
 from collections.abc import Collection, Mapping
@@ -8,8 +8,8 @@ from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.zookeeper import releases
-from zab_chaos.harness.backends.zookeeper.points import ACTIONS, PLACES
-from zab_chaos.harness.backends.zookeeper.server import LARGEST
+from zab_chaos.harness.backends.zookeeper.points import ACTIONS, LOCATIONS
+from zab_chaos.harness.backends.zookeeper.server import MAX_SERVERS
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -19,13 +19,15 @@ DEFECTS = {"no-force-sync": "forceSync=no"}  # settings with which ZooKeeper its
 
 
 class ZooKeeperBackend(Backend):
+    """Runs scenarios on released ZooKeeper servers, as processes of this machine."""
+
     name = "zookeeper"
     abilities = disks.ABILITIES | {
         *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS),
         *(Ability.DISK_FILES, Ability.CRASH_POINTS),
     }
     evidence = LOGS
-    operations = frozenset(OPERATIONS) - {BAD_PATH}  # kazoo refuses such a path itself, or asks for another one
+    operations = frozenset(OPERATIONS) - {BAD_PATH}  # kazoo refuses such a path itself, or changes it
 
     @property
     def defects(self) -> Mapping[str, str]:
@@ -34,7 +36,7 @@ class ZooKeeperBackend(Backend):
     def check(self) -> None:
         if sys.platform != "linux":
             raise HarnessError("ZooKeeper's servers are run on Linux only: it answers at every address of 127.0.0.0/8")
-        from zab_chaos.harness.backends.zookeeper import client  # noqa: F401 - says what is missing
+        from zab_chaos.harness.backends.zookeeper import client  # noqa: F401 - raises MissingExtra
 
         releases.find_java()
 
@@ -45,11 +47,11 @@ class ZooKeeperBackend(Backend):
         return disks.disk_for(scenario)
 
     def points(self, action: str) -> Collection[str]:
-        return PLACES.keys() if action in ACTIONS else ()
+        return LOCATIONS.keys() if action in ACTIONS else ()
 
     def mistakes(self, scenario: Scenario) -> list[str]:
-        if scenario.nodes > LARGEST:
-            return [f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {LARGEST}"]
+        if scenario.nodes > MAX_SERVERS:
+            return [f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {MAX_SERVERS}"]
         return []
 
     def salvage(self, folder: RunFolder) -> str | None:

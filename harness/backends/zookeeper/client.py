@@ -1,8 +1,8 @@
-"""A client of ZooKeeper's servers: `zab_chaos.harness.client.client`, its frames carried by kazoo.
+"""A client of ZooKeeper's servers: `zab_chaos.harness.client.client` with kazoo as its transport.
 
-It talks to one server at a time, and goes to another one when it is told to, or when its server is gone or silent; the
-session goes along. What kazoo's thread hears becomes frames of our clients' protocol, which wait for the caller's thread.
-What was given to kazoo counts as sent: when the connection goes, nobody can tell what became of it.
+It is connected to one server at a time. It changes to another one when the caller says so, or when the server is gone or
+silent, and keeps its session. kazoo's thread turns answers into frames of our clients' protocol, which wait for the caller's
+thread. A request counts as sent once kazoo has it: if the connection is lost then, its outcome is unknown.
 """
 
 import contextlib
@@ -29,14 +29,14 @@ with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.exceptions import SessionExpiredError
     from kazoo.protocol.serialization import CloseInstance
 
-GOODBYE_SECONDS = 1.0
-END_SECONDS = 10.0
-AGAIN_SECONDS = 0.05
+CLOSE_SECONDS = 1.0  # for the server to confirm the end of the session
+STOP_SECONDS = 10.0  # for kazoo's thread to end
+RETRY_SECONDS = 0.05
 RETRY = {"max_tries": -1, "delay": 0.02, "max_delay": 0.2, "backoff": 2, "max_jitter": 0.0, "ignore_expire": True}
 
 
 class Client(PolledClient):
-    """`session`: seconds without a word after which the servers end the session."""
+    """A client with one session at a time. `session` is the session's timeout in seconds."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class Client(PolledClient):
         poller: zmq.Poller | None = None,
     ) -> None:
         super().__init__(addresses, node, number=number, timeout=timeout, poller=poller)
-        self.sessions: list[int] = []  # whatever ZooKeeper has called this client, in time
+        self.sessions: list[int] = []  # all session ids that this client has had, in the order of time
         self._closed = False
-        self._bell, self._rung = socket.socketpair()
-        self._rung.setblocking(False)
-        self._poller.register(self._rung, zmq.POLLIN)
+        self._wake_sender, self._wake_receiver = socket.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._poller.register(self._wake_receiver, zmq.POLLIN)
         self._kazoo = KazooClient(
             self._addresses[self.node], timeout=session, connection_retry=RETRY, logger=silent, randomize_hosts=False
         )
-        self._visit: Visit | None = None
-        self._kazoo.add_listener(self._changed)
+        self._current: KazooConnection | None = None
+        self._kazoo.add_listener(self._state_changed)
 
     def close(self) -> None:
         """End the session. Whatever is outstanding becomes unknown."""
@@ -66,156 +66,166 @@ class Client(PolledClient):
             return
         self._closed = True
         super().close()
-        if self._visit is not None:
+        if self._current is not None:
             end_session(self._kazoo)
         self._kazoo.close()
-        self._poller.unregister(self._rung)
-        self._bell.close()
-        self._rung.close()
+        self._poller.unregister(self._wake_receiver)
+        self._wake_sender.close()
+        self._wake_receiver.close()
 
     def _turn(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            while self._rung.recv(4096):
+            while self._wake_receiver.recv(4096):
                 pass
         super()._turn()
 
-    def _dial(self, node: int) -> "Visit":
-        begun = self._visit is not None
-        self._visit = Visit(self._kazoo, self._addresses[node], self._ring)
+    def _dial(self, node: int) -> "KazooConnection":
+        started = self._current is not None
+        self._current = KazooConnection(self._kazoo, self._addresses[node], self._wake)
         self._kazoo.set_hosts(self._addresses[node])
-        if begun:
-            hang_up(self._kazoo)
+        if started:
+            drop_connection(self._kazoo)
         else:
             self._kazoo.start_async()
-        return self._visit
+        return self._current
 
-    # kazoo's thread
+    # The following methods run in kazoo's thread.
 
-    def _ring(self) -> None:
-        with contextlib.suppress(OSError):  # it is closed, or was rung often enough
-            self._bell.send(b"!", socket.MSG_DONTWAIT)
+    def _wake(self) -> None:
+        """Wake the caller's thread if it sleeps in `poll`."""
+        with contextlib.suppress(OSError):  # the socket is closed, or full of earlier wake-ups
+            self._wake_sender.send(b"!", socket.MSG_DONTWAIT)
 
-    def _changed(self, state: Any) -> None:
-        visit = self._visit
-        if visit is None:
+    def _state_changed(self, state: Any) -> None:
+        connection = self._current
+        if connection is None:
             return
         if state != KazooState.CONNECTED:
-            visit.lost("the session has expired" if state == KazooState.LOST else "the server has gone away")
-        elif visit.arrived() and self._kazoo._session_id not in self.sessions:
+            connection.lost("the session has expired" if state == KazooState.LOST else "the server has gone away")
+        elif connection.established() and self._kazoo._session_id not in self.sessions:
             self.sessions.append(self._kazoo._session_id)
 
 
-class Visit:
-    """A session's stay at one server. Implements `zab_chaos.harness.client.client.PolledConnection`."""
+class KazooConnection:
+    """A connection to one server through kazoo. Implements `zab_chaos.harness.client.client.PolledConnection`.
 
-    def __init__(self, kazoo: Any, address: str, ring: Callable[[], None]) -> None:
+    `wake` is called when there is something to receive.
+    """
+
+    def __init__(self, kazoo: Any, address: str, wake: Callable[[], None]) -> None:
         self._kazoo = kazoo
         self._address = address
-        self._ring = ring
-        self._come: deque[bytes] = deque()
-        self._welcome = False
-        self._why: str | None = None
+        self._wake = wake
+        self._received: deque[bytes] = deque()
+        self._connected = False
+        self._why_broken: str | None = None
 
     def send(self, frame: bytes) -> bool:
-        """Requests go to kazoo, which greets and says goodbye by itself. False if the server is known to be gone."""
-        if self._why is not None:
+        """Give the requests of a frame to kazoo; return False if the server is known to be gone.
+
+        Other messages need not be sent: kazoo opens and closes sessions by itself.
+        """
+        if self._why_broken is not None:
             return False
         message = decode_from_client(frame)
         if isinstance(message, Requests):
             for seq, request in message.items:
-                self._ask(seq, request)
+                self._submit(seq, request)
         return True
 
-    def _ask(self, seq: int, request: Request) -> None:
+    def _submit(self, seq: int, request: Request) -> None:
         try:
-            asked = answers.asked(request)
-            asked.serialize()
+            kazoo_request = answers.to_kazoo(request)
+            kazoo_request.serialize()
         except (ValueError, TypeError, AttributeError, struct.error) as error:
             self.answer(seq, Failed(BAD_REQUEST, f"the request cannot be sent: {error}"))
             return
-        self._kazoo._call(asked, _Result(self, self._kazoo, seq, request))
+        self._kazoo._call(kazoo_request, _AsyncResult(self, self._kazoo, seq, request))
 
     def receive(self) -> list[bytes]:
-        return [self._come.popleft() for _ in range(len(self._come))]
+        return [self._received.popleft() for _ in range(len(self._received))]
 
     def broken(self) -> str | None:
-        return self._why
+        return self._why_broken
 
     def close(self, linger_ms: int = 0) -> None:
-        """The session stays; the next visit hangs up."""
-        self._welcome = False
+        """Ignore later losses of the connection. The session stays, and the next KazooConnection drops kazoo's connection."""
+        self._connected = False
 
-    # kazoo's thread
+    # The following methods run in kazoo's thread.
 
-    def arrived(self) -> bool:
-        """The session stands: at this server? It may be where the last visit was."""
-        with contextlib.suppress(OSError, AttributeError):  # it has gone again already
+    def established(self) -> bool:
+        """Handle that kazoo is connected: return whether it is to this server, and drop the connection if it is not.
+
+        kazoo may still be connected to the server of the previous KazooConnection.
+        """
+        with contextlib.suppress(OSError, AttributeError):  # kazoo may drop the socket at any time
             host, port = self._kazoo._connection._socket.getpeername()[:2]
             if f"{host}:{port}" == self._address:
-                self._welcome = True
-                self._tell(Welcome())
+                self._connected = True
+                self._deliver(Welcome())
                 return True
-        hang_up(self._kazoo)
+        drop_connection(self._kazoo)
         return False
 
     def lost(self, why: str) -> None:
-        """Another server is to be tried at once: this one has hung up, and a paused or dead one would not say so."""
-        if self._welcome:
-            self._why = f"{why} ({self._address})"
-            self._ring()
+        """Report the connection as broken, so that another server is tried at once instead of this one again."""
+        if self._connected:
+            self._why_broken = f"{why} ({self._address})"
+            self._wake()
 
     def answer(self, seq: int, outcome: Outcome) -> None:
-        self._tell(Answers([(seq, outcome)]))
+        self._deliver(Answers([(seq, outcome)]))
 
-    def _tell(self, message: FromNode) -> None:
-        self._come.append(encode(message))
-        self._ring()
+    def _deliver(self, message: FromNode) -> None:
+        self._received.append(encode(message))
+        self._wake()
 
 
-class _Result:
-    """Where kazoo puts what became of a request, in its thread, right after it has read the answer's header."""
+class _AsyncResult:
+    """The object into which kazoo puts the result of a request, in its thread, right after it has read the answer's header."""
 
-    def __init__(self, visit: Visit, kazoo: Any, seq: int, request: Request) -> None:
-        self._visit = visit
+    def __init__(self, connection: KazooConnection, kazoo: Any, seq: int, request: Request) -> None:
+        self._connection = connection
         self._kazoo = kazoo
         self._seq = seq
         self._request = request
 
     def set(self, value: Any) -> None:
-        self._visit.answer(self._seq, answers.answered(self._request, value, self._zxid))
+        self._connection.answer(self._seq, answers.from_result(self._request, value, self._zxid))
 
     def set_exception(self, error: BaseException) -> None:
         if isinstance(error, SessionExpiredError):
-            self._visit.answer(self._seq, Unknown("the session has expired"))
+            self._connection.answer(self._seq, Unknown("the session has expired"))
         else:
-            self._visit.answer(self._seq, answers.refused(self._request, error, self._zxid))
+            self._connection.answer(self._seq, answers.from_error(self._request, error, self._zxid))
 
     @property
     def _zxid(self) -> Zxid:
         return Zxid(self._kazoo.last_zxid) if self._kazoo.last_zxid else ZERO
 
 
-def end_session(kazoo: Any, *, say: bool = True) -> None:
-    """As kazoo's own `stop`, which waits for a server that does not answer. Not to `say` so leaves the session to expire.
+def end_session(kazoo: Any, *, send_close: bool = True) -> None:
+    """Stop kazoo as its own `stop` does, but without waiting for a server that does not answer.
 
-    kazoo does not ask whether it was stopped between the connection that it makes and the end of that one. So whatever
-    connection it still makes is ended, too.
+    Without `send_close` the session is left to expire. kazoo checks only between two connections whether it was stopped, so
+    each connection that it still makes is dropped, too.
     """
     kazoo._stopped.set()
-    if say:
+    if send_close:
         kazoo._queue.append((CloseInstance, None))
         kazoo._connection._write_sock.send(b"\0")
-    patience = GOODBYE_SECONDS if say else 0.0
+    patience = CLOSE_SECONDS if send_close else 0.0
     while not kazoo._connection.connection_stopped.wait(patience):
-        hang_up(kazoo)
-        patience = AGAIN_SECONDS
+        drop_connection(kazoo)
+        patience = RETRY_SECONDS
     kazoo.handler.stop()
-    kazoo._connection.stop(END_SECONDS)
+    kazoo._connection.stop(STOP_SECONDS)
 
 
-def hang_up(kazoo: Any) -> None:
-    """End kazoo's present connection; it makes another one by itself."""
-    there = kazoo._connection._socket
-    if there is not None:
+def drop_connection(kazoo: Any) -> None:
+    """Shut kazoo's connection down; unless kazoo was stopped, it makes another one by itself."""
+    connected = kazoo._connection._socket
+    if connected is not None:
         with contextlib.suppress(OSError):
-            there.shutdown(socket.SHUT_RDWR)
+            connected.shutdown(socket.SHUT_RDWR)

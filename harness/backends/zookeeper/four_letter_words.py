@@ -1,10 +1,10 @@
-"""ZooKeeper's four-letter words: what a server says of itself on its client port."""
+"""ZooKeeper's four-letter words: commands on a server's client port that report its state."""
 
 import re
 import socket
 from dataclasses import dataclass
 
-ANSWER_BYTES = 1 << 20  # far more than any answer has
+ANSWER_BYTES = 1 << 20  # far more than any answer needs
 
 _ZXID = re.compile(r"^Zxid: 0x([0-9a-f]+)$", re.MULTILINE)
 _MODE = re.compile(r"^Mode: (\S+)$", re.MULTILINE)
@@ -12,8 +12,9 @@ _MODE = re.compile(r"^Mode: (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """What `srvr` shows. `mode`: leader, follower, observer, standalone, or None while it does not serve. `zxid`: the last one
-    processed."""
+    """The state that `srvr` reports. `mode` is leader, follower, observer or standalone, or None while the server does not
+    serve;
+    `zxid` is the last one that it has processed."""
 
     mode: str | None
     zxid: int | None
@@ -24,7 +25,7 @@ class ServerState:
 
 
 def ask(address: str, word: str, timeout: float) -> str | None:
-    """The answer to a four-letter word; None if there was none in time."""
+    """Send a four-letter word and return the answer; None if there was none in time."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout) as connection:
@@ -38,12 +39,12 @@ def ask(address: str, word: str, timeout: float) -> str | None:
 
 
 def srvr(address: str, timeout: float) -> ServerState | None:
-    """What `srvr` says; None if the server does not answer in time."""
+    """Return the server's state; None if it does not answer in time."""
     answer = ask(address, "srvr", timeout)
     return None if answer is None else read(answer)
 
 
 def read(answer: str) -> ServerState:
-    """An answer to `srvr`. One that serves nobody says so in a sentence, without mode and zxid."""
+    """Parse an answer to `srvr`. A server that does not serve answers with a sentence that has neither mode nor zxid."""
     mode, zxid = _MODE.search(answer), _ZXID.search(answer)
     return ServerState(mode[1] if mode else None, int(zxid[1], 16) if zxid else None)

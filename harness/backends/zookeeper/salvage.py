@@ -1,8 +1,8 @@
-"""The evidence of a run whose harness was killed, made after the fact of what the servers' disks hold.
+"""Makes the traces of a run whose harness was killed, from what the servers' disks still hold.
 
-A run's traces are written when it ends. Without its end there is still each server's disk, as it was when the server was
-killed with the harness, and what clients were told. What happened at restarts in between, and what servers said of
-themselves, is lost; so each server counts as one long life.
+A run's traces are normally written when it ends. If the harness is killed, the servers die with it; their disks and the
+clients' records remain. What happened at restarts, and what the servers said about their roles, is lost. So each server is
+taken to have had one long life.
 """
 
 import time
@@ -13,7 +13,8 @@ import psutil
 
 from zab_chaos.harness.backends.processes.stale_files import is_locked
 from zab_chaos.harness.backends.zookeeper import sessions
-from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, write_traces
+from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
+from zab_chaos.harness.backends.zookeeper.traces import write_traces
 from zab_chaos.harness.backends.zookeeper.txnlog import Log, read_disk
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -26,8 +27,10 @@ DONE = (
 
 
 def salvage(folder: RunFolder) -> str | None:
-    """Write the traces, if the run has none, its servers are gone and their disks are there. In words, what was done; None:
-    nothing. Raises BadInput if the run is still in progress."""
+    """Write the traces if the run has none, its servers are gone and their disks are there.
+
+    Return a sentence that says what was done, or None if nothing was. Raises BadInput if the run is still in progress.
+    """
     nodes = range(1, int(folder.read_run().get("nodes", 0)) + 1)
     disks = {node: folder.file("data", f"node-{node}") for node in nodes}
     if any(folder.file("trace").glob("*.jsonl")) or not all(disk.is_dir() for disk in disks.values()):
@@ -38,28 +41,30 @@ def salvage(folder: RunFolder) -> str | None:
     times = [line["t"] for line in folder.lines("harness.jsonl")] + [operation.t for operation in operations]
     began, ended = min(times, default=0), max(times, default=0)
     lives = [
-        Life(node=node, life=1, began=began, ended=ended, before=Log(), after=_without_epochs(read_disk(disk)))
+        RecordedLife(
+            node=node, life=1, began=began, ended=ended, disk_before=Log(), disk_after=_without_epochs(read_disk(disk))
+        )
         for node, disk in disks.items()
     ]
-    clock = time.monotonic_ns() - time.time_ns()
-    evidence = Evidence(nodes=len(lives), lives=lives, operations=operations, clock=clock)
+    clock_offset = time.monotonic_ns() - time.time_ns()
+    evidence = Evidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=clock_offset)
     write_traces(evidence, folder)
-    sessions.write_ended(folder.file("sessions.jsonl"), evidence)
+    sessions.append_session_ends(folder.file("sessions.jsonl"), evidence)
     return DONE
 
 
 def _without_epochs(log: Log) -> Log:
-    """Nobody knows any more in which life it had them, and what faults did in between."""
+    """Remove the epochs: it is not known in which life they were written, nor what faults did to the disk in between."""
     return replace(log, epochs=(None, None))
 
 
 def progress_file(folder: RunFolder) -> Path:
-    """The file that a run's harness holds until the evidence is written."""
+    """Return the file on which the harness holds a lock while the run is in progress."""
     return folder.file("config", "node-1.cfg")
 
 
 def _in_use(disk: Path) -> bool:
-    """Whether a process is at work there."""
+    """Return whether a process has the disk's folder as its working directory, as servers do."""
     for process in psutil.process_iter():
         try:
             if Path(process.cwd()) == disk.resolve():

@@ -1,9 +1,9 @@
-"""Asks servers for their roles, several times a second, from a thread of its own: they write no trace of them."""
+"""Samples the roles of ZooKeeper's servers, which write no trace of them, several times a second."""
 
 import time
 
 from zab_chaos.harness.backends.zookeeper.ensemble import Servers
-from zab_chaos.harness.backends.zookeeper.records import Seen
+from zab_chaos.harness.backends.zookeeper.evidence import RoleSample
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.background import BackgroundThread
 
@@ -11,35 +11,36 @@ PERIOD_SECONDS = 0.2
 ANSWER_SECONDS = 0.5
 
 
-class Sampler(BackgroundThread):
-    """`seen`: what every server said, in time; only what is new."""
+class RoleSampler(BackgroundThread):
+    """A thread that asks every server for its role. `samples` are the answers that differ from the server's previous one, in
+    the order of time."""
 
     def __init__(self, servers: Servers) -> None:
         super().__init__("sampler")
-        self.seen: list[Seen] = []
+        self.samples: list[RoleSample] = []
         self._servers = servers
         self._latest: dict[int, tuple[object, ...]] = {}
         self._error: Exception | None = None
 
     def check(self) -> None:
-        """Raises HarnessError if it has come to grief."""
+        """Raise HarnessError if the thread has failed."""
         if self._error is not None:
-            raise HarnessError(f"the servers' roles can't be told: {self._error!r}") from self._error
+            raise HarnessError(f"sampling the servers' roles failed: {self._error!r}") from self._error
 
     def _run(self) -> None:
         while not self._over.wait(PERIOD_SECONDS):
             try:
                 for node in self._servers.nodes:
-                    self._ask(node)
-            except Exception as error:  # a thread's error must reach whoever started it
+                    self._sample(node)
+            except Exception as error:  # `check` raises it in the main thread
                 self._error = error
                 return
 
-    def _ask(self, node: int) -> None:
-        status = self._servers.role(node, ANSWER_SECONDS) if not self._servers.paused(node) else None
+    def _sample(self, node: int) -> None:
+        status = self._servers.role_status(node, ANSWER_SECONDS) if not self._servers.paused(node) else None
         if status is None:
             return
-        what = status.life, status.role, status.epoch, status.leader, status.established
-        if self._latest.get(node) != what:
-            self._latest[node] = what
-            self.seen.append(Seen(time.monotonic_ns(), node, *what))
+        role = status.life, status.role, status.epoch, status.leader, status.established
+        if self._latest.get(node) != role:
+            self._latest[node] = role
+            self.samples.append(RoleSample(time.monotonic_ns(), node, *role))

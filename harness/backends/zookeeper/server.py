@@ -1,10 +1,10 @@
-"""One ZooKeeper server: what it is told, and how its process is started.
+"""One ZooKeeper server: its configuration, and how its process is started.
 
-All servers are told the same: `server.N=zk-N:...`. What a name means is each server's own affair (`jdk.net.hosts.file`):
-its own is a wildcard, any other the loopback address on which its proxies to that server listen. So whatever a server
-tells another one of its peers (who leads, who has called, the members of the ensemble), the other goes its own way there.
-A wildcard as its own address has a second use: it is not announced, and nobody calls back past the proxies. The server
-listens on 127.0.0.1 all the same: a rule of Byteman sees to that (`links.btm`).
+All servers have the same list of members, `server.N=zk-N:...`. Each resolves the names for itself (`jdk.net.hosts.file`): its
+own to a wildcard, any other to the loopback address on which its proxies to that server listen. So when a server passes a
+peer's address on (of the leader, of a peer that has connected, of the members), the receiver still connects through its own
+proxies. A wildcard as its own address has a second use: a server does not announce it, so nobody connects back past the
+proxies. It listens on 127.0.0.1 all the same: a rule of Byteman sees to that (`links.btm`).
 """
 
 import os
@@ -21,41 +21,41 @@ from zab_chaos.harness.results.run_folder import RunFolder, write_atomically
 HOST = "127.0.0.1"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 RULES = Path(__file__).parent
-LARGEST = 7
-CRASHED = 255  # the exit status of a server that a rule has ended
+MAX_SERVERS = 7
+CRASHED = 255  # exit status of a server that a Byteman rule has ended
 
-# Small and quick: such an ensemble starts in two seconds and a half.
+# Settings for a small JVM that starts fast: an ensemble is up in two and a half seconds.
 JVM = (
     "-Xmx256m",
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
-    "-XX:-UsePerfData",  # which would lie in /tmp
+    "-XX:-UsePerfData",  # its files would be in /tmp
     "-Djava.net.preferIPv4Stack=true",
     "-Dzookeeper.jmx.log4j.disable=true",
-    "-Dzookeeper.preAllocSize=4096",  # KiB; 64 MiB for each log file of each epoch are zeros to be read over
-    "-Dzookeeper.cnxTimeout=1000",  # ms; connecting to a server that is cut off blocks an election for so long
+    "-Dzookeeper.preAllocSize=4096",  # KiB; the default of 64 MiB means as many zeros to read in each log file
+    "-Dzookeeper.cnxTimeout=1000",  # ms; for so long, connecting to a server that is cut off blocks an election
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Of one server, all on 127.0.0.1."""
+    """The ports of one server, all on 127.0.0.1."""
 
     client: int
     quorum: int
     election: int
-    agent: int  # of Byteman
+    agent: int  # where Byteman takes rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an ensemble is built of. `settings` are lines of the servers' configuration, by name (times are in ticks), and
-    `properties` those of their Java."""
+    """How an ensemble is built. `settings` are lines of the servers' configuration, by name (times are in ticks), and
+    `properties` are Java system properties."""
 
     release: Release
     java: str
     ports: dict[int, Ports]
-    proxied: bool = True  # between the servers are proxies; else they reach each other directly
+    proxied: bool = True  # whether the servers reach each other through proxies or directly
     settings: dict[str, str] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Plan:
 
 SETTINGS = {
     "tickTime": "200",
-    "initLimit": "50",  # ticks; so long one that alone takes itself for the leader waits for followers, too
+    "initLimit": "50",  # ticks; also how long a server that alone takes itself for the leader waits for followers
     "syncLimit": "10",
     "maxSessionTimeout": "60000",
     "maxClientCnxns": "0",
@@ -75,13 +75,13 @@ SETTINGS = {
 }
 
 
-def way(source: int, target: int) -> str:
-    """The loopback address at which `source` reaches `target`, through its proxies."""
+def proxy_host(source: int, target: int) -> str:
+    """Return the loopback address at which the proxies listen through which `source` reaches `target`."""
     return f"127.101.{source}.{target}"
 
 
 class Server:
-    """What a server finds on the machine: its configuration, its disk, its logs."""
+    """One server of an ensemble: writes its configuration, and starts its process once for each life."""
 
     def __init__(self, folder: RunFolder, plan: Plan, node: int) -> None:
         self.node = node
@@ -96,11 +96,11 @@ class Server:
         return f"{HOST}:{self._plan.ports[self.node].client}"
 
     def epochs(self) -> tuple[int, int]:
-        """(acceptedEpoch, currentEpoch), as they stand on the disk; 0 where there is none."""
+        """Return (acceptedEpoch, currentEpoch) on the disk; 0 if the file is missing."""
         return self._epoch("acceptedEpoch"), self._epoch("currentEpoch")
 
     def spawn(self, life: int, crash_at: str | None, log: Path) -> ProcessLife:
-        """Start it. It dies with this process, whatever ends it. Raises ClusterError."""
+        """Start the server's process, which dies with the harness's, whatever ends that. Raises ClusterError."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(self.data / "myid", f"{self.node}\n")
         if crash_at is not None:
@@ -120,12 +120,12 @@ class Server:
     def _hosts(self) -> Path:
         return self._folder.file("config", f"node-{self.node}.hosts")
 
-    def _command(self, ruled: bool) -> list[str]:
-        """`ruled`: its rule is in force from the start."""
+    def _command(self, with_rule: bool) -> list[str]:
+        """Return the command line; with `with_rule`, the rule of a crash point is in force from the start."""
         release = self._plan.release
-        scripts = [RULES / "links.btm", *([self._rule] if ruled else [])]
-        listens = ("listener:true", f"address:{HOST}", f"port:{self._plan.ports[self.node].agent}")
-        agent = ",".join([*listens, *(f"script:{script}" for script in scripts), f"boot:{release.byteman}"])
+        scripts = [RULES / "links.btm", *([self._rule] if with_rule else [])]
+        listener = ("listener:true", f"address:{HOST}", f"port:{self._plan.ports[self.node].agent}")
+        agent = ",".join([*listener, *(f"script:{script}" for script in scripts), f"boot:{release.byteman}"])
         tied = [sys.executable, "-P", die_with_parent.__file__, "--parent", str(os.getpid())]
         return [
             *tied,
@@ -135,7 +135,7 @@ class Server:
             f"-Djdk.net.hosts.file={self._hosts}",
             *(f"-D{name}={value}" for name, value in self._plan.properties.items()),
             f"-javaagent:{release.byteman}={agent}",
-            "-Dorg.jboss.byteman.transform.all",  # also what Java itself listens with
+            "-Dorg.jboss.byteman.transform.all",  # also the JDK's own classes, for `links.btm`
             "-cp",
             os.pathsep.join(map(str, release.classpath)),
             MAIN,
@@ -152,7 +152,7 @@ class Server:
     def _names(self) -> str:
         lines = [f"{HOST} localhost"]
         for node in self._plan.nodes:
-            other = way(self.node, node) if self._plan.proxied else HOST
+            other = proxy_host(self.node, node) if self._plan.proxied else HOST
             lines.append(f"{'0.0.0.0' if node == self.node else other} zk-{node}")
         return "\n".join(lines) + "\n"
 
@@ -164,5 +164,5 @@ class Server:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would change every Java."""
+    """Return the harness's environment without the variables that add options to every JVM."""
     return {name: value for name, value in os.environ.items() if name not in ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")}

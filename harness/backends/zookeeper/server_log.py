@@ -1,11 +1,11 @@
-"""What a server says in its log of the epochs that it leads, of a tree that is not its leader's, and of why it ends.
+"""Reads a ZooKeeper server's log file: the epochs that it led, trees that differed from its leader's, and why it ended.
 
 `2026-01-31 12:00:00,250 [...] INFO Leader - Have quorum of supporters, sids: [[2, 3]]; starting up and setting last processed
-zxid: 0x100000000`: a quorum has acknowledged NEWLEADER. Every release says it so; before 3.4.6 without the servers' numbers.
+zxid: 0x100000000`: a quorum has acknowledged NEWLEADER. Every release writes this line; before 3.4.6 without the servers' ids.
 
 `2026-01-31 12:00:00,250 [...] WARN DataTree - Message:Digests are not matching. Value is Zxid. Value:8589934593`: since 3.6 a
-leader sends the digest of its tree with each transaction, and who applies that compares. It is said at once, and then once a
-minute at most.
+leader sends the digest of its tree with each transaction, and a server that applies the transaction compares its own. The first
+difference is written at once, later ones once a minute at most.
 """
 
 import re
@@ -15,12 +15,12 @@ from datetime import datetime
 from pathlib import Path
 
 _TIME = rb"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) "
-_STARTS = re.compile(
+_ESTABLISHED = re.compile(
     _TIME + rb".*Have quorum of supporters(?:, sids: ([^;]*))?; "
     rb"starting up and setting last processed zxid: 0x([0-9a-f]+)",
     re.MULTILINE,
 )
-_DIFFERS = re.compile(_TIME + rb".*Digests are not matching\. Value is Zxid\..*?(\d+)$", re.MULTILINE)
+_MISMATCH = re.compile(_TIME + rb".*Digests are not matching\. Value is Zxid\..*?(\d+)$", re.MULTILINE)
 _ERROR = re.compile(
     rb"^[-\d]{10} [:\d]{8},\d{3} (?:.*\] )?ERROR .*? - (?!Exiting JVM)(.*\n(?:(?![-\d]{10} [:\d]{8},\d{3} ).*\n)*)",
     re.MULTILINE,
@@ -29,9 +29,11 @@ _CAUSE = re.compile(rb"^(?:Caused by: )?((?:\w+\.)+\w*(?:Exception|Error)\b.*)$"
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
-    """A server was established as the leader of an epoch. `time`: milliseconds of the wall clock; `quorum`: the servers whose
-    ACK of NEWLEADER counted, none where the server does not say."""
+class LeaderEstablished:
+    """A server was established as the leader of an epoch, at `time` (milliseconds of the wall clock).
+
+    `quorum` are the servers whose ACK of NEWLEADER counted; it is empty if the release does not log them.
+    """
 
     time: int
     node: int
@@ -41,8 +43,8 @@ class Led:
 
 
 @dataclass(frozen=True, slots=True)
-class Differs:
-    """A server has found that its tree is another one than its leader had after `zxid`. `time`: as in `Led`."""
+class TreeMismatch:
+    """A server found at `time` (milliseconds of the wall clock) that its tree differs from its leader's after `zxid`."""
 
     time: int
     node: int
@@ -50,33 +52,35 @@ class Differs:
     zxid: int
 
 
-def led(file: Path, node: int, life: int) -> Iterator[Led]:
-    """The epochs that this life led, in time. Nothing, if it left no log."""
-    for time, servers, zxid in _STARTS.findall(_said(file)):
+def read_established(file: Path, node: int, life: int) -> Iterator[LeaderEstablished]:
+    """Yield the epochs that this life led, in the order of time; none if there is no log file."""
+    for time, servers, zxid in _ESTABLISHED.findall(_read(file)):
         quorum = tuple(sorted({int(number) for number in re.findall(rb"\d+", servers)}))
-        yield Led(_milliseconds(time.decode()), node, life, int(zxid, 16) >> 32, quorum)
+        yield LeaderEstablished(_milliseconds(time.decode()), node, life, int(zxid, 16) >> 32, quorum)
 
 
-def differs(file: Path, node: int, life: int) -> Iterator[Differs]:
-    """The differences that this life has found, in time. Nothing, if it left no log."""
-    for time, zxid in _DIFFERS.findall(_said(file)):
-        yield Differs(_milliseconds(time.decode()), node, life, int(zxid))
+def read_tree_mismatches(file: Path, node: int, life: int) -> Iterator[TreeMismatch]:
+    """Yield the mismatches that this life has found, in the order of time; none if there is no log file."""
+    for time, zxid in _MISMATCH.findall(_read(file)):
+        yield TreeMismatch(_milliseconds(time.decode()), node, life, int(zxid))
 
 
-def reason(file: Path) -> str | None:
-    """Why a server has ended by itself, in its own words: the last error in its log, and of an exception the first cause.
-    None if there is no error, or no log."""
-    errors = _ERROR.findall(_said(file))
+def exit_reason(file: Path) -> str | None:
+    """Return why a server ended by itself, in its own words: the last error in its log file, or the root cause of an exception.
+
+    None if there is no error, or no log file.
+    """
+    errors = _ERROR.findall(_read(file))
     if not errors:
         return None
     causes = _CAUSE.findall(errors[-1]) or errors[-1].splitlines()[:1]
     return str(causes[-1].decode(errors="replace")).strip()
 
 
-def _said(file: Path) -> bytes:
+def _read(file: Path) -> bytes:
     return file.read_bytes() if file.exists() else b""
 
 
 def _milliseconds(time: str) -> int:
-    """The log has the local time of this machine."""
+    """Return a log line's time, which is this machine's local time, as milliseconds since the Unix epoch."""
     return round(datetime.strptime(time, "%Y-%m-%d %H:%M:%S,%f").timestamp() * 1000)

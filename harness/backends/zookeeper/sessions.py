@@ -1,7 +1,7 @@
-"""Clients that live in sessions: they make ephemeral znodes, watch one another's, close their sessions or fall silent.
+"""Test clients for ZooKeeper's sessions: they create ephemeral znodes, watch each other's, and close or abandon their sessions.
 
-What each is told stands in sessions.jsonl, in the order in which its connection carried it: it is written down in the thread
-that reads the connection, before anybody else hears of it. `zab_chaos.model.oracle.properties.sessions` judges it.
+sessions.jsonl records what each client was told, in the order in which its connection carried it: the thread that reads the
+connection writes the line before any other code sees the answer. `zab_chaos.model.oracle.properties.sessions` judges the file.
 """
 
 import contextlib
@@ -21,8 +21,9 @@ import msgspec
 
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.answers import REFUSALS
-from zab_chaos.harness.backends.zookeeper.client import RETRY, end_session, hang_up
-from zab_chaos.harness.backends.zookeeper.records import Evidence, ended
+from zab_chaos.harness.backends.zookeeper.client import RETRY, drop_connection, end_session
+from zab_chaos.harness.backends.zookeeper.evidence import Evidence
+from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.node.core.zxid import Zxid, pair
@@ -35,274 +36,289 @@ with extra("zookeeper", "a client of ZooKeeper"):
 
 ROOT = "/sessions"
 SESSION_SECONDS = 2.0
-RATE = 10.0  # actions a second, of each client
-ZNODES = 5  # that stay, and are written
-RECENT = 20  # ephemeral znodes among which a client chooses
-WAITING = 30  # requests on their way, of one client; it asks for no more
+ACTIONS_PER_SECOND = 10.0  # of each client
+PERMANENT_ZNODES = 5  # created at the start, and then set by the clients
+RECENT_EPHEMERALS = 20  # a client reads one of this many latest ephemeral znodes
+MAX_PENDING = 30  # unanswered requests of one client; beyond that it sends no more
 SETUP_SECONDS = 20.0
-EXPIRY_SECONDS = 4 * SESSION_SECONDS  # a session that nobody renews is over by then, also if the leader has changed
-EPHEMERAL = 1  # the flag of a create
-FIRED = {1: "created", 2: "deleted", 3: "changed", 4: "changed"}  # the types of events
-CHILDREN = 4  # of them: the list of a znode's children has changed
+EXPIRY_SECONDS = 4 * SESSION_SECONDS  # by then an abandoned session has expired, even if the leader has changed
+EPHEMERAL = 1  # flag of a create request
+EVENT_NAMES = {1: "created", 2: "deleted", 3: "changed", 4: "changed"}  # by the type of a watch event
+CHILDREN_CHANGED = 4  # type of the event that a znode's list of children has changed
+
+OnAnswer = Callable[[Any, Zxid, int], None]  # result, zxid of the answer, node that answered
 
 
-class Ledger:
-    """sessions.jsonl. Each line is written at once, and later ones are not earlier."""
+class SessionsFile:
+    """sessions.jsonl, open for appending. Each line is written at once; times never decrease from line to line."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._lock = threading.Lock()
-        self.lines = 0
+        self.lines_written = 0
 
     def write(self, kind: str, client: int, **fields: Any) -> None:
         with self._lock:
             line = {"type": kind, "t": time.monotonic_ns(), "client": client, **fields}
             os.write(self._file, msgspec.json.encode(line) + b"\n")
-            self.lines += 1
+            self.lines_written += 1
 
     def close(self) -> None:
         os.close(self._file)
 
 
-class Guest:
-    """A client: one session after the other. `made` is told of the paths of its ephemeral znodes."""
+class SessionClient:
+    """A test client that holds one ZooKeeper session at a time. `on_created` is called with the path of each ephemeral znode
+    that it creates."""
 
     def __init__(
-        self, number: int, addresses: Mapping[int, str], ledger: Ledger, made: Callable[[str], None]
+        self, number: int, addresses: Mapping[int, str], file: SessionsFile, on_created: Callable[[str], None]
     ) -> None:  # fmt: skip
         self.number = number
         self._addresses = dict(addresses)
         self._nodes = {address: node for node, address in addresses.items()}
-        self._ledger = ledger
-        self._made = made
-        self._count = self._writes = 0
-        self._watched: dict[str, bool] = {}  # by path: whether it was there when the watch was set
+        self._file = file
+        self._on_created = on_created
+        self._created = self._writes = 0
+        self._watched: dict[str, bool] = {}  # by path: whether the znode existed when the watch was set
         self._kazoo: Any = None
         self._session: int | None = None
 
     @property
     def ready(self) -> bool:
-        """Whether it has a session, is connected, and does not wait for too much."""
+        """Whether the client is connected and has fewer than MAX_PENDING unanswered requests."""
         kazoo = self._kazoo
-        return kazoo is not None and kazoo.connected and len(kazoo._queue) + len(kazoo._pending) < WAITING
+        return kazoo is not None and kazoo.connected and len(kazoo._queue) + len(kazoo._pending) < MAX_PENDING
 
     def begin(self) -> None:
-        """A session of its own, as soon as a server takes it."""
+        """Start to connect to any server, and begin a new session there."""
         kazoo = KazooClient(
             ",".join(self._addresses.values()), timeout=SESSION_SECONDS, connection_retry=RETRY, logger=tree.silent
         )
-        told = kazoo._connection._read_watch_event
+        read_watch_event = kazoo._connection._read_watch_event
 
-        def fired(buffer: bytes, offset: int) -> None:
+        def record_watch_event(buffer: bytes, offset: int) -> None:
             event, _ = Watch.deserialize(buffer, offset)
-            path, what = happened(event)
+            path, change = describe_event(event)
             self._watched.pop(path, None)
-            self._write("fired", path=path, what=what)
-            told(buffer, offset)
+            self._record("fired", path=path, what=change)
+            read_watch_event(buffer, offset)
 
-        kazoo._connection._read_watch_event = fired
-        kazoo.add_listener(self._changed)
+        kazoo._connection._read_watch_event = record_watch_event
+        kazoo.add_listener(self._state_changed)
         self._kazoo = kazoo
         kazoo.start_async()
 
     def close(self, *, silently: bool = False) -> None:
-        """End the session; `silently`: only fall silent, and let it expire."""
+        """Close the session; with `silently`, only stop to answer, so that the servers have to expire it."""
         kazoo, self._kazoo = self._kazoo, None
         if kazoo is None:
             return
-        kazoo.remove_listener(self._changed)
-        end_session(kazoo, say=not silently)
+        kazoo.remove_listener(self._state_changed)
+        end_session(kazoo, send_close=not silently)
         if self._session is not None:
-            self._write("over", session=self._session, why="left" if silently else "closed")
+            self._record("over", session=self._session, why="left" if silently else "closed")
         self._session = None
         self._watched.clear()
         kazoo.close()
 
-    def move(self) -> None:
-        """Lose the connection, and go on with the session at whichever server takes it."""
-        hang_up(self._kazoo)
+    def reconnect(self) -> None:
+        """Drop the connection; kazoo resumes the session at whichever server accepts it."""
+        drop_connection(self._kazoo)
 
-    def make(self) -> None:
-        """An ephemeral znode."""
-        self._count += 1
-        path, session = f"{ROOT}/e-{self.number}-{self._count}", self._session
+    def create_ephemeral(self) -> None:
+        """Create an ephemeral znode at a new path."""
+        self._created += 1
+        path, session = f"{ROOT}/e-{self.number}-{self._created}", self._session
 
-        def heard(result: Any, zxid: Zxid, _node: int) -> None:
-            self._write("made", session=session, path=str(result), zxid=pair(zxid))
-            self._made(path)
+        def on_answer(result: Any, zxid: Zxid, _node: int) -> None:
+            self._record("made", session=session, path=str(result), zxid=pair(zxid))
+            self._on_created(path)
 
-        self._change("create", Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL), heard)
+        self._send_write("create", Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL), on_answer)
 
-    def write(self, path: str) -> None:
-        """Data that it writes nowhere else."""
+    def set_data(self, path: str) -> None:
+        """Set a znode's data to a value that no other write has."""
         self._writes += 1
         data, session = b"%d of %d" % (self._writes, self.number), self._session
 
-        def heard(stat: Any, zxid: Zxid, _node: int) -> None:
-            told = {"version": stat.version, "changed": pair(Zxid(stat.mzxid)), "zxid": pair(zxid)}
-            self._write("wrote", session=session, path=path, value=crc32(data), **told)
+        def on_answer(stat: Any, zxid: Zxid, _node: int) -> None:
+            result = {"version": stat.version, "changed": pair(Zxid(stat.mzxid)), "zxid": pair(zxid)}
+            self._record("wrote", session=session, path=path, value=crc32(data), **result)
 
-        self._change("set", SetData(path, data, -1), heard)
+        self._send_write("set", SetData(path, data, -1), on_answer)
 
-    def look(self, path: str, *, watch: bool) -> None:
-        """Whether it is there, and since when; `watch`: and be told when that changes."""
+    def read(self, path: str, *, watch: bool) -> None:
+        """Ask whether a znode exists, and for its stat; with `watch`, also set a watch on it."""
 
-        def heard(stat: Any, zxid: Zxid, node: int) -> None:
-            self._looked(seen(path, stat, zxid, node), watch)
+        def on_answer(stat: Any, zxid: Zxid, node: int) -> None:
+            self._record_read(read_fields(path, stat, zxid, node), watch)
 
-        self._look(Exists(path, _nothing if watch else None), path, watch, heard)
+        self._send_read(Exists(path, _ignore_event if watch else None), path, watch, on_answer)
 
-    def sync(self, path: str) -> None:
-        """Whether it is there, when whatever was acknowledged before is there, too."""
+    def sync_and_read(self, path: str) -> None:
+        """Call `sync`, then read: the answer must show every write that was acknowledged before the `sync` was sent."""
         sent = time.monotonic_ns()
 
-        def heard(_result: Any, zxid: Zxid, node: int) -> None:
-            self._write("synced", sent=sent, node=node, zxid=pair(zxid))
+        def on_answer(_result: Any, zxid: Zxid, node: int) -> None:
+            self._record("synced", sent=sent, node=node, zxid=pair(zxid))
 
-        self._ask(Sync(path), heard)
-        self.look(path, watch=False)
+        self._send(Sync(path), on_answer)
+        self.read(path, watch=False)
 
-    def list(self, path: str, *, watch: bool) -> None:
-        """The znodes below it; `watch`: and be told when there are others."""
+    def list_children(self, path: str, *, watch: bool) -> None:
+        """Ask for the names of a znode's children; with `watch`, also set a watch on that list."""
 
-        def heard(result: Any, zxid: Zxid, node: int) -> None:
+        def on_answer(result: Any, zxid: Zxid, node: int) -> None:
             children, stat = result
-            listed = stat._replace(mzxid=stat.pzxid, version=stat.cversion)
-            self._looked(seen(listing(path), listed, zxid, node) | {"children": children}, watch)
+            list_stat = stat._replace(mzxid=stat.pzxid, version=stat.cversion)
+            fields = read_fields(children_path(path), list_stat, zxid, node)
+            self._record_read(fields | {"children": children}, watch)
 
-        self._look(GetChildren2(path, _nothing if watch else None), listing(path), watch, heard)
+        request = GetChildren2(path, _ignore_event if watch else None)
+        self._send_read(request, children_path(path), watch, on_answer)
 
-    def _change(self, op: str, request: Any, heard: Callable[[Any, Zxid, int], None]) -> None:
-        self._write("write", op=op, path=request.path, value=crc32(request.data))
-        self._ask(request, heard)
+    def _send_write(self, op: str, request: Any, on_answer: OnAnswer) -> None:
+        self._record("write", op=op, path=request.path, value=crc32(request.data))
+        self._send(request, on_answer)
 
-    def _look(self, request: Any, path: str, watch: bool, heard: Callable[[Any, Zxid, int], None]) -> None:
+    def _send_read(self, request: Any, path: str, watch: bool, on_answer: OnAnswer) -> None:
         if watch:
-            self._write("ask", path=path)
-        self._ask(request, heard)
+            self._record("ask", path=path)
+        self._send(request, on_answer)
 
-    def _looked(self, shown: dict[str, Any], watch: bool) -> None:
-        self._write("look", **shown, **({"watch": True} if watch else {}))
+    def _record_read(self, fields: dict[str, Any], watch: bool) -> None:
+        self._record("look", **fields, **({"watch": True} if watch else {}))
         if watch:
-            self._watched[shown["path"]] = "changed" in shown
+            self._watched[fields["path"]] = "changed" in fields
 
-    def _ask(self, request: Any, heard: Callable[[Any, Zxid, int], None]) -> None:
-        self._kazoo._call(request, _Answer(self, self._kazoo, heard, request.path))
+    def _send(self, request: Any, on_answer: OnAnswer) -> None:
+        self._kazoo._call(request, _AsyncResult(self, self._kazoo, on_answer, request.path))
 
-    # kazoo's thread
+    # The following methods run in kazoo's thread.
 
-    def answered(self, kazoo: Any, heard: Callable[[Any, Zxid, int], None], value: Any) -> None:
-        node = self._node(kazoo)
+    def handle_answer(self, kazoo: Any, on_answer: OnAnswer, value: Any) -> None:
+        """Pass an answer on, unless the session that asked is closed or the server that answered is not known any more."""
+        node = self._connected_node(kazoo)
         if node is not None and kazoo is self._kazoo and kazoo.last_zxid:
-            heard(value, Zxid(kazoo.last_zxid), node)
+            on_answer(value, Zxid(kazoo.last_zxid), node)
 
-    def refused(self, kazoo: Any, path: str, error: str) -> None:
-        self.answered(
+    def handle_refusal(self, kazoo: Any, path: str, error: str) -> None:
+        """Record that a request was refused."""
+        self.handle_answer(
             kazoo,
-            lambda _, zxid, node: self._write("refused", path=path, error=error, node=node, zxid=pair(zxid)),
+            lambda _, zxid, node: self._record("refused", path=path, error=error, node=node, zxid=pair(zxid)),
             None,
         )
 
-    def _changed(self, state: Any) -> None:
+    def _state_changed(self, state: Any) -> None:
         session = self._kazoo._session_id if self._kazoo is not None else None
         if state == KazooState.CONNECTED and session != self._session:
             self._session = session
             self._watched.clear()
-            self._write("began", session=session)
+            self._record("began", session=session)
         elif state == KazooState.CONNECTED and self._watched:
-            self._watch_again()
+            self._set_watches_again()
         elif state == KazooState.SUSPENDED:
-            self._write("lost")
+            self._record("lost")
         elif state == KazooState.LOST and self._session is not None:
-            self._write("over", session=self._session, why="expired")
+            self._record("over", session=self._session, why="expired")
             self._session = None
 
-    def _watch_again(self) -> None:
-        """As ZooKeeper's own clients do and kazoo does not, before anything else is asked of the next server."""
+    def _set_watches_again(self) -> None:
+        """Set all watches again at the server that the session has moved to, before anything else is sent there.
+
+        ZooKeeper's own clients do this; kazoo does not.
+        """
         kazoo, watched = self._kazoo, sorted(self._watched)
 
-        def heard(_result: Any, zxid: Zxid, node: int) -> None:
-            self._write("stand", node=node, zxid=pair(zxid))
+        def on_answer(_result: Any, zxid: Zxid, node: int) -> None:
+            self._record("stand", node=node, zxid=pair(zxid))
 
-        self._write("again", paths=watched)
+        self._record("again", paths=watched)
         lists = [path for path in watched if path.endswith("/")]
-        there = [path for path in watched if self._watched[path] and path not in lists]
+        existing = [path for path in watched if self._watched[path] and path not in lists]
         missing = [path for path in watched if not self._watched[path]]
-        request = SetWatches(kazoo.last_zxid, there, missing, [path[:-1] for path in lists])
-        kazoo._queue.appendleft((request, _Answer(self, kazoo, heard, ROOT)))
+        request = SetWatches(kazoo.last_zxid, existing, missing, [path[:-1] for path in lists])
+        kazoo._queue.appendleft((request, _AsyncResult(self, kazoo, on_answer, ROOT)))
         kazoo._connection._write_sock.send(b"\0")
 
-    def _node(self, kazoo: Any) -> int | None:
-        """The server at the other end."""
-        with contextlib.suppress(OSError, AttributeError):  # it has gone again already
+    def _connected_node(self, kazoo: Any) -> int | None:
+        """Return the node at the other end of the connection, or None if the connection is gone."""
+        with contextlib.suppress(OSError, AttributeError):  # kazoo may drop the socket at any time
             host, port = kazoo._connection._socket.getpeername()[:2]
             return self._nodes.get(f"{host}:{port}")
         return None
 
-    def _write(self, kind: str, **fields: Any) -> None:
-        self._ledger.write(kind, self.number, **fields)
+    def _record(self, kind: str, **fields: Any) -> None:
+        self._file.write(kind, self.number, **fields)
 
 
 @dataclass(frozen=True, slots=True)
 class SetWatches:
-    """The request of this name; `since`: a znode that was changed after this zxid has its watch fire at once. `there`,
-    `missing`: the paths of those that were there when they were watched, and of those that were not; `lists`: of those whose
-    children are watched."""
+    """ZooKeeper's SetWatches request, which kazoo does not have.
+
+    A watch fires at once if its znode was changed after `relative_zxid`. `data_watches` are the paths of znodes that existed
+    when they were watched, `exist_watches` those of znodes that did not, and `child_watches` those of watched lists of
+    children.
+    """
 
     type: ClassVar[int] = 101
 
-    since: int
-    there: Sequence[str]
-    missing: Sequence[str]
-    lists: Sequence[str]
+    relative_zxid: int
+    data_watches: Sequence[str]
+    exist_watches: Sequence[str]
+    child_watches: Sequence[str]
 
     def serialize(self) -> bytes:
-        return struct.pack("!q", self.since) + b"".join(map(_vector, (self.there, self.missing, self.lists)))
+        lists = (self.data_watches, self.exist_watches, self.child_watches)
+        return struct.pack("!q", self.relative_zxid) + b"".join(map(_encode_paths, lists))
 
     @staticmethod
     def deserialize(_data: bytes, _offset: int) -> None:
-        """The answer is empty."""
+        """Return None: the answer has no content."""
 
 
-def _vector(paths: Sequence[str]) -> bytes:
+def _encode_paths(paths: Sequence[str]) -> bytes:
     return struct.pack("!i", len(paths)) + b"".join(write_string(path) for path in paths)
 
 
-class _Answer:
-    """Where kazoo puts what became of a request, in the thread that reads the connection."""
+class _AsyncResult:
+    """The object into which kazoo puts the result of a request, in the thread that reads the connection."""
 
-    def __init__(self, guest: Guest, kazoo: Any, heard: Callable[[Any, Zxid, int], None], path: str) -> None:
-        self._guest = guest
+    def __init__(self, client: SessionClient, kazoo: Any, on_answer: OnAnswer, path: str) -> None:
+        self._client = client
         self._kazoo = kazoo
-        self._heard = heard
+        self._on_answer = on_answer
         self._path = path
 
     def set(self, value: Any) -> None:
-        self._guest.answered(self._kazoo, self._heard, value)
+        self._client.handle_answer(self._kazoo, self._on_answer, value)
 
     def set_exception(self, error: BaseException) -> None:
-        """Nobody knows what became of it, unless it was refused for the state."""
+        """Record a refusal. After any other error the request may or may not have taken effect, and nothing is recorded."""
         reason = REFUSALS.get(type(error))
         if reason is not None:
-            self._guest.refused(self._kazoo, self._path, reason)
+            self._client.handle_refusal(self._kazoo, self._path, reason)
 
 
-def _nothing(_event: Any) -> None:
-    """What fires is on record already."""
+def _ignore_event(_event: Any) -> None:
+    """Do nothing: `record_watch_event` has recorded the event already. kazoo sets a watch only if it is given a function."""
 
 
-def happened(event: Any) -> tuple[str, str]:
-    """The path of what has changed, and how."""
-    return listing(event.path) if event.type == CHILDREN else event.path, FIRED.get(event.type, str(event.type))
+def describe_event(event: Any) -> tuple[str, str]:
+    """Return the path that a watch event is about, as sessions.jsonl names it, and the name of the change."""
+    path = children_path(event.path) if event.type == CHILDREN_CHANGED else event.path
+    return path, EVENT_NAMES.get(event.type, str(event.type))
 
 
-def listing(path: str) -> str:
-    """What the list of a znode's children is called, in sessions.jsonl and by the judge."""
+def children_path(path: str) -> str:
+    """Return the path under which sessions.jsonl has the list of a znode's children: the znode's, with a slash at its end."""
     return f"{path}/"
 
 
-def seen(path: str, stat: Any, zxid: Zxid, node: int) -> dict[str, Any]:
-    """A read's answer, for sessions.jsonl. `stat` None: there is no such znode."""
+def read_fields(path: str, stat: Any, zxid: Zxid, node: int) -> dict[str, Any]:
+    """Return the fields that sessions.jsonl has of a read. `stat` is None if there is no such znode."""
     fields = {"path": path, "node": node, "zxid": pair(zxid)}
     if stat is None:
         return fields
@@ -311,112 +327,114 @@ def seen(path: str, stat: Any, zxid: Zxid, node: int) -> dict[str, Any]:
     return fields | times | {"version": stat.version} | owner
 
 
-class Guests(BackgroundThread):
-    """So many `clients`, from a thread of their own. What they ask for is drawn from the seed; when, by the clock."""
+class SessionLoad(BackgroundThread):
+    """A thread that drives a number of session clients. The seed decides what they do; the clock decides when."""
 
     def __init__(self, addresses: Mapping[int, str], file: Path, clients: int, seed: int) -> None:
         super().__init__("sessions")
         self.error: Exception | None = None
         self.begun = threading.Event()
         self._addresses = dict(addresses)
-        self._ledger = Ledger(file)
+        self._file = SessionsFile(file)
         self._random = random.Random(f"{seed}/sessions")
-        self._recent: deque[str] = deque(maxlen=RECENT)
-        self._guests = [Guest(number, addresses, self._ledger, self._recent.append) for number in range(1, clients + 1)]
+        self._recent: deque[str] = deque(maxlen=RECENT_EPHEMERALS)
+        self._clients = [
+            SessionClient(number, addresses, self._file, self._recent.append) for number in range(1, clients + 1)
+        ]
 
     @property
-    def told(self) -> int:
-        """The lines that were written."""
-        return self._ledger.lines
+    def lines_written(self) -> int:
+        """The number of lines of sessions.jsonl so far."""
+        return self._file.lines_written
 
     def stop(self) -> None:
-        """End all sessions, wait until the servers have ended those that fell silent, and look at every server once more."""
+        """End all sessions, wait until the servers have expired the abandoned ones, and read from every server once more."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
-        for guest in self._guests:
-            guest.close()
-        self._look_back()
-        self._ledger.close()
+        for client in self._clients:
+            client.close()
+        self._record_final_reads()
+        self._file.close()
 
     def _run(self) -> None:
         try:
-            self._prepare()
-            for guest in self._guests:
-                guest.begin()
+            self._create_permanent_znodes()
+            for client in self._clients:
+                client.begin()
             self.begun.set()
-            while not self._over.wait(1 / RATE / len(self._guests)):
-                self._act(self._random.choice(self._guests))
-        except Exception as error:  # a thread's error must reach whoever started it
+            while not self._over.wait(1 / ACTIONS_PER_SECOND / len(self._clients)):
+                self._act(self._random.choice(self._clients))
+        except Exception as error:  # whoever started the thread raises it
             self.error = error
 
-    def _prepare(self) -> None:
-        """The znodes that stay."""
+    def _create_permanent_znodes(self) -> None:
         end = time.monotonic() + SETUP_SECONDS
         while True:
             try:
                 with tree.connected(next(iter(self._addresses.values())), SESSION_SECONDS) as client:
-                    for number in range(ZNODES):
-                        client.ensure_path(_znode(number))
+                    for number in range(PERMANENT_ZNODES):
+                        client.ensure_path(_permanent_path(number))
                 return
             except (KazooException, tree.Unreadable):
                 if time.monotonic() > end or self._over.is_set():
                     raise
 
-    def _act(self, guest: Guest) -> None:
+    def _act(self, client: SessionClient) -> None:
+        """Have a client do one random thing."""
         draw = self._random.random()
-        path = _znode(self._random.randrange(ZNODES))
+        path = _permanent_path(self._random.randrange(PERMANENT_ZNODES))
         if draw < 0.02:
-            guest.close(silently=draw < 0.01)
-            guest.begin()
-        elif not guest.ready:
+            client.close(silently=draw < 0.01)
+            client.begin()
+        elif not client.ready:
             return
         elif draw < 0.05:
-            guest.move()
+            client.reconnect()
         elif draw < 0.25:
-            guest.make()
+            client.create_ephemeral()
         elif draw < 0.35:
-            guest.write(path)
+            client.set_data(path)
         elif draw < 0.4:
-            guest.list(ROOT, watch=draw < 0.38)
+            client.list_children(ROOT, watch=draw < 0.38)
         elif draw < 0.5:
-            guest.sync(path)
+            client.sync_and_read(path)
         else:
-            ephemeral = self._recent and draw < 0.7
-            guest.look(self._random.choice(list(self._recent)) if ephemeral else path, watch=draw < 0.55 or draw > 0.8)
+            if self._recent and draw < 0.7:
+                path = self._random.choice(list(self._recent))
+            client.read(path, watch=draw < 0.55 or draw > 0.8)
 
-    def _look_back(self) -> None:
-        """What each server shows when every session is over; silent ones are given their time."""
+    def _record_final_reads(self) -> None:
+        """Record the ephemeral znodes that each server still has once the abandoned sessions had time to expire."""
         end = time.monotonic() + EXPIRY_SECONDS
-        while (left := self._left()) is None or (any(left.values()) and time.monotonic() < end):
+        while (left := self._remaining_ephemerals()) is None or (any(left.values()) and time.monotonic() < end):
             if time.monotonic() > end:
-                return  # some server is not there; the run says so elsewhere
+                return  # a server is down, which other checks of the run report
             time.sleep(0.2)
         for node, stats in left.items():
-            self._write_last(node, stats)
+            for path, stat, zxid in stats:
+                self._file.write("look", 0, **read_fields(path, stat, zxid, node), last=True)
 
-    def _left(self) -> dict[int, list[tuple[str, Any, Zxid]]] | None:
-        """The ephemeral znodes that each server shows; None if one does not answer."""
+    def _remaining_ephemerals(self) -> dict[int, list[tuple[str, Any, Zxid]]] | None:
+        """Return the ephemeral znodes that each server has, or None if one does not answer."""
         found: dict[int, list[tuple[str, Any, Zxid]]] = {}
         for node, address in self._addresses.items():
             try:
-                found[node] = list(ephemerals(address))
+                found[node] = list(read_ephemerals(address))
             except (KazooException, tree.Unreadable):
                 return None
         return found
 
-    def _write_last(self, node: int, stats: list[tuple[str, Any, Zxid]]) -> None:
-        for path, stat, zxid in stats:
-            self._ledger.write("look", 0, **seen(path, stat, zxid, node), last=True)
 
-
-def _znode(number: int) -> str:
+def _permanent_path(number: int) -> str:
     return f"{ROOT}/z-{number}"
 
 
-def ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
-    """The ephemeral znodes that a server shows after a sync, with the zxid of its answer. Raises KazooException,
-    tree.Unreadable."""
+def read_ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
+    """Yield the path and stat of each ephemeral znode that a server has after a sync, and the zxid of its answer.
+
+    Raises KazooException, tree.Unreadable.
+    """
     with tree.connected(address, SESSION_SECONDS) as client:
         client.sync(ROOT)
         for name in client.get_children(ROOT):
@@ -425,12 +443,12 @@ def ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
                 yield f"{ROOT}/{name}", stat, Zxid(client.last_zxid)
 
 
-def write_ended(file: Path, evidence: Evidence) -> None:
-    """Add the ends of sessions to sessions.jsonl, if clients had sessions."""
-    if not file.exists():
+def append_session_ends(path: Path, evidence: Evidence) -> None:
+    """Append the ends of sessions, as the servers' logs have them, to sessions.jsonl; do nothing if there is no such file."""
+    if not path.exists():
         return
-    ledger = Ledger(file)
-    for session, end in sorted(ended(evidence).items()):
-        # The leader ends a silent session by itself: no request has the number 0.
-        ledger.write("ended", 0, session=session, zxid=pair(Zxid(end.zxid)), asked=end.cxid != 0)
-    ledger.close()
+    file = SessionsFile(path)
+    for session, end in sorted(session_ends(evidence).items()):
+        # cxid 0 means that the leader expired the session: no request of a client has this number.
+        file.write("ended", 0, session=session, zxid=pair(Zxid(end.zxid)), asked=end.cxid != 0)
+    file.close()

@@ -1,4 +1,4 @@
-"""What the kernel says of this machine's TCP connections: sock_diag(7), over netlink. Nobody's rights are needed."""
+"""Lists this machine's TCP connections and the bytes sent on each, with sock_diag(7) over netlink. Needs no privileges."""
 
 import socket
 import struct
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
 REQUEST, DUMP = 0x001, 0x300
-DONE, ERROR = 3, 2  # the types of a netlink message that ends an answer
+DONE, ERROR = 3, 2  # types of the netlink messages that end an answer
 ESTABLISHED = 1 << 1
 INFO = 2  # INET_DIAG_INFO: struct tcp_info
 BUFFER = 1 << 18
@@ -24,7 +24,7 @@ ACKED_AT = 120  # of tcpi_bytes_acked in struct tcp_info
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An established one. `sent`: bytes that were written to it on this side."""
+    """An established TCP connection, from one of its ends. `sent` is the number of bytes that were written at the local end."""
 
     local: tuple[str, int]
     remote: tuple[str, int]
@@ -32,11 +32,11 @@ class Connection:
 
 
 def connections() -> Iterator[Connection]:
-    """All that are established over IPv4, each from both ends. Raises OSError."""
-    wanted = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 1 << (INFO - 1), 0, ESTABLISHED)
-    header = _HEADER.pack(_HEADER.size + len(wanted), SOCK_DIAG_BY_FAMILY, REQUEST | DUMP, 1, 0)
+    """Yield all established connections over IPv4, each from both ends. Raises OSError."""
+    request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 1 << (INFO - 1), 0, ESTABLISHED)
+    header = _HEADER.pack(_HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST | DUMP, 1, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as link:
-        link.send(header + wanted)
+        link.send(header + request)
         while True:
             answer = link.recv(BUFFER)
             while answer:
@@ -44,13 +44,16 @@ def connections() -> Iterator[Connection]:
                 if kind == DONE:
                     return
                 if kind == ERROR:
-                    raise OSError("the kernel does not tell what connections there are")
+                    raise OSError("the kernel does not list the TCP connections")
                 yield read(answer[_HEADER.size : length])
                 answer = answer[length:]
 
 
 def read(message: bytes) -> Connection:
-    """A struct inet_diag_msg with its attributes."""
+    """Decode a struct inet_diag_msg and its attributes.
+
+    The bytes sent are those that were acknowledged and those still in the send queue.
+    """
     local_port, remote_port, local, remote = _MESSAGE.unpack_from(message)
     _, queued = _QUEUES.unpack_from(message, _MESSAGE.size)
     at, acked = _MESSAGE.size + _QUEUES.size, 0

@@ -1,7 +1,7 @@
-"""The deployment of a run on ZooKeeper's servers: ports, toxiproxy with two proxies for each ordered pair, the servers.
+"""The deployment of a run on ZooKeeper's servers: ports, toxiproxy with its proxies, disks, servers and clients.
 
-Entered, everything but the servers is up; left, nothing is, and what the servers and their clients showed is in the run's
-folder as traces.
+While it is entered, everything but the servers is up. When it is left, everything has ended, and the traces made of the
+servers' and clients' evidence are in the run's folder.
 """
 
 import time
@@ -21,12 +21,13 @@ from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.backends.zookeeper import sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import Client
 from zab_chaos.harness.backends.zookeeper.ensemble import Servers
-from zab_chaos.harness.backends.zookeeper.links import Meter, QuorumNetwork
-from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, write_traces
+from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
+from zab_chaos.harness.backends.zookeeper.links import ByteMeter, QuorumNetwork
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.salvage import progress_file
-from zab_chaos.harness.backends.zookeeper.sampler import Sampler
+from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
+from zab_chaos.harness.backends.zookeeper.traces import write_traces
 from zab_chaos.harness.backends.zookeeper.txnlog import show
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import HarnessError
@@ -39,27 +40,27 @@ from zab_chaos.model.events import operation_from_json
 
 
 class Stage(ProcessDeployment):
-    """`release`: a version, or a distribution's folder. `settings`: lines of the servers' configuration."""
+    """The deployment. `release` is a version or a distribution's folder, `settings` are lines of the servers' configuration."""
 
-    patience = 60.0  # a JVM on a busy machine takes its time
+    patience = 60.0  # a JVM starts slowly on a busy machine
     cluster: Servers
     network: QuorumNetwork
-    meter: Meter
+    meter: ByteMeter
 
     def __init__(
         self, folder: RunFolder, scenario: Scenario, release: str, display: Display | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(folder, scenario, display or Quiet())
-        self._release_named = release
+        self._release = release
         self._settings = {**scenario.zookeeper.settings, **(settings or {})}
         self._version: str | None = None
         self._clients: list[Client] = []
-        self._lives: list[Life] | None = None  # as they were when all servers were equally far
-        self._tree: tree.Tree | None = None  # that they all showed then
+        self._lives: list[RecordedLife] | None = None  # as of the last reading of the servers' trees
+        self._tree: tree.Tree | None = None  # the tree of all servers, once they agree
 
     def _build(self, stack: ExitStack) -> None:
-        release = locate(self._release_named, lambda jar: self._display.say(f"fetching {jar}"))
+        release = locate(self._release, lambda jar: self._display.say(f"fetching {jar}"))
         self._version = release.version
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(4 * len(nodes), stack)
@@ -67,7 +68,7 @@ class Stage(ProcessDeployment):
         properties = dict(self._scenario.zookeeper.java)
         plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings, properties=properties)
         server = self._toxiproxy(stack, counting=True)
-        self.meter = Meter(plan, server.address, server.key)
+        self.meter = ByteMeter(plan, server.address, server.key)
         self.network = QuorumNetwork(server.address, server.key)
         try:
             self.network.create(plan)
@@ -77,7 +78,7 @@ class Stage(ProcessDeployment):
         self.cluster = Servers(self.folder, plan, self.meter, self._disks)
         stack.enter_context(locked(progress_file(self.folder)))
         stack.callback(self._write_traces)
-        self._sampler = stack.enter_context(Sampler(self.cluster))
+        self._sampler = stack.enter_context(RoleSampler(self.cluster))
 
     @property
     def addresses(self) -> dict[int, str]:
@@ -96,17 +97,22 @@ class Stage(ProcessDeployment):
         self._sampler.check()
 
     def complete(self) -> bool:
-        """All servers serve, under one leader. Who comes later, when something was written already, takes a snapshot instead
-        of the log, and will itself give others snapshots: a run would depend on how fast each JVM starts."""
+        """Return whether all servers serve under one leader.
+
+        A server that joins after the first write is sent a snapshot instead of the log, and will itself send others snapshots.
+        So a run that did not wait for all would depend on how fast each JVM starts.
+        """
         nodes, answers = self.cluster.nodes, ensemble_state.statuses(self.cluster)
         leader = ensemble_state.leader_of(answers, len(nodes))
         serving = [it for it in answers.values() if it.established and it.leader in (leader, None)]
         return leader is not None and len(serving) == len(nodes)
 
     def on_established(self) -> None:
-        """A server syncs neither its first, empty snapshot nor, without one, starts again (docs/zookeeper.md). An ensemble
-        that has stood for half a minute has it durable, whoever has written it down; so has this one, unless the scenario
-        wants a new one."""
+        """Sync the disks of the new ensemble, unless the scenario wants them unsynced.
+
+        A server does not sync its first, empty snapshot, and does not start again without it (docs/zookeeper.md). The operating
+        system makes it durable within half a minute, and most ensembles are older than that.
+        """
         if self._disks is not None and self._scenario.zookeeper.synced:
             self._disks.sync()
 
@@ -116,7 +122,7 @@ class Stage(ProcessDeployment):
         self, addresses: dict[int, str], node: int, number: int | None, timeout: float,
         poller: zmq.Poller | None = None,
     ) -> Client:  # fmt: skip
-        """A new client, whose sessions will be known as its own."""
+        """Return a new client. Its sessions become part of the evidence, under its number."""
         client = Client(addresses, node, number=number, timeout=timeout, poller=poller)
         self._clients.append(client)
         return client
@@ -130,51 +136,53 @@ class Stage(ProcessDeployment):
     # ---- the end ----
 
     def disagreement(self) -> str | None:
-        """The servers serve under one leader and are equally far; then their trees and the ends of their logs are equal."""
-        why = ensemble_state.disagreement(reached(ensemble_state.statuses(self.cluster)), self.cluster.nodes)
+        """Return in words what the servers still disagree on; None if they serve under one leader, have reached the same zxid,
+        and have equal trees and logs that end alike."""
+        statuses = with_comparable_zxids(ensemble_state.statuses(self.cluster))
+        why = ensemble_state.disagreement(statuses, self.cluster.nodes)
         if why is not None:
             return why
         try:
             trees = {node: tree.read(address) for node, address in self.addresses.items()}
         except tree.Unreadable as error:
             return str(error)
-        lives = self.cluster.past({node: found.digest for node, found in trees.items()})
+        lives = self.cluster.recorded_lives({node: found.digest for node, found in trees.items()})
         self._lives = lives
         different = tree.differences(trees)
         if different:
             return f"{len(different)} znodes differ, the first is {different[0]}"
-        ends = {life.node: life.after.last for life in lives}  # of each server's latest life
+        ends = {life.node: life.disk_after.last for life in lives}  # of each server's latest life
         if len(set(ends.values())) > 1:
             return "different ends of logs: " + ", ".join(f"node-{node} {show(end)}" for node, end in ends.items())
-        self._tree = max(trees.values(), key=lambda shown: shown.zxid)
+        self._tree = max(trees.values(), key=lambda it: it.zxid)
         return None
 
     def on_not_converged(self) -> None:
-        """At the trees of those that serve, which nobody else has asked for them."""
+        """Read the trees of the servers that serve, if no agreement was reached."""
         trees = {}
         for node, address in self.addresses.items():
-            status = self.cluster.role(node)
+            status = self.cluster.role_status(node)
             if status is not None and status.established:
                 with suppress(tree.Unreadable):
                     trees[node] = tree.read(address).digest
-        self._lives = self.cluster.past(trees)
+        self._lives = self.cluster.recorded_lives(trees)
 
     def _write_traces(self) -> None:
-        """Once nothing happens any more: what was shown, as the documented events."""
+        """Write the traces, the ends of sessions and the tree into the run's folder; the servers have ended by now."""
         ops = self.folder.file("ops.jsonl")
-        lives = self._lives if self._lives is not None else self.cluster.past({})
+        lives = self._lives if self._lives is not None else self.cluster.recorded_lives({})
         evidence = Evidence(
             nodes=self._scenario.nodes,
             lives=lives,
             operations=[operation_from_json(line) for line in ops.read_bytes().splitlines()] if ops.exists() else [],
             sessions=self._sessions(),
-            seen=self._sampler.seen,
-            led=[led for life in lives for led in self.cluster.led(life)],
-            differs=[differs for life in lives for differs in self.cluster.differs(life)],
-            clock=time.monotonic_ns() - time.time_ns(),
+            role_samples=self._sampler.samples,
+            established=[led for life in lives for led in self.cluster.established(life)],
+            mismatches=[mismatch for life in lives for mismatch in self.cluster.tree_mismatches(life)],
+            clock_offset=time.monotonic_ns() - time.time_ns(),
         )
         write_traces(evidence, self.folder)
-        sessions.write_ended(self.sessions_file, evidence)
+        sessions.append_session_ends(self.sessions_file, evidence)
         if self._tree is not None:
             tree.write(self._tree, self.folder.file("tree.jsonl"))
 
@@ -183,58 +191,62 @@ class Stage(ProcessDeployment):
         return self.folder.file("sessions.jsonl")
 
     def _sessions(self) -> dict[int, list[int]]:
+        """Return the sessions of each client, by its number."""
         found: dict[int, list[int]] = {}
         for client in self._clients:
             found.setdefault(client.number, []).extend(client.sessions)
         return found
 
 
-def reached(answers: Mapping[int, Status]) -> dict[int, Status]:
-    """How far servers are. A leader that has made no transaction yet says e:0 where its followers still say where the epochs
-    before have ended; so it is put there, too."""
-    made = [status.delivered for status in answers.values() if status.delivered[1]]
+def with_comparable_zxids(statuses: Mapping[int, Status]) -> dict[int, Status]:
+    """Return the statuses with zxids that can be compared.
+
+    A leader without a transaction of its own epoch e shows e:0, while its followers still show the last zxid of the epochs
+    before. So that one replaces e:0.
+    """
+    zxids = [status.delivered for status in statuses.values() if status.delivered[1]]
     found = {}
-    for node, status in answers.items():
-        zxid = (
-            status.delivered
-            if status.delivered[1]
-            else max([at for at in made if at < status.delivered], default=(0, 0))
-        )
+    for node, status in statuses.items():
+        zxid = status.delivered
+        if zxid[1] == 0:
+            zxid = max([earlier for earlier in zxids if earlier < zxid], default=(0, 0))
         found[node] = replace(status, delivered=zxid, last_zxid=zxid)
     return found
 
 
 class _Workload(LoadThread):
-    """The scenario's load, against the servers themselves."""
+    """The scenario's load: the open loop and, if the scenario asks for them, clients with sessions."""
 
     def __init__(self, stage: Stage, seed: int) -> None:
         ops, load = stage.folder.file("ops.jsonl"), load_parameters(stage._scenario)
         super().__init__(stage.addresses, ops, load, seed)
         self._stage = stage
-        self._guests = (
-            sessions.Guests(stage.addresses, stage.sessions_file, load.sessions, seed) if load.sessions else None
+        self._session_load = (
+            sessions.SessionLoad(stage.addresses, stage.sessions_file, load.sessions, seed) if load.sessions else None
         )
 
     def start(self) -> None:
         super().start()
-        if self._guests is not None:
-            self._guests.__enter__()
+        if self._session_load is not None:
+            self._session_load.__enter__()
 
     def wait_begun(self, timeout: float) -> bool:
-        return super().wait_begun(timeout) and (self._guests is None or self._guests.begun.wait(timeout))
+        return super().wait_begun(timeout) and (self._session_load is None or self._session_load.begun.wait(timeout))
 
     def stop(self, grace: float = 5.0) -> Counters:
         try:
             return super().stop(grace)
         finally:
-            if self._guests is not None:
-                self._guests.stop()
-                self._stage.folder.milestone("sessions-stopped", told=self._guests.told)
+            if self._session_load is not None:
+                self._session_load.stop()
+                self._stage.folder.milestone("sessions-stopped", told=self._session_load.lines_written)
 
     def _raise(self) -> None:
         super()._raise()
-        if self._guests is not None and self._guests.error is not None:
-            raise WorkloadError(f"the clients with sessions broke off: {self._guests.error!r}") from self._guests.error
+        if self._session_load is not None and self._session_load.error is not None:
+            raise WorkloadError(
+                f"the clients with sessions broke off: {self._session_load.error!r}"
+            ) from self._session_load.error
 
     def _client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None

@@ -1,4 +1,4 @@
-"""A server's whole tree, read through the server itself by a kazoo client of its own, after `sync`."""
+"""Reads a server's whole tree of znodes with a kazoo client, after a `sync`, and compares trees."""
 
 import logging
 import time
@@ -21,24 +21,28 @@ with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.exceptions import KazooException, NoNodeError
     from kazoo.handlers.threading import KazooTimeoutError
 
-OWN = "/zookeeper"  # ZooKeeper's own znodes, which are not the same on all servers
+RESERVED = "/zookeeper"  # the root of ZooKeeper's own znodes, which differ between servers
 CONNECT_SECONDS = 15.0
 ANSWER_SECONDS = 30.0
-WINDOW = 500  # znodes asked for at once
+BATCH = 500  # znodes requested at once
 
-silent = logging.getLogger("zab-chaos.kazoo")  # kazoo's own would talk to the terminal
+silent = logging.getLogger("zab-chaos.kazoo")  # used because kazoo's own logger would write to the terminal
 silent.addHandler(logging.NullHandler())
 silent.propagate = False
 
 
 class Unreadable(Exception):
-    """The server did not show its tree; why."""
+    """A server's tree could not be read. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """`value`: the CRC-32 of its data; `owner`: the session of an ephemeral one, else 0; zxids of creation and last change;
-    the number of creations and deletions of its children, and the zxid of the last one."""
+    """A znode's state, without its data.
+
+    `value` is the CRC-32 of the data. `created` and `changed` are the zxids of its creation and last set. `owner` is the
+    session of an ephemeral znode, else 0. `children_version` is the number of creations and deletions of children, and
+    `children_changed` the zxid of the last one.
+    """
 
     value: int
     version: int
@@ -51,7 +55,8 @@ class Znode:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """`zxid`: the last one that the server had processed when it had answered; `since`: before the first answer."""
+    """A server's znodes by path. `since` is the last zxid that the server had processed when the reading began, and `zxid` when
+    it ended."""
 
     znodes: dict[str, Znode]
     zxid: int
@@ -59,7 +64,7 @@ class Tree:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits; equal trees have the same."""
+        """16 hexadecimal digits that are the same for equal trees."""
         found = blake2b(digest_size=8)
         for path, znode in sorted(self.znodes.items()):
             found.update(f"{path}\0{znode}\n".encode())
@@ -67,7 +72,7 @@ class Tree:
 
 
 def read(address: str, session_seconds: float = 10.0) -> Tree:
-    """All znodes but ZooKeeper's own. Raises Unreadable."""
+    """Return all znodes of a server but ZooKeeper's own. Raises Unreadable."""
     with connected(address, session_seconds) as client:
         try:
             client.sync_async("/").get(timeout=ANSWER_SECONDS)
@@ -79,7 +84,7 @@ def read(address: str, session_seconds: float = 10.0) -> Tree:
 
 
 def write(tree: Tree, file: Path) -> None:
-    """As tree.jsonl. Of a tree that has changed while it was read nothing is written: it is that of no zxid."""
+    """Write a tree as tree.jsonl; write nothing if it changed while it was read, because it then belongs to no single zxid."""
     if tree.since != tree.zxid:
         return
     t, at = time.monotonic_ns(), pair(Zxid(tree.zxid))
@@ -98,13 +103,13 @@ def _line(znode: Znode) -> dict[str, Any]:
 
 @contextmanager
 def connected(address: str, session_seconds: float) -> Iterator[Any]:
-    """A client of one server. Raises Unreadable if it does not take one."""
+    """Connect a kazoo client to one server, and close it at the end. Raises Unreadable if the server does not accept it."""
     client = KazooClient(address, timeout=session_seconds, logger=silent)
     try:
         client.start(CONNECT_SECONDS)
         yield client
     except KazooTimeoutError as error:
-        raise Unreadable(f"{address} takes no client: {error}") from error
+        raise Unreadable(f"{address} accepts no client: {error}") from error
     finally:
         client.stop()
         client.close()
@@ -113,35 +118,35 @@ def connected(address: str, session_seconds: float) -> Iterator[Any]:
 def _walk(client: Any) -> Iterator[tuple[str, Znode]]:
     waiting = ["/"]
     while waiting:
-        paths, waiting = waiting[:WINDOW], waiting[WINDOW:]
-        asked = [(path, client.get_async(path), client.get_children_async(path)) for path in paths]
-        for path, content, children in asked:
+        paths, waiting = waiting[:BATCH], waiting[BATCH:]
+        requests = [(path, client.get_async(path), client.get_children_async(path)) for path in paths]
+        for path, content, children in requests:
             try:
                 data, stat = content.get(timeout=ANSWER_SECONDS)
-                below = children.get(timeout=ANSWER_SECONDS)
+                names = children.get(timeout=ANSWER_SECONDS)
             except NoNodeError:
-                continue  # it has gone meanwhile
+                continue  # it was deleted in the meantime
             znode = Znode(
                 crc32(data), stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.cversion, stat.pzxid
             )
             yield path, znode
-            waiting += [child for name in below if (child := f"{path.rstrip('/')}/{name}") != OWN]
+            waiting += [child for name in names if (child := f"{path.rstrip('/')}/{name}") != RESERVED]
 
 
 def differences(trees: dict[int, Tree]) -> list[str]:
-    """In words: the znodes in which servers differ, by path; each server is held against the first one."""
+    """Return, in words and by path, the znodes in which servers differ. Each server is compared with the first one."""
     (first, reference), *others = sorted(trees.items())
     found = []
     for node, tree in others:
         for path in sorted(reference.znodes.keys() | tree.znodes.keys()):
             here, there = reference.znodes.get(path), tree.znodes.get(path)
             if here != there:
-                found.append(f"{path}: node-{first} has {_told(here)}, node-{node} has {_told(there)}")
+                found.append(f"{path}: node-{first} has {_describe(here)}, node-{node} has {_describe(there)}")
     return found
 
 
-def _told(znode: Znode | None) -> str:
+def _describe(znode: Znode | None) -> str:
     if znode is None:
         return "none"
-    told = f"version {znode.version} of {show(znode.changed)}"
-    return f"{told}, children version {znode.children_version} of {show(znode.children_changed)}"
+    own = f"version {znode.version} of {show(znode.changed)}"
+    return f"{own}, children version {znode.children_version} of {show(znode.children_changed)}"

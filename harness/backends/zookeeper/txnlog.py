@@ -1,14 +1,14 @@
-"""ZooKeeper's transaction logs and what lies beside them, read as they are on a server's disk.
+"""Reads a ZooKeeper server's disk: its transaction logs, the names of its snapshots, and its epochs.
 
-`version-2/log.<zxid hex>`: "ZKLG", version (int), dbid (long), of which a server checks "ZKLG" alone; then for each
-transaction its Adler-32 (long), length (int), bytes, and `B`. The files are preallocated: after the last transaction come
-zeros. All numbers are big-endian.
-`version-2/snapshot.<zxid hex>`: of a snapshot only the name is read, if it is whole; it may hold more than it says. It ends
-with the Adler-32 of everything before (long) and the text "/". One that a power cut has left in part is none: a server passes
-over it.
+`version-2/log.<zxid hex>`: "ZKLG", version (int), dbid (long), of which a server checks only "ZKLG"; then for each transaction
+its Adler-32 (long), length (int), bytes, and `B`. The files are preallocated: zeros follow the last transaction. All numbers
+are big-endian.
+`version-2/snapshot.<zxid hex>`: only the name is read, of snapshots that are complete; a snapshot may hold later transactions
+than its name says. It ends with the Adler-32 of everything before (long) and the text "/". A snapshot that a power cut has left
+incomplete does not count: a server passes over it.
 
-A server that dies while it writes leaves an incomplete last transaction, which it drops at its next start; so does `read`.
-What a server refuses to start with is damage, and said.
+A server that dies while it writes leaves an incomplete last transaction, which it drops at its next start; `read` drops it,
+too. Contents that make a server refuse to start are reported as damage.
 """
 
 import re
@@ -24,19 +24,19 @@ from zab_chaos.node.core.digest import blake2b
 
 VERSION_2 = "version-2"
 MAGIC = b"ZKLG"
-COMPRESSED = (".gz", ".snappy")  # snapshots, as zookeeper.snapshot.compression.method asks for them
-LARGEST = 1 << 26  # bytes of one transaction; ZooKeeper takes 1 MiB from a client, and some more for itself
+COMPRESSED = (".gz", ".snappy")  # of snapshots written with zookeeper.snapshot.compression.method
+MAX_TRANSACTION_BYTES = 1 << 26  # far more than ZooKeeper's limit for a request, 1 MiB and a little
 
 # Types of transactions.
 CREATE, DELETE, SET, SET_ACL, CHECK, MULTI, CREATE_2, RECONFIG = 1, 2, 5, 7, 13, 14, 15, 16
 CREATE_CONTAINER, DELETE_CONTAINER, CREATE_TTL = 19, 20, 21
 SESSION, CLOSE, ERROR = -10, -11, -1
-DIGEST_BYTES = 12  # version and digest of the tree, which follow a transaction since 3.6
+DIGEST_BYTES = 12  # since 3.6, the version and digest of the tree follow a transaction
 
 _FILE = struct.Struct("!4siq")
 _RECORD = struct.Struct("!qi")
 _HEADER = struct.Struct("!qiqqi")  # client, cxid, zxid, time, type
-_SEAL = struct.Struct("!qi1s")  # of a snapshot: Adler-32, and a text of one letter
+_SNAPSHOT_END = struct.Struct("!qi1s")  # Adler-32, and a text of one letter
 _INT, _LONG = struct.Struct("!i"), struct.Struct("!q")
 _NAME = re.compile(r"(log|snapshot)\.([0-9a-f]+)(\.\w+)?")
 
@@ -45,10 +45,14 @@ Step = tuple[str, str, int | None, int | None]  # op, path, version afterwards, 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One of the log. `client` is a session, `cxid` the number of the request in its connection, `time` milliseconds of the
-    leader's clock. `digest`: 64 bits of its bytes, without the digest of the tree that a server adds. `steps`: what it does
-    to znodes (not to their lists of rights); none for a session that begins and for what failed. `ephemerals`: the paths of
-    those that it creates for as long as the session is there. `obscure`: why it is not known what it does; None: it is."""
+    """A transaction in ZooKeeper's log.
+
+    `client` is the session, `cxid` the number of the request in its connection, `time` milliseconds of the leader's clock.
+    `digest` is a 64-bit hash of the transaction's bytes, without the digest of the tree that a server adds. `steps` are its
+    changes of znodes (not of their access control lists); the start of a session and a failed request have none. `ephemerals`
+    are the paths of ephemeral znodes that it creates. `obscure` says why its content could not be decoded; it is None
+    otherwise.
+    """
 
     zxid: int
     client: int
@@ -63,9 +67,12 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a server's disk holds. `transactions` by zxid, ascending; `snapshots` are the zxids of whole ones' names; `torn`:
-    bytes of an incomplete end; `damage`, in words: where reading a file ended too soon, and what is obscure in it. `epochs`
-    are (accepted, current), None where there is no such file."""
+    """The contents of a server's disk, or of one log file.
+
+    `transactions` are in the order of their zxids. `snapshots` are the zxids in the names of complete snapshots. `torn` is the
+    number of bytes of an incomplete last transaction. `damage` says in words where a file could not be read on, and which
+    transactions could not be decoded. `epochs` are (accepted, current), None where the file is missing.
+    """
 
     transactions: tuple[Transaction, ...] = ()
     snapshots: tuple[int, ...] = ()
@@ -75,20 +82,22 @@ class Log:
 
     @property
     def last(self) -> int:
-        """The last zxid that is durable there; 0 if there is none."""
+        """The last zxid that the disk holds; 0 if there is none."""
         logged = self.transactions[-1].zxid if self.transactions else 0
         return max(logged, max(self.snapshots, default=0))
 
     def last_before(self, epoch: int) -> int:
-        """The last zxid that is durable there of the epochs before this one; 0 if there is none."""
-        held = (*(one.zxid for one in self.transactions), *self.snapshots)
-        return max((zxid for zxid in held if zxid >> 32 < epoch), default=0)
+        """Return the last zxid that the disk holds of the epochs before this one; 0 if there is none."""
+        zxids = (*(txn.zxid for txn in self.transactions), *self.snapshots)
+        return max((zxid for zxid in zxids if zxid >> 32 < epoch), default=0)
 
 
 def read_disk(folder: Path) -> Log:
-    """A dead server's disk, or what can be seen of a living one's. `folder` is its dataDir. Raises OSError.
+    """Read the disk of a server, which may be running. `folder` is its dataDir. Raises OSError.
 
-    A server promises an epoch, has its history, and then joins it: read the other way round, nothing is seen too early."""
+    A server writes acceptedEpoch, then the epoch's history, then currentEpoch. The files are read in the opposite order, so
+    that an epoch never seems to be current before its history is there.
+    """
     inside = folder / VERSION_2
     current, accepted = _epoch(inside / "currentEpoch"), _epoch(inside / "acceptedEpoch")
     files = sorted(found for path in inside.glob("*") if (found := _numbered(path)) is not None)
@@ -100,21 +109,21 @@ def read_disk(folder: Path) -> Log:
             _append(transactions, part.transactions)
             torn = part.torn
             damage += part.damage
-    snapshots = tuple(number for kind, number, path in files if kind == "snapshot" and _is_whole(path))
+    snapshots = tuple(number for kind, number, path in files if kind == "snapshot" and _is_complete(path))
     return Log(tuple(transactions.values()), snapshots, torn, tuple(damage), (accepted, current))
 
 
 class LogEnd:
-    """The last zxid in a living server's log, asked for again and again: only what is new is read."""
+    """Finds the last zxid in a running server's log again and again, and reads only what is new each time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / VERSION_2
         self._file: Path | None = None
-        self._at = 0  # where the last transaction that was seen begins
+        self._at = 0  # offset of the last transaction that was read
         self._zxid = 0
 
     def zxid(self) -> int:
-        """0 if there is none."""
+        """Return the last zxid; 0 if there is none."""
         logs = [(found[1], path) for path in self._folder.glob("log.*") if (found := _numbered(path)) is not None]
         newest = max(logs, default=(0, None))[1]
         if newest is None:
@@ -122,7 +131,7 @@ class LogEnd:
         try:
             with newest.open("rb") as file:
                 return self._read(newest, file)
-        except OSError:  # it was removed this moment
+        except OSError:  # it was removed in the meantime
             return 0
 
     def _read(self, path: Path, file: BinaryIO) -> int:
@@ -132,7 +141,7 @@ class LogEnd:
             while (record := _record(data, at)) is not None and adler32(record[1]) == record[0]:
                 first, last, zxid = zxid == 0, at, _HEADER.unpack_from(record[1])[2]
                 if first and start == self._at and path == self._file and zxid != self._zxid:
-                    break  # it was cut, and something else stands there now
+                    break  # the log was truncated, and another transaction has taken this place
                 at += _RECORD.size + len(record[1]) + 1
             else:
                 if zxid or start == _FILE.size:
@@ -142,9 +151,9 @@ class LogEnd:
 
 
 def read(data: bytes, name: str = "log") -> Log:
-    """One log file."""
+    """Parse the bytes of one log file; `name` is for the texts of `damage`."""
     if len(data) < _FILE.size:
-        return Log(torn=_written(data, 0))  # its server died before it had written the head
+        return Log(torn=_bytes_left(data, 0))  # the server died before it had written the header
     magic, _, _ = _FILE.unpack_from(data)
     if magic != MAGIC:
         return Log(damage=(f"{name} begins with {magic!r}, and is no transaction log",))
@@ -158,64 +167,66 @@ def read(data: bytes, name: str = "log") -> Log:
             return Log(tuple(found), damage=tuple(damage))
         found.append(decode(body))
         if found[-1].obscure is not None:
-            damage.append(f"{name}: what the transaction at byte {at} does is not known: {found[-1].obscure}")
+            damage.append(f"{name}: the transaction at byte {at} can't be decoded: {found[-1].obscure}")
         at += _RECORD.size + len(body) + 1
-    return Log(tuple(found), torn=_written(data, at), damage=tuple(damage))
+    return Log(tuple(found), torn=_bytes_left(data, at), damage=tuple(damage))
 
 
 def decode(body: bytes) -> Transaction:
-    """A transaction's bytes, those of its header at least. What comes behind that may be of a kind that is not known here."""
+    """Decode a transaction's bytes, which have at least a complete header. The rest may be of an unknown type: see
+    `obscure`."""
     client, cxid, zxid, time, kind = _HEADER.unpack_from(body)
     reader = _Reader(body, _HEADER.size)
     try:
         steps = tuple(_steps(kind, reader))
-        # A server that refuses a multi rewrites its steps while it logs them: which bytes are there is chance.
+        # A server that refuses a multi changes its steps while it logs them, so the logged bytes are arbitrary.
         refused = kind == MULTI and not steps
         if not refused and reader.left not in (0, DIGEST_BYTES):
-            raise ValueError(f"{reader.left} bytes follow what one of type {kind} has")
+            raise ValueError(f"{reader.left} bytes follow the fields of type {kind}")
     except (struct.error, IndexError, ValueError) as error:
         return Transaction(zxid, client, cxid, time, kind, blake2b(body), obscure=str(error))
-    meant = _HEADER.size if refused else reader.at
-    return Transaction(zxid, client, cxid, time, kind, blake2b(body[:meant]), steps, tuple(reader.ephemerals))
+    end = _HEADER.size if refused else reader.at
+    return Transaction(zxid, client, cxid, time, kind, blake2b(body[:end]), steps, tuple(reader.ephemerals))
 
 
-def _is_whole(snapshot: Path) -> bool:
-    """Whether a server can read it. Of a compressed one that is not known, and it counts."""
+def _is_complete(snapshot: Path) -> bool:
+    """Return whether a server can read a snapshot. A compressed one is not checked, and counts as complete."""
     if snapshot.suffix in COMPRESSED:
         return True
     data = snapshot.read_bytes()
-    if len(data) < _SEAL.size:
+    if len(data) < _SNAPSHOT_END.size:
         return False
-    checksum, length, mark = _SEAL.unpack_from(data, len(data) - _SEAL.size)
-    return (length, mark) == (1, b"/") and bool(checksum == adler32(data[: -_SEAL.size]))
+    checksum, length, mark = _SNAPSHOT_END.unpack_from(data, len(data) - _SNAPSHOT_END.size)
+    return (length, mark) == (1, b"/") and bool(checksum == adler32(data[: -_SNAPSHOT_END.size]))
 
 
 def _append(transactions: dict[int, Transaction], more: tuple[Transaction, ...]) -> None:
-    """A later file goes on where its history does: what older ones have from there on was truncated."""
+    """Add the transactions of the next log file, and drop those that older files have from its first one on: they were
+    truncated."""
     first = more[0].zxid if more else None
     for zxid in [zxid for zxid in transactions if first is not None and zxid >= first]:
         del transactions[zxid]
     transactions.update((one.zxid, one) for one in more)
 
 
-def _written(data: bytes, at: int) -> int:
-    """How many bytes there are from here on, but for the zeros at the end."""
+def _bytes_left(data: bytes, at: int) -> int:
+    """Return the number of bytes from an offset on, without the zeros at the end."""
     return len(data[at:].rstrip(b"\0"))
 
 
 def _record(data: bytes, at: int) -> tuple[int, bytes] | None:
-    """(checksum, bytes); None at the end, also at an incomplete one."""
+    """Return the (checksum, bytes) of the transaction at an offset; None at the end, or if the transaction is incomplete."""
     if at + _RECORD.size > len(data):
         return None
     checksum, length = _RECORD.unpack_from(data, at)
     end = at + _RECORD.size + length
-    if not 0 < length <= LARGEST or end >= len(data) or data[end : end + 1] != b"B":
+    if not 0 < length <= MAX_TRANSACTION_BYTES or end >= len(data) or data[end : end + 1] != b"B":
         return None
     return checksum, data[at + _RECORD.size : end]
 
 
 class _Reader:
-    """Jute, ZooKeeper's way of writing records. `ephemerals`: the paths of those that were read."""
+    """Reads records in Jute, ZooKeeper's serialization. `ephemerals` collects the paths of ephemeral znodes."""
 
     def __init__(self, data: bytes, at: int, ephemerals: list[str] | None = None) -> None:
         self.at = at
@@ -241,7 +252,7 @@ class _Reader:
     def buffer(self) -> bytes:
         length = max(0, self.number())
         if self.at + length > len(self._data):
-            raise IndexError("it is shorter than it says")
+            raise IndexError("a field is longer than the transaction")
         self.at += length
         return self._data[self.at - length : self.at]
 
@@ -261,10 +272,10 @@ def _steps(kind: int, reader: _Reader) -> Iterator[Step]:
         yield "check", reader.text(), reader.number(), None
     elif kind == MULTI:
         parts = [(reader.number(), reader.buffer()) for _ in range(reader.number())]
-        if all(part != ERROR for part, _ in parts):  # else it has failed, as a whole
+        if all(part != ERROR for part, _ in parts):  # else the whole multi has failed
             for part, data in parts:
                 yield from _steps(part, _Reader(data, 0, reader.ephemerals))
-    elif kind == CLOSE and reader.left > DIGEST_BYTES:  # before 3.6 it does not say what ends with the session
+    elif kind == CLOSE and reader.left > DIGEST_BYTES:  # before 3.6 it does not list the ephemeral znodes
         for _ in range(reader.number()):
             yield "delete", reader.text(), None, None
     elif kind == SET_ACL:
@@ -282,7 +293,7 @@ def _created(kind: int, reader: _Reader) -> Step:
     _skip_acl(reader)
     if kind in (CREATE, CREATE_2) and reader.flag():
         reader.ephemerals.append(path)
-    reader.number()  # the parent's count of changes of its children
+    reader.number()  # the parent's cversion
     if kind == CREATE_TTL:
         reader.skip(_LONG.size)
     return "create", path, 0, crc32(data)
@@ -309,17 +320,19 @@ def _epoch(path: Path) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A zxid on which two servers' logs differ: another transaction, or one of them has none between two that it has."""
+    """A zxid at which two servers' logs differ: their transactions differ, or one log has a gap there."""
 
     zxid: int
     one: int
     other: int
-    missing: int | None  # the server that has none; None: both have one, and they are not the same
+    missing: int | None  # the server whose log has the gap; None if both have a transaction
 
 
 def differences(logs: Mapping[int, Log]) -> list[Difference]:
-    """Where logs differ, within what both of two servers hold: before the first and after the last that one of them has
-    nothing is said, because the beginning may be in a snapshot, and the end not there yet. Ascending."""
+    """Return where logs differ, in the order of zxids.
+
+    Each two logs are compared only in the range that both have: the beginning may be in a snapshot, and the end not there yet.
+    """
     found = []
     for (one, first), (other, second) in combinations(sorted(logs.items()), 2):
         here = {it.zxid: it.digest for it in first.transactions}
@@ -335,5 +348,5 @@ def differences(logs: Mapping[int, Log]) -> list[Difference]:
 
 
 def show(zxid: int) -> str:
-    """`2:17`, as reports write it."""
+    """Return a zxid as reports write it, like `2:17`."""
     return f"{zxid >> 32}:{zxid & 0xFFFFFFFF}"

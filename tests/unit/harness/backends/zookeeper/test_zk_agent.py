@@ -36,7 +36,7 @@ def agent(answer: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 def test_an_answer_may_come_in_parts_and_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(points, "POLL_SECONDS", 0.01)
     looked = Event()  # which it does only when no answer has come for a while
 
     def answer(connection: socket.socket) -> None:
@@ -53,7 +53,7 @@ def test_an_answer_may_come_in_parts_and_late(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_server_that_has_stopped_at_the_point_has_taken_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(points, "POLL_SECONDS", 0.01)
     with agent(lambda connection: connection.recv(1)) as port:  # until the caller has gone
         points.submit(port, "LOAD", RULE, lambda: True)
 
@@ -66,7 +66,7 @@ def test_a_server_that_has_ended_at_the_point_has_taken_the_rule() -> None:
 
 def test_one_that_is_there_and_hangs_up_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "END_SECONDS", 0.05)
-    with agent(lambda connection: None) as port, pytest.raises(ClusterError, match="does not take the rule"):
+    with agent(lambda connection: None) as port, pytest.raises(ClusterError, match="does not accept the rule"):
         points.submit(port, "LOAD", RULE, lambda: False)
 
 
@@ -79,7 +79,7 @@ def test_what_the_agent_refuses_is_told() -> None:
 
 
 def test_one_that_never_answers_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(points, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(points, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(points, "END_SECONDS", 0.05)
     with agent(lambda connection: connection.recv(1)) as port, pytest.raises(ClusterError, match="can't be reached"):

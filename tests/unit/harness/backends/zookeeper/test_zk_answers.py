@@ -7,7 +7,7 @@ from kazoo import exceptions as kazoo
 from kazoo.protocol import serialization as theirs
 from kazoo.protocol.states import ZnodeStat
 
-from zab_chaos.harness.backends.zookeeper.answers import answered, asked, refused
+from zab_chaos.harness.backends.zookeeper.answers import from_error, from_result, to_kazoo
 from zab_chaos.node.core.zxid import ZERO, zxid
 from zab_chaos.node.tree import refusal
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat, Unknown
@@ -21,15 +21,15 @@ def stat(version: int, changed: int = AT) -> Any:
 
 
 def test_requests_are_what_zookeeper_calls_them() -> None:
-    assert asked(Create("/a", b"1", sequential=True))[:2] == ("/a", b"1")
-    assert asked(Create("/a", b"1", sequential=True)).flags == 2
-    assert asked(Set("/a", b"2", 3)) == theirs.SetData("/a", b"2", 3)
-    assert asked(Delete("/a")) == theirs.Delete("/a", -1)
-    assert asked(Check("/a", 4)) == theirs.Transaction([theirs.CheckVersion("/a", 4)])
-    assert [type(step).__name__ for step in asked(Multi([Create("/a"), Check("/b"), Delete("/c")])).operations] == [
+    assert to_kazoo(Create("/a", b"1", sequential=True))[:2] == ("/a", b"1")
+    assert to_kazoo(Create("/a", b"1", sequential=True)).flags == 2
+    assert to_kazoo(Set("/a", b"2", 3)) == theirs.SetData("/a", b"2", 3)
+    assert to_kazoo(Delete("/a")) == theirs.Delete("/a", -1)
+    assert to_kazoo(Check("/a", 4)) == theirs.Transaction([theirs.CheckVersion("/a", 4)])
+    assert [type(step).__name__ for step in to_kazoo(Multi([Create("/a"), Check("/b"), Delete("/c")])).operations] == [
         "Create", "CheckVersion", "Delete"
     ]  # fmt: skip
-    assert (asked(Get("/a")).type, asked(Exists("/a")).type, asked(Children("/a")).type) == (4, 3, 12)
+    assert (to_kazoo(Get("/a")).type, to_kazoo(Exists("/a")).type, to_kazoo(Children("/a")).type) == (4, 3, 12)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_requests_are_what_zookeeper_calls_them() -> None:
     ],
 )
 def test_what_was_done_is_told_with_its_zxid(request_: Request, result: Any, outcome: Ok) -> None:
-    assert answered(request_, result, AT) == outcome
+    assert from_result(request_, result, AT) == outcome
 
 
 def test_a_write_whose_header_and_stat_name_two_zxids_has_none() -> None:
-    assert answered(Set("/a", b"x"), stat(3, zxid(2, 6)), AT) == Ok(ZERO, 3)
-    assert answered(Multi([Set("/a", b"x")]), [stat(3, zxid(2, 8))], AT) == Ok(ZERO, steps=[Stat("/a", 3)])
-    assert answered(Get("/a"), (b"x", stat(2, zxid(2, 6))), AT) == Ok(AT, 2, data=b"x")
+    assert from_result(Set("/a", b"x"), stat(3, zxid(2, 6)), AT) == Ok(ZERO, 3)
+    assert from_result(Multi([Set("/a", b"x")]), [stat(3, zxid(2, 8))], AT) == Ok(ZERO, steps=[Stat("/a", 3)])
+    assert from_result(Get("/a"), (b"x", stat(2, zxid(2, 6))), AT) == Ok(AT, 2, data=b"x")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_write_whose_header_and_stat_name_two_zxids_has_none() -> None:
     ],
 )
 def test_what_zookeeper_refuses_has_failed(request_: Request, error: Exception, name: str) -> None:
-    outcome = refused(request_, error, AT)
+    outcome = from_error(request_, error, AT)
     assert isinstance(outcome, Failed)
     assert (outcome.error, outcome.zxid) == (name, AT)
 
@@ -87,17 +87,17 @@ def test_what_zookeeper_refuses_has_failed(request_: Request, error: Exception, 
     ],
 )  # fmt: skip
 def test_whatever_else_comes_instead_of_an_answer_leaves_it_open(error: Exception) -> None:
-    assert isinstance(refused(Set("/a", b""), error, AT), Unknown)
+    assert isinstance(from_error(Set("/a", b""), error, AT), Unknown)
 
 
 def test_a_multi_is_refused_for_the_step_that_could_not_be_done() -> None:
     multi = Multi([Create("/a"), Create("/b/c"), Set("/d", b"")])
     rolled, after = kazoo.RolledBackError(), kazoo.RuntimeInconsistency()
-    outcome = answered(multi, [rolled, kazoo.NoNodeError(), after], AT)
+    outcome = from_result(multi, [rolled, kazoo.NoNodeError(), after], AT)
     assert isinstance(outcome, Failed)
     assert outcome.error == refusal.NO_PARENT
-    outcome = answered(Check("/a", 1), [kazoo.BadVersionError()], AT)
+    outcome = from_result(Check("/a", 1), [kazoo.BadVersionError()], AT)
     assert isinstance(outcome, Failed)
     assert outcome.error == refusal.BAD_VERSION
-    assert isinstance(answered(multi, [rolled, rolled, rolled], AT), Unknown)
-    assert isinstance(answered(multi, ["/a"], AT), Unknown)
+    assert isinstance(from_result(multi, [rolled, rolled, rolled], AT), Unknown)
+    assert isinstance(from_result(multi, ["/a"], AT), Unknown)

@@ -9,7 +9,7 @@ import pytest
 from zab_chaos.faults.network import NetworkError, Toxic
 from zab_chaos.faults.proxies import ProxyState
 from zab_chaos.harness.backends.zookeeper import links
-from zab_chaos.harness.backends.zookeeper.links import Meter, QuorumNetwork, read_metrics
+from zab_chaos.harness.backends.zookeeper.links import ByteMeter, QuorumNetwork, read_metrics
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
 from zab_chaos.harness.backends.zookeeper.sockets import Connection, connections
@@ -160,7 +160,7 @@ def test_the_kernel_says_how_much_was_sent_on_a_connection(monkeypatch: pytest.M
 
 
 class Metrics:
-    """The proxy server's own count, as `Meter` asks for it: what has ended from 1 to 2."""
+    """The proxy server's own count, as `ByteMeter` asks for it: what has ended from 1 to 2."""
 
     def __init__(self, ended: int) -> None:
         self.ended = ended
@@ -188,7 +188,7 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> Metrics:
 
 
 def test_what_connections_have_sent_is_added_to_what_is_over(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    meter = Meter(PLAN, "nowhere:0", None)
+    meter = ByteMeter(PLAN, "nowhere:0", None)
     there = [
         Connection(("127.0.0.1", 9), ("127.102.1.2", 201), 11),  # 1 has called 2: what goes to 2
         Connection(("127.101.1.2", 201), ("127.0.0.1", 8), 20),  # and what comes back
@@ -196,25 +196,25 @@ def test_what_connections_have_sent_is_added_to_what_is_over(metrics: Metrics, m
         Connection(("127.0.0.1", 7), ("127.0.0.1", 201), 98),  # what has passed it before
     ]
     monkeypatch.setattr(links, "connections", lambda: iter(there))
-    assert meter.all() == {(1, 2): 15, (1, 3): 0, (2, 1): 20, (2, 3): 0, (3, 1): 0, (3, 2): 0}
-    assert meter.passed(2) == {1: 15, 3: 0}
+    assert meter.totals() == {(1, 2): 15, (1, 3): 0, (2, 1): 20, (2, 3): 0, (3, 1): 0, (3, 2): 0}
+    assert meter.received(2) == {1: 15, 3: 0}
 
 
 def test_a_servers_new_life_counts_from_nothing(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """As our own nodes do: who was down when a link was cut, and comes up behind it, has taken nothing."""
-    meter = Meter(PLAN, "nowhere:0", None)
+    meter = ByteMeter(PLAN, "nowhere:0", None)
     there = [Connection(("127.0.0.1", 9), ("127.102.1.2", 201), 11)]
     monkeypatch.setattr(links, "connections", lambda: iter(there))
     meter.begin(2)
-    assert meter.passed(2) == {1: 0, 3: 0}
+    assert meter.received(2) == {1: 0, 3: 0}
     metrics.ended = 7
-    assert meter.passed(2) == {1: 2, 3: 0}
+    assert meter.received(2) == {1: 2, 3: 0}
 
 
 def test_what_a_toxic_holds_back_of_a_connection_that_is_gone_still_counts(
     metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meter = Meter(PLAN, "nowhere:0", None)
+    meter = ByteMeter(PLAN, "nowhere:0", None)
     there: list[Connection] = []
     monkeypatch.setattr(links, "connections", lambda: iter(there))
 
@@ -223,7 +223,7 @@ def test_what_a_toxic_holds_back_of_a_connection_that_is_gone_still_counts(
         there[:] = [
             Connection(("127.0.0.1", port), ("127.102.1.2", 201), 1 + count) for port, count in enumerate(counts)
         ]
-        return meter.all()[1, 2]
+        return meter.totals()[1, 2]
 
     assert passed(40, ended=5) == 45
     assert passed(ended=5) == 45  # the kernel has it no more, and the proxy server holds it

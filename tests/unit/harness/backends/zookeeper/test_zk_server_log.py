@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.backends.zookeeper.server_log import Differs, Led, differs, led, reason
+from zab_chaos.harness.backends.zookeeper.server_log import (
+    LeaderEstablished,
+    TreeMismatch,
+    exit_reason,
+    read_established,
+    read_tree_mismatches,
+)
 
 THREAD = "[QuorumPeer[myid=3](plain=127.0.0.1:24645)(secure=disabled)]"
 OTHERS = f"2026-01-31 12:00:00,100 {THREAD} INFO QuorumPeer - Peer state changed: leading\n\tat java.base/Thread.run\n"
@@ -40,27 +46,27 @@ def test_each_line_of_releases_says_when_a_leader_is_established(
     tmp_path: Path, line: str, quorum: tuple[int, ...]
 ) -> None:
     text = f"{OTHERS}2026-01-31 12:00:00,250 {line} and setting last processed zxid: 0x1200000000\n{OTHERS}"
-    assert list(led(log(tmp_path, text), 3, 2)) == [Led(NOON + 250, 3, 2, 0x12, quorum)]
+    assert list(read_established(log(tmp_path, text), 3, 2)) == [LeaderEstablished(NOON + 250, 3, 2, 0x12, quorum)]
 
 
 def test_a_life_may_lead_several_epochs_or_none(tmp_path: Path) -> None:
     line = f"{THREAD} INFO Leader - Have quorum of supporters, sids: [[3, 1]]; starting up and setting last processed zxid:"
     text = f"2026-01-31 12:00:00,000 {line} 0x100000000\n2026-01-31 12:00:09,000 {line} 0x300000000\n"
-    assert [(it.time, it.epoch, it.quorum) for it in led(log(tmp_path, text), 3, 2)] == [
+    assert [(it.time, it.epoch, it.quorum) for it in read_established(log(tmp_path, text), 3, 2)] == [
         (NOON, 1, (1, 3)), (NOON + 9000, 3, (1, 3)),
     ]  # fmt: skip
-    assert list(led(log(tmp_path, OTHERS), 3, 2)) == []
-    assert list(led(tmp_path / "node-3-9.log", 3, 9)) == []
+    assert list(read_established(log(tmp_path, OTHERS), 3, 2)) == []
+    assert list(read_established(tmp_path / "node-3-9.log", 3, 9)) == []
 
 
 def test_a_server_says_that_its_tree_is_not_its_leaders_at_once_and_later_how_often(tmp_path: Path) -> None:
     line = "[CommitProcessor:3] WARN DataTree - {}Message:Digests are not matching. Value is Zxid. {}"
     once, later = line.format("", "Value:8589934593"), line.format("[7 times] ", "Last value:8589934600")
     text = f"{OTHERS}2026-01-31 12:00:00,250 {once}\n{OTHERS}2026-01-31 12:01:00,300 {later}\n"
-    assert list(differs(log(tmp_path, text), 3, 2)) == [
-        Differs(NOON + 250, 3, 2, 2 << 32 | 1), Differs(NOON + 60_300, 3, 2, 2 << 32 | 8),
+    assert list(read_tree_mismatches(log(tmp_path, text), 3, 2)) == [
+        TreeMismatch(NOON + 250, 3, 2, 2 << 32 | 1), TreeMismatch(NOON + 60_300, 3, 2, 2 << 32 | 8),
     ]  # fmt: skip
-    assert list(differs(log(tmp_path, OTHERS), 3, 2)) == []
+    assert list(read_tree_mismatches(log(tmp_path, OTHERS), 3, 2)) == []
 
 
 REFUSED = """\
@@ -96,6 +102,6 @@ java.net.SocketException: Socket closed
 def test_a_server_says_why_it_ends_in_the_last_error_of_its_log(tmp_path: Path, text: str, words: str | None) -> None:
     """Of an exception its first cause. That Java ends, and what is a warning, is no reason."""
     file = tmp_path / "node-1-4.log"
-    assert reason(file) is None
+    assert exit_reason(file) is None
     file.write_text(text)
-    assert reason(file) == words
+    assert exit_reason(file) == words

@@ -14,18 +14,20 @@ from kazoo.protocol.serialization import Exists, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, ZnodeStat
 
 from zab_chaos.harness.backends.zookeeper import client, sessions
-from zab_chaos.harness.backends.zookeeper.records import Evidence, Life
+from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
 
 ENDED = Transaction(1 << 32 | 5, 77, 1, 100, CLOSE, 0)
 EXPIRED = Transaction(1 << 32 | 6, 78, 0, 100, CLOSE, 1)
-EVIDENCE = Evidence(nodes=1, lives=[Life(node=1, life=1, began=0, ended=9, before=Log(), after=Log((ENDED, EXPIRED)))])
+EVIDENCE = Evidence(
+    nodes=1, lives=[RecordedLife(node=1, life=1, began=0, ended=9, disk_before=Log(), disk_after=Log((ENDED, EXPIRED)))]
+)
 
 
 def test_the_ends_of_sessions_are_added_to_what_clients_were_told(tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     file.write_text('{"type": "began"}\n')
-    sessions.write_ended(file, EVIDENCE)
+    sessions.append_session_ends(file, EVIDENCE)
     told, *ended = map(json.loads, file.read_text().splitlines())
     assert told == {"type": "began"}
     assert [(it["type"], it["session"], it["zxid"], it["asked"]) for it in ended] == [
@@ -53,11 +55,11 @@ def test_watches_are_set_again_by_zookeepers_own_request() -> None:
 )
 def test_a_list_of_children_is_told_apart_from_its_znode(kind: str | int, told: tuple[str, str]) -> None:
     number = next((number for number, name in EVENT_TYPE_MAP.items() if name == kind), kind)
-    assert sessions.happened(Watch(number, 3, "/a")) == told
+    assert sessions.describe_event(Watch(number, 3, "/a")) == told
 
 
 def test_a_run_without_such_clients_has_no_file_of_sessions(tmp_path: Path) -> None:
-    sessions.write_ended(tmp_path / "sessions.jsonl", EVIDENCE)
+    sessions.append_session_ends(tmp_path / "sessions.jsonl", EVIDENCE)
     assert not any(tmp_path.iterdir())
 
 
@@ -83,7 +85,7 @@ class Connecting:
 def test_a_client_that_falls_silent_while_it_connects_is_silent() -> None:
     connection = Connecting()
     handler = SimpleNamespace(stop=lambda: None)
-    client.end_session(SimpleNamespace(_stopped=Event(), _connection=connection, handler=handler), say=False)
+    client.end_session(SimpleNamespace(_stopped=Event(), _connection=connection, handler=handler), send_close=False)
     assert connection.over
 
 
@@ -107,27 +109,27 @@ class Kazoo:
         self.asked.append((time.monotonic_ns(), request, answer))
 
 
-def begun(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[sessions.Guest, sessions.Ledger, Kazoo]:
+def begun(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[sessions.SessionClient, sessions.SessionsFile, Kazoo]:
     """A client that has begun a session, and what it asks kazoo."""
-    kazoo, ledger = Kazoo(), sessions.Ledger(file)
+    kazoo, sessions_file = Kazoo(), sessions.SessionsFile(file)
     monkeypatch.setattr(sessions, "KazooClient", lambda *_, **__: kazoo)
-    guest = sessions.Guest(7, {2: "127.0.0.1:2181"}, ledger, lambda path: None)
-    guest.begin()
-    return guest, ledger, kazoo
+    client = sessions.SessionClient(7, {2: "127.0.0.1:2181"}, sessions_file, lambda path: None)
+    client.begin()
+    return client, sessions_file, kazoo
 
 
-def recorded(ledger: sessions.Ledger, file: Path) -> list[dict[str, Any]]:
-    """The lines, without their times."""
-    ledger.close()
+def recorded(sessions_file: sessions.SessionsFile, file: Path) -> list[dict[str, Any]]:
+    """The sessions_file, without their times."""
+    sessions_file.close()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     return [{key: line[key] for key in line if key != "t"} for line in lines]
 
 
 def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guest, ledger, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
+    client, sessions_file, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
     for _ in range(3):
-        guest.write("/a")
-    guest.make()
+        client.set_data("/a")
+    client.create_ephemeral()
     (_, first, done), (_, second, refused), (_, _, lost), (_, _, made) = kazoo.asked
     assert first.data != second.data
     done.set(SimpleNamespace(version=4, mzxid=1 << 32 | 6))
@@ -137,7 +139,7 @@ def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.M
     common = {"client": 7, "path": "/a", "zxid": [1, 5]}
     sent = {"type": "write", "client": 7, "op": "set", "path": "/a"}
     values = [crc32(request.data) for _, request, _ in kazoo.asked]
-    assert recorded(ledger, tmp_path / "sessions.jsonl") == [
+    assert recorded(sessions_file, tmp_path / "sessions.jsonl") == [
         *({**sent, "value": value} for value in values[:3]),
         {**sent, "op": "create", "path": "/sessions/e-7-1", "value": 0},
         {"type": "wrote", **common, "session": None, "value": crc32(first.data), "version": 4, "changed": [1, 6]},
@@ -147,14 +149,14 @@ def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_a_read_shows_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guest, ledger, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
-    guest.look("/a", watch=False)
-    guest.list("/a", watch=False)
+    client, sessions_file, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
+    client.read("/a", watch=False)
+    client.list_children("/a", watch=False)
     stat = ZnodeStat(1 << 32 | 2, 1 << 32 | 4, 0, 0, 3, 6, 0, 77, 0, 2, 1 << 32 | 5)
     for (_, _, answer), result in zip(kazoo.asked, (stat, (["c", "b"], stat)), strict=True):
         answer.set(result)
     common = {"type": "look", "client": 7, "node": 2, "zxid": [1, 5], "created": [1, 2], "owner": 77}
-    assert recorded(ledger, tmp_path / "sessions.jsonl") == [
+    assert recorded(sessions_file, tmp_path / "sessions.jsonl") == [
         {**common, "path": "/a", "changed": [1, 4], "version": 3},
         {**common, "path": "/a/", "changed": [1, 5], "version": 6, "children": ["c", "b"]},
     ]
@@ -164,15 +166,15 @@ def test_a_sync_is_on_record_when_it_was_answered_and_was_sent_before_a_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "sessions.jsonl"
-    guest, ledger, kazoo = begun(file, monkeypatch)
-    guest.sync("/a")
-    guest.sync("/a")
+    client, sessions_file, kazoo = begun(file, monkeypatch)
+    client.sync_and_read("/a")
+    client.sync_and_read("/a")
     assert [type(request) for _, request, _ in kazoo.asked] == [Sync, Exists, Sync, Exists]
     for _, request, answer in kazoo.asked[:2]:
         answer.set("/a" if isinstance(request, Sync) else None)
     for _, _, answer in kazoo.asked[2:]:
         answer.set_exception(ConnectionLoss())
-    ledger.close()
+    sessions_file.close()
     synced, look = map(json.loads, file.read_text().splitlines())
     assert (synced["type"], synced["client"], synced["node"], synced["zxid"]) == ("synced", 7, 2, [1, 5])
     assert synced["sent"] <= kazoo.asked[0][0]

@@ -120,14 +120,14 @@ SAME_TEXT = struct.pack("!i", 2) + b"/a" + struct.pack("!i", 0)
 @pytest.mark.parametrize(
     ("kind", "rest", "why"),
     [
-        (txnlog.SET, struct.pack("!i", 400) + b"/a", "it is shorter than it says"),
+        (txnlog.SET, struct.pack("!i", 400) + b"/a", "a field is longer than the transaction"),
         (
             txnlog.SET,
             struct.pack("!i", 2) + b"/\xff" + SAME_TEXT[-4:] + bytes(4),
             "'utf-8' codec can't decode byte 0xff",
         ),
-        (txnlog.SET, SAME_TEXT + struct.pack("!i", 1) + bytes(5), "5 bytes follow what one of type 5 has"),
-        (txnlog.DELETE, SAME_TEXT, "4 bytes follow what one of type 2 has"),
+        (txnlog.SET, SAME_TEXT + struct.pack("!i", 1) + bytes(5), "5 bytes follow the fields of type 5"),
+        (txnlog.DELETE, SAME_TEXT, "4 bytes follow the fields of type 2"),
         (99, bytes(8), "type 99 is not known"),
         (txnlog.MULTI, struct.pack("!iii", 1, 99, 0), "type 99 is not known"),
     ],
@@ -136,7 +136,7 @@ def test_of_a_transaction_of_an_unknown_kind_it_is_said_that_it_is_there(kind: i
     log = read(HEAD + record(body(6, kind, rest)) + record(body(7)) + ZEROS, "log.6")
     assert zxids(log) == [6, 7]
     (told,) = log.damage
-    assert told.startswith("log.6: what the transaction at byte 16 does is not known: ")
+    assert told.startswith("log.6: the transaction at byte 16 can't be decoded: ")
     assert why in told
     assert [one.obscure is None for one in log.transactions] == [False, True]
     assert log.transactions[0] != read(HEAD + record(body(6, kind, rest + b"\0"))).transactions[0]

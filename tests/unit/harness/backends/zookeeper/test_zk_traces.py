@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from zab_chaos.harness.backends.zookeeper.records import NOBODY, Evidence, Life, Seen, ended, traces
-from zab_chaos.harness.backends.zookeeper.server_log import Differs, Led
+from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife, RoleSample
+from zab_chaos.harness.backends.zookeeper.histories import session_ends
+from zab_chaos.harness.backends.zookeeper.request_matching import NO_CLIENT
+from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
+from zab_chaos.harness.backends.zookeeper.traces import traces
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
 from zab_chaos.model.events import LOGS, Complete, Invoke, Run
 from zab_chaos.model.oracle.oracle import Oracle
@@ -37,9 +40,11 @@ def log(*transactions: Transaction, snapshots: tuple[int, ...] = (), epochs: tup
     return Log(transactions, snapshots, epochs=epochs)
 
 
-def lives(*after: Log, before: Log | None = None, tree: str | None = "ab" * 8) -> list[Life]:
+def lives(*after: Log, before: Log | None = None, tree: str | None = "ab" * 8) -> list[RecordedLife]:
     return [
-        Life(node=node, life=1, began=0, ended=900 * MS, before=before or Log(), after=disk, tree=tree)
+        RecordedLife(
+            node=node, life=1, began=0, ended=900 * MS, disk_before=before or Log(), disk_after=disk, tree=tree
+        )
         for node, disk in enumerate(after, 1)
     ]
 
@@ -60,7 +65,9 @@ OPERATIONS = [
 ]
 
 
-def evidence(found: Sequence[Life], operations: Sequence[Invoke | Complete] = OPERATIONS, **more: Any) -> Evidence:
+def evidence(
+    found: Sequence[RecordedLife], operations: Sequence[Invoke | Complete] = OPERATIONS, **more: Any
+) -> Evidence:
     return Evidence(nodes=3, lives=found, operations=operations, sessions={9: [SESSION_ID]}, **more)
 
 
@@ -96,16 +103,16 @@ def test_each_property_of_which_nothing_is_shown_is_one_of_the_oracles() -> None
 
 def test_an_acknowledged_write_that_is_in_no_log_at_the_end_is_lost() -> None:
     first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS, tree=None)
-    again = Life(
+    again = RecordedLife(
         node=1,
         life=2,
         began=510 * MS,
         ended=900 * MS,
-        before=log(*ALL_FOUR),
-        after=log(*ALL_FOUR[:3], NEXT),
+        disk_before=log(*ALL_FOUR),
+        disk_after=log(*ALL_FOUR[:3], NEXT),
         tree="ab" * 8,
     )
-    rest = [replace(it, after=log(*ALL_FOUR[:3], NEXT)) for it in lives(Log(), Log(), Log())[1:]]
+    rest = [replace(it, disk_after=log(*ALL_FOUR[:3], NEXT)) for it in lives(Log(), Log(), Log())[1:]]
     found = violated(evidence([first, again, *rest]))
     assert "durability" in found
     assert "committed stays" in found
@@ -151,7 +158,11 @@ def test_a_session_whose_beginning_no_log_has_may_have_begun_in_a_snapshot() -> 
 
 def test_what_a_session_of_nobody_wrote_before_it_began_is_not_its() -> None:
     early = log(BEGIN, txn(1, 2, ("set", "/b", 1, 1), client=ANNE), txn(1, 3, client=ANNE))
-    assert [it["txns"][0][0] for it in events_of(evidence(lives(early), []), "broadcast")] == [SESSION_ID, NOBODY, ANNE]
+    assert [it["txns"][0][0] for it in events_of(evidence(lives(early), []), "broadcast")] == [
+        SESSION_ID,
+        NO_CLIENT,
+        ANNE,
+    ]
 
 
 def test_a_server_that_lacks_a_transaction_between_others_has_skipped_it() -> None:
@@ -233,30 +244,33 @@ def test_boots_say_what_the_disk_held_and_roles_what_was_seen() -> None:
     before = replace(log(*ALL_FOUR, epochs=(2, 1)), torn=9)
     (life,) = lives(log(*ALL_FOUR), before=before)[:1]
     seen = [
-        Seen(10, 1, 1, "LOOKING", 1, None, False),
-        Seen(20, 1, 1, "LOOKING", 1, None, False),
-        Seen(30, 1, 1, "LEADING", 2, 1, True),
+        RoleSample(10, 1, 1, "LOOKING", 1, None, False),
+        RoleSample(20, 1, 1, "LOOKING", 1, None, False),
+        RoleSample(30, 1, 1, "LEADING", 2, 1, True),
     ]
-    trace = traces(evidence([life], [], seen=seen))[1, 1]
+    trace = traces(evidence([life], [], role_samples=seen))[1, 1]
     assert [event["n"] for event in trace] == list(range(1, len(trace) + 1))
     boot = trace[0]
     assert (boot["event"], boot["disk"], boot["accepted_epoch"], boot["current_epoch"]) == ("boot", "torn", 2, 1)
     assert boot["last_zxid"] == [1, 4]
     assert [event["role"] for event in trace if event["event"] == "role"] == ["LOOKING", "LEADING"]
     assert [event["phase"] for event in trace if event["event"] == "phase"] == ["ELECTION", "BROADCAST"]
-    dead = replace(life, code=1, before=Log(), life=2)
+    dead = replace(life, code=1, disk_before=Log(), life=2)
     assert [event["event"] for event in traces(evidence([dead], []))[1, 2]][-1] == "exit"
     assert traces(evidence([dead], []))[1, 2][0]["disk"] == "amnesiac"
 
 
 def test_a_server_whose_disk_was_lost_counts_again_from_when_it_serves() -> None:
     first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS)
-    again = Life(node=1, life=2, began=600 * MS, ended=900 * MS, before=Log(), after=log(*ALL_FOUR))
-    looking, serving = Seen(650 * MS, 1, 2, "LOOKING", 0, None, False), Seen(700 * MS, 1, 2, "FOLLOWING", 1, 3, True)
-    found = traces(evidence([first, again], seen=[looking, serving]))[1, 2]
+    again = RecordedLife(node=1, life=2, began=600 * MS, ended=900 * MS, disk_before=Log(), disk_after=log(*ALL_FOUR))
+    looking, serving = (
+        RoleSample(650 * MS, 1, 2, "LOOKING", 0, None, False),
+        RoleSample(700 * MS, 1, 2, "FOLLOWING", 1, 3, True),
+    )
+    found = traces(evidence([first, again], role_samples=[looking, serving]))[1, 2]
     assert [(it["disk"]) for it in found if it["event"] == "boot"] == ["amnesiac"]
     assert [(it["t"], it["epoch"]) for it in found if it["event"] == "member"] == [(700 * MS, 1)]
-    alone = traces(evidence([first, again], seen=[looking]))[1, 2]
+    alone = traces(evidence([first, again], role_samples=[looking]))[1, 2]
     assert [it for it in alone if it["event"] == "member"] == []
 
 
@@ -285,7 +299,7 @@ def test_what_a_session_has_made_and_ended_on_one_server_alone_is_no_part_of_its
     old = replace(lives(log(kept, *alone))[0], ended=300 * MS, tree=None)
     new = replace(lives(log(kept, end), before=log(kept, *alone))[0], life=2, began=400 * MS)
     rest = lives(*[log(kept, end)] * 3)[1:]
-    found = traces(evidence([old, new, *rest], [], seen=[Seen(1, 2, 1, "LEADING", 2, 2, serving=True)]))
+    found = traces(evidence([old, new, *rest], [], role_samples=[RoleSample(1, 2, 1, "LEADING", 2, 2, serving=True)]))
     effects = {
         (event["epoch"], event["first"]): event["txns"][0][2]
         for trace in found.values()
@@ -331,20 +345,27 @@ def events_of(given: Evidence, name: str) -> list[dict[str, Any]]:
 
 def test_who_says_that_it_leads_is_established_with_what_its_disk_has_of_the_epochs_before() -> None:
     new = log(*ALL_FOUR, NEXT, epochs=(2, 2))
-    led = [Led(50, 1, 1, 1, (1, 2)), Led(150, 2, 1, 2, (2, 3)), Led(901, 3, 1, 3, (1, 3))]
-    found = events_of(evidence(lives(new, new, new), [], led=led, clock=7), "established")
+    led = [
+        LeaderEstablished(50, 1, 1, 1, (1, 2)),
+        LeaderEstablished(150, 2, 1, 2, (2, 3)),
+        LeaderEstablished(901, 3, 1, 3, (1, 3)),
+    ]
+    found = events_of(evidence(lives(new, new, new), [], established=led, clock_offset=7), "established")
     assert [(it["t"], it["node"], it["epoch"], it["last_zxid"], it["quorum"]) for it in found] == [
         (50 * MS + 7, 1, 1, [0, 0], [1, 2]),
         (150 * MS + 7, 2, 2, [1, 4], [2, 3]),
     ]  # the third says it after its disk was read for the last time
     snapshot = log(NEXT, snapshots=(zxid(1, 9), zxid(2, 1)), epochs=(2, 2))
-    (only,) = events_of(evidence(lives(snapshot), [], led=[Led(150, 1, 1, 2, (1,))]), "established")
+    (only,) = events_of(
+        evidence(lives(snapshot), [], established=[LeaderEstablished(150, 1, 1, 2, (1,))]), "established"
+    )
     assert only["last_zxid"] == [1, 9]
 
 
 def test_a_server_that_has_found_its_own_tree_to_be_another_one_is_believed() -> None:
     given = evidence(
-        lives(*[log(*ALL_FOUR)] * 3), differs=[Differs(300, 2, 1, zxid(1, 3)), Differs(901, 3, 1, zxid(1, 4))]
+        lives(*[log(*ALL_FOUR)] * 3),
+        mismatches=[TreeMismatch(300, 2, 1, zxid(1, 3)), TreeMismatch(901, 3, 1, zxid(1, 4))],
     )
     assert [(it["node"], it["t"], it["zxid"]) for it in events_of(given, "differs")] == [(2, 300 * MS, [1, 3])]
     (found,) = [one for one in judge(given).properties if one.verdict is Judgement.VIOLATION]
@@ -355,16 +376,19 @@ def test_a_server_that_has_found_its_own_tree_to_be_another_one_is_believed() ->
 
 def test_two_that_say_that_they_lead_the_same_epoch_violate_one_property() -> None:
     disks = lives(*[log(*ALL_FOUR)] * 3)
-    once, twice = [Led(50, 1, 1, 1, (1, 2))], [Led(50, 1, 1, 1, (1, 2)), Led(60, 3, 1, 1, (2, 3))]
-    assert violated(evidence(disks, led=once)) == []
-    assert violated(evidence(disks, led=twice)) == ["one leader an epoch"]
+    once, twice = (
+        [LeaderEstablished(50, 1, 1, 1, (1, 2))],
+        [LeaderEstablished(50, 1, 1, 1, (1, 2)), LeaderEstablished(60, 3, 1, 1, (2, 3))],
+    )
+    assert violated(evidence(disks, established=once)) == []
+    assert violated(evidence(disks, established=twice)) == ["one leader an epoch"]
 
 
 def test_a_fork_alone_does_not_say_who_has_led() -> None:
     """Two logs differ; which servers have made what they hold is a guess where one alone says that it has led."""
     other = txn(1, 3, ("set", "/a", 1, 99), digest=4711)
     forked = lives(log(*ALL_FOUR), log(BEGIN, ONE, other, THREE), log(*ALL_FOUR))
-    found = violated(evidence(forked, led=[Led(50, 1, 1, 1, (1, 2))]))
+    found = violated(evidence(forked, established=[LeaderEstablished(50, 1, 1, 1, (1, 2))]))
     assert "agreement" in found
     assert "one leader an epoch" not in found
 
@@ -375,8 +399,8 @@ def broadcasts(given: Evidence) -> list[tuple[int, int, int]]:
 
 
 def test_what_was_made_in_an_epoch_is_of_who_says_that_it_led_it() -> None:
-    led = [Led(50, 3, 1, 1, (1, 3)), Led(101, 2, 1, 2, (1, 2))]
-    given = evidence(lives(*[log(BEGIN, ONE)] * 3), [], led=led)
+    led = [LeaderEstablished(50, 3, 1, 1, (1, 3)), LeaderEstablished(101, 2, 1, 2, (1, 2))]
+    given = evidence(lives(*[log(BEGIN, ONE)] * 3), [], established=led)
     assert broadcasts(given) == [(3, 1, BEGIN.digest), (3, 1, ONE.digest)]
 
 
@@ -384,11 +408,15 @@ def test_what_was_made_in_an_epoch_that_two_have_led_is_of_the_last_that_led_it_
     """The first history is in more logs than the second one, which is longer: two servers without their disks make it."""
     again = [replace(txn(1, n, digest=n), time=400 + n) for n in range(1, 8)]
     old = lives(*[log(BEGIN, ONE, TWO)] * 3)
-    new = [replace(it, life=2, began=300 * MS, after=log(*again)) for it in old[1:]]
+    new = [replace(it, life=2, began=300 * MS, disk_after=log(*again)) for it in old[1:]]
     first = [replace(it, ended=200 * MS, tree=None) for it in old]
-    led = [Led(50, 1, 1, 1, (1, 2)), Led(350, 3, 2, 1, (2, 3)), Led(404, 2, 2, 2, (2, 3))]
+    led = [
+        LeaderEstablished(50, 1, 1, 1, (1, 2)),
+        LeaderEstablished(350, 3, 2, 1, (2, 3)),
+        LeaderEstablished(404, 2, 2, 2, (2, 3)),
+    ]
     made = [*((1, 1, one.digest) for one in (BEGIN, ONE, TWO)), *((3, 2, n) for n in range(1, 8))]
-    assert broadcasts(evidence([*first, *new], [], led=led)) == made
+    assert broadcasts(evidence([*first, *new], [], established=led)) == made
 
 
 def test_what_a_disk_held_at_the_end_of_each_life_is_left() -> None:
@@ -435,7 +463,7 @@ def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two
     )
     rest = lives(*[log(*ALL_FOUR, epochs=(2, 2))] * 3)[1:]
     assert violated(evidence([first, again, *rest])) == ["epochs"]
-    in_time = replace(first, after=log(*ALL_FOUR[:3], epochs=(2, 1)))
+    in_time = replace(first, disk_after=log(*ALL_FOUR[:3], epochs=(2, 1)))
     assert violated(evidence([in_time, again, *rest])) == []
 
 
@@ -446,4 +474,4 @@ def test_an_end_of_a_session_that_only_a_deposed_leader_has_logged_is_none() -> 
     right = log(BEGIN, first, close, last, epochs=(2, 2))
     stale = log(BEGIN, first, late, last, snapshots=(close.zxid,), epochs=(2, 2))
     for order in ((right, stale), (stale, right)):
-        assert ended(evidence(lives(*order), [])) == {ANNE: close}
+        assert session_ends(evidence(lives(*order), [])) == {ANNE: close}

@@ -1,7 +1,7 @@
 """When servers that say different zxids are equally far."""
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.harness.backends.zookeeper.stage import reached
+from zab_chaos.harness.backends.zookeeper.stage import with_comparable_zxids
 
 Zxid = tuple[int, int]
 
@@ -14,7 +14,7 @@ def far(*zxids: Zxid) -> list[Zxid]:
         )
         for node, zxid in enumerate(zxids, 1)
     }  # fmt: skip
-    return [status.delivered for status in reached(answers).values()]
+    return [status.delivered for status in with_comparable_zxids(answers).values()]
 
 
 def test_a_leader_without_a_transaction_is_where_the_epochs_before_ended() -> None:

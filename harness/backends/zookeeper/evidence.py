@@ -1,0 +1,80 @@
+"""The evidence of a run on ZooKeeper's servers: what their disks and log files hold, and what their clients were told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
+from zab_chaos.harness.backends.zookeeper.txnlog import Log
+from zab_chaos.model.events import Complete, Invoke
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedLife:
+    """One life of a server, as far as it is on record. Times are monotonic nanoseconds.
+
+    `disk_before` and `disk_after` are what its disk held when the life began and when it had ended. `code` is the exit status
+    of a server that ended by itself, and `why` its reason in its own words. `tree` is the digest of the tree that the server
+    showed at the end of the run.
+    """
+
+    node: int
+    life: int
+    began: int
+    ended: int
+    disk_before: Log
+    disk_after: Log
+    code: int | None = None
+    why: str | None = None
+    tree: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSample:
+    """A server's own answer about its role at a time: its role (as in `Status.role`), epoch and leader, and whether it
+    served."""
+
+    t: int
+    node: int
+    life: int
+    role: str
+    epoch: int
+    leader: int | None
+    serving: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that is on record of a run.
+
+    `nodes` is the size of the ensemble, `sessions` the sessions that each client has had, by its number. `established` and
+    `mismatches` are from the servers' log files. `clock_offset` is added to nanoseconds of the wall clock to get monotonic
+    ones.
+    """
+
+    nodes: int
+    lives: Sequence[RecordedLife]
+    operations: Sequence[Invoke | Complete] = ()
+    sessions: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    role_samples: Sequence[RoleSample] = ()
+    established: Sequence[LeaderEstablished] = ()
+    mismatches: Sequence[TreeMismatch] = ()
+    clock_offset: int = 0
+
+    def monotonic(self, milliseconds: int) -> int:
+        """Return the monotonic nanoseconds of a time on the wall clock."""
+        return milliseconds * 1_000_000 + self.clock_offset
+
+    def leaders(self) -> list[tuple[LeaderEstablished, RecordedLife]]:
+        """Return the leaders that were established, in the order of time."""
+        lives = self.lives_by_key()
+        return [(led, lives[life_key(led)]) for led in sorted(self.established, key=attrgetter("time"))]
+
+    def lives_by_key(self) -> dict[tuple[int, int], RecordedLife]:
+        """Return the lives by (node, life)."""
+        return {life_key(life): life for life in self.lives}
+
+
+def life_key(record: RecordedLife | RoleSample | LeaderEstablished | TreeMismatch) -> tuple[int, int]:
+    """Return the (node, life) that a record is about."""
+    return record.node, record.life

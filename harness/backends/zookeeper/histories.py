@@ -1,0 +1,113 @@
+"""Derives which transactions each server has applied, and in which order, from what the disks of all servers hold."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
+
+
+def transactions_by_zxid(lives: Iterable[RecordedLife]) -> dict[int, list[Transaction]]:
+    """Return every transaction that any log has ever held, by zxid. A zxid with several transactions is a fork; the one that
+    most logs hold comes first."""
+    counts: Counter[tuple[int, int]] = Counter()
+    found: dict[tuple[int, int], Transaction] = {}
+    for life in lives:
+        for txn in (*life.disk_before.transactions, *life.disk_after.transactions):
+            counts[txn.zxid, txn.digest] += 1
+            found[txn.zxid, txn.digest] = txn
+    by_zxid: dict[int, list[Transaction]] = {}
+    for (zxid, _), txn in sorted(found.items(), key=lambda item: (item[0][0], -counts[item[0]])):
+        by_zxid.setdefault(zxid, []).append(txn)
+    return by_zxid
+
+
+def session_ends(evidence: Evidence) -> dict[int, Transaction]:
+    """Return the transaction that ended each session, in the final history."""
+    history = final_history(evidence, transactions_by_zxid(evidence.lives))
+    return {txn.client: txn for txn in history if txn.type == CLOSE}
+
+
+def final_history(evidence: Evidence, by_zxid: Mapping[int, list[Transaction]]) -> list[Transaction]:
+    """Return the history that the servers have at the end of the run. A transaction that only a former leader has logged is not
+    part of it."""
+    life = max(evidence.lives, key=lambda it: (it.tree is not None, it.disk_after.last), default=None)
+    return applied_history(life, evidence, by_zxid) if life is not None else []
+
+
+def add_ephemeral_deletes(by_zxid: dict[int, list[Transaction]], history: Sequence[Transaction]) -> None:
+    """Add the steps that delete a session's ephemeral znodes to the transaction that ends it.
+
+    Before 3.6 that transaction does not name the znodes: they are those that the session has created and nobody has deleted.
+    """
+    owners: dict[str, int] = {}  # session by path
+    for txn in history:
+        steps = txn.steps
+        if txn.type == CLOSE and not steps:
+            left = [path for path, owner in owners.items() if owner == txn.client]
+            steps = tuple(("delete", path, None, None) for path in left)
+            by_zxid[txn.zxid] = [
+                replace(it, steps=steps) if it.digest == txn.digest else it for it in by_zxid[txn.zxid]
+            ]
+        for op, path, *_ in steps:
+            if op == "delete":
+                owners.pop(path, None)
+        owners.update(dict.fromkeys(txn.ephemerals, txn.client))
+
+
+def applied_history(
+    life: RecordedLife, evidence: Evidence, by_zxid: Mapping[int, list[Transaction]]
+) -> list[Transaction]:
+    """Return what a server can have applied in this life, in order."""
+    known = _known_history(life.disk_after, evidence, list(by_zxid))
+    last = max(life.disk_after.last, known[-1].zxid if known else 0)
+    return [*known, *(forks[0] for zxid, forks in by_zxid.items() if zxid > last)]
+
+
+def _known_history(log: Log, evidence: Evidence, zxids: Sequence[int], upto: float = inf) -> list[Transaction]:
+    """Return the history of a log up to a zxid.
+
+    Above the last snapshot that came from another server it is what the log itself holds. Below, it is taken from the log of a
+    server that logged the snapshot's last transaction. `zxids` are those of all logs, ascending.
+    """
+    floor = _snapshot_floor(log, zxids, upto)
+    donor = _donor(floor, evidence, zxids) if floor else None
+    below = _known_history(donor.disk_after, evidence, zxids, floor) if donor is not None else []
+    return [*below, *(txn for txn in log.transactions if floor < txn.zxid <= upto)]
+
+
+def _donor(zxid: int, evidence: Evidence, zxids: Sequence[int]) -> RecordedLife | None:
+    """Return the life whose log has the history up to a zxid: preferably one that has logged that transaction itself, and so
+    everything before it; if no log has it, one that goes on beyond it."""
+
+    def preference(life: RecordedLife) -> tuple[bool, int, int]:
+        log = life.disk_after
+        return not _has_logged(log, zxids, zxid), _snapshot_floor(log, zxids, zxid), -life.ended
+
+    candidates = [
+        life for life in evidence.lives if _snapshot_floor(life.disk_after, zxids, zxid) < zxid <= life.disk_after.last
+    ]
+    return min(candidates, key=preference, default=None)
+
+
+def _snapshot_floor(log: Log, zxids: Sequence[int], upto: float) -> int:
+    """Return the zxid of the last snapshot, of those up to `upto`, that came from another server: the log does not have that
+    transaction. 0 if there is none."""
+    return max((zxid for zxid in log.snapshots if zxid <= upto and not _has_logged(log, zxids, zxid)), default=0)
+
+
+def _has_logged(log: Log, zxids: Sequence[int], zxid: int) -> bool:
+    """Return whether a log has a transaction. The zxid e:0, with which an epoch begins, has none: it stands for the one
+    before."""
+    if zxid & 0xFFFFFFFF == 0:
+        before = bisect_left(zxids, zxid)
+        return before > 0 and _holds(log, zxids[before - 1])
+    return _holds(log, zxid)
+
+
+def _holds(log: Log, zxid: int) -> bool:
+    at = bisect_left(log.transactions, zxid, key=lambda txn: txn.zxid)
+    return at < len(log.transactions) and log.transactions[at].zxid == zxid

@@ -1,0 +1,121 @@
+"""Finds the client request that a transaction of ZooKeeper's log carries out."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zab_chaos.harness.backends.zookeeper.evidence import Evidence
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, SESSION, Step, Transaction
+from zab_chaos.model.events import Complete, Invoke, packed
+from zab_chaos.model.oracle.facts import ORDERED
+
+SEQUENCE_NUMBER = re.compile(r"\d{10}$")  # at the end of a sequential znode's path
+NO_CLIENT = 0  # the client of transactions that servers make by themselves
+
+RequestedSteps = tuple[tuple[str, str, int | None], ...]  # op, path, value of each step
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenRequest:
+    """A request whose outcome is unknown, or whose client was told that it had failed (`refused`)."""
+
+    invoke: Invoke
+    refused: bool
+
+    def condition_holds(self, steps: Sequence[Step]) -> bool:
+        """Return whether the steps of a transaction fit the versions that the request demands.
+
+        In the log, a check and a set have the version that follows the demanded one.
+        """
+        pairs = zip(self.invoke.requested_steps, steps, strict=True)
+        return all(asked.version in (None, version - 1) for asked, (_, _, version, _) in pairs if version)
+
+
+class RequestMatcher:
+    """Matches transactions to the requests in ops.jsonl.
+
+    `history` is the one that the servers have at the end: it shows when sessions began and ended.
+    """
+
+    def __init__(self, evidence: Evidence, history: Sequence[Transaction]) -> None:
+        self._began = {txn.client: txn.zxid for txn in reversed(history) if txn.type == SESSION}
+        self._ended = {txn.client: txn.zxid for txn in history if txn.type == CLOSE}
+        self._clients = {session: client for client, sessions in evidence.sessions.items() for session in sessions}
+        self._client_numbers = set(evidence.sessions)
+        self._acknowledged: dict[int, tuple[int, int]] = {}  # (client, seq) by the zxid that the client was told
+        self._acknowledged_seqs: dict[tuple[int, RequestedSteps], int] = {}
+        self._open: dict[tuple[int, RequestedSteps], list[_OpenRequest]] = {}
+        self._latest_seqs: dict[int, int] = {}  # by client: the highest seq that has taken effect so far
+        answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
+        for invoke in evidence.operations:
+            if not isinstance(invoke, Invoke) or invoke.op not in ORDERED:
+                continue
+            key = invoke.client, invoke.seq
+            answer = answers.get(key)
+            if answer is None or answer.outcome != "ok":
+                refused = answer is not None and answer.outcome == "failed"
+                self._open.setdefault((invoke.client, _requested_steps(invoke)), []).append(
+                    _OpenRequest(invoke, refused)
+                )
+            elif answer.zxid is not None:
+                self._acknowledged[packed(answer.zxid)] = key
+                self._acknowledged_seqs[invoke.client, _requested_steps(invoke)] = invoke.seq
+
+    def match(self, txn: Transaction) -> tuple[int, int]:
+        """Return the (client, seq) of the request that a transaction carries out. Call it in the order of the zxids.
+
+        A request that was sent once and is carried out twice is returned both times. A transaction that is no request of
+        ops.jsonl has its session as client. Its seq, and that of one that its client has never asked for, is the zxid.
+        """
+        client, seq = self._match(txn)
+        if self.is_recorded(client) and seq != txn.zxid:
+            self._latest_seqs[client] = max(seq, self._latest_seqs.get(client, 0))
+        return client, seq
+
+    def _match(self, txn: Transaction) -> tuple[int, int]:
+        if txn.zxid < self._began.get(txn.client, 0):  # it is older than the session, which can't have made it
+            return NO_CLIENT, txn.zxid
+        if txn.ephemerals or txn.zxid > self._ended.get(txn.client, txn.zxid):
+            return txn.client, txn.zxid  # the clients of ops.jsonl create no ephemeral znodes
+        client = self._clients.get(txn.client)
+        acknowledged = self._acknowledged.get(txn.zxid)
+        if acknowledged is not None and (client is None or acknowledged[0] == client):
+            return acknowledged
+        if client is None or not txn.steps or txn.type == CLOSE:
+            return txn.client, txn.zxid
+        candidates = [(client, requested) for requested in _possible_requests(txn.steps)]
+        for candidate in candidates:
+            if self._open.get(candidate):
+                return client, self._take_likeliest(client, self._open[candidate], txn.steps)
+        seqs = self._acknowledged_seqs
+        return client, next((seqs[candidate] for candidate in candidates if candidate in seqs), txn.zxid)
+
+    def _take_likeliest(self, client: int, waiting: list[_OpenRequest], steps: Sequence[Step]) -> int:
+        """Remove the likeliest of several equal requests from `waiting`, and return its seq.
+
+        It is one whose condition holds, that was not refused, and that is not older than what has taken effect already. If no
+        request is like that, a promise has been broken, and the oracle finds it.
+        """
+        latest = self._latest_seqs.get(client, 0)
+        best = min(
+            waiting, key=lambda it: (not it.condition_holds(steps), it.refused, it.invoke.seq <= latest, it.invoke.seq)
+        )
+        waiting.remove(best)
+        return best.invoke.seq
+
+    def is_recorded(self, client: int) -> bool:
+        """Return whether this is the number of a client whose requests are in ops.jsonl."""
+        return client in self._client_numbers
+
+
+def _requested_steps(invoke: Invoke) -> RequestedSteps:
+    return tuple((step.op, step.path, step.value) for step in invoke.requested_steps)
+
+
+def _possible_requests(steps: Sequence[Step]) -> list[RequestedSteps]:
+    """Return the requests that lead to these steps: with the same paths, or with a sequential znode's number removed."""
+    exact = tuple((op, path, value) for op, path, _, value in steps)
+    unnumbered = tuple(
+        (op, SEQUENCE_NUMBER.sub("", path) if op == "create" else path, value) for op, path, _, value in steps
+    )
+    return [exact] if unnumbered == exact else [exact, unnumbered]
