@@ -9,7 +9,7 @@ from zab_chaos.harness.cli.output import print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, check_names
 from zab_chaos.harness.report.html.transcript_page import transcript_page
 from zab_chaos.harness.results.run_folder import write_atomically
-from zab_chaos.model.transcripts.drawing import Drawn
+from zab_chaos.model.transcripts.drawing import DrawnEnsemble
 from zab_chaos.model.transcripts.transcript import FOLDER, play
 
 
@@ -22,7 +22,7 @@ def show_command(name: str | None, *, out: Path | None, json: bool) -> int:
     file = (out or Path(f"{name}.html")).absolute()
     if file.is_dir() or not file.parent.is_dir():
         raise BadInput(f"{file} can't be written: give the name of a file in a folder that exists, with --out.")
-    drawn, text = play(known[name].read_text(encoding="utf-8"), Drawn)
+    drawn, text = play(known[name].read_text(encoding="utf-8"), DrawnEnsemble)
     try:
         write_atomically(file, transcript_page(name, text, drawn))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a node's log, as a list of records, says at boot."""
+"""Recovery from a log that is kept as a list of records."""
 
 from itertools import chain
 
@@ -8,12 +8,12 @@ from zab_chaos.node.core.ready import Record, Recovered, SnapRecord
 
 
 def recover(records: list[Record], snapshot: tuple[zx.Zxid, int, bytes] | None, amnesiac: bool) -> Recovered:
-    """What a disk with these durable records says at boot (the store's rules, on a list)."""
+    """Return what the store recovers at boot. Removes an incomplete group of records from the end of `records`."""
     records[:] = chain.from_iterable(steps(records))
     held = Held(amnesiac=amnesiac)
     held.apply(records)
-    sent = [(record.zxid, record.digest, record.state) for record in records if type(record) is SnapRecord]
-    base = sent[-1] if sent else None
+    installed = [(record.zxid, record.digest, record.state) for record in records if type(record) is SnapRecord]
+    base = installed[-1] if installed else None
     if snapshot is not None and (base is None or snapshot[0] > base[0]):
         base = snapshot
     floor = base[0] if base else 0

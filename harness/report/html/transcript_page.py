@@ -10,7 +10,7 @@ from zab_chaos.harness.report.html.markup import element
 from zab_chaos.harness.report.html.operations import Operations
 from zab_chaos.harness.report.html.page import LEGENDS, PANELS, SCRIPTS, data, pictures
 from zab_chaos.harness.report.messages import Exchange, SentMessage, content_of
-from zab_chaos.model.transcripts.drawing import Done, Drawn
+from zab_chaos.model.transcripts.drawing import DrawnEnsemble, NodeEvent
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 
@@ -18,10 +18,10 @@ STEP = 10**9  # nanoseconds that the pictures take for one thing after another
 SHOWN = ("lanes", "messages")
 
 
-def transcript_page(name: str, text: str, drawn: Drawn) -> str:
+def transcript_page(name: str, text: str, drawn: DrawnEnsemble) -> str:
     """The whole file. `text`: the transcript, `drawn`: its performance."""
     paragraph, _, rest = text.partition("\n\n")
-    diagram = Diagram(_exchange(drawn), [step for done in drawn.done if (step := _step(done)) is not None])
+    diagram = Diagram(_exchange(drawn), [step for done in drawn.events if (step := _step(done)) is not None])
     header = element("header", element("h1", name), element("p", paragraph.replace("\n", " ")))
     main = element(
         "main",
@@ -31,7 +31,7 @@ def transcript_page(name: str, text: str, drawn: Drawn) -> str:
     return document(name, header, main, data(_shown(drawn, diagram)), scripts=SCRIPTS)
 
 
-def _shown(drawn: Drawn, diagram: Diagram) -> dict[str, object]:
+def _shown(drawn: DrawnEnsemble, diagram: Diagram) -> dict[str, object]:
     nothing = ("pauses", "amnesia", "events", "faults", "links", "windows", "lags", "marks")
     return {
         **{name: [] for name in nothing},
@@ -47,7 +47,7 @@ def _shown(drawn: Drawn, diagram: Diagram) -> dict[str, object]:
     }
 
 
-def _exchange(drawn: Drawn) -> Exchange:
+def _exchange(drawn: DrawnEnsemble) -> Exchange:
     found = [
         SentMessage(
             one.source,
@@ -61,7 +61,7 @@ def _exchange(drawn: Drawn) -> Exchange:
     return Exchange(sorted(found, key=lambda one: one.sent))
 
 
-def _step(done: Done) -> NodeStep | None:
+def _step(done: NodeEvent) -> NodeStep | None:
     fields, first, last = done.fields, 0, 0
     if done.event not in STEP_KINDS:
         return None
@@ -75,7 +75,7 @@ def _step(done: Done) -> NodeStep | None:
     return NodeStep(done.at * STEP, done.node, done.event, fields.get("epoch", 0), first, last)
 
 
-def _stretches(drawn: Drawn) -> Iterator[LaneSegment]:
+def _stretches(drawn: DrawnEnsemble) -> Iterator[LaneSegment]:
     """Each node's lane, from what it became one after the other."""
     for node in drawn.members:
         states = [state for state in drawn.states if state.node == node]

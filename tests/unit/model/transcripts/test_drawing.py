@@ -1,4 +1,4 @@
-"""A transcript's drawing has what its text tells, and `zab show` writes it."""
+"""The drawing of a transcript has everything that its text has, and `zab show` writes it."""
 
 import json
 import re
@@ -8,42 +8,42 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.harness.cli.app import main
-from zab_chaos.model.transcripts.drawing import Drawn
+from zab_chaos.model.transcripts.drawing import DrawnEnsemble
 from zab_chaos.model.transcripts.transcript import FOLDER, play
 
 FILES = sorted(FOLDER.glob("*.txt"))
 
 
-def drawn(name: str) -> Drawn:
-    return play((FOLDER / f"{name}.txt").read_text(encoding="utf-8"), Drawn)[0]
+def drawn(name: str) -> DrawnEnsemble:
+    return play((FOLDER / f"{name}.txt").read_text(encoding="utf-8"), DrawnEnsemble)[0]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_drawing_changes_nothing_and_draws_every_message_that_is_told(file: Path) -> None:
+def test_drawing_changes_nothing_and_draws_every_message_of_the_transcript(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
-    world, told = play(text, Drawn)
+    ensemble, told = play(text, DrawnEnsemble)
     assert told == text
     lines = re.findall(r"^   (\d)-([>x])(\d) (\S+)", text, re.MULTILINE)
-    arrows = [(str(one.source), str(one.target), type(one.message).__struct_config__.tag) for one in world.arrows]
+    arrows = [(str(one.source), str(one.target), type(one.message).__struct_config__.tag) for one in ensemble.arrows]
     assert arrows == [(source, target, name) for source, _, target, name in lines]
-    assert sum(one.received is None for one in world.arrows) >= sum(sign == "x" for _, sign, _, _ in lines)
-    assert all(one.received is None or one.sent < one.received for one in world.arrows)
+    assert sum(one.received is None for one in ensemble.arrows) >= sum(sign == "x" for _, sign, _, _ in lines)
+    assert all(one.received is None or one.sent < one.received for one in ensemble.arrows)
 
 
-def test_each_thing_has_a_moment_of_its_own() -> None:
-    world = drawn("discovery")
-    moments = sorted([one.at for one in world.done] + [one.received or 0 for one in world.arrows])
+def test_no_two_events_happen_at_the_same_moment() -> None:
+    ensemble = drawn("discovery")
+    moments = sorted([one.at for one in ensemble.events] + [one.received or 0 for one in ensemble.arrows])
     assert all(before < after for before, after in pairwise(moments))
 
 
-def test_a_crash_and_a_return_are_on_the_lane() -> None:
+def test_the_states_show_a_crash_and_a_return() -> None:
     states = [state for state in drawn("ladis-figure-4").states if state.node == 3]
     roles = [state.role for state in states]
     assert "" in roles
     assert roles[-1] == "FOLLOWING"
 
 
-def test_zab_show_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_zab_show_lists_all_transcripts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show"]) == 0
     listed = capsys.readouterr().out
     assert all(file.stem in listed for file in FILES)
@@ -65,7 +65,7 @@ def test_zab_show_writes_one_file_and_prints_its_path(
     assert json.loads(capsys.readouterr().out)["drawing"] == str(tmp_path / "other.html")
 
 
-def test_zab_show_tells_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zab_show_reports_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "dicovery"]) == 4
     assert "Did you mean discovery?" in capsys.readouterr().err
     assert main(["show", "discovery", "--out", str(tmp_path)]) == 4

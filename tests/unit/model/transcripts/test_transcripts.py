@@ -1,6 +1,6 @@
 """The protocol does what its transcripts say (`model/transcripts/*.txt`).
 
-`pytest --rewrite` writes the indented lines anew; who changes the protocol reviews them as a diff.
+`pytest --rewrite` rewrites the indented lines. Whoever changes the protocol reviews them as a diff.
 """
 
 import difflib
@@ -17,8 +17,8 @@ from zab_chaos.faults.defects import (
     NoTruncate,
     PromiseNotDurable,
 )
-from zab_chaos.model.transcripts.lockstep import Disagreement, Lockstep
-from zab_chaos.model.transcripts.transcript import FOLDER, performed
+from zab_chaos.model.transcripts.scripted_ensemble import DeliveryDisagreement, ScriptedEnsemble
+from zab_chaos.model.transcripts.transcript import FOLDER, regenerate
 from zab_chaos.node.core.peer import Peer
 
 FILES = sorted(FOLDER.glob("*.txt"))
@@ -32,7 +32,7 @@ PHASES = (
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_protocol_does_what_its_transcript_says(file: Path, request: pytest.FixtureRequest) -> None:
     text = file.read_text(encoding="utf-8")
-    now = performed(text)
+    now = regenerate(text)
     if request.config.getoption("--rewrite"):
         file.write_text(now, encoding="utf-8")
     elif now != text:
@@ -51,7 +51,7 @@ def test_every_step_of_the_paper_has_its_transcript() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_transcript_begins_with_what_it_shows(file: Path) -> None:
+def test_a_transcript_begins_with_a_paragraph_on_what_it_shows(file: Path) -> None:
     paragraph = file.read_text(encoding="utf-8").split("\n\n")[0]
     assert len(paragraph) > 80
     assert paragraph.endswith(".")
@@ -69,15 +69,15 @@ def test_a_transcript_begins_with_what_it_shows(file: Path) -> None:
         (AmnesiacVotes, "amnesiac"),
     ],
 )
-def test_a_known_bug_changes_the_transcript_of_its_step(
+def test_a_defect_changes_the_transcript_of_its_step(
     bug: type[Peer], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
-    monkeypatch.setattr(Lockstep, "peer_type", bug)
-    with suppress(Disagreement):
-        assert performed(text) != text
+    monkeypatch.setattr(ScriptedEnsemble, "peer_type", bug)
+    with suppress(DeliveryDisagreement):
+        assert regenerate(text) != text
 
 
-def test_an_unknown_command_names_those_that_are() -> None:
+def test_the_error_for_an_unknown_command_lists_the_commands() -> None:
     with pytest.raises(ValueError, match="'crsh 1' is no command; there are begin, start"):
-        performed("nodes 3\n\n1. crsh 1\n")
+        regenerate("nodes 3\n\n1. crsh 1\n")

@@ -2,14 +2,14 @@
 
 import pytest
 
-from zab_chaos.model.transcripts.lockstep import Lockstep
+from zab_chaos.model.transcripts.scripted_ensemble import ScriptedEnsemble
 from zab_chaos.node.core.agreement import REMEMBERED, Agreement
 from zab_chaos.node.core.zxid import Zxid
 
 
-def flipped(nodes: int, wrong: int, down: tuple[int, ...] = ()) -> Lockstep:
+def flipped(nodes: int, wrong: int, down: tuple[int, ...] = ()) -> ScriptedEnsemble:
     """An ensemble that has delivered something, in which then one bit of one node's digest is flipped."""
-    net = Lockstep(nodes)
+    net = ScriptedEnsemble(nodes)
     net.begin()
     net.submit(nodes, "a")
     net.crash(*down)
@@ -17,7 +17,7 @@ def flipped(nodes: int, wrong: int, down: tuple[int, ...] = ()) -> Lockstep:
     return net
 
 
-def ended(net: Lockstep) -> list[int]:
+def ended(net: ScriptedEnsemble) -> list[int]:
     return [i for i, node in net.nodes.items() if node.peer is None]
 
 

@@ -1,13 +1,13 @@
 """A quorum that has decided for a node before it has itself is not kept waiting."""
 
-from zab_chaos.model.transcripts.lockstep import Lockstep
+from zab_chaos.model.transcripts.scripted_ensemble import ScriptedEnsemble
 from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import Cepoch, Phase, Role, Vote
 from zab_chaos.node.core.zxid import ZERO
 
 
 def test_a_node_that_a_quorum_follows_leads_although_it_votes_for_another() -> None:
-    net = Lockstep(5)
+    net = ScriptedEnsemble(5)
     net.hold("VOTE")
     net.start(1, 2, 3, 4, 5)
     four = net.peer(4)

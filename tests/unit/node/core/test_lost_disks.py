@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from zab_chaos.faults.defects.quorums import StaleAdmission
-from zab_chaos.model.transcripts.lockstep import Lockstep
+from zab_chaos.model.transcripts.scripted_ensemble import ScriptedEnsemble
 from zab_chaos.node.core.discovery import Choosing
 from zab_chaos.node.core.followers import Inquiry
 from zab_chaos.node.core.messages import Confirm, Confirmed, NewEpoch, Phase
@@ -16,27 +16,27 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import show
 
 
-def part(net: Lockstep, *pairs: tuple[int, int]) -> None:
+def part(net: ScriptedEnsemble, *pairs: tuple[int, int]) -> None:
     """Nothing passes between the nodes of a pair any more, and nobody is told."""
     for a, b in pairs:
         for channel in ((a, b), (b, a)):
             net.cut.add(channel)
             if net.queues[channel]:
-                net.holed.add((channel, net.session[channel]))
-                net.lose(channel)
+                net.lossy.add((channel, net.session[channel]))
+                net.drop_queue(channel)
 
 
-def join(net: Lockstep, *pairs: tuple[int, int]) -> None:
+def join(net: ScriptedEnsemble, *pairs: tuple[int, int]) -> None:
     """They reach each other again, in a new session."""
     for a, b in pairs:
         for end, other in ((a, b), (b, a)):
             net.cut.discard((end, other))
-            net.lose((end, other))
+            net.drop_queue((end, other))
             net.down(end, other, "closed")
     net.settle()
 
 
-def notice(net: Lockstep, node: int, *peers: int) -> None:
+def notice(net: ScriptedEnsemble, node: int, *peers: int) -> None:
     """This end, and no other, finds that its links are silent."""
     for peer in peers:
         net.down(node, peer, "silent")
@@ -47,10 +47,10 @@ def between(ones: Iterable[int], others: Iterable[int]) -> list[tuple[int, int]]
     return [(a, b) for a in ones for b in others]
 
 
-def four_counts_on_two(peer_type: type[Peer]) -> Lockstep:
+def four_counts_on_two(peer_type: type[Peer]) -> ScriptedEnsemble:
     """4 wants to lead epoch 2 and has the promise of 2 for it; 1 and 3 have promised nothing. 2 then loses its disk, which 4
     does not notice, and is made a member of epoch 1 again, under 5, by 1, 3 and 5."""
-    net = Lockstep(5)
+    net = ScriptedEnsemble(5)
     net.peer_type = peer_type
     net.begin()
     net.submit(5, "first")
@@ -134,10 +134,10 @@ def test_without_the_question_that_schedule_truncates_what_was_delivered() -> No
     assert any("1: truncate from 1:2 to 1:1" in line for line in net.lines)
 
 
-def stale_leader(peer_type: type[Peer]) -> Lockstep:
+def stale_leader(peer_type: type[Peer]) -> ScriptedEnsemble:
     """5 and 1 wait for their disks and notice nothing; meanwhile 2, 3 and 4 go on in epoch 2, and commit T. 2 loses its disk
     and comes back where 5 leads."""
-    net = Lockstep(5)
+    net = ScriptedEnsemble(5)
     net.peer_type = peer_type
     net.begin()
     net.submit(5, "first")
@@ -176,7 +176,7 @@ def test_without_the_members_word_two_histories_are_delivered() -> None:
 
 
 def test_a_question_is_answered_in_the_epoch_that_was_promised_and_by_nobody_without_memory() -> None:
-    net = Lockstep(3)
+    net = ScriptedEnsemble(3)
     net.begin()
     follower = net.peer(1)
     follower.step(3, Confirm(follower.accepted_epoch, 7))
@@ -192,7 +192,7 @@ def test_a_question_is_answered_in_the_epoch_that_was_promised_and_by_nobody_wit
 
 def test_who_dies_between_promise_and_confirmation_is_replaced_by_another() -> None:
     """Leader 3 has the promises of 1 and 2, asks, and 1 goes away before it answers: 2's word is enough."""
-    net = Lockstep(5)
+    net = ScriptedEnsemble(5)
     net.hold("ACK-CONFIRM", (1, 5))
     net.hold("CONFIRM", (5, 2))
     net.start(1, 2, 3, 4, 5)
@@ -205,7 +205,7 @@ def test_who_dies_between_promise_and_confirmation_is_replaced_by_another() -> N
 
 def test_who_dies_before_the_choice_ends_no_leader() -> None:
     """Leader 5 waits for a second promise, and fetches nobody's history, when 1 goes away: 2's promise comes in time."""
-    net = Lockstep(5)
+    net = ScriptedEnsemble(5)
     net.hold("ACK-E")
     net.start(1, 2, 3, 4, 5)
     leader = net.peer(5).state
@@ -218,7 +218,7 @@ def test_who_dies_before_the_choice_ends_no_leader() -> None:
 
 def test_a_member_that_joins_is_asked_about_who_waits_to_be_one() -> None:
     """2 has lost its disk. Of those that are asked about it, 4 answers, and 3 does not before it dies; then 1 comes back."""
-    net = Lockstep(5)
+    net = ScriptedEnsemble(5)
     net.begin()
     net.crash(1, 2)
     net.wipe(2)
@@ -235,7 +235,7 @@ def test_a_member_that_joins_is_asked_about_who_waits_to_be_one() -> None:
 def test_a_promise_to_another_leader_does_not_stall_discovery() -> None:
     """2 has promised epoch 2 to somebody else when 3, which waits for a second promise of epoch 2, hears of it: 3 goes on with
     epoch 3 at once, and not after a deadline."""
-    net = Lockstep(3)
+    net = ScriptedEnsemble(3)
     net.begin()
     net.crash(1, 2)
     net.tick(100)
@@ -254,7 +254,7 @@ def test_a_promise_to_another_leader_does_not_stall_discovery() -> None:
 
 @pytest.mark.parametrize("promised", [1, 9])
 def test_a_node_without_memory_comes_back_whatever_it_promised_since(promised: int) -> None:
-    net = Lockstep(5)
+    net = ScriptedEnsemble(5)
     net.begin()
     net.crash(1)
     net.wipe(1)
@@ -267,7 +267,7 @@ def test_a_node_without_memory_comes_back_whatever_it_promised_since(promised: i
 
 def test_epochs_of_new_epoch_messages_only_grow() -> None:
     """A leader that hears of a promise above its own epoch begins again above that, once."""
-    net = Lockstep(3)
+    net = ScriptedEnsemble(3)
     net.begin()
     net.crash(1)
     net.promise(1, 7)

@@ -1,8 +1,8 @@
-"""An ensemble in lockstep: no randomness, messages delivered in a fixed order, and everything that happens told in a line.
+"""An ensemble of cores without randomness: messages are delivered in a fixed order, and each event is logged as a line of text.
 
-Time stands still but for `tick`. After each command messages are delivered until none is left that may be: one of each
-channel in turn, channels in the order of (source, target). A disk is done at once unless it is stuck; a node whose disk is
-stuck waits for it and takes nothing, as the real one does. PINGs are delivered and not told.
+Time passes only in `tick`. After each command, messages are delivered until none is left that may be delivered: one from each
+channel in turn, in the order of (source, target). A disk writes at once unless it is stuck. A node whose disk is stuck waits
+for it and receives nothing, as a real node does. PINGs are delivered but not logged.
 """
 
 from collections import deque
@@ -26,24 +26,27 @@ Channel = tuple[int, int]
 
 
 @dataclass
-class Node:
-    """A server: its disk, and its core while it is up."""
+class ScriptedNode:
+    """One node: its disk, and its core while it is up."""
 
     disk: list[Record] = field(default_factory=list)
     peer: Peer | None = None
     amnesiac: bool = False
-    stuck: bool = False  # the disk
-    writing: Ready | None = None  # what the stuck disk has not finished
+    stuck: bool = False  # whether the disk is stuck
+    writing: Ready | None = None  # the obligations that wait for the stuck disk
     snapshot: tuple[Zxid, int, bytes] | None = None
-    state: list[str] = field(default_factory=list)  # delivered payloads
+    state: list[str] = field(default_factory=list)  # the delivered payloads
 
 
-class Disagreement(Exception):
-    """Two nodes delivered different things."""
+class DeliveryDisagreement(Exception):
+    """Raised when two nodes have delivered different transactions."""
 
 
-class Lockstep:
-    """n nodes. Each method is a command of the transcripts; `lines` is what has happened since they were last taken."""
+class ScriptedEnsemble:
+    """An ensemble of `nodes` nodes.
+
+    The methods of the first section are the commands of the transcripts. `lines` is the log since it was last cleared.
+    """
 
     peer_type: type[Peer] = Peer
 
@@ -51,33 +54,34 @@ class Lockstep:
         self.members = tuple(range(1, nodes + 1))
         self.settings: dict[str, Any] = dict(settings)
         self.now = 0
-        self.nodes = {i: Node() for i in self.members}
-        self.session: dict[Channel, int] = {}  # by (end, other): which session that end has open
-        self.sessions = 0
+        self.nodes = {i: ScriptedNode() for i in self.members}
+        self.session: dict[Channel, int] = {}  # by (node, peer): the session that the node has open with the peer
+        self.sessions_opened = 0
         self.queues: dict[Channel, deque[tuple[int, Message]]] = {
             (a, b): deque() for a in self.members for b in self.members if a != b
         }
         self.cut: set[Channel] = set()
-        self.holed: set[tuple[Channel, int]] = set()  # (channel, session) in which something was lost
+        self.lossy: set[tuple[Channel, int]] = set()  # (channel, session) in which a message was lost
         self.held: set[tuple[str, Channel]] = set()
         self.lines: list[str] = []
 
-    def begins(self, step: str) -> None:
-        """The next step of a transcript, for whoever draws it."""
+    def on_step(self, step: str) -> None:
+        """Called before each step of a transcript. A subclass may note the step."""
 
     # ---- commands ----
 
     def begin(self) -> None:
-        """A new ensemble, up to an established epoch; only that is told."""
+        """Start all nodes. Log nothing but their states at the end."""
         self.quietly(lambda: self.start(*self.members))
         self.show(*self.members)
 
     def quietly(self, act: Callable[[], None]) -> None:
-        """Do it, and tell nothing of it."""
+        """Call `act`, and log nothing of it."""
         act()
         self.lines.clear()
 
     def start(self, *ids: int) -> None:
+        """Start nodes, which recover from their disks."""
         for i in ids:
             node = self.nodes[i]
             recovered = recover(node.disk, node.snapshot, node.amnesiac)
@@ -88,143 +92,147 @@ class Lockstep:
         self.settle()
 
     def crash(self, *ids: int) -> None:
-        """Power off: what is not durable is gone."""
+        """Cut the power of nodes. They lose everything that is not durable."""
         for i in ids:
             node = self.nodes[i]
             node.peer, node.writing, node.stuck = None, None, False
             for other in self.members:
                 self.session.pop((i, other), None)
                 if other != i:
-                    self.lose((i, other))
-                    self.lose((other, i))
+                    self.drop_queue((i, other))
+                    self.drop_queue((other, i))
                     if (i, other) not in self.cut:
                         self.down(other, i, "closed")
         self.settle()
 
     def wipe(self, *ids: int) -> None:
-        """The disk of a node that is down is lost."""
+        """Lose the disks of nodes that are down."""
         for i in ids:
-            self.nodes[i] = Node(amnesiac=True)
+            self.nodes[i] = ScriptedNode(amnesiac=True)
 
     def promise(self, i: int, epoch: int) -> None:
-        """On the disk of a node that is down: a promise that it once made to a leader that came to nothing."""
+        """Write to the disk of a node that is down that it accepted an epoch, whose leader was never established."""
         self.nodes[i].disk.append(EpochRecord(epoch))
 
     def isolate(self, *ids: int) -> None:
-        """Nothing passes between these nodes and the others, and nobody is told."""
+        """Cut the links between these nodes and the others, in both directions. No node is told."""
         for a, b in self.queues:
             if (a in ids) != (b in ids):
                 self.cut.add((a, b))
                 if self.queues[a, b]:
-                    self.holed.add(((a, b), self.session[a, b]))
-                    self.lose((a, b))
+                    self.lossy.add(((a, b), self.session[a, b]))
+                    self.drop_queue((a, b))
         self.settle()
 
     def heal(self) -> None:
-        """All links are whole. A session in which something was lost is over at both ends."""
+        """Restore all links. A session in which a message was lost ends at both ends."""
         cut, self.cut = sorted(self.cut), set()
         for a, b in cut:
-            if self.session.get((a, b)) != self.session.get((b, a)) or self.is_holed(a, b) or self.is_holed(b, a):
+            if self.session.get((a, b)) != self.session.get((b, a)) or self.is_lossy(a, b) or self.is_lossy(b, a):
                 self.down(a, b, "closed")
                 self.down(b, a, "closed")
         self.settle()
 
     def hold(self, name: str, *pairs: Channel) -> None:
-        """Messages of this name, and what comes behind them, wait in these channels (or in all)."""
+        """Hold back messages of this name, and those behind them, in these channels (or in all)."""
         self.held |= {(name, pair) for pair in pairs or self.queues}
 
     def release(self, *names: str) -> None:
-        """Messages of these names (without any: all) wait no more."""
+        """Deliver held messages of these names, or all if there are none."""
         self.held = {(name, pair) for name, pair in self.held if names and name not in names}
         self.settle()
 
     def stick(self, *ids: int) -> None:
-        """The disks of these nodes write nothing until `unstick`."""
+        """Let the disks of these nodes hang until `unstick`."""
         for i in ids:
             self.nodes[i].stuck = True
 
     def unstick(self, *ids: int) -> None:
+        """Let the disks of these nodes write again."""
         for i in ids:
             node = self.nodes[i]
             node.stuck = False
             if node.writing is not None:
                 ready, node.writing = node.writing, None
                 self.finish(i, ready)
-                self.take_all(i)
+                self.deliver_pending(i)
                 self.fulfil(i)
         self.settle()
 
     def submit(self, i: int, *payloads: str) -> None:
+        """Submit transactions to the primary, node i."""
         self.peer(i).submit([payload.encode() for payload in payloads])
         self.fulfil(i)
         self.settle()
 
     def refuses(self, i: int, payload: str) -> None:
-        """What is submitted at a node that is no primary is refused."""
+        """Submit a transaction to a node that is not the primary, and log its refusal."""
         try:
             self.peer(i).submit([payload.encode()])
         except NotLeading as error:
-            self.tell(i, f"refuses: {error}")
+            self.log(i, f"refuses: {error}")
 
     def snapshot(self, *ids: int) -> None:
-        """These nodes store their delivered state, and let go of the log below their previous snapshot."""
+        """Take a snapshot on these nodes. They drop the log below their previous snapshot."""
         for i in ids:
             node, peer = self.nodes[i], self.peer(i)
             node.snapshot = (peer.delivered, peer.digest, " ".join(node.state).encode())
             peer.snapshot_taken(*node.snapshot)
-            self.tell(i, f"snapshot taken at {zx.show(peer.delivered)}")
+            self.log(i, f"snapshot taken at {zx.show(peer.delivered)}")
 
     def tick(self, milliseconds: int) -> None:
+        """Let time pass on all nodes."""
         end = self.now + milliseconds * MS
         while self.now < end:
             self.now += TICK
             for i in self.members:
-                if self.takes(i):
+                if self.can_act(i):
                     self.peer(i).tick(self.now)
                     self.fulfil(i)
             self.settle()
 
     def show(self, *ids: int) -> None:
+        """Log the state of these nodes, or of all."""
         for i in ids or self.members:
             peer = self.nodes[i].peer
             if peer is None:
-                self.tell(i, "is down")
+                self.log(i, "is down")
                 continue
             leader = f" {peer.leader}" if peer.leader not in (None, i) else ""
             amnesiac = ", amnesiac" if peer.amnesiac else ""
-            self.tell(
+            self.log(
                 i,
                 f"is {peer.role.name}{leader} in {peer.phase.name}, f.p={peer.accepted_epoch} f.a={peer.current_epoch}, "
                 f"history to {zx.show(peer.history.last)}, delivered {' '.join(self.nodes[i].state) or 'nothing'}{amnesiac}",
             )
 
     def check(self) -> None:
-        """Whatever a transcript shows: of two delivered sequences one is a prefix of the other. Raises Disagreement."""
+        """Raise DeliveryDisagreement unless of any two delivered sequences one is a prefix of the other."""
         longest = max((node.state for node in self.nodes.values()), key=len)
         for i, node in self.nodes.items():
             if node.state != longest[: len(node.state)]:
-                raise Disagreement(f"node {i} delivered {node.state}, another {longest}")
+                raise DeliveryDisagreement(f"node {i} delivered {node.state}, another {longest}")
 
-    # ---- what happens then ----
+    # ---- sessions and messages ----
 
     def settle(self) -> None:
-        """Open what may open, deliver what may be delivered, until there is nothing left."""
+        """Open sessions and deliver messages until neither is possible any more."""
         delivered = 0
         while self.open_all() or self.deliver_one_each():
             delivered += 1
             assert delivered < MESSAGES_MAX, "this never ends:\n" + "\n".join(self.lines[-30:])
 
     def open_all(self) -> bool:
-        """New sessions between nodes that are up, can reach each other, and have none. Both ends learn it at once."""
+        """Open a session between all nodes that can act, reach each other and have none. Return whether there were any."""
         pairs = [
             (a, b)
             for a in self.members
             for b in self.members
-            if a < b and not {(a, b), (b, a)} & (self.cut | self.session.keys()) and self.takes(a) and self.takes(b)
+            if a < b and not {(a, b), (b, a)} & (self.cut | self.session.keys()) and self.can_act(a) and self.can_act(b)
         ]
         for a, b in pairs:
-            self.sessions += 1
-            self.session[a, b] = self.session[b, a] = self.sessions
+            self.sessions_opened += 1
+            self.session[a, b] = self.session[b, a] = self.sessions_opened
         for pair in pairs:
             for end, other in (pair, pair[::-1]):
                 self.peer(end).link_up(other)
@@ -233,21 +241,22 @@ class Lockstep:
         return bool(pairs)
 
     def deliver_one_each(self) -> bool:
+        """Deliver one message from each channel. Return whether any was delivered."""
         moved = False
         for source, target in self.queues:
-            if self.takes(target) and self.arrive(source, target):
+            if self.can_act(target) and self.deliver_next(source, target):
                 self.fulfil(target)
                 moved = True
         return moved
 
-    def take_all(self, i: int) -> None:
-        """What has gathered while the node waited for its disk comes in one round, before it does anything else."""
+    def deliver_pending(self, i: int) -> None:
+        """Deliver, in one round, all messages that arrived while the node waited for its disk."""
         for source in self.members:
-            while source != i and self.arrive(source, i):
+            while source != i and self.deliver_next(source, i):
                 pass
 
-    def arrive(self, source: int, target: int) -> bool:
-        """The channel's next message, if there is one that may be delivered."""
+    def deliver_next(self, source: int, target: int) -> bool:
+        """Deliver the next message of a channel. Return False if there is none that may be delivered."""
         queue = self.queues[source, target]
         if not queue or (NAMES[type(queue[0][1])], (source, target)) in self.held:
             return False
@@ -258,22 +267,24 @@ class Lockstep:
             self.peer(target).step(source, message)
         return True
 
-    def takes(self, i: int) -> bool:
-        """Whether the node is up and not waiting for its disk."""
+    def can_act(self, i: int) -> bool:
+        """Return whether the node is up and not waiting for its disk."""
         return self.nodes[i].peer is not None and self.nodes[i].writing is None
 
     def peer(self, i: int) -> Peer:
+        """Return the core of node i, which must be up."""
         peer = self.nodes[i].peer
         assert peer is not None, f"node {i} is down"
         return peer
 
-    # ---- a core's obligations (zab_chaos.node.core.ready) ----
+    # ---- the obligations of a core (zab_chaos.node.core.ready) ----
 
     def fulfil(self, i: int) -> None:
-        while self.takes(i) and (ready := self.peer(i).ready()) is not None:
+        """Fulfil what the core of node i asks for, up to a write to a stuck disk."""
+        while self.can_act(i) and (ready := self.peer(i).ready()) is not None:
             for other in ready.resets:
                 self.reset(i, other)
-            self.tell_events(i, ready.events)
+            self.log_events(i, ready.events)
             self.send(i, ready.messages)
             if ready.records and self.nodes[i].stuck:
                 self.nodes[i].writing = ready
@@ -281,16 +292,17 @@ class Lockstep:
             self.finish(i, ready)
 
     def finish(self, i: int, ready: Ready) -> None:
+        """Make the records of `ready` durable, and fulfil what had to wait for that."""
         node = self.nodes[i]
         if ready.records:
             node.disk += ready.records
             self.peer(i).synced(ready.upto)
-        self.tell_events(i, ready.events_after_sync)
+        self.log_events(i, ready.events_after_sync)
         self.send(i, ready.messages_after_sync)
         for delivery in ready.deliveries:
             self.apply(i, delivery)
         if ready.abort is not None:
-            self.tell(i, f"aborts: {ready.abort}")
+            self.log(i, f"aborts: {ready.abort}")
             node.peer = None
 
     def apply(self, i: int, delivery: Deliver | Install) -> None:
@@ -298,55 +310,57 @@ class Lockstep:
         if isinstance(delivery, Deliver):
             payloads = [txn.decode() for txn in delivery.txns]
             node.state += payloads
-            self.tell(i, f"deliver {words.span(delivery.first, len(payloads))}: {' '.join(payloads)}")
+            self.log(i, f"deliver {words.span(delivery.first, len(payloads))}: {' '.join(payloads)}")
         else:
             node.state = delivery.state.decode().split()
-            self.tell(i, f"restored from the snapshot at {zx.show(delivery.zxid)}: {' '.join(node.state)}")
+            self.log(i, f"restored from the snapshot at {zx.show(delivery.zxid)}: {' '.join(node.state)}")
 
     def send(self, i: int, messages: Iterable[tuple[int, Message]]) -> None:
         for other, message in messages:
             session = self.session.get((i, other))
             if session is None:
                 continue
-            if (i, other) in self.cut or ((i, other), session) in self.holed:
-                self.holed.add(((i, other), session))
-                self.lost(i, other, message)
+            if (i, other) in self.cut or ((i, other), session) in self.lossy:
+                self.lossy.add(((i, other), session))
+                self.log_lost(i, other, message)
             else:
                 self.queues[i, other].append((session, message))
 
     def reset(self, i: int, other: int) -> None:
-        """The core has closed its end; the other end learns of it if it can."""
+        """Close a session, as the core of node i asks. The other node is told unless the link to it is cut."""
         self.session.pop((i, other), None)
-        self.lose((i, other))
-        self.lose((other, i))
+        self.drop_queue((i, other))
+        self.drop_queue((other, i))
         if (i, other) not in self.cut:
             self.down(other, i, "closed")
 
     def down(self, end: int, other: int, why: str) -> None:
+        """End the session that `end` has open with `other`, and tell it, if it is up."""
         if self.session.pop((end, other), None) is not None and self.nodes[end].peer is not None:
             self.peer(end).link_down(other, why)
             self.fulfil(end)
 
-    def is_holed(self, a: int, b: int) -> bool:
-        return ((a, b), self.session.get((a, b), 0)) in self.holed
+    def is_lossy(self, a: int, b: int) -> bool:
+        return ((a, b), self.session.get((a, b), 0)) in self.lossy
 
-    def lose(self, channel: Channel) -> None:
+    def drop_queue(self, channel: Channel) -> None:
+        """Lose the messages that are on their way in a channel."""
         queue = self.queues[channel]
         while queue:
-            self.lost(*channel, queue.popleft()[1])
+            self.log_lost(*channel, queue.popleft()[1])
 
-    def lost(self, source: int, target: int, message: Message) -> None:
+    def log_lost(self, source: int, target: int, message: Message) -> None:
         if not isinstance(message, Ping):
             self.lines.append(f"{source}-x{target} {words.message(message)}")
 
-    # ---- telling ----
+    # ---- the log ----
 
-    def tell(self, i: int, said: str) -> None:
-        self.lines.append(f"{i}: {said}")
+    def log(self, i: int, line: str) -> None:
+        self.lines.append(f"{i}: {line}")
 
-    def tell_events(self, i: int, events: Iterable[Event]) -> None:
+    def log_events(self, i: int, events: Iterable[Event]) -> None:
         for event in events:
-            self.tell(i, EVENTS[event.name](event.fields))
+            self.log(i, EVENTS[event.name](event.fields))
 
 
 def _pair(value: list[int]) -> str:
