@@ -1,1 +1,1 @@
-"""What a run's nodes are: processes, containers, simulated, or processes in lockstep. `registry` names them."""
+"""Backends: the kinds of ensemble that scenarios are run on. `backend` has their interface, `registry` finds them by name."""

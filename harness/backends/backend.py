@@ -1,7 +1,7 @@
-"""What a backend is: a kind of ensemble that scenarios are run on. docs/backends.md explains how to bring your own.
+"""The interface of a backend, a kind of ensemble that scenarios are run on. docs/backends.md explains how to bring your own.
 
-A `Backend` says what it can do, and opens a `Deployment` for each run: the ensemble, its links, its clients and its records.
-Everything else is the same for all of them (`zab_chaos.harness.runs`).
+A `Backend` states what it can do, and opens a `Deployment` for each run: the cluster, its links, its clients and its records.
+Everything else is common to all backends (`zab_chaos.harness.runs`).
 """
 
 from abc import ABC, abstractmethod
@@ -32,8 +32,11 @@ from zab_chaos.node.crash_points import FAIL_STEPS, POINTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the user wants of a run beside the scenario. `command` repeats it; `defect` is (name, what the backend knows it
-    by), for our own nodes NodeConfig.defect."""
+    """The options of a run that are not in its scenario.
+
+    `command`: the command line that repeats the run. `defect`: (name, the backend's value for it from `Backend.defects`),
+    which for our own nodes is the value of NodeConfig.defect.
+    """
 
     seed: int
     results: Path
@@ -42,42 +45,57 @@ class RunOptions:
     record: bool = True
     keep_data: bool = False
     on: str = "processes"
-    release: str | None = None  # of the nodes, where the backend has several (`Backend.release`); None: its default
+    release: str | None = None  # the nodes' release, if the backend has several (`Backend.release`); None: its default
 
     @property
     def defect_path(self) -> str | None:
-        """What the backend knows the defect by."""
+        """The backend's value for the defect."""
         return self.defect[1] if self.defect is not None else None
 
 
 class RunCluster(Cluster, Protocol):
-    """A cluster that can say what a node said before it ended."""
+    """A cluster that can also show the end of a node's log."""
 
-    def last_words(self, node: int) -> str: ...
+    def last_words(self, node: int) -> str:
+        """Return the last lines that the node logged, for an error message."""
 
 
 class Load(Protocol):
-    """A workload: see `zab_chaos.harness.workload.thread.Workload`."""
+    """The clients of a run and the operations that they send."""
 
     @property
-    def counters(self) -> Counters: ...
-    def start(self) -> None: ...
-    def wait_begun(self, timeout: float) -> bool: ...
+    def counters(self) -> Counters:
+        """The operations so far, by outcome."""
+
+    def start(self) -> None:
+        """Begin, first with the creation of the keys."""
+
+    def wait_begun(self, timeout: float) -> bool:
+        """Wait for the keys to be created; return whether they are. Raises WorkloadError."""
+
     @property
-    def answered(self) -> frozenset[str]: ...
-    def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None: ...
-    def read_state(self, paths: Sequence[str]) -> StateByNode: ...
-    def stop(self, grace: float = ...) -> Counters: ...
+    def answered(self) -> frozenset[str]:
+        """The names of the operations that were answered, for faults that await one."""
+
+    def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
+        """Take note of all faults that have taken effect, with the nodes they hit, for operations that await one."""
+
+    def read_state(self, paths: Sequence[str]) -> StateByNode:
+        """Return the data of these znodes on each node. Called after `stop`."""
+
+    def stop(self, grace: float = ...) -> Counters:
+        """Send no more, wait at most `grace` seconds for outstanding operations, and return the final counters."""
 
 
 class MilestoneLog(Protocol):
-    """Where a run's milestones go."""
+    """Takes the milestones of a run (harness.jsonl)."""
 
-    def milestone(self, event: str, **fields: Any) -> None: ...
+    def milestone(self, event: str, **fields: Any) -> None:
+        """Record a milestone at the current time."""
 
 
 class Monitor(Protocol):
-    """Whom the run tells how far it is: see `zab_chaos.harness.backends.processes.monitor.RunMonitor`."""
+    """The run's progress, set by `zab_chaos.harness.runs.phases`; `begun` is the schedule's time zero on the run's clock."""
 
     phase: str
     begun: float | None
@@ -87,7 +105,7 @@ class Monitor(Protocol):
 
 @dataclass(slots=True)
 class NoMonitor:
-    """The monitor of a run that nobody looks at from another thread."""
+    """The monitor of a run that no thread observes."""
 
     phase: str = "starting"
     begun: float | None = None
@@ -96,10 +114,11 @@ class NoMonitor:
 
 
 class Deployment(AbstractContextManager["Deployment"], ABC):
-    """The ensemble of one run, with its links, clients and records. Entered, all but the nodes is up; left, none of it.
+    """The cluster of one run, with its links, clients and records.
 
-    Left with `Stopped` or `Forced`, the nodes are killed at once; else they are asked to end. `records`: there from the
-    beginning; the other attributes once it is entered.
+    After `__enter__` everything but the nodes is up; after `__exit__` nothing is. If it is left with `Stopped` or `Forced`,
+    the nodes are killed at once; else they are asked to end. `records` exists from the beginning, the other attributes
+    once the deployment is entered.
     """
 
     cluster: RunCluster
@@ -107,76 +126,79 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     host: Host = THIS_HOST
     monitor: Monitor
     records: MilestoneLog
-    outcomes: OutcomeCounts  # of hand-held clients
+    outcomes: OutcomeCounts  # of the clients that are used by hand
 
     @property
     @abstractmethod
     def fault_log(self) -> Any:
-        """See `zab_chaos.faults.scheduler.Scheduler`."""
+        """The `log` argument of `zab_chaos.faults.scheduler.Scheduler`."""
 
     @abstractmethod
     def workload(self, seed: int) -> Load:
-        """The scenario's load."""
+        """Return the scenario's load."""
 
     @abstractmethod
     def line(self, number: int, node: int, timeout: float) -> Line:
-        """A new hand-held client's, which begins at `node`; after `timeout` seconds an operation is unknown."""
+        """Return the line of a new client that is used by hand. It connects to `node` first.
+
+        `number` names its session. An operation is unknown after `timeout` seconds.
+        """
 
     @abstractmethod
     def judge(self, outcome: str) -> Verdict:
-        """The verdict on what is recorded, without a replay. Once it was left."""
+        """Return the verdict on the records, without a replay. Called after the deployment was left."""
 
     patience: float = 10.0  # seconds that a fault may take to show its effect
-    settle_seconds: float = 0.0  # seconds in which nodes that have converged notice what was broken before
-    quiet_seconds: float = 0.0  # and for which they are left alone after that, to see whether they stay together
+    settle_seconds: float = 0.0  # time in which converged nodes may still notice what was broken before
+    quiet_seconds: float = 0.0  # time after that in which they are left alone, to see whether they stay together
 
     def on_not_converged(self) -> None:
-        """The nodes have not come together, and are about to be ended: what can be said of them only while they run."""
+        """Called when the nodes did not converge, before they are ended: collect evidence that needs running nodes."""
         return
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Where each node takes clients, `host:port`; empty where nobody else can connect."""
+        """The client address of each node, `host:port`; empty if nobody else can connect."""
         return {}
 
     @property
     def hosts(self) -> str | None:
-        """Where ZooKeeper's own clients connect, `host:port,host:port`; None if they can't."""
+        """The connection string for ZooKeeper's own clients, `host:port,host:port`; None if they can't connect."""
         return None
 
     @property
     def versions(self) -> dict[str, str | None]:
-        """Of what was used beside our own code, for run.json."""
+        """The versions of other software that was used, for run.json."""
         return {}
 
     def formed(self) -> bool:
-        """Whether the ensemble serves: a leader is established."""
+        """Return whether the ensemble serves: a leader is established."""
         return self.cluster.leader() is not None
 
     def complete(self) -> bool:
-        """Whether a new ensemble has everybody that it needs before it is used."""
+        """Return whether all nodes that a new ensemble needs before it is used are there."""
         return self.formed()
 
     def on_established(self) -> None:
-        """Called once: the ensemble serves for the first time, and nobody has used it yet."""
+        """Called once, when the new ensemble is complete and before a client uses it."""
 
     def disagreement(self) -> str | None:
-        """Why the ensemble has not come together, in words; None when it has."""
+        """Return why the ensemble has not converged, in words; None if it has."""
         return ensemble_state.disagreement(ensemble_state.statuses(self.cluster), self.cluster.nodes)
 
     def check(self) -> None:
-        """Raise what went wrong beside the walk."""
+        """Raise the error of a background thread of the deployment, if there was one."""
 
     def finish(self) -> None:
-        """Write what is not written yet: nothing happens any more."""
+        """Write the records that are not written yet. Called once, after the last milestone."""
 
     def keep_artifacts(self) -> dict[str, Any]:
-        """Leave in the folder what is made of a run that is over; what run.json says of that."""
+        """Write what is only kept of some runs to the folder, and return the fields of run.json about it."""
         return {}
 
 
 class FolderDeployment(Deployment):
-    """A deployment whose records are the files of the run's folder, written as things happen."""
+    """A deployment that writes its records to the files of the run's folder as things happen."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -192,44 +214,46 @@ class FolderDeployment(Deployment):
 
 
 class Backend(ABC):
-    """One kind of ensemble. Found by its name: an entry point of the group `zab_chaos.backends`, or one of ours."""
+    """One kind of ensemble, chosen with `--on NAME`. Another package's backend is an entry point in `zab_chaos.backends`."""
 
     name: ClassVar[str]
     abilities: ClassVar[frozenset[Ability]]
-    operations: ClassVar[frozenset[str]] = frozenset(OPERATIONS)  # what its clients can ask for
+    operations: ClassVar[frozenset[str]] = frozenset(OPERATIONS)  # that its clients support
     evidence: ClassVar[str] = TRACES  # what its runs are judged by, see `zab_chaos.model.events.Run`
-    exact: ClassVar[bool] = False  # only the ensemble itself takes time, and nothing depends on the machine
+    exact: ClassVar[bool] = False  # time passes only in the ensemble itself, and nothing depends on the machine
 
     @property
     def defects(self) -> Mapping[str, str]:
-        """The known bugs that its nodes can be built with: by name, what it knows them by."""
+        """The known bugs that its nodes can be built with: by name, the backend's own value for each."""
         return {}
 
     def check(self) -> None:
-        """Raise HarnessError if this machine lacks what it needs. Makes nothing."""
+        """Raise HarnessError if this machine lacks what the backend needs. Create nothing."""
         return
 
     def release(self, named: str) -> str:
-        """What RunOptions.release takes, for a release that the user asked for. Raises BadInput."""
+        """Return the value of RunOptions.release for a release that the user named. Raises BadInput."""
         raise BadInput(f"the nodes on {self.name} have no releases to choose from; {named} was asked for")
 
     def disk(self, scenario: Scenario) -> str:
-        """The disk that the scenario's nodes get, as [scenario] disk has it."""
+        """Return the disk that the scenario's nodes get, in the words of [scenario] disk."""
         return scenario.disk if Ability.UNSYNCED in self.abilities else "ordinary"
 
     def points(self, action: str) -> Collection[str]:
-        """At which points (without a count) a node can be made to `crash`, `pause` or `fail`."""
+        """Return the points (without a count) at which a node can be made to `crash`, `pause` or `fail`."""
         return [point for point in POINTS if action != "fail" or point.split(":")[0] in FAIL_STEPS]
 
     def mistakes(self, scenario: Scenario) -> list[str]:
-        """What of the scenario can't be done for reasons beyond `abilities` and `operations`, in words."""
+        """Return what in the scenario can't be done for other reasons than `abilities` and `operations`, in words."""
         return []
 
     def salvage(self, folder: RunFolder) -> str | None:
-        """Make what evidence can be made of the folder of a run whose harness was killed; what was done, in words. None:
-        nothing had to be done, or can be. Raises BadInput if the run is still in progress."""
+        """Complete the evidence in the folder of a run whose harness was killed, as far as that is possible.
+
+        Returns what was done, in words; None if nothing had to or could be done. Raises BadInput if the run is in progress.
+        """
         return None
 
     @abstractmethod
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
-        """The deployment of one run; not entered yet."""
+        """Return the deployment of one run, not entered yet."""

@@ -1,4 +1,4 @@
-"""A scenario held against what a backend can do: what it asks for in vain, and how its defaults are fitted."""
+"""Checks a scenario against the abilities of a backend, and fits its defaults to them."""
 
 import tomllib
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from zab_chaos.node.crash_points import POINTS
 
 
 def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
-    """What of this scenario the backend can't do, and why; empty if it can do all.
+    """Return what in this scenario the backend can't do, and why; empty if it can do everything.
 
-    What the scenario does not say itself is no mistake: `fitted` replaces it.
+    Only what the scenario states is a mistake. Defaults that the backend can't do are replaced by `fitted`.
     """
     return list(
         dict.fromkeys(
@@ -35,37 +35,37 @@ def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
 
 
 def refusal(backend: Backend, what: str, need: Ability) -> str:
-    """In words, with those of ours that can."""
+    """Return a message that `what` can't be done on the backend, with the names of our backends that can do it."""
     able = [other.name for other in ours() if need in other.abilities]
-    there = f"; it can be done on {', '.join(able)}" if able else ""
-    return f"{what} can't be done on {backend.name}{there} ({backend.name} has no {need.value})"
+    elsewhere = f"; it can be done on {', '.join(able)}" if able else ""
+    return f"{what} can't be done on {backend.name}{elsewhere} ({backend.name} has no {need.value})"
 
 
 def fitted(backend: Backend, scenario: Scenario) -> Scenario:
-    """The scenario with those of its defaults replaced that the backend can't do."""
+    """Return the scenario with those defaults replaced that the backend can't do."""
     has = backend.abilities
     mix = {name: weight for name, weight in scenario.workload.mix.items() if name in backend.operations}
     return replace(
         scenario,
         disk=backend.disk(scenario),
         record=scenario.record and Ability.RECORDING in has,
-        nemesis=_drawn(backend, scenario.nemesis),
+        nemesis=_fitted_nemesis(backend, scenario.nemesis),
         workload=scenario.workload if len(mix) == len(scenario.workload.mix) else replace(scenario.workload, mix=mix),
     )
 
 
 def without_unsupported_faults(backend: Backend, drawn: Scenario) -> Scenario:
-    """A drawn scenario without the faults that the backend can't do: nobody asked for them."""
+    """Return a drawn scenario without the faults that the backend can't do. Nobody has asked for these faults."""
     nemesis = drawn.nemesis
     if nemesis is None:
         return fitted(backend, drawn)
-    faults = {name: weight for name, weight in nemesis.faults.items() if not any(_drawn_mistakes(backend, name))}
+    faults = {name: weight for name, weight in nemesis.faults.items() if not any(_kind_mistakes(backend, name))}
     drawn = fitted(backend, replace(drawn, nemesis=replace(nemesis, faults=faults)))
     return replace(drawn, source=drawn.to_toml())
 
 
-def _drawn(backend: Backend, nemesis: Nemesis | None) -> Nemesis | None:
-    """No point is drawn at which its nodes can't be made to end."""
+def _fitted_nemesis(backend: Backend, nemesis: Nemesis | None) -> Nemesis | None:
+    """Return the nemesis with weight 0 for the crash points that the backend's nodes do not have."""
     absent = [point for point in POINTS if point not in backend.points("crash")]
     if nemesis is None or not absent:
         return nemesis
@@ -73,13 +73,13 @@ def _drawn(backend: Backend, nemesis: Nemesis | None) -> Nemesis | None:
 
 
 def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
-    """What of one fault the backend can't do."""
+    """Return what of one fault the backend can't do, in words."""
     lacking = [refusal(backend, what, need) for what, need in missing_abilities(step, backend.abilities)]
-    return lacking or _points(backend, step)
+    return lacking or _point_mistakes(backend, step)
 
 
-def _points(backend: Backend, step: FaultStep) -> list[str]:
-    """The points of a fault that nodes there do not have."""
+def _point_mistakes(backend: Backend, step: FaultStep) -> list[str]:
+    """Return a message for each point of a fault that the backend's nodes do not have."""
     named = [step.params.get(key) for key in ("point", "crash-at")]
     known = backend.points(_action(step.do))
     there = ", ".join(known) or "none"
@@ -91,7 +91,7 @@ def _points(backend: Backend, step: FaultStep) -> list[str]:
 
 
 def _action(kind: str) -> str:
-    """What happens at the point of a fault of this kind."""
+    """Return what a fault of this kind does at its point: `pause`, `fail` or `crash`."""
     return kind.removesuffix("-at") if kind.endswith("-at") else "crash"
 
 
@@ -99,11 +99,11 @@ def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:
     for step in scenario.faults:
         yield from step_mistakes(backend, step)
     for name in scenario.nemesis.faults if scenario.nemesis is not None else ():
-        yield from _drawn_mistakes(backend, name)
+        yield from _kind_mistakes(backend, name)
 
 
-def _drawn_mistakes(backend: Backend, name: str) -> Iterator[str]:
-    """Of a kind of fault that the nemesis may draw."""
+def _kind_mistakes(backend: Backend, name: str) -> Iterator[str]:
+    """Yield why a kind of fault that the nemesis may draw can't be done."""
     for need in sorted(KINDS[name].needs - backend.abilities, key=lambda one: one.name):
         yield refusal(backend, name, need)
     if name.endswith("-at") and Ability.CRASH_POINTS in backend.abilities and not backend.points(_action(name)):
@@ -111,15 +111,16 @@ def _drawn_mistakes(backend: Backend, name: str) -> Iterator[str]:
 
 
 def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
-    said = tomllib.loads(scenario.source)
-    head = said.get("scenario", {})
+    """Yield what the scenario's tables ask for and the backend can't do, apart from faults."""
+    tables = tomllib.loads(scenario.source)
+    head = tables.get("scenario", {})
     for what, asked, need in (
         ('disk = "faithful"', head.get("disk") == "faithful", Ability.UNSYNCED),
         ('disk = "fuse"', scenario.disk == "fuse", Ability.FILE_SYSTEM),
         ("record = true", head.get("record") is True, Ability.RECORDING),
         ("[[disk]]", bool(scenario.disks), Ability.FIRST_DISKS),
-        ("[timing]", "timing" in said, Ability.TUNING),
-        ("[limits]", "limits" in said, Ability.TUNING),
+        ("[timing]", "timing" in tables, Ability.TUNING),
+        ("[limits]", "limits" in tables, Ability.TUNING),
         ("[workload] sessions", scenario.workload.sessions > 0, Ability.SESSIONS),
         ("[workload] visits", scenario.workload.visits > 0, Ability.NEW_SESSIONS),
         ("[[operation]] anew", any(one.anew for one in scenario.operations), Ability.NEW_SESSIONS),
@@ -127,14 +128,14 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
     ):
         if asked and need not in backend.abilities:
             yield refusal(backend, what, need)
-    asked_for = [*said.get("workload", {}).get("mix", ()), *(one.do for one in scenario.operations)]
+    asked_for = [*tables.get("workload", {}).get("mix", ()), *(one.do for one in scenario.operations)]
     for name in dict.fromkeys(asked_for):
         if name not in backend.operations:
             yield f"{name} can't be asked for on {backend.name}; its clients know {', '.join(sorted(backend.operations))}"
 
 
 def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:
-    """What this machine lacks for a disk of ours."""
+    """Yield what this machine lacks for a mounted file system, if the scenario's nodes need one."""
     lack = missing_requirement() if backend.disk(scenario) == "fuse" else None
     if lack is not None:
         why = "disk faults" if scenario.disk != "fuse" else 'disk = "fuse"'
@@ -142,7 +143,7 @@ def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:
 
 
 def _expectations(backend: Backend, scenario: Scenario) -> Iterator[str]:
-    """A run can only be expected to violate what it is judged by."""
+    """Yield the expectations that can't be judged on the backend, and a defect that it does not know."""
     expected = scenario.expect.violates
     judged = judged_by(backend.evidence)
     if expected is not None and backend.evidence != TRACES and expected not in judged:

@@ -34,8 +34,8 @@ def client_command(
     # A single request goes to the named node only; a shell may move to another one.
     nodes = target.nodes if request is None else {target.first: target.nodes[target.first]}
     client = _client(target, nodes, timeout)
-    book = SharedOpsFile(target.ops) if target.ops is not None else None
-    with Session(SocketLine(client, book, own=True)) as session:
+    ops = SharedOpsFile(target.ops) if target.ops is not None else None
+    with Session(SocketLine(client, ops, own=True)) as session:
         if not client.connect(min(CONNECT_SECONDS, timeout)):
             raise HarnessError(_silent(target, client.last_trouble or "no answer", alone=request is not None))
         if request is None:

@@ -16,12 +16,12 @@ Then = Callable[[Outcome], None]
 class SocketLine:
     """Implements `zab_chaos.harness.client.session.Line`.
 
-    `book`: where its operations are written down; `own`: closed with it.
+    `ops`: where its operations are written down; `own`: closed with it.
     """
 
-    def __init__(self, client: PolledClient, book: SharedOpsFile | None, *, own: bool = False) -> None:
+    def __init__(self, client: PolledClient, ops: SharedOpsFile | None, *, own: bool = False) -> None:
         self.client = client
-        self._book = book
+        self._ops = ops
         self._own = own
         self._closed = False
 
@@ -41,15 +41,15 @@ class SocketLine:
         """Submit without sending: whoever calls this flushes when all is there that is to travel together."""
 
         def known(operation: Operation, outcome: Outcome) -> None:
-            if self._book is not None:
-                self._book.complete(self.client.core, operation, outcome)
+            if self._ops is not None:
+                self._ops.complete(self.client.core, operation, outcome)
             then(outcome)
 
         if self._closed:
             raise ValueError(CLOSED)
         operation = self.client.submit(request, known)
-        if self._book is not None:
-            self._book.invoke(self.client.core, operation)
+        if self._ops is not None:
+            self._ops.invoke(self.client.core, operation)
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         self.client.poll(seconds)
@@ -59,5 +59,5 @@ class SocketLine:
             return
         self._closed = True
         self.client.close()
-        if self._book is not None and self._own:
-            self._book.close()
+        if self._ops is not None and self._own:
+            self._ops.close()

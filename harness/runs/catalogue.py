@@ -1,4 +1,4 @@
-"""Finds scenarios by name: the shipped ones, or any file by its path."""
+"""Finds scenarios: those that are shipped, by name, and any other file by its path."""
 
 from pathlib import Path
 
@@ -7,20 +7,20 @@ from zab_chaos.harness.machine import checkout
 
 
 def folder() -> Path:
-    """Where the shipped scenarios lie: inside the installed package, or beside it in a checkout."""
+    """Return the folder of the shipped scenarios: inside the installed package, or beside it in a checkout."""
     installed = checkout.PACKAGE / "scenarios"
     return installed if installed.is_dir() else checkout.PACKAGE.parent / "scenarios"
 
 
 def shipped() -> dict[str, Path]:
-    """Name to file, sorted; a defect's scenario is named `defects/<name>`."""
+    """Return the file of each shipped scenario, by name and sorted. A defect's scenario is named `defects/<name>`."""
     root = folder()
     files = sorted(root.rglob("*.toml"), key=lambda path: (len(path.parts), path))
     return {path.relative_to(root).with_suffix("").as_posix(): path for path in files}
 
 
 def find(name: str) -> Path:
-    """The file of a shipped scenario, or the path itself if it is a file. Raises BadInput with suggestions."""
+    """Return the file of a shipped scenario, or the path itself if it is a file. Raises BadInput with suggestions."""
     known = shipped()
     if name in known:
         return known[name]

@@ -1,4 +1,4 @@
-"""Writes the disks that a scenario says are not empty at the start, as the node's own store would have."""
+"""Writes the nodes' initial disks that a scenario describes in [[disk]] tables, with the node's own store."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -15,20 +15,20 @@ from zab_chaos.node.store.disk import OrdinaryDisk
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.tree.txns import CreateTxn, Origin, Txn, encode, summary_of
 
-MILESTONE = "disk"
-NOBODY = 0  # the client that asked for what is there before the start
-FIRST_CHILD = 1_000_000  # of the root's counter, which goes on from there
+MILESTONE = "disk"  # the event in harness.jsonl
+NO_CLIENT = 0  # the client number in transactions that no client asked for
+FIRST_CHILD = 1_000_000  # child counters of the root are this times the epoch, plus the counter of the zxid
 
 
 def write_disk(folder: Path, disk: Disk, segment_bytes: int) -> dict[str, Any]:
-    """Fill an empty disk. What it holds, for the milestone."""
+    """Write the described log and epochs to an empty disk. Return the fields of the milestone `disk`."""
     runs = list(_runs(disk))
     store, _, _ = Store.open(OrdinaryDisk(folder), bootstrap=True, segment_bytes=segment_bytes, digest=dg.NEWEST)
     for record in _records(disk, runs):
         store.append(record)
     store.sync()
     store.close()
-    held = [
+    epochs = [
         [
             zx.epoch_of(run.first),
             zx.counter_of(run.first),
@@ -41,18 +41,18 @@ def write_disk(folder: Path, disk: Disk, segment_bytes: int) -> dict[str, Any]:
         "node": disk.node,
         "accepted_epoch": disk.accepted_epoch,
         "current_epoch": disk.current_epoch,
-        "runs": held,
+        "runs": epochs,
     }
 
 
 def transaction(epoch: int, counter: int) -> bytes:
-    """The one of that zxid, on whatever disk: it creates a znode of its own."""
+    """Return the transaction with this zxid. It creates a znode of its own, and is the same on every disk."""
     change = CreateTxn(f"/before-{epoch}-{counter}", f"{epoch}.{counter}".encode(), FIRST_CHILD * epoch + counter)
-    return encode(Txn(Origin(0, 0, NOBODY, zx.zxid(epoch, counter)), change))
+    return encode(Txn(Origin(0, 0, NO_CLIENT, zx.zxid(epoch, counter)), change))
 
 
 def _runs(disk: Disk) -> Iterator[TxnRecords]:
-    """One for each epoch."""
+    """Yield the transactions of each epoch of the log."""
     history = History(None, dg.HASHES[dg.NEWEST])
     for epoch, zxids in groupby(disk.log, key=lambda pair: pair[0]):
         txns = [transaction(epoch, counter) for _, counter in zxids]
@@ -60,7 +60,7 @@ def _runs(disk: Disk) -> Iterator[TxnRecords]:
 
 
 def _records(disk: Disk, runs: list[TxnRecords]) -> Iterator[Record]:
-    """As if the node had been there in every epoch of its log."""
+    """Yield the records that the node would have written if it had taken part in every epoch of its log."""
     for run in runs:
         yield EpochRecord(zx.epoch_of(run.first))
         yield NewLeaderRecord(zx.epoch_of(run.first))

@@ -1,4 +1,4 @@
-"""The verdict on a run's folder: the oracle's and, if the nodes recorded their inputs, the replay's."""
+"""Judges a run's folder: with the oracle and, if the nodes recorded their inputs, with the replay."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,20 +21,25 @@ class UnknownDefect(Exception):
 
 
 def judge(folder: Path, *, stored: bool = True) -> Verdict:
-    """All properties of the run in `folder`. Does not raise for what is wrong with the folder. `stored`: it has a
-    manifest."""
+    """Return the verdict on all properties of the run in `folder`. Does not raise for damage in the folder.
+
+    `stored`: whether the folder has a manifest.
+    """
     return with_replay(judge_records(folder, stored=stored), folder)
 
 
 def with_replay(verdict: Verdict, folder: Path) -> Verdict:
-    """The oracle's verdict on the run in `folder` and, if the run was recorded, what its replay says."""
+    """Add the property "replay equality" to the oracle's verdict on the run in `folder`, if the run was recorded."""
     return including_replay(verdict, RunFolder(folder).read_run(), lambda core: replay(folder, core))
 
 
 def including_replay(
     verdict: Verdict, facts: dict[str, Any], lives: Callable[[type[Peer]], Iterable[ReplayResult]]
 ) -> Verdict:
-    """A verdict and, if the run was recorded (`facts` is run.json), what was found when its `lives` were replayed."""
+    """Add the property "replay equality" to a verdict, if the run was recorded.
+
+    `facts`: the content of run.json. `lives`: replays all lives with the given core, and yields the result of each.
+    """
     if not facts.get("record"):
         return verdict
     try:
@@ -45,7 +50,7 @@ def including_replay(
 
 
 def core_of(facts: dict[str, Any]) -> type[Peer]:
-    """The core that a run's nodes were built with (`facts` is run.json). Raises UnknownDefect."""
+    """Return the core that a run's nodes were built with. `facts`: the content of run.json. Raises UnknownDefect."""
     name = facts.get("defect")
     if name is None:
         return Peer
@@ -55,12 +60,12 @@ def core_of(facts: dict[str, Any]) -> type[Peer]:
 
 
 def unknown() -> Property:
-    """The property when it cannot be judged."""
+    """Return the property "replay equality" with the judgement UNKNOWN."""
     return msgspec.structs.replace(equality_property([]), verdict=Judgement.UNKNOWN)
 
 
 def other_version(facts: dict[str, Any]) -> str | None:
-    """A sentence, if another version of the code recorded the run than the one that replays it."""
+    """Return a sentence about it if the run was recorded by another commit than this one, else None."""
     then, now = facts.get("commit"), environment.commit()
     if then == now or then is None or now is None:
         return None

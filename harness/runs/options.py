@@ -1,4 +1,4 @@
-"""What a run is told: a scenario, and what the command line or a test says beside it."""
+"""Builds the inputs of a run: the scenario for a backend, and the options from a command line or a test."""
 
 import shlex
 from dataclasses import replace
@@ -16,19 +16,19 @@ __all__ = ["RunOptions", "implied_backend", "load_scenario", "options_for", "rea
 
 
 def implied_backend(on: str) -> str:
-    """The backend that --zookeeper implies. Raises BadInput if another one was asked for."""
+    """Return the backend that --zookeeper implies. Raises BadInput if `on` names another one than the default."""
     if on not in ("zookeeper", "processes"):
         raise BadInput(f"--zookeeper names a release of the servers of --on zookeeper, and --on {on} was asked for")
     return "zookeeper"
 
 
 def read_scenario(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
-    """The scenario, with the number of nodes and the defect that were asked for. Raises BadInput: all mistakes."""
+    """Read a scenario for a backend, with this number of nodes and this defect. Raises BadInput with all mistakes."""
     return scenario_for(name, load_scenario(name, nodes=nodes), on=on, defect=defect)
 
 
 def load_scenario(name: str, *, nodes: int | None, disk: str | None = None) -> Scenario:
-    """The scenario, whatever it is to run on. Raises BadInput: all mistakes."""
+    """Read a scenario without checking it against a backend. Raises BadInput with all mistakes."""
     try:
         return load(catalogue.find(name), nodes, disk)
     except ScenarioError as error:
@@ -36,7 +36,10 @@ def load_scenario(name: str, *, nodes: int | None, disk: str | None = None) -> S
 
 
 def scenario_for(name: str, scenario: Scenario, *, on: str, defect: str | None) -> Scenario:
-    """The scenario for a backend, with the defect. Raises BadInput: all that the backend can't do."""
+    """Return the scenario fitted to a backend, with the defect. Raises BadInput with everything the backend can't do.
+
+    `name`: what the scenario was found by, for the messages.
+    """
     backend = registry.find(on)
     require_known_defect(backend, defect)
     if defect is not None:
@@ -48,7 +51,7 @@ def scenario_for(name: str, scenario: Scenario, *, on: str, defect: str | None) 
 
 
 def require_known_defect(backend: Backend, name: str | None) -> None:
-    """Raises BadInput if the backend's nodes can't be built with it."""
+    """Raise BadInput unless the backend's nodes can be built with the defect; None is no defect."""
     if name is not None:
         check_names("defect", [name], backend.defects)
 
@@ -58,7 +61,10 @@ def options_for(
     keep_data: bool = False, nodes: int | None = None, on: str = "processes", release: str | None = None,
     disk: str | None = None,
 ) -> RunOptions:  # fmt: skip
-    """What the run is told beside the scenario, and the command that repeats it. Raises BadInput."""
+    """Return the options of a run, with the command that repeats it. Raises BadInput.
+
+    `seed`, `record`: override the scenario's. `nodes`, `disk`: as they were given to `load_scenario`, for the command only.
+    """
     backend = registry.find(on)
     if record and Ability.RECORDING not in backend.abilities:
         raise BadInput(refusal(backend, "--record", Ability.RECORDING))
@@ -87,5 +93,5 @@ def options_for(
 
 
 def defect_option(backend: Backend, name: str | None) -> tuple[str, str] | None:
-    """As RunOptions.defect has it."""
+    """Return the value of RunOptions.defect for the defect of this name."""
     return (name, backend.defects[name]) if name is not None else None

@@ -1,6 +1,6 @@
-"""One run, from the seed to the verdict, on any backend (docs: architecture, "The walk of a run").
+"""One run, from the seed to the verdict, on any backend (docs/architecture.md, "A run, step by step").
 
-A scenario is walked by `run`; whoever holds an ensemble (`zab_chaos.harness.live`) takes the same steps by hand.
+`run` executes a scenario. An ensemble that is used by hand (`zab_chaos.harness.live`) goes through the same steps with `Run`.
 """
 
 import traceback
@@ -36,7 +36,7 @@ UNFINISHED = "unfinished"  # the outcome while a run is in progress, and for goo
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run that is over: its folder, and what its judges say."""
+    """A run that is over and judged."""
 
     folder: RunFolder
     verdict: Verdict
@@ -44,10 +44,11 @@ class FinishedRun:
 
 
 class Run:
-    """A run's folder, its deployment and run.json: made, lived through, closed with `ended`, judged, stored.
+    """A run's folder, its deployment and the content of run.json.
 
-    Raises HarnessError if not even a results folder could be made, or the backend can't be had; whatever fails later is in
-    the verdict.
+    Enter `deployment` to execute the run; then call `record_outcome`, `judge` and `store`, in this order. The constructor
+    raises HarnessError if the results folder cannot be created or this machine lacks what the backend needs. Whatever fails
+    later is in the verdict.
     """
 
     def __init__(self, scenario: Scenario, options: RunOptions, screen: Display | None = None) -> None:
@@ -63,7 +64,7 @@ class Run:
             self.deployment = self.backend.open(scenario, options, self.folder, screen or Quiet())
 
     def record_outcome(self, outcome: str, trouble: str = "") -> None:
-        """The part with an ensemble is over; how it ended. `trouble`: where the harness failed."""
+        """Write to run.json how the run ended. `trouble`: the traceback if the harness failed, for log/harness.log."""
         self.facts["outcome"] = outcome
         self.facts["ended"] = None if self.backend.exact else utc()
         self.facts["versions"] |= self.deployment.versions
@@ -72,12 +73,15 @@ class Run:
             self.folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
 
     def judge(self) -> Verdict:
-        """Of an interrupted run, what can be said without the replay."""
+        """Return the verdict. An interrupted run is judged without the replay."""
         verdict = self.deployment.judge(self.facts["outcome"])
         return verdict if self.facts["outcome"] == INTERRUPTED else with_replay(verdict, self.folder.path)
 
     def store(self, verdict: Verdict, *, keep: bool) -> None:
-        """Nothing is written after this. `keep`: also what is made of a run whose nodes were simulated."""
+        """Write the verdict and complete the folder: nothing is written after this.
+
+        `keep`: also write what a simulated run leaves only on request (the disks and the canonical dump).
+        """
         if keep:
             self.facts |= self.deployment.keep_artifacts()
         self.folder.write_run(self.facts)
@@ -86,7 +90,7 @@ class Run:
 
 @contextmanager
 def running(deployment: Deployment, seed: int) -> Iterator[None]:
-    """The time in which the ensemble is there, between the first milestone and the last."""
+    """Enter the deployment, between the milestones `started` and `stopped`, and finish its records afterwards."""
     deployment.records.milestone("started", seed=seed)
     try:
         with deployment:
@@ -103,7 +107,10 @@ def execute(
     scenario: Scenario, seed: int, deployment: Deployment, screen: Display | None = None, interrupt: Interrupt | None = None,
     backend: Backend | None = None,
 ) -> tuple[str, str]:  # fmt: skip
-    """Walk the scenario: the run's outcome (results/README.md, run.json) and, if the harness failed, where."""
+    """Execute the scenario on the deployment.
+
+    Returns the run's outcome (results/README.md, run.json) and, if the harness failed, its traceback, else "".
+    """
     abilities = backend.abilities if backend is not None else frozenset(Ability)
     try:
         with running(deployment, seed):
@@ -118,28 +125,30 @@ def execute(
 
 
 def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun:
-    """Run the scenario and judge it. From the main thread only: nodes die with the thread that spawned them.
+    """Run the scenario and judge it. Call it from the main thread: nodes die with the thread that spawned them.
 
-    Raises as `Run`.
+    Raises HarnessError, as `Run` does.
     """
-    one = Run(scenario, options, screen)
+    this_run = Run(scenario, options, screen)
     with results.private():
         with Interrupt(GRACE) as interrupt:
             try:
-                one.record_outcome(*execute(scenario, options.seed, one.deployment, screen, interrupt, one.backend))
+                this_run.record_outcome(
+                    *execute(scenario, options.seed, this_run.deployment, screen, interrupt, this_run.backend)
+                )
             except Stopped:
-                one.record_outcome(INTERRUPTED)
+                this_run.record_outcome(INTERRUPTED)
             except Forced:
-                one.record_outcome(INTERRUPTED)
+                this_run.record_outcome(INTERRUPTED)
                 raise
-            verdict = judge_unless_interrupted(interrupt, one.judge)
+            verdict = judge_unless_interrupted(interrupt, this_run.judge)
         interrupted = interrupt.asked.is_set()
-        one.store(verdict, keep=not interrupted)
-    return FinishedRun(one.folder, verdict, interrupted)
+        this_run.store(verdict, keep=not interrupted)
+    return FinishedRun(this_run.folder, verdict, interrupted)
 
 
 def run_shown(scenario: Scenario, options: RunOptions, console: Console, *, quiet: bool) -> FinishedRun:
-    """One run, shown while it goes on. The seed comes first: whatever happens then, it is known how to repeat it."""
+    """Run the scenario and show its progress. The seed is shown first, so that the run can be repeated whatever happens."""
     with display(console, quiet=quiet) as screen:
         defect = f", defect {scenario.defect}" if scenario.defect else ""
         screen.say(f"seed {options.seed}: {scenario.name}, {scenario.nodes} nodes{defect}")
@@ -147,8 +156,10 @@ def run_shown(scenario: Scenario, options: RunOptions, console: Console, *, quie
 
 
 def run_quietly(scenario: Scenario, options: RunOptions, terminal: Console | None = None) -> FinishedRun:
-    """One run of many, shown by whoever wants it, or on a terminal while it goes on. Raises Interrupted when the user ends it:
-    the rest is not begun."""
+    """Run the scenario as one of many runs, without output, or with its progress on `terminal`.
+
+    Raises Interrupted when the user interrupts it, so that the caller does not begin the next one.
+    """
     ran = run_shown(scenario, options, terminal or Console(quiet=True), quiet=terminal is None)
     if ran.interrupted:
         raise Interrupted(f"interrupted; the last run is {ran.folder.path}")
@@ -156,7 +167,7 @@ def run_quietly(scenario: Scenario, options: RunOptions, terminal: Console | Non
 
 
 def judge_unless_interrupted(interrupt: Interrupt, judged: Callable[[], Verdict]) -> Verdict:
-    """What `judged` says, if an interruption leaves the time for it."""
+    """Return the verdict of `judged`, or UNKNOWN if an interruption leaves no time for it."""
     interrupt.restart_grace()
     try:
         return judged()
@@ -169,16 +180,16 @@ def judge_unless_interrupted(interrupt: Interrupt, judged: Callable[[], Verdict]
 
 
 def reason(error: Exception) -> str:
-    """What people are told: our own errors speak for themselves, the operating system's and bugs need a place."""
+    """Return an error's text for people. Errors that are not our own also get their type and the place of the traceback."""
     if isinstance(error, BadInput | HarnessError | ClusterError | NetworkError | WorkloadError):
         return str(error)
     return f"{type(error).__name__}: {error} (the trace is in log/harness.log)"
 
 
 def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, backend: Backend) -> dict[str, Any]:
-    """run.json as it is while the run goes on: a harness that is killed leaves it so.
+    """Return the content of run.json while the run is in progress. It stays so if the harness is killed.
 
-    Of an exact backend it says neither when nor on which machine: nothing depends on either.
+    On an exact backend, times and the machine are left out, because nothing depends on them.
     """
     exact = backend.exact
     return {
@@ -204,4 +215,5 @@ def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, ba
 
 
 def utc() -> str:
+    """Return the current time in UTC, in ISO 8601 with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""The default backend: nodes are OS processes of this machine, with toxiproxy between them."""
+"""The backend `processes`, which is the default: nodes are OS processes of this machine, with toxiproxy between them."""
 
 from collections.abc import Mapping
 
@@ -10,16 +10,18 @@ from zab_chaos.harness.results.run_folder import RunFolder
 
 
 class ZabBackend(Backend):
-    """Base of all whose nodes are ours (`zab_chaos.node`)."""
+    """Base of the backends whose nodes run our own code (`zab_chaos.node`)."""
 
     @property
     def defects(self) -> Mapping[str, str]:
-        from zab_chaos.faults.defects import DEFECTS  # brings the whole node with it
+        from zab_chaos.faults.defects import DEFECTS  # here, because it imports the whole node
 
         return {name: defect.path for name, defect in DEFECTS.items()}
 
 
 class ProcessBackend(ZabBackend):
+    """The default backend: our own nodes as processes of this machine."""
+
     name = "processes"
     abilities = frozenset(Ability) - {Ability.FRAMES, Ability.CONTAINERS}
 

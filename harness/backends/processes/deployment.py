@@ -1,4 +1,4 @@
-"""The deployment of a run whose nodes are processes that the harness starts, whatever runs in them."""
+"""The base of deployments whose nodes are processes of this machine, whatever program they run."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -28,7 +28,11 @@ Link = tuple[int, int]  # (from, to)
 
 
 class ProcessDeployment(FolderDeployment):
-    """Entered, everything but the nodes is up; left, nothing is: no process, no port. Raises HarnessError."""
+    """A deployment on processes of this machine, with toxiproxy between them and a thread that watches the nodes.
+
+    After `__enter__`, which raises HarnessError, everything but the nodes is up. After `__exit__` no process runs and no
+    port is taken. A subclass builds its cluster in `_build`.
+    """
 
     cluster: ProcessCluster
     monitor: RunMonitor
@@ -43,15 +47,15 @@ class ProcessDeployment(FolderDeployment):
 
     @abstractmethod
     def _build(self, stack: ExitStack) -> None:
-        """Make everything but the nodes; `cluster` is there then. What is put on `stack` is undone after the nodes ended."""
+        """Build everything but the nodes, and set `cluster`. What is put on `stack` is undone after the nodes have ended."""
 
     def __enter__(self) -> Self:
         file_descriptors.require(file_descriptors.needed(self._scenario.nodes, self._scenario.workload.clients))
         with ExitStack() as stack:
             self._build(stack)
             stack.callback(self._end_nodes)
-            watch = RunMonitor(self.cluster, self.folder, self._display, self._scenario.duration)
-            self.monitor = stack.enter_context(watch)
+            monitor = RunMonitor(self.cluster, self.folder, self._display, self._scenario.duration)
+            self.monitor = stack.enter_context(monitor)
             self._stack = stack.pop_all()
         return self
 
@@ -60,7 +64,7 @@ class ProcessDeployment(FolderDeployment):
         self._stack.close()
 
     def _end_nodes(self) -> None:
-        """Nodes are asked to end, unless the user is past asking; who does not is killed, and that is on record."""
+        """End the nodes: ask them to, or kill them at once after an interrupt. Record which had to be killed."""
         try:
             forced = self.cluster.close(ask=not self._hurry)
         except Stopped:
@@ -75,45 +79,50 @@ class ProcessDeployment(FolderDeployment):
 
     def check(self) -> None:
         if self.monitor.error is not None:
-            raise HarnessError(f"the nodes' watch broke off: {self.monitor.error!r}") from self.monitor.error
+            raise HarnessError(
+                f"the thread that watches the nodes failed: {self.monitor.error!r}"
+            ) from self.monitor.error
 
     @cached_property
-    def _book(self) -> SharedOpsFile:
-        """What hand-held clients ask is written down here."""
-        book = SharedOpsFile(self.folder.file("ops.jsonl"), self.outcomes.add)
-        self._stack.callback(book.close)
-        return book
+    def _interactive_ops(self) -> SharedOpsFile:
+        """The ops.jsonl of the clients that are used by hand."""
+        ops = SharedOpsFile(self.folder.file("ops.jsonl"), self.outcomes.add)
+        self._stack.callback(ops.close)
+        return ops
 
     # ---- for `_build` ----
 
     @property
     def _pairs(self) -> list[Link]:
-        """All links."""
+        """All links, as ordered pairs of nodes."""
         nodes = range(1, self._scenario.nodes + 1)
         return [(source, target) for source in nodes for target in nodes if source != target]
 
     def _ports(self, count: int, stack: ExitStack) -> list[int]:
+        """Reserve free ports until `stack` is closed."""
         ports = free_ports(count)
         stack.callback(release_ports, ports)
         return ports
 
     def _own_disks(self, names: Names, stack: ExitStack, *, with_process: bool = True) -> Disks | None:
-        """The file systems that the scenario wants under the nodes' disks."""
+        """Mount the file systems under the nodes' data folders, if the scenario's disk is "fuse". Arguments: as of `Disks`."""
         if self._scenario.disk != "fuse":
             return None
         nodes = range(1, self._scenario.nodes + 1)
         return stack.enter_context(Disks(self.folder, nodes, names=names, with_process=with_process))
 
     def _toxiproxy(self, stack: ExitStack, *, counting: bool = False) -> toxiproxy.ToxiproxyServer:
-        """Start the server. `counting`: it tells what has passed."""
+        """Start toxiproxy. `counting`: it can report how many bytes have passed."""
         log = self.folder.file("log", "toxiproxy.log")
         server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log, counting=counting))
         self.toxiproxy_version = server.version
         return server
 
     def _proxies(self, listen: Mapping[int, str], stack: ExitStack) -> dict[Link, str]:
-        """Start toxiproxy, with a proxy for each link to where each node listens: where the proxies listen. `network` is
-        there then."""
+        """Start toxiproxy with a proxy for each link, set `network`, and return the address of each proxy.
+
+        `listen`: the address at which each node takes the links of the others.
+        """
         ports = self._ports(len(self._pairs), stack)
         links = {pair: f"{HOST}:{port}" for pair, port in zip(self._pairs, ports, strict=True)}
         server = self._toxiproxy(stack)

@@ -1,4 +1,4 @@
-"""The disks of an ensemble, each a file system whose power can be cut (`zab_chaos.faults.filesystem`)."""
+"""The mounted disks of an ensemble: file systems whose power can be cut (`zab_chaos.faults.filesystem`), one for each node."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,21 +15,24 @@ from zab_chaos.harness.backends.processes.life import environment
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.results.run_folder import RunFolder
 
-# What a fault tells a node of its disk, and what a file system calls it.
+# The commands that faults give about a node's disk, and the file system's commands for them.
 COMMANDS = {"power-cut": "cut_at_sync", "disk-full": "full", "disk-error": "fail", "slow-disk": "slow"}
-ABILITIES = frozenset({Ability.FILE_SYSTEM, Ability.UNSYNCED, Ability.DISK_TROUBLE})  # of nodes that can lie on one
+ABILITIES = frozenset(
+    {Ability.FILE_SYSTEM, Ability.UNSYNCED, Ability.DISK_TROUBLE}
+)  # what a mounted disk makes possible
 
 
 def disk_for(scenario: Scenario) -> str:
-    """Of nodes whose program is not ours: the machine's own file system, unless a fault needs this one."""
+    """Return the disk for nodes that do not run our program: "fuse" if the scenario or one of its faults needs it, else
+    "ordinary", the machine's own file system."""
     return "fuse" if scenario.disk == "fuse" or required_abilities(scenario) & ABILITIES else "ordinary"
 
 
 class Disks:
-    """Mounted on the nodes' data folders while this is entered.
+    """One file system for each node, mounted on the nodes' data folders while this is entered.
 
-    `with_process`: what was not synced is lost whenever a node's process ends, as on a faithful disk; else only a power cut
-    takes it. `names`: when names are durable.
+    `with_process`: unsynced bytes are lost whenever a node's process ends, as on a faithful disk; else only at a power cut.
+    `names`: when the names of files become durable.
     """
 
     def __init__(self, folder: RunFolder, nodes: Sequence[int], *, names: Names, with_process: bool) -> None:
@@ -40,12 +43,12 @@ class Disks:
             for node in nodes
         }
         self._with_process = with_process
-        self._told: Counter[tuple[int, str]] = Counter()  # how often a disk was told so
-        self._keeps: set[int] = set()  # whose next life sees what its last one has not synced
+        self._given: Counter[tuple[int, str]] = Counter()  # how often each command was given to each disk
+        self._keeps_unsynced: set[int] = set()  # nodes whose next life still sees what the last one has not synced
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        """Raises HarnessError."""
+        """Mount all file systems. Raises HarnessError."""
         with ExitStack() as stack:
             try:
                 for mount in self._mounts.values():
@@ -62,42 +65,43 @@ class Disks:
         self._stack.close()
 
     def state(self, node: int) -> dict[str, Any]:
-        """What it has counted (`zab_chaos.faults.filesystem.power.Counts`), and what is wrong with it."""
+        """Return a disk's counters (`zab_chaos.faults.filesystem.power.Counts`) and what is wrong with it."""
         return self._mounts[node].state()
 
     def command(self, node: int, pid: int | None, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Do what a fault asks for; the state afterwards, and how often it was told so. `pid`: of the node's process.
+        """Give a fault's command to a node's disk. Return the state afterwards, and how often the command was given.
 
-        What is wrong with the disk outlives the node's lives.
+        `pid`: the node's process. The trouble stays when the node's life ends.
         """
         if command == "power-cut":
             arguments = {**arguments, "pid": pid}
             if arguments["variant"] == "killed":
-                self._keeps.add(node)
+                self._keeps_unsynced.add(node)
         self._mounts[node].command(COMMANDS[command], **arguments)
-        self._told[node, command] += 1
-        return self.state(node) | {"life": 0, "told": self._told[node, command]}
+        self._given[node, command] += 1
+        return self.state(node) | {"life": 0, "told": self._given[node, command]}
 
     def cut(self, node: int) -> None:
-        """The power of a node is gone, whose process is."""
+        """Drop what a node has not synced, as a power cut does. Its process must have ended."""
         self._mounts[node].command("cut")
 
     def sync(self) -> None:
-        """Make everything durable, as sync(2) on each machine: a kernel has written all of it back after half a minute."""
+        """Make everything durable, as sync(2) does. (A kernel writes everything back after about half a minute.)"""
         for mount in self._mounts.values():
             mount.command("sync_all")
 
     def begin_life(self, node: int) -> None:
-        """A process is about to run on it."""
+        """Prepare a node's disk for a new process."""
         self.end_life(node)
         self._mounts[node].command("begin")
-        self._keeps.discard(node)
+        self._keeps_unsynced.discard(node)
 
     def end_life(self, node: int) -> None:
-        """Its process is gone: what is done to its files from here on is durable."""
-        if self._with_process and node not in self._keeps:
+        """Handle the end of a node's process. Whatever is done to the node's files after this call is durable."""
+        if self._with_process and node not in self._keeps_unsynced:
             self.cut(node)
         self._mounts[node].command("rest")
 
     def wipe(self, node: int) -> None:
+        """Remove all files from a node's disk."""
         self._mounts[node].command("wipe")

@@ -1,4 +1,4 @@
-"""An ensemble of real nodes, and the backend on which they are OS processes of this machine."""
+"""The cluster of our own nodes in processes or containers (`ZabCluster`), and as processes of this machine (`Processes`)."""
 
 import os
 import threading
@@ -20,14 +20,14 @@ from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError, ControlTimeout
 from zab_chaos.node.net.keys import KeyFiles
 
-CONTROL_SECONDS = 5.0  # for an answer to a command; a node that syncs a slow disk answers late
+CONTROL_SECONDS = 5.0  # limit for the answer to a command; a node that syncs a slow disk answers late
 
-DEADLY = ("arm", "power-cut")  # commands after which a node that dies of SIGKILL does as it was told
+DEADLY = ("arm", "power-cut")  # commands after which the death of a node by SIGKILL is expected
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAddresses:
-    """Where one node listens, `host:port` each."""
+    """The addresses at which one node listens for links, clients and control commands, each `host:port`."""
 
     listen: str
     client: str
@@ -36,7 +36,11 @@ class NodeAddresses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """What the ensemble is built of. `links[i, j]` is where i connects to reach j: j's proxy for i, or j itself."""
+    """The configuration of a cluster of our own nodes.
+
+    `cluster`: the name that links check. `links[i, j]`: the address at which node i reaches node j, which is j's proxy for i
+    or j itself.
+    """
 
     cluster: str
     addresses: dict[int, NodeAddresses]
@@ -50,7 +54,7 @@ class ClusterPlan:
 
 
 class ZabCluster(ProcessCluster):
-    """Implements `zab_chaos.faults.cluster.Cluster` for our own nodes, but for what they live in."""
+    """Implements `zab_chaos.faults.cluster.Cluster` for our own nodes. Subclasses start a life in `_start_life`."""
 
     def __init__(self, folder: RunFolder, plan: ClusterPlan, disks: Disks | None = None) -> None:
         super().__init__(folder, list(plan.addresses), plan.faithful, disks)
@@ -60,10 +64,10 @@ class ZabCluster(ProcessCluster):
         self._locks = {node: threading.Lock() for node in self.nodes}
         for node in self.nodes:
             write_config(self._config(node), self._node_config(node))
-            self._config(node).chmod(0o644)  # in a container somebody else reads it; it holds no secret
+            self._config(node).chmod(0o644)  # in a container another user reads it; it holds no secret
 
     def _node_config(self, node: int) -> NodeConfig:
-        """What this node is told. `disk_folder` must answer by then."""
+        """Return the node's configuration."""
         plan = self._plan
         own = plan.addresses[node]
         return NodeConfig(
@@ -89,10 +93,8 @@ class ZabCluster(ProcessCluster):
     def _config(self, node: int) -> Path:
         return self._folder.file("config", f"node-{node}.json")
 
-    # What is
-
     def client_address(self, node: int) -> str:
-        """Where clients connect: directly, so that a fault of the links is never one of the clients."""
+        """Return the address for clients. They connect without a proxy, so that link faults do not affect them."""
         return self._plan.addresses[node].client
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
@@ -118,12 +120,13 @@ class ZabCluster(ProcessCluster):
             status = self.wait_exit(node, 0.0)
             if status is None:
                 raise ClusterError(f"node {node}: {error}") from error
-            return {"ended": status}  # it died of what it was told to do, before it could say so
+            return {"ended": status}  # the command ended the node before it could answer
         except ControlError as error:
             raise ClusterError(f"node {node}: {error}") from error
 
     def _call(self, node: int, command: str, timeout: float, **arguments: Any) -> dict[str, Any]:
-        """A socket belongs to one thread at a time; the display asks for statuses while faults give commands."""
+        """Call the control port. The lock is needed because the monitor's thread asks for statuses while faults give
+        commands, and a socket can be used by one thread at a time."""
         with self._locks[node]:
             return self._control[node].call(command, timeout, **arguments)
 
@@ -135,7 +138,7 @@ class ZabCluster(ProcessCluster):
 
 
 class Processes(ZabCluster):
-    """Every node is a process, and its disk a folder of the run."""
+    """The cluster of the backend `processes`: each node is a process of this machine, and its disk a folder of the run."""
 
     def _node_config(self, node: int) -> NodeConfig:
         return msgspec.structs.replace(super()._node_config(node), parent=os.getpid())

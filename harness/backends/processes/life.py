@@ -1,9 +1,9 @@
-"""One life of one node, from its start to its exit status; on processes, an OS process.
+"""One life of one node, from its start to its exit status; on the backend `processes`, an OS process.
 
-Two ropes tie a process to the harness, so that nothing survives: its stdin is a pipe that only the harness holds, so the
-node sees the harness go and ends; and it asks the kernel to be killed with the thread that spawned it, which also
-takes a paused process. That thread must therefore live as long as the ensemble: processes are spawned from the main
-thread only.
+Two mechanisms end a node's process with the harness. Its stdin is a pipe whose other end only the harness holds: the node
+reads the end of the file when the harness is gone, and ends. And it asks the kernel to kill it when the thread that spawned
+it ends, which also works for a paused process. That thread must therefore live as long as the ensemble: processes are
+spawned from the main thread only.
 """
 
 import os
@@ -24,60 +24,63 @@ from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import private, write_atomically
 from zab_chaos.node.config import NodeConfig
 
-KILL_SECONDS = 10.0  # a SIGKILLed process that is still there after this is stuck in the kernel
+KILL_SECONDS = 10.0  # a process that still exists so long after SIGKILL is stuck in the kernel
 
 
 class Life(ABC):
-    """What an ensemble knows of a node that it has started, and why it may end."""
+    """One life of a node: its process, its log, and whether its end is expected.
+
+    `life`: its number, from 1. `crash_at`: the crash point or deadly command after which its death by SIGKILL is expected.
+    """
 
     def __init__(self, node: int, life: int, log: Path, crash_at: str | None = None) -> None:
         self.node = node
         self.life = life
         self.log = log
         self.crash_at = crash_at
-        self.ending = False  # the harness ends it: its exit is no news
+        self.ending = False  # the harness is ending it, so its exit is not reported as unexpected
 
     @property
     @abstractmethod
     def pid(self) -> int:
-        """Its process, as this machine numbers it."""
+        """The process id on this machine."""
 
     @property
     @abstractmethod
     def code(self) -> int | None:
-        """Its exit status (-9 for SIGKILL); None while it lives."""
+        """The exit status (-9 for SIGKILL); None while the process lives."""
 
     @property
     @abstractmethod
     def stopped(self) -> bool:
-        """Whether it is held: by SIGSTOP, or frozen."""
+        """Whether the process is stopped by SIGSTOP, or frozen."""
 
     @abstractmethod
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, if it is still there. What dies of our SIGKILL did not end by itself."""
+        """Send a signal, if the process still exists. SIGKILL also sets `ending`."""
 
     @abstractmethod
     def wait(self, seconds: float) -> int | None:
-        """Its exit status, or None if it still lives after so long."""
+        """Wait for the exit and return its status, or None if the process still lives after so long."""
 
     @abstractmethod
     def pause(self) -> None:
-        """Hold it. Raises ClusterError if it does not stop."""
+        """Pause the process. Raises ClusterError if it does not stop."""
 
     @abstractmethod
     def resume(self) -> None:
-        """Let it go on, whatever held it."""
+        """Let the process go on, however it was paused."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give back what the harness still holds of it. May be called again."""
+        """Release what the harness holds of the process (pipes, handles). May be called again."""
 
     @property
     def alive(self) -> bool:
         return self.code is None
 
     def kill(self) -> int:
-        """SIGKILL, wait, reap. Returns the exit status: -9, or what it had ended with before."""
+        """Send SIGKILL, wait and release. Return the exit status: -9, or that of an earlier end. Raises ClusterError."""
         self.signal(signal.SIGKILL)
         status = self.wait(KILL_SECONDS)
         if status is None:
@@ -86,24 +89,25 @@ class Life(ABC):
         return status
 
     def ask_to_end(self) -> None:
-        """Ask it to end by itself: sent SIGTERM, and released; a paused one is woken first. Once is enough."""
+        """Ask the process to end by itself: resume it if it is paused, send SIGTERM, release. Does nothing if it was asked
+        before."""
         if self.ending:
             return
         self.ending = True
         if self.alive and self.stopped:
             self.resume()
         if self.alive:
-            self.signal(signal.SIGTERM)  # before the release, which a node would take for the end of its harness
+            self.signal(signal.SIGTERM)  # before the release, which the node would take for the death of the harness
         self.release()
 
     def end(self, seconds: float) -> int:
-        """Ask, and kill it if it is still there after `seconds`. Returns the exit status."""
+        """Ask the process to end, and kill it if it still lives after `seconds`. Return the exit status."""
         self.ask_to_end()
         status = self.wait(seconds)
         return self.kill() if status is None else status
 
     def last_words(self, lines: int = 5) -> str:
-        """The end of its log: what it said before it ended."""
+        """Return the last lines of its log, or "" if there is none."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         except OSError:
@@ -111,7 +115,7 @@ class Life(ABC):
 
 
 class ProcessLife(Life):
-    """An OS process of this machine."""
+    """A life as an OS process of this machine."""
 
     def __init__(
         self, node: int, life: int, process: subprocess.Popen[bytes], log: Path, crash_at: str | None = None
@@ -129,7 +133,7 @@ class ProcessLife(Life):
 
     @property
     def stopped(self) -> bool:
-        """Whether the kernel holds it stopped (SIGSTOP)."""
+        """Whether the kernel shows the process as stopped (SIGSTOP)."""
         try:
             return bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
         except psutil.NoSuchProcess:
@@ -156,13 +160,13 @@ class ProcessLife(Life):
         wait_until(lambda: not self.stopped, KILL_SECONDS)
 
     def release(self) -> None:
-        """Close our end of its stdin."""
+        """Close our end of the process's stdin."""
         if self.process.stdin is not None and not self.process.stdin.closed:
             self.process.stdin.close()
 
 
 def write_config(path: Path, config: NodeConfig) -> None:
-    """Write what a node's process is told, so that people can read it, too."""
+    """Write a node's configuration file as indented JSON."""
     write_atomically(path, msgspec.json.format(msgspec.json.encode(config)).decode() + "\n")
 
 
@@ -176,9 +180,9 @@ def spawn(
     crash_at: str | None,
     lockstep: str | None = None,
 ) -> ProcessLife:
-    """Start `python -m zab_chaos.node`; `lockstep`: the address of the harness in whose time it lives.
+    """Start a life of one of our nodes (`python -m zab_chaos.node`). Raises ClusterError, as `launch` does.
 
-    Raises as `launch`.
+    `lockstep`: the address of the harness that drives the node in lockstep, or None for a node that runs by itself.
     """
     command = [sys.executable, "-m", "zab_chaos.node", "--config", str(config), "--life", str(life)]
     if bootstrap:
@@ -192,7 +196,10 @@ def spawn(
 
 
 def launch(node_id: int, command: list[str], log: Path, folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start a node's process, in `folder`. Raises ClusterError if the machine has no process or file descriptor left."""
+    """Start a node's process in `folder`, with its output in `log`.
+
+    Raises ClusterError if the machine has no process or file descriptor left, or this is not the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         raise ClusterError("nodes are spawned from the main thread only: they die with the thread that spawned them")
     try:
@@ -206,7 +213,10 @@ def launch(node_id: int, command: list[str], log: Path, folder: Path, env: dict[
 
 
 def environment() -> dict[str, str]:
-    """Ours, plus what makes `zab_chaos` the package that this process sees, in a checkout as in an installed wheel."""
+    """Return the environment for child processes: ours, with a PYTHONPATH that leads to the `zab_chaos` of this process.
+
+    This works both in a checkout and for an installed wheel.
+    """
     root = str(Path(zab_chaos.__file__).resolve().parent.parent)
     path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if root not in site.getsitepackages() and root not in path:

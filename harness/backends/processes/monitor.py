@@ -1,4 +1,4 @@
-"""Looks at a run from a thread of its own: feeds the display, and notices nodes that end by themselves."""
+"""A thread that observes a run on real processes: it updates the display and records nodes that end unexpectedly."""
 
 import time
 
@@ -12,17 +12,20 @@ from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.harness.report.progress import Display, RunStatus
 from zab_chaos.harness.results.run_folder import RunFolder
 
-ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
+ANSWER_SECONDS = 0.3  # a node that takes longer to answer is shown as silent
 STATES = {"": "up", "LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
 
 
 class RunMonitor(BackgroundThread):
-    """The run says what `phase` it is in and sets `scheduler`, `workload` and `begun` as they come into being."""
+    """Implements `zab_chaos.harness.backends.backend.Monitor` with a thread.
+
+    The run sets `phase`, and `scheduler`, `workload` and `begun` as soon as they exist. `error`: why the thread ended early.
+    """
 
     def __init__(self, cluster: ProcessCluster, folder: RunFolder, display: Display, duration: float) -> None:
         super().__init__("watch")
         self.phase = "starting"
-        self.begun: float | None = None  # time.monotonic() at the schedule's zero
+        self.begun: float | None = None  # time.monotonic() at the schedule's time zero
         self.scheduler: Scheduler | None = None
         self.workload: Load | None = None
         self.error: Exception | None = None
@@ -32,15 +35,15 @@ class RunMonitor(BackgroundThread):
         self._duration = duration
 
     def _run(self) -> None:
-        over = False
-        while not over:
-            over = self._over.wait(self._display.period)  # and one last look when it is over
+        stopping = False
+        while not stopping:
+            stopping = self._over.wait(self._display.period)  # the nodes are checked once more after the stop
             try:
                 for ended in self._cluster.take_unexpected_ends():
                     self._report(ended)
-                if self._display.wants_updates and not over:
+                if self._display.wants_updates and not stopping:
                     self._display.update(self._now())
-            except Exception as error:  # the display must not end a run; the run's log says what happened to it
+            except Exception as error:  # the display must not end a run; the run reports the error at its end
                 self.error = error
                 return
 
@@ -80,6 +83,6 @@ class RunMonitor(BackgroundThread):
 
 
 def in_words(step: FaultStep) -> str:
-    """`crash leader at 12 s`."""
+    """Return a step of the schedule in words, such as `crash leader at 12 s`."""
     target = step.target if isinstance(step.target, str) else ", ".join(step.target or ())
     return f"{step.do} {target} at {step.at:g} s".replace("  ", " ")

@@ -1,4 +1,4 @@
-"""An ensemble whose nodes the harness starts as processes of this machine, whatever runs in them."""
+"""The base of clusters whose nodes the harness starts as processes (or containers), whatever program they run."""
 
 import shutil
 import signal
@@ -12,15 +12,15 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from zab_chaos.faults.cluster import ClusterError, Status
-from zab_chaos.harness.backends import ensemble_state as cluster
+from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import RunFolder
 
-START_SECONDS = 30.0  # from the spawn to the first answer; a long recovery on a busy machine is no failure
-ANSWER_SECONDS = 0.5  # for one attempt to reach a node that is starting
-STOP_SECONDS = 10.0  # what a node gets to end by itself
+START_SECONDS = 30.0  # limit from the spawn to the first answer; a recovery may take long on a busy machine
+ANSWER_SECONDS = 0.5  # limit for one attempt to reach a node that is starting
+STOP_SECONDS = 10.0  # a node that was asked to end is killed after this time
 
 _T = TypeVar("_T")
 
@@ -36,12 +36,12 @@ EXIT_MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class UnexpectedEnd:
-    """A node that ended by itself."""
+    """The end of a life that the harness did not ask for."""
 
     node: int
     life: int
     code: int
-    armed: bool  # a crash point was armed for this life, and it died as one does there: that is what was asked for
+    armed: bool  # a crash point was armed for this life, and the exit status is that of a crash point
 
     def __str__(self) -> str:
         if self.code < 0:
@@ -50,23 +50,24 @@ class UnexpectedEnd:
 
 
 class ProcessCluster(ABC):
-    """Implements the half of `zab_chaos.faults.cluster.Cluster` that is about processes, and disks that are folders.
+    """Implements the part of `zab_chaos.faults.cluster.Cluster` that concerns processes, and disks that are folders.
 
-    The main thread drives it; any thread may ask how it is.
+    A subclass says how a life is started and how a node's status is asked for. Nodes are started and ended from the main
+    thread; any thread may read their state.
     """
 
     start_seconds = START_SECONDS
-    crashed = -signal.SIGKILL  # the exit status of a node that has reached a crash point
+    crashed = -signal.SIGKILL  # the exit status of a node that ends at a crash point
 
     def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool, disks: Disks | None = None) -> None:
-        """`disks`: what the nodes' data folders lie on, if it is not the machine's own file system."""
+        """`faithful`: unsynced bytes are lost with a process. `disks`: file systems mounted on the nodes' data folders."""
         self.nodes: Sequence[int] = sorted(nodes)
         self.faithful = faithful
         self._folder = folder
         self._disks = disks
         self._lives: dict[int, Life] = {}
-        self._reported: set[tuple[int, int]] = set()
-        self._unexpected_ends: list[UnexpectedEnd] = []  # nodes that ended without being told to, until somebody asks
+        self._noted: set[tuple[int, int]] = set()  # (node, life) of all unexpected ends so far
+        self._unexpected_ends: list[UnexpectedEnd] = []  # those that `take_unexpected_ends` has not returned yet
         self._ends_lock = Lock()
 
     @abstractmethod
@@ -77,9 +78,9 @@ class ProcessCluster(ABC):
 
     @abstractmethod
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
-        """Start the node's life of this number."""
+        """Start the node's life with this number."""
 
-    # What is
+    # ---- state ----
 
     def alive(self, node: int) -> bool:
         life = self._lives.get(node)
@@ -94,10 +95,10 @@ class ProcessCluster(ABC):
         return life is not None and life.alive and life.stopped
 
     def leader(self) -> int | None:
-        return cluster.leader_of(cluster.statuses(self), len(self.nodes))
+        return ensemble_state.leader_of(ensemble_state.statuses(self), len(self.nodes))
 
     def take_unexpected_ends(self) -> list[UnexpectedEnd]:
-        """Nodes that ended without being told to, since this was last asked, whether or not they are up again."""
+        """Return the unexpected ends since the last call, also of nodes that are up again."""
         for life in self._lives.copy().values():
             self._note_end(life)
         with self._ends_lock:
@@ -105,21 +106,22 @@ class ProcessCluster(ABC):
         return found
 
     def _note_end(self, life: Life) -> None:
+        """Remember the end of a life if it was unexpected and is not known yet."""
         with self._ends_lock:
             code = life.code
-            if code is None or life.ending or (life.node, life.life) in self._reported:
+            if code is None or life.ending or (life.node, life.life) in self._noted:
                 return
-            self._reported.add((life.node, life.life))
+            self._noted.add((life.node, life.life))
             armed = life.crash_at is not None and code == self.crashed
             self._unexpected_ends.append(UnexpectedEnd(life.node, life.life, code, armed))
         life.release()
 
     def last_words(self, node: int) -> str:
-        """The end of the log of the node's latest life."""
+        """Return the last lines of the log of the node's latest life."""
         return self._lives[node].last_words()
 
     def log(self, node: int, life: int) -> Path:
-        """The file with what that life of the node wrote to its stderr and stdout."""
+        """Return the file that has the stdout and stderr of this life of the node."""
         return self._folder.file("log", f"node-{node}-{life}.log")
 
     def disk_folder(self, node: int) -> str:
@@ -133,15 +135,15 @@ class ProcessCluster(ABC):
     def _data(self, node: int) -> Path:
         return self._folder.file("data", f"node-{node}")
 
-    # What is done to it
+    # ---- actions ----
 
     def start(self, node: int, crash_at: str | None = None) -> None:
-        """Start the node's next life and wait until it answers, or has ended by itself (which `ended` then reports)."""
+        """Start the node's next life, and wait until it answers or has ended (see `take_unexpected_ends`)."""
         self._spawn(node, crash_at)
         self._await_answers([node])
 
     def start_all(self, nodes: Sequence[int]) -> None:
-        """Start several at once: interpreters take their time, and more than one core has it."""
+        """Start several nodes in parallel, because an interpreter takes long to start, and wait until they answer."""
         self._do_to_all(lambda node: self._spawn(node, None), nodes)
         self._await_answers(nodes)
 
@@ -174,17 +176,20 @@ class ProcessCluster(ABC):
         return self.kill_all([node])[node]
 
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
-        """The signals first, then the waiting: for the nodes it is one instant. One that is gone keeps its status."""
+        """Kill nodes at (nearly) one instant: send all signals before waiting for the exits. Return the exit statuses.
+
+        A node that had ended before keeps its status.
+        """
         missing = [node for node in nodes if node not in self._lives]
         if missing:
-            raise ClusterError(f"{cluster.node_names(missing)} cannot be killed: never started")
+            raise ClusterError(f"{ensemble_state.node_names(missing)} cannot be killed: never started")
         lives = [self._lives[node] for node in nodes]
         self._do_to_all(_send_sigkill, lives)
         return {life.node: life.kill() for life in lives}
 
     def cut_power(self, nodes: Sequence[int]) -> dict[int, int]:
         if self._disks is None and not self.faithful:
-            raise ClusterError(cluster.NO_POWER_CUT)
+            raise ClusterError(ensemble_state.NO_POWER_CUT)
         statuses = self.kill_all(nodes)
         if self._disks is not None:
             for node in nodes:
@@ -192,15 +197,19 @@ class ProcessCluster(ABC):
         return statuses
 
     def _command_disk(self, node: int, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
-        """What a command of a node's disk is answered by the file system under it; None if there is none, or it is another
-        command."""
+        """Give a command to the file system under a node's disk, and return the answer.
+
+        None if there is no such file system, or the command is not one for disks.
+        """
         if self._disks is None or command not in COMMANDS:
             return None
         return self._disks.command(node, self.pid(node), command, arguments)
 
     def _command_disk_only(self, node: int, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
-        """The same of a node that knows nothing of its disk. Raises ClusterError if the command takes a file system of ours and
-        there is none."""
+        """Likewise, for nodes that run another program and cannot take a command for their disk themselves.
+
+        Raises ClusterError if the command needs a mounted file system and there is none.
+        """
         if command == "power-cut" and self.alive(node):
             self._lives[node].ending = True
         answer = self._command_disk(node, command, arguments)
@@ -209,7 +218,7 @@ class ProcessCluster(ABC):
         return answer
 
     def _do_to_all(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
-        """Do it to each, as much at one instant as can be."""
+        """Call it for each item, as nearly at one instant as possible."""
         for item in items:
             call(item)
 
@@ -242,7 +251,7 @@ class ProcessCluster(ABC):
             raise ClusterError(f"the disk of node {node} cannot be wiped: {error}") from error
 
     def close(self, ask: bool = True) -> list[int]:
-        """End all nodes: all are asked at once, or killed at once. Returns those that were asked and killed."""
+        """End all nodes: ask all of them at once to end, or kill them at once. Return those that were asked and then killed."""
         up = [life for life in self._lives.values() if life.alive]
         self._do_to_all(Life.ask_to_end if ask else _send_sigkill, up)
         deadline = time.monotonic() + STOP_SECONDS

@@ -1,7 +1,7 @@
-"""What a harness that was killed has left in the file system: its run's key files, the locks of its ports, dead mounts.
+"""Finds and removes what a killed harness leaves in the file system: key files of its run, locks of its ports, dead mounts.
 
-A killed harness takes its processes with it, but not its files. Whoever still holds the lock of such a file is alive. A
-disk that was mounted unmounts itself, unless it was killed, too.
+The processes of a killed harness end with it, but its files stay. A live harness holds a lock on each of these files. A
+mounted disk unmounts itself, unless its process was killed, too.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from zab_chaos.node.net import keys
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock: it belongs to a run that goes on."""
+    """Hold a file's lock, which shows that the file belongs to a run in progress."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -28,15 +28,15 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds that lock."""
-    with suppress(OSError), _trying(path) as free:
+    """Return whether a process holds the file's lock; False if the file can't be opened."""
+    with suppress(OSError), _try_lock(path) as free:
         return not free
-    return False  # it can't be opened
+    return False
 
 
 @contextmanager
-def _trying(path: Path) -> Iterator[bool]:
-    """Whether a file's lock is free; then it is held. Raises OSError if the file can't be opened."""
+def _try_lock(path: Path) -> Iterator[bool]:
+    """Yield whether the file's lock was free; if so, hold it meanwhile. Raises OSError if the file can't be opened."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield _lock(descriptor)
@@ -45,7 +45,7 @@ def _trying(path: Path) -> Iterator[bool]:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock it, if that is possible at once."""
+    """Lock the file unless another process holds the lock. Return whether it is locked."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -54,8 +54,8 @@ def _lock(descriptor: int) -> bool:
 
 
 def remove_stale_files(results: Path) -> list[Path]:
-    """Remove what nobody holds: key files and mounts of runs below `results`, and port locks; what was removed."""
-    unmounted = _unmount(results)  # first: whoever looks into them fails
+    """Remove what belongs to no live harness, and return it: key files and mounts of runs below `results`, port locks."""
+    unmounted = _unmount(results)  # first, because reading a dead mount fails
     names = {path.name for path in keys.files_in(results)}
     key_files = [path for path in files.below(results, names) if path.parent.name == "config"]
     candidates = [*key_files, *lock_files()]
@@ -63,7 +63,7 @@ def remove_stale_files(results: Path) -> list[Path]:
 
 
 def _unmount(results: Path) -> list[Path]:
-    """Mounted disks whose processes are gone; the folders."""
+    """Unmount the disks below `results` whose processes are gone. Return their folders."""
     dead = [folder for folder in mount.mounts_below(results) if mount.is_dead(folder)]
     for folder in dead:
         mount.unmount(folder)
@@ -71,7 +71,7 @@ def _unmount(results: Path) -> list[Path]:
 
 
 def _remove_free(path: Path) -> bool:
-    with suppress(OSError), _trying(path) as free:  # gone meanwhile, or another user's
+    with suppress(OSError), _try_lock(path) as free:  # the file may be gone by now, or belong to another user
         if free:
             path.unlink()
             return True

@@ -1,8 +1,7 @@
-"""The deployment of a real run: ports, the keys, toxiproxy with a proxy for each link, and the nodes.
+"""The deployment of our own nodes: key files, ports, toxiproxy with a proxy for each link, and the cluster.
 
-Here they are processes of this machine; `zab_chaos.harness.backends.containers.stage` has them in containers.
-
-Entered, everything but the nodes is up; left, nothing is: no process, no port, no key file.
+Here the nodes are processes of this machine; `zab_chaos.harness.backends.containers.stage` derives the deployment in
+containers from it.
 """
 
 from contextlib import ExitStack
@@ -21,7 +20,10 @@ from zab_chaos.node.net import keys
 
 
 class ZabDeployment(ProcessDeployment):
-    """`client_keys` is there once it is entered."""
+    """The deployment of our own nodes as processes. After `__exit__` its key files are removed, too.
+
+    `client_keys`: the clients' key pair, available once the deployment is entered.
+    """
 
     cluster: ZabCluster
     client_keys: keys.Keys
@@ -29,7 +31,7 @@ class ZabDeployment(ProcessDeployment):
     def __init__(
         self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool, display: Display | None = None
     ) -> None:
-        """`defect`: what NodeConfig.defect takes, or None."""
+        """`defect`: the value of NodeConfig.defect. `record`: whether the nodes record their inputs."""
         super().__init__(folder, scenario, display or Quiet())
         self._defect = defect
         self._record = record
@@ -41,10 +43,10 @@ class ZabDeployment(ProcessDeployment):
 
     def line(self, number: int, node: int, timeout: float) -> SocketLine:
         client = Client(self.addresses, self.client_keys, node, number=number, timeout=timeout)
-        return SocketLine(client, self._book)
+        return SocketLine(client, self._interactive_ops)
 
     def workload(self, seed: int) -> ZabLoad:
-        """The scenario's load, against the nodes themselves."""
+        """Return the scenario's load. Its clients connect to the nodes without a proxy."""
         return ZabLoad(
             self.addresses, self.client_keys, self.folder.file("ops.jsonl"), load_parameters(self._scenario), seed
         )
@@ -52,12 +54,12 @@ class ZabDeployment(ProcessDeployment):
     def _build(self, stack: ExitStack) -> None:
         for path in keys.create_files(self.folder.file("config")):
             stack.enter_context(locked(path))
-            stack.callback(path.unlink, missing_ok=True)  # nobody needs it any more, and it is a secret
+            stack.callback(path.unlink, missing_ok=True)  # a secret that is of no use after the run
         self.client_keys = keys.load(self._keys.clients)
         self._populate(stack)
 
     def _populate(self, stack: ExitStack) -> None:
-        """Everything but the keys: `cluster`, `network`, `host`, `toxiproxy_version`."""
+        """Set `cluster`, `network` and `toxiproxy_version`."""
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(3 * len(nodes), stack)
         addresses = {

@@ -128,7 +128,7 @@ class Stage(ProcessDeployment):
         return client
 
     def line(self, number: int, node: int, timeout: float) -> SocketLine:
-        return SocketLine(self.client(self.addresses, node, number, timeout), self._book)
+        return SocketLine(self.client(self.addresses, node, number, timeout), self._interactive_ops)
 
     def workload(self, seed: int) -> LoadThread:
         return _Workload(self, seed)
