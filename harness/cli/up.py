@@ -14,7 +14,7 @@ from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live.address_file import opened
 from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.harness.live.ensemble import Ensemble
-from zab_chaos.harness.live.status_table import Row, StatusReader, in_a_line, table
+from zab_chaos.harness.live.status_table import Row, StatusReader, one_line, table
 from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report import terminal
@@ -83,7 +83,7 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
         looks, due = StatusReader(ensemble), 0.0
         while not interrupt.asked.is_set():
             server.serve(TURN_SECONDS)
-            ensemble.look_after()
+            ensemble.advance_faults()
             while server.messages:
                 console.print(server.messages.pop(0), markup=False, highlight=False)
             if time.monotonic() >= due:
@@ -131,7 +131,7 @@ def _changes(console: Console) -> Show:
 
     def show(rows: list[Row], broken: list[str]) -> None:
         nonlocal last
-        before, last = last, in_a_line(rows)
+        before, last = last, one_line(rows)
         if last != before:
             say(console, last)
 

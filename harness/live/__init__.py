@@ -1,4 +1,4 @@
-"""An ensemble that somebody holds in their hands: a test, a shell, a notebook. See `zab_chaos.harness.live.ensemble`."""
+"""An ensemble that is used by hand: by a test, a shell or a notebook. See `zab_chaos.harness.live.ensemble`."""
 
 from zab_chaos.harness.client.session import Done, Failed, Pending, Session, Unknown
 from zab_chaos.harness.live.ensemble import Ensemble

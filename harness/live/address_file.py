@@ -1,7 +1,7 @@
-"""The address file of a running ensemble: a small file from which other commands learn where it is, for as long as it runs.
+"""The address file of a running ensemble, in which other commands (`zab inject`, `zab client`) find its addresses and keys.
 
-It lies in `results/standing/`, named after the process that holds the ensemble, and only its owner may read it: it says
-where the keys are. A file whose process is gone is stale, and is removed by whoever comes across it.
+It exists as long as the ensemble runs, in `results/standing/`, and is named after the process that runs the ensemble. Only
+its owner may read it, because it says where the keys are. A file whose process is gone is stale; the next reader removes it.
 """
 
 import os
@@ -18,10 +18,12 @@ FOLDER = "standing"
 
 
 class AddressFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`control`: where `zab up` listens for `zab inject`; `nodes`: where each node takes clients; `host:port` each.
+    """The content of an address file.
 
-    `secret`: the clients' key file; `control_secret`: the one for `control`. `on`: the backend. `since`: when the process
-    began, in clock ticks since the machine started (a step of the clock does not move that): a process id is used again.
+    `pid`: the process that runs the ensemble. `since`: when it began, in clock ticks since the machine started; this tells
+    it from a later process with the same id, and does not change when the clock is set. `folder`: the run's folder.
+    `control`: the address at which `zab up` listens for `zab inject`; `nodes`: the client address of each node; all are
+    `host:port`. `secret`: the clients' key file; `control_secret`: the key file for `control`. `on`: the backend.
     """
 
     pid: int
@@ -35,12 +37,12 @@ class AddressFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def open(self) -> bool:
-        """Whether the process that opened it is there."""
+        """Whether the process that wrote the file still runs."""
         return _began(self.pid) == self.since
 
 
 def _began(pid: int) -> int | None:
-    """When the process began; None if there is none."""
+    """Return when a process began, in clock ticks since the machine started; None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -52,15 +54,14 @@ def _began(pid: int) -> int | None:
 def opened(
     results: Path, *, folder: Path, control: str, nodes: dict[int, str], keys: KeyFiles, on: str = "processes"
 ) -> Iterator[AddressFile]:
-    """Write our own address file, and remove it in the end."""
+    """Write the address file of this process's ensemble, and remove it at the end."""
     pid = os.getpid()
     address = AddressFile(
         pid=pid, since=_began(pid) or 0, folder=str(folder.resolve()), control=control, nodes=nodes,
         secret=str(keys.clients.resolve()), control_secret=str(keys.control.resolve()), on=on,
     )  # fmt: skip
-    place = results / FOLDER
-    place.mkdir(parents=True, exist_ok=True)
-    path = place / f"{pid}.json"
+    path = results / FOLDER / f"{pid}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(msgspec.json.encode(address) + b"\n")
@@ -71,13 +72,13 @@ def opened(
 
 
 def running_ensembles(results: Path) -> list[AddressFile]:
-    """Every ensemble that is running, the latest last."""
+    """Return the address file of every running ensemble, the latest last. Stale files are removed."""
     found = []
     for path in (results / FOLDER).glob("*.json"):
         try:
             address = msgspec.json.decode(path.read_bytes(), type=AddressFile)
         except (OSError, msgspec.DecodeError):
-            continue  # just removed, or just being written
+            continue  # removed meanwhile, or not completely written yet
         if address.open:
             found.append(address)
         else:
@@ -86,16 +87,19 @@ def running_ensembles(results: Path) -> list[AddressFile]:
 
 
 def chosen_ensemble(results: Path, folder: Path | None = None) -> AddressFile:
-    """The one that is meant: the only one that is running, or the one of that folder. Raises BadInput, naming them."""
+    """Return the address file of the only running ensemble, or of the one with this run folder.
+
+    Raises BadInput, with the running ensembles, if that is not exactly one.
+    """
     running = running_ensembles(results)
-    meant = [address for address in running if folder is None or Path(address.folder) == folder.resolve()]
-    if len(meant) == 1:
-        return meant[0]
+    matching = [address for address in running if folder is None or Path(address.folder) == folder.resolve()]
+    if len(matching) == 1:
+        return matching[0]
     if not running:
         raise BadInput(
             f"no ensemble is running (looked in {results / FOLDER}). Start one with `zab up`, in another terminal."
         )
     listed = "\n".join(f"  --ensemble {address.folder}" for address in running)
-    if meant:
-        raise BadInput(f"{len(meant)} ensembles are running; say which one is meant:\n{listed}")
+    if matching:
+        raise BadInput(f"{len(matching)} ensembles are running; say which one is meant:\n{listed}")
     raise BadInput(f"no ensemble is running in {folder}; these are:\n{listed}")

@@ -1,4 +1,4 @@
-"""The clients of whoever holds the ensemble, as a run's load."""
+"""The load of a run whose clients are used by hand."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,9 +9,9 @@ from zab_chaos.harness.workload.open_loop import Counters
 
 
 class InteractiveLoad:
-    """Implements `zab_chaos.harness.backends.backend.Load` for clients that begin and end as they like.
+    """Implements `zab_chaos.harness.backends.backend.Load` for clients that the user opens and closes.
 
-    `sessions`: those there are by then.
+    `sessions`: a list to which the ensemble adds each new session.
     """
 
     def __init__(self, outcomes: OutcomeCounts, sessions: Sequence[Session]) -> None:
@@ -23,25 +23,25 @@ class InteractiveLoad:
         return self._outcomes.counters
 
     def start(self) -> None:
-        """They begin when they like."""
+        """Do nothing: the user opens the clients."""
 
     def wait_begun(self, timeout: float) -> bool:
         return True
 
     @property
     def answered(self) -> frozenset[str]:
-        """No operation has a name."""
+        """Empty: operations of these clients have no names."""
         return frozenset()
 
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
-        """Nobody waits for a fault."""
+        """Do nothing: no operation awaits a fault."""
 
     def read_state(self, paths: Sequence[str]) -> StateByNode:
-        """Nobody expects anything of the state."""
+        """Return nothing: there is no expected final state."""
         return {}
 
     def stop(self, grace: float = 0.0) -> Counters:
-        """What is still outstanding is nobody's any more: unknown."""
+        """Close all sessions. Operations that are still outstanding become unknown; `grace` has no effect."""
         for session in self._sessions:
             session.close()
         return self.counters

@@ -1,7 +1,7 @@
-"""Where a running ensemble takes orders from other processes: `zab inject` speaks, the scheduler does.
+"""The control port of a running ensemble (`zab up`), through which `zab inject` injects and heals faults.
 
-It listens on 127.0.0.1 and has the key pair of the ensemble's control ports, so that only its owner is served. Orders
-are done one after another, in the thread that holds the ensemble, between two looks at the nodes.
+It listens on 127.0.0.1 with the key pair of the ensemble's control ports, so that only their owner is served. Requests are
+handled one after another, in the thread that runs the ensemble.
 """
 
 import time
@@ -24,23 +24,26 @@ ORDERS = ("inject", "heal", "faults")
 
 
 class ControlServer:
-    """Serves one ensemble at `address` (host:port). Raises zab_chaos.node.net.address.AddressInUse."""
+    """Serves one ensemble at `address` (host:port). Raises zab_chaos.node.net.address.AddressInUse.
+
+    `messages`: what was done, in words, since the caller last emptied the list.
+    """
 
     def __init__(self, ensemble: Ensemble, address: str, keys: Keys) -> None:
         self._ensemble = ensemble
         self._context: zmq.Context[Any] = zmq.Context()
         self._port = ControlPort(self._context, address, keys, self.handle)
-        self._faults: list[InjectedFault] = []  # by the number, from 1, that `heal` takes
-        self.messages: list[str] = []  # what was done since somebody looked
+        self._faults: list[InjectedFault] = []  # in the order of their numbers, which begin at 1
+        self.messages: list[str] = []
 
     def serve(self, seconds: float) -> None:
-        """Do what is asked for within so much time, and return as soon as something was."""
+        """Wait at most so long for a request, handle it, and return."""
         if self._port.socket.poll(max(1, int(seconds * 1000)), zmq.POLLIN):
             self._port.serve()
         self._port.tick(time.monotonic_ns())
 
     def active_faults(self) -> list[str]:
-        """What was broken here and is not whole again."""
+        """Return the faults that were injected here and are not healed, in words."""
         return [str(fault) for fault in self._faults if fault.lasts and not fault.healed]
 
     def close(self) -> None:
@@ -48,7 +51,10 @@ class ControlServer:
         self._context.term()
 
     def handle(self, order: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """One order. `wrong` answers what nobody can do as it was said; what was tried in vain raises ControlError."""
+        """Handle one request and return the answer, which has the field `wrong` if the request is not valid.
+
+        Raises ControlError if it is valid but could not be carried out.
+        """
         try:
             match order:
                 case "inject":
@@ -64,26 +70,26 @@ class ControlServer:
             raise ControlError(str(error)) from None
         return {"wrong": f"no order is called {order!r}. {did_you_mean(order, ORDERS)}"}
 
-    def _inject(self, words: Mapping[str, Any]) -> str:
-        """`words`: a fault as a scenario's [[fault]] table has it, but for the time, which is now."""
-        said = dict(words)
-        name = str(said.pop("do", ""))
+    def _inject(self, table: Mapping[str, Any]) -> str:
+        """Inject a fault now, and return it in words. `table`: a scenario's [[fault]] table without a time."""
+        keys = dict(table)
+        name = str(keys.pop("do", ""))
         check_names("kind of fault", [name], KINDS)
         for key in ("at", "awaits"):
-            if key in said:
+            if key in keys:
                 raise BadInput(f"{name}: {key} belongs to a schedule; by hand it happens now")
-        self._faults.append(self._ensemble.inject(KINDS[name], said))
-        return self._told(str(self._faults[-1]))
+        self._faults.append(self._ensemble.inject(KINDS[name], keys))
+        return self._noted(str(self._faults[-1]))
 
     def _heal(self, number: int | None) -> str:
-        """Everything, or the fault of that number. To heal everything also starts who is down."""
+        """Heal the fault with this number, or heal everything and start the nodes that are down. Return that in words."""
         if number is None:
             self._ensemble.heal()
-            return self._told("healed everything, and started who was down")
+            return self._noted("healed everything, and started who was down")
         if number not in range(1, len(self._faults) + 1):
             raise BadInput(f"there is no fault {number}; there were {len(self._faults)}: `zab inject` lists them")
         self._faults[number - 1].heal()
-        return self._told(f"healed: {self._faults[number - 1]}")
+        return self._noted(f"healed: {self._faults[number - 1]}")
 
     def _list(self) -> list[dict[str, Any]]:
         return [
@@ -91,6 +97,7 @@ class ControlServer:
             for number, fault in enumerate(self._faults, 1)
         ]
 
-    def _told(self, words: str) -> str:
+    def _noted(self, words: str) -> str:
+        """Add to `messages`, and return the words."""
         self.messages.append(words)
         return words

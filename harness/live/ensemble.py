@@ -1,4 +1,4 @@
-"""A running ensemble: started, used and broken by whoever holds it, and judged in the end like any other run.
+"""A running ensemble: it is used and broken by hand, and judged at the end like any other run.
 
     with Ensemble(on="sim", nodes=3) as cluster, cluster.client() as client:
         client.create("/a", b"1")
@@ -6,8 +6,8 @@
             client.set("/a", b"2")
         print(cluster.finish().verdict)
 
-It is a run (`zab_chaos.harness.runs.run`) whose walk somebody takes by hand, and leaves the same folder. In the simulated world
-time passes only in what is called here: an operation lets it go on until the answer, a wait until its condition.
+It is a run (`zab_chaos.harness.runs.run`) whose phases are called from here, and it leaves the same folder. In the simulated
+world time passes only during these calls: an operation lets it pass until the answer, a wait until its condition holds.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
 from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.live.clients import InteractiveLoad
-from zab_chaos.harness.live.fault_methods import FaultInjector, InjectedFault, kind_of, verbs
+from zab_chaos.harness.live.fault_methods import FaultInjector, InjectedFault, kind_of, method_names
 from zab_chaos.harness.live.scenario import build_scenario, scenario_text
 from zab_chaos.harness.live.state import EnsembleView
 from zab_chaos.harness.machine.interrupt import Forced, Interrupt
@@ -40,20 +40,25 @@ from zab_chaos.harness.runs.phases import FINISHED, INTERRUPTED, RunPhases, Unfi
 from zab_chaos.harness.runs.run import Run, reason, running
 from zab_chaos.model.verdict import Verdict
 
-SETTLE_SECONDS = 5.0  # for the nodes that are not needed for a quorum: then no first write meets a node that is looking
+SETTLE_SECONDS = (
+    5.0  # wait at the start for nodes beyond the quorum, so that no first write meets a node without a leader
+)
 OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
 
 __tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
 
 class Ensemble(EnsembleView):
-    """`on`: a world's name; `defect`: a name that `zab defects` lists; `timing`, `limits`: as a scenario's tables.
+    """An ensemble that runs while this is entered, and is judged when it is left.
 
+    `on`: the backend's name. `defect`: a name that `zab defects` lists. `timing`, `limits`: as a scenario's tables.
     `zookeeper`: a release of ZooKeeper's servers, which implies `on`. `min_acked`: so many writes must have been
-    acknowledged, or the verdict is UNKNOWN; None: one, but none where others write through `hosts`, whom nobody counts.
-    `command`: what repeats all this, for the report. Entered, a leader is established, and as a rule all nodes follow it.
-    Left, nothing is there but the folder, judged, unless an exception was what ended it. Use it from one thread, on
-    processes the main thread; clients may have others there.
+    acknowledged, or the verdict is UNKNOWN; None means one, but 0 once `hosts` was read, because writes of clients that
+    connect there are not counted. `command`: the command that repeats the run, for the report.
+
+    After `__enter__` a leader is established, and as a rule all nodes follow it. After `__exit__` only the run's folder is
+    left; it is judged unless the block ended with an interrupt. Use the ensemble from one thread, on real processes from the
+    main thread; there, clients may be used in other threads.
     """
 
     def __init__(
@@ -75,14 +80,14 @@ class Ensemble(EnsembleView):
         keep_data: bool = False,
         command: str | None = None,
     ) -> None:
-        """Raises BadInput, with all mistakes at once."""
+        """Check the arguments. Raises BadInput with all mistakes at once."""
         head = {"name": name, "about": "An ensemble that was used and broken by hand.", "nodes": nodes, "seed": seed}
         head |= {"record": record, "disk": disk}
         expect = {"min_acked": 1 if min_acked is None else min_acked, "converges_within": converges_within}
         tables = {"scenario": head, "timing": dict(timing or {}), "limits": dict(limits or {}), "expect": expect}
         on = implied_backend(on) if zookeeper is not None else on
         backend, self.scenario = build_scenario(tables, on, defect)
-        self._counted = min_acked is not None
+        self._min_acked_given = min_acked is not None
         self._options = RunOptions(
             seed=seed,
             results=Path(results),
@@ -95,29 +100,30 @@ class Ensemble(EnsembleView):
         )
         self.folder: RunFolder | None = None
         self.verdict: Verdict | None = None  # once it is finished
-        self._standing = ExitStack()
+        self._entered = ExitStack()
         self._owner = threading.get_ident()
-        self.faults: list[FaultRecord] = []  # so far, in the order in which they were injected
+        self.faults: list[FaultRecord] = []  # all faults so far, in the order in which they were injected
         self._sessions: list[Session] = []
         self._open = False
 
-    # ---- its life ----
+    # ---- start and end ----
 
     def __enter__(self) -> Self:
-        """Raises HarnessError, or `zab_chaos.harness.runs.phases.Unfinished` if no leader was established."""
+        """Start the ensemble. Raises HarnessError, or `zab_chaos.harness.runs.phases.Unfinished` if no leader is established
+        in time."""
         self._run = Run(self.scenario, self._options)
         self.folder, self._deployment = self._run.folder, self._run.deployment
         self._open = True
         with results.private():
             try:
-                self._standing.enter_context(running(self._deployment, self._options.seed))
-                self._begin()
+                self._entered.enter_context(running(self._deployment, self._options.seed))
+                self._start()
             except BaseException as error:
                 self.abandon(error)
                 raise
         return self
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         deployment, backend = self._deployment, self._run.backend
         load = InteractiveLoad(deployment.outcomes, self._sessions)
         self._phases = RunPhases(
@@ -128,8 +134,8 @@ class Ensemble(EnsembleView):
         self.faults = self._scheduler.records
         assert deployment.monitor.begun is not None
         self._begun = deployment.monitor.begun
-        self._injector = FaultInjector(self._scheduler, self._until, self._begun, partial(step_mistakes, backend))
-        with contextlib.suppress(TimeoutError):  # what a defect never gets right is for the caller to see
+        self._injector = FaultInjector(self._scheduler, self._wait_until, self._begun, partial(step_mistakes, backend))
+        with contextlib.suppress(TimeoutError):  # with a defect the nodes may never converge; the caller shall see that
             self.until_converged(SETTLE_SECONDS)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -141,18 +147,21 @@ class Ensemble(EnsembleView):
             self.abandon(error)
 
     def finish(self) -> Verdict:
-        """Heal everything, let the nodes come together, end them, and judge. May be called again."""
+        """Heal everything, wait for the nodes to converge, end them, judge the run and return the verdict.
+
+        May be called again. Raises ValueError if the ensemble was never entered, or was abandoned.
+        """
         if self.verdict is None:
             if not self._open:
                 raise ValueError("this ensemble was never entered, or was given up: there is nothing to judge")
             with results.private():
-                self._keep(*self._close())
+                self._record_end(*self._end())
                 self.verdict = self._run.judge()
                 self._run.store(self.verdict, keep=self.verdict.exit != 0 or self._options.keep_data)
         return self.verdict
 
-    def _close(self) -> tuple[str, str]:
-        """The run's outcome (results/README.md, run.json) and, if the harness failed, where."""
+    def _end(self) -> tuple[str, str]:
+        """Converge and end the nodes. Return the run's outcome (run.json) and, if the harness failed, its traceback."""
         outcome, trouble = FINISHED, ""
         try:
             self._deployment.check()
@@ -163,11 +172,11 @@ class Ensemble(EnsembleView):
             self._phases.close()
         finally:
             self._open = False
-            self._standing.close()
+            self._entered.close()
         return outcome, trouble
 
     def abandon(self, error: BaseException) -> None:
-        """There is no time, or nothing to be judged: the nodes are killed, and the folder says why."""
+        """End the ensemble without judging it: kill the nodes, and record the error as the run's outcome."""
         if not self._open:
             return
         self._open = False
@@ -175,38 +184,43 @@ class Ensemble(EnsembleView):
             session.close()
         if not isinstance(error, Exception):
             self._deployment.records.milestone("interrupted")
-        self._standing.__exit__(Forced, Forced(), None)
-        self._keep(_outcome(error))
+        self._entered.__exit__(Forced, Forced(), None)
+        self._record_end(_outcome(error))
 
-    def _keep(self, outcome: str, trouble: str = "") -> None:
-        """What it was, on record: run.json, and the faults as a scenario."""
+    def _record_end(self, outcome: str, trouble: str = "") -> None:
+        """Write the outcome to run.json, and the injected faults to scenario.toml."""
         self._run.record_outcome(outcome, trouble)
-        told_of = scenario_text(self.scenario, self.faults)
-        self._run.folder.file("scenario.toml").write_text(told_of, encoding="utf-8")
+        text = scenario_text(self.scenario, self.faults)
+        self._run.folder.file("scenario.toml").write_text(text, encoding="utf-8")
 
     # ---- using it ----
 
     def client(self, node: int | None = None, timeout: float = OPERATION_SECONDS) -> Session:
-        """A new client, which begins at `node` (else they take turns). After `timeout` seconds an operation is unknown."""
+        """Return a new client. It connects to `node` first, or to the nodes in turn if None is given.
+
+        An operation is unknown after `timeout` seconds. Raises BadInput if there is no such node.
+        """
         number = len(self._sessions) + 1
         if node is not None and node not in self.nodes:
             raise BadInput(f"there is no node {node}; the nodes are {', '.join(map(str, self.nodes))}")
         first = self.nodes[(number - 1) % len(self.nodes)] if node is None else node
-        session = Session(self._deployment.line(number, first, timeout), self.look_after)
+        session = Session(self._deployment.line(number, first, timeout), self.advance_faults)
         self._sessions.append(session)
         return session
 
     @property
     def hosts(self) -> str:
-        """Where ZooKeeper's own clients, such as kazoo, connect: `host:port,host:port`. What they do is judged by what the
-        servers log. Raises BadInput if the nodes are not ZooKeeper's."""
+        """The connection string for ZooKeeper's own clients, such as kazoo: `host:port,host:port`.
+
+        What these clients do is judged by what the servers log. Raises BadInput if the nodes are not ZooKeeper's servers.
+        """
         found = self._deployment.hosts
         if found is None:
             raise BadInput(
                 f"an ensemble on {self.on} has no hosts for ZooKeeper's clients: they can connect to on='zookeeper' only. "
                 "Use client(), which every backend has"
             )
-        if not self._counted:
+        if not self._min_acked_given:
             self._expect_no_acknowledgements()
         return found
 
@@ -214,68 +228,68 @@ class Ensemble(EnsembleView):
         self.scenario = replace(self.scenario, expect=replace(self.scenario.expect, min_acked=0))
         self._run.facts["expect"] |= {"min_acked": 0}
 
-    def look_after(self) -> None:
-        """Do for the faults what is due: those that last for a time heal, links that flap turn. Waiting does it too."""
+    def advance_faults(self) -> None:
+        """Heal the faults whose time is over, and switch links that flap. Every call that waits does this, too."""
         if threading.get_ident() == self._owner and self._open:
             self._deployment.check()
             self._scheduler.due(self._deployment.host.now())
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass, while the faults are looked after. In the simulated world it costs next to none."""
+        """Let so much time pass, on the clock of the backend. In the simulated world this takes almost no real time."""
         host = self._deployment.host
         end = host.now() + seconds
         while (left := end - host.now()) > 0:
             host.sleep(min(STEP, left))
-            self.look_after()
+            self.advance_faults()
 
     def until_established(self, timeout: float = 30.0) -> int:
-        """Wait until there is an established leader that a quorum follows; its id. Raises TimeoutError."""
-        found: list[int] = []
+        """Wait for an established leader that a quorum follows, and return its id. Raises TimeoutError."""
+        leaders: list[int] = []
 
-        def there() -> bool:
+        def established() -> bool:
             leader = self.leader
-            found[:] = [leader] if leader is not None else []
-            return bool(found)
+            leaders[:] = [leader] if leader is not None else []
+            return bool(leaders)
 
-        self._until(there, timeout, "no leader was established")
-        return found[0]
+        self._wait_until(established, timeout, "no leader was established")
+        return leaders[0]
 
     def until_converged(self, timeout: float | None = None) -> None:
-        """Wait until all nodes are up and have delivered the same. Raises TimeoutError, which says who differs."""
+        """Wait until all nodes are up and have delivered the same. Raises TimeoutError, which says which nodes differ."""
         why = ["not asked yet"]
 
-        def together() -> bool:
+        def converged() -> bool:
             why[:] = filter(None, [self._deployment.disagreement()])
             return not why
 
         seconds = self.scenario.expect.converges_within if timeout is None else timeout
-        self._until(together, seconds, lambda: f"the nodes did not converge: {'; '.join(why)}")
+        self._wait_until(converged, seconds, lambda: f"the nodes did not converge: {'; '.join(why)}")
 
     def until(self, condition: Callable[[], bool], timeout: float = 30.0) -> None:
-        """Wait until something of your own holds. Raises TimeoutError."""
-        self._until(condition, timeout, "the condition did not come to hold")
+        """Wait until a condition of the caller holds. Raises TimeoutError."""
+        self._wait_until(condition, timeout, "the condition did not come to hold")
 
-    def _until(self, condition: Callable[[], bool], timeout: float, words: str | Callable[[], str]) -> None:
+    def _wait_until(self, condition: Callable[[], bool], timeout: float, words: str | Callable[[], str]) -> None:
         host = self._deployment.host
         end = host.now() + timeout
         while not condition():
             if host.now() >= end:
                 raise TimeoutError(f"{words if isinstance(words, str) else words()} (after {timeout:g} s)")
             host.sleep(STEP)
-            self.look_after()
+            self.advance_faults()
 
-    # ---- breaking it ----
+    # ---- faults ----
 
     def heal(self) -> None:
         """Undo every fault, and start every node that is down."""
         self._scheduler.heal_all()
 
     def inject(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
-        """A fault in the words of a scenario's [[fault]] table, but for its time, which is now. See `FaultInjector.inject`."""
+        """Inject a fault now, given as a scenario's [[fault]] table without a time. See `FaultInjector.inject`."""
         return self._injector.inject(kind, table)
 
     def __getattr__(self, word: str) -> Callable[..., InjectedFault]:
-        """A verb for every kind of fault: (target, lasts=, name=, its keys).
+        """Return the method of this name that injects a kind of fault: method(target, lasts=, name=, its keys).
 
         See `zab_chaos.harness.live.fault_methods` and `FaultInjector.inject_verb`.
         """
@@ -285,11 +299,11 @@ class Ensemble(EnsembleView):
         return partial(self._injector.inject_verb, kind)
 
     def __dir__(self) -> list[str]:
-        return [*(name for name in super().__dir__() if not name.startswith("_")), *verbs()]
+        return [*(name for name in super().__dir__() if not name.startswith("_")), *method_names()]
 
 
 def _outcome(error: BaseException) -> str:
-    """What run.json says of an ensemble that ended with this error."""
+    """Return the outcome in run.json of an ensemble that ended with this error."""
     if isinstance(error, Unfinished):
         return str(error)
     return f"harness-error: {reason(error)}" if isinstance(error, Exception) else INTERRUPTED

@@ -1,7 +1,7 @@
-"""Breaking a running ensemble by hand: a verb for every kind of fault, with the words that a scenario uses.
+"""The fault methods of a running ensemble: one method for every kind of fault, with the words that a scenario uses.
 
 `cluster.power_cut("all")` is `do = "power-cut"`, `target = "all"`; `cluster.latency("one", ms=50)` has the fault's own keys as
-keyword arguments, with _ for -. The verbs come from the registry, so that a new kind of fault is a verb at once.
+keyword arguments, with _ for -. The methods come from the registry, so a new kind of fault has its method at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ from zab_chaos.node.commands import ARMING
 
 Target = str | int | Sequence[str | int]
 
-# A crash point is armed a moment after the node has said so (`zab_chaos.node.commands.ARMING`); who comes back from a verb may
-# rely on it. Twice as long, for a clock that is slow.
+# A crash point is armed a moment after the node has answered (`zab_chaos.node.commands.ARMING`). A fault method returns when
+# the point is armed. Twice as long, because the node's clock may be slow.
 ARMED_SECONDS = 2 * ARMING / 1e9
 
-# How one says it of a state: `with cluster.partitioned("leader"):`. The names of the other kinds are no verbs.
-STATES = {
+# Words for the state that a fault brings about, as in `with cluster.partitioned("leader"):`, with the kind that they mean.
+STATE_WORDS = {
     "crashed": "crash",
     "stopped": "stop",
     "paused": "pause",
@@ -39,17 +39,17 @@ __tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
 
 def kind_of(word: str) -> Kind | None:
-    """The kind of fault that a verb, or the word for its state, means."""
-    return KINDS.get(STATES.get(word, word).replace("_", "-"))
+    """Return the kind of fault that a method's name means, or None."""
+    return KINDS.get(STATE_WORDS.get(word, word).replace("_", "-"))
 
 
-def verbs() -> list[str]:
-    """Every word that `kind_of` knows, as an attribute is spelt."""
-    return sorted([*STATES, *(name.replace("-", "_") for name in KINDS)])
+def method_names() -> list[str]:
+    """Return the names of all fault methods."""
+    return sorted([*STATE_WORDS, *(name.replace("-", "_") for name in KINDS)])
 
 
 class InjectedFault:
-    """A fault that was injected. As a context manager it is healed at the end; else by `heal`, or when all is healed."""
+    """An injected fault. As a context manager it is healed at the end of the block; else by `heal`, or with all others."""
 
     def __init__(
         self, run: FaultRecord, scheduler: Scheduler, wait: Callable[[Callable[[], bool], float, str], None]
@@ -60,27 +60,27 @@ class InjectedFault:
 
     @property
     def nodes(self) -> list[int]:
-        """Who was hit."""
+        """The nodes that the fault hit."""
         return list(self._run.nodes)
 
     @property
     def lasts(self) -> bool:
-        """Whether it goes on until it is healed; else it was over at once."""
+        """Whether the fault goes on until it is healed; else it was over at once."""
         return self._run.kind.heals
 
     @property
     def healed(self) -> bool:
-        """Whether it is over: healed, or undone by a restart or a resume."""
+        """Whether the fault is over: it was healed, or undone by a restart or a resume."""
         return self._run.recovered is not None
 
     def heal(self) -> None:
-        """Undo it, if it is still there. Raises FaultError if the nodes do not show that it is over."""
+        """Undo the fault, if it is not over yet. Raises FaultError if the nodes do not confirm that it is healed."""
         self._scheduler.heal(self._run)
         if self._run.recovered is not None and not self._run.recovered.confirmed:
             raise FaultError(f"not certainly healed: {self._run.describe()}; {self._run.recovered.evidence}")
 
     def until_settled(self, timeout: float = 20.0) -> Self:
-        """Wait until it has taken effect: a crash point that was armed is reached. Raises TimeoutError."""
+        """Wait until the fault has taken effect, such as a node that reaches its crash point. Raises TimeoutError."""
         fault = self._run.fault
         assert fault is not None
         self._wait(fault.took_effect, timeout, f"no effect of: {self}")
@@ -97,20 +97,23 @@ class InjectedFault:
         if kind is None:
             self.heal()
         else:
-            self._scheduler.heal(self._run)  # its own trouble must not hide the one that is under way
+            self._scheduler.heal(self._run)  # an unconfirmed healing must not hide the exception of the block
 
     def __str__(self) -> str:
         return self._run.describe()
 
 
 class FaultInjector:
-    """Reads what is said with verbs, and has the scheduler do it."""
+    """Injects the faults that are called as methods or given as tables, with a run's scheduler."""
 
     def __init__(
         self, scheduler: Scheduler, wait: Callable[[Callable[[], bool], float, str], None], begun: float,
         mistakes: Callable[[FaultStep], list[str]],
     ) -> None:  # fmt: skip
-        """`mistakes`: what of a fault can't be done here."""
+        """`wait(condition, timeout, words)`: waits, or raises TimeoutError with the words. `begun`: time zero of the schedule.
+
+        `mistakes`: returns what of a fault can't be done on this backend.
+        """
         self._scheduler = scheduler
         self._wait = wait
         self._begun = begun
@@ -121,19 +124,20 @@ class FaultInjector:
         self, kind: Kind, target: Target | None = None, *, lasts: float | None = None, name: str | None = None,
         **params: Any,
     ) -> InjectedFault:  # fmt: skip
-        """Inject. Raises BadInput for a mistake in the words, FaultError if nobody was hit or nobody shows the effect.
+        """Inject a fault. Raises BadInput for invalid arguments, FaultError if no node was hit or the effect is not confirmed.
 
-        `lasts`: seconds until it heals by itself, while somebody waits; `name`: what later faults may call its nodes.
+        `lasts`: after so many seconds the fault heals by itself, during the ensemble's next call that waits. `name`: a name
+        for the nodes that were hit, for the targets of later faults.
         """
         table: dict[str, Any] = {"target": _target(target)}
         table |= {"for": lasts, "as": name} | {key.replace("_", "-"): value for key, value in params.items()}
-        return self.inject(kind, {key: value for key, value in _spelt(kind, table).items() if value is not None})
+        return self.inject(kind, {key: value for key, value in _grammar_keys(kind, table).items() if value is not None})
 
     def inject(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
-        """Likewise; `table`: as a scenario's [[fault]] has it, whose keys may be any words, but for its time and kind."""
-        said = {"at": self._scheduler.host.now() - self._begun, "do": kind.name, **table}
+        """Inject a fault now. `table`: a scenario's [[fault]] table without time and kind. Raises as `inject_verb`."""
+        fault = {"at": self._scheduler.host.now() - self._begun, "do": kind.name, **table}
         try:
-            step = read_fault(said, len(self._scheduler.cluster.nodes), self._names)
+            step = read_fault(fault, len(self._scheduler.cluster.nodes), self._names)
         except ScenarioError as error:
             words = [str(mistake).removeprefix(f"{mistake.where}: ") for mistake in error.mistakes]
             raise BadInput("\n".join(f"{kind.name}: {each}" for each in words)) from None
@@ -149,13 +153,14 @@ class FaultInjector:
         return InjectedFault(run, self._scheduler, self._wait)
 
 
-def _spelt(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:
-    """Keys as the grammar has them: some of a fault's own are written with _, which Python's are always."""
+def _grammar_keys(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:
+    """Return the table with the grammar's names of the keys: some keys of a fault have a _, which became - before."""
     own = {key.name.replace("_", "-"): key.name for key in kind.keys}
     return {own.get(name, name): value for name, value in table.items()}
 
 
 def _target(target: Target | None) -> Any:
+    """Return the target in the grammar's form: a number is a node's id."""
     if target is None or isinstance(target, str):
         return target
     if isinstance(target, int):

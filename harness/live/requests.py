@@ -1,4 +1,4 @@
-"""What can be said to an ensemble by hand, on the command line as in the shell, and what is answered."""
+"""Parses the requests of `zab client`, on the command line and in the shell, and formats their outcomes."""
 
 import argparse
 import dataclasses
@@ -10,12 +10,12 @@ from zab_chaos.harness.client.session import Done, Failed, Outcome, Unknown
 from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
-STEPS = (Create, Set, Delete, Check)  # what a multi may hold
-PATH = "the znode, from / on"
+STEPS = (Create, Set, Delete, Check)  # the requests that a multi may contain
+PATH = "absolute path of the znode"
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that raises instead of ending the process."""
+    """An argument parser that raises BadInput instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(message)
@@ -23,104 +23,104 @@ class _Parser(argparse.ArgumentParser):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb: what it does, and how its arguments look. `example` is shown where somebody got it wrong."""
+    """The description of a verb, and an example of its arguments, which is shown after a mistake."""
 
     about: str
     example: str
 
 
 VERBS = {
-    "create": Verb("make a znode", "create /a hello [--sequential]"),
-    "get": Verb("a znode's data and version", "get /a"),
+    "create": Verb("create a znode", "create /a hello [--sequential]"),
+    "get": Verb("show a znode's data and version", "get /a"),
     "set": Verb("replace a znode's data", "set /a other [--version N]"),
-    "delete": Verb("remove a znode", "delete /a [--version N]"),
-    "check": Verb("fail unless the znode is there, at that version", "check /a [--version N]"),
-    "exists": Verb("whether there is such a znode", "exists /a"),
-    "ls": Verb("the names of a znode's children", "ls /"),
-    "multi": Verb("several writes, all or none", "multi 'create /a/b 1' 'check /a --version 3'"),
+    "delete": Verb("delete a znode", "delete /a [--version N]"),
+    "check": Verb("fail unless the znode exists and has that version", "check /a [--version N]"),
+    "exists": Verb("show whether the znode exists", "exists /a"),
+    "ls": Verb("list the names of a znode's children", "ls /"),
+    "multi": Verb("execute several writes, all or none", "multi 'create /a/b 1' 'check /a --version 3'"),
 }
 
 
 def _parser() -> _Parser:
     parser = _Parser(prog="", add_help=False, exit_on_error=True, allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", parser_class=_Parser, prog="")
-    made = {name: verbs.add_parser(name, add_help=False, allow_abbrev=False) for name in VERBS}
-    for name, verb in made.items():
+    parsers = {name: verbs.add_parser(name, add_help=False, allow_abbrev=False) for name in VERBS}
+    for name, verb in parsers.items():
         if name != "multi":
             verb.add_argument("path", help=PATH)
-    made["create"].add_argument("data", nargs="?", default="")
-    made["create"].add_argument("--sequential", action="store_true")
-    made["set"].add_argument("data")
+    parsers["create"].add_argument("data", nargs="?", default="")
+    parsers["create"].add_argument("--sequential", action="store_true")
+    parsers["set"].add_argument("data")
     for name in ("set", "delete", "check"):
-        made[name].add_argument("--version", type=int, default=ANY)
-    made["multi"].add_argument("steps", nargs="+")
+        parsers[name].add_argument("--version", type=int, default=ANY)
+    parsers["multi"].add_argument("steps", nargs="+")
     return parser
 
 
 def parse_request(words: Sequence[str]) -> Request:
-    """The request that was said. Raises BadInput."""
-    if not words or words[0] not in VERBS:
-        said = words[0] if words else ""
-        raise BadInput(f"nothing can be done by the name of {said!r}. {did_you_mean(said, VERBS)}")
+    """Return the request of these words. Raises BadInput."""
+    verb = words[0] if words else ""
+    if verb not in VERBS:
+        raise BadInput(f"there is no request {verb!r}. {did_you_mean(verb, VERBS)}")
     try:
-        said_of = _parser().parse_args(list(words))
+        arguments = _parser().parse_args(list(words))
     except BadInput as error:
-        raise BadInput(f"{words[0]}: {error}; for example: {VERBS[words[0]].example}") from None
-    if words[0] == "multi":
-        return Multi(_steps(said_of.steps))
-    return _one(said_of)
+        raise BadInput(f"{verb}: {error}; for example: {VERBS[verb].example}") from None
+    if verb == "multi":
+        return Multi(_steps(arguments.steps))
+    return _single_request(arguments)
 
 
-def _one(said: argparse.Namespace) -> Request:
-    match said.verb:
+def _single_request(arguments: argparse.Namespace) -> Request:
+    match arguments.verb:
         case "create":
-            return Create(said.path, _bytes(said.data), said.sequential)
+            return Create(arguments.path, _bytes(arguments.data), arguments.sequential)
         case "set":
-            return Set(said.path, _bytes(said.data), said.version)
+            return Set(arguments.path, _bytes(arguments.data), arguments.version)
         case "delete":
-            return Delete(said.path, said.version)
+            return Delete(arguments.path, arguments.version)
         case "check":
-            return Check(said.path, said.version)
+            return Check(arguments.path, arguments.version)
         case "get":
-            return Get(said.path)
+            return Get(arguments.path)
         case "exists":
-            return Exists(said.path)
-    return Children(said.path)
+            return Exists(arguments.path)
+    return Children(arguments.path)
 
 
-def _steps(said: Sequence[str]) -> list[Step]:
-    """A multi's. Raises BadInput: all that is wrong with any of them."""
+def _steps(lines: Sequence[str]) -> list[Step]:
+    """Return the steps of a multi. Raises BadInput with the mistakes of all steps."""
     steps: list[Step] = []
-    wrong: list[str] = []
-    for number, words in enumerate(said, 1):
+    mistakes: list[str] = []
+    for number, line in enumerate(lines, 1):
         try:
-            step = parse_request(split_line(words))
+            step = parse_request(split_line(line))
         except BadInput as error:
-            wrong.append(f"step {number}: {error}")
+            mistakes.append(f"step {number}: {error}")
             continue
         if isinstance(step, STEPS):
             steps.append(step)
         else:
-            wrong.append(f"step {number}: {words}: a multi holds writes only: create, set, delete, check")
-    if wrong:
-        raise BadInput("\n".join(wrong))
+            mistakes.append(f"step {number}: {line}: a multi holds writes only: create, set, delete, check")
+    if mistakes:
+        raise BadInput("\n".join(mistakes))
     return steps
 
 
 def split_line(line: str) -> list[str]:
-    """A line as a shell would take it apart. Raises BadInput."""
+    """Split a line into words as a shell does. Raises BadInput."""
     try:
         return shlex.split(line)
     except ValueError as error:
         raise BadInput(f"{line}: {error}") from None
 
 
-def _bytes(said: str) -> bytes:
-    return said.encode("utf-8", "surrogateescape")  # what the command line holds, bytes that are no UTF-8 included
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")  # restores bytes of the command line that are not UTF-8
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """For people."""
+    """Return an outcome as text for people."""
     if isinstance(outcome, Failed):
         return f"failed, {outcome}"
     if isinstance(outcome, Unknown):
@@ -141,7 +141,7 @@ def _at(done: Done) -> str:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """For programs. Bytes as text, with \\xNN where they are none."""
+    """Return an outcome as JSON for programs. Data is text, with \\xNN for bytes that are not UTF-8."""
     if isinstance(outcome, Failed):
         return {"outcome": "failed", "error": outcome.error, "words": outcome.words}
     if isinstance(outcome, Unknown):
@@ -153,7 +153,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def exit_code(outcome: Outcome) -> Exit:
-    """What the shell is told: 0 done, 1 failed, 2 not known."""
+    """Return the exit code for an outcome: 0 done, 1 failed, 2 unknown."""
     if isinstance(outcome, Done):
         return Exit.PASS
     return Exit.VIOLATION if isinstance(outcome, Failed) else Exit.UNKNOWN

@@ -1,4 +1,4 @@
-"""A running ensemble as a scenario: what was asked for is checked like a file, and what was done can be run again."""
+"""Converts between a running ensemble and a scenario: arguments are checked like a file, and faults can be run again."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,27 +17,28 @@ __tracebackhide__ = hidden_for(BadInput)
 
 
 def scenario_text(scenario: Scenario, runs: list[FaultRecord]) -> str:
-    """What was broken by hand as a scenario file: the faults with their times, and a load instead of the operations."""
+    """Return a scenario file with the faults that were injected by hand, at their times, and a load instead of the
+    operations."""
     steps = []
     for run in runs:
         lasts = run.step.lasts if run.lasted is None or not run.kind.heals else max(0.01, round(run.lasted, 3))
         steps.append(replace(run.step, at=round(run.step.at, 3), lasts=lasts))
     ends = [step.at + (step.lasts or 0.0) for step in steps]
-    whole = replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
+    with_faults = replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
     return (
         "# Written after an ensemble was used by hand: these are its faults, at their times. The operations are in\n"
-        "# ops.jsonl; run as a scenario, it gets the load below instead.\n\n" + whole.to_toml()
+        "# ops.jsonl; run as a scenario, it gets the load below instead.\n\n" + with_faults.to_toml()
     )
 
 
 def build_scenario(tables: dict[str, Any], on: str, defect: str | None) -> tuple[Backend, Scenario]:
-    """The backend, and the scenario of these tables as it can run it. Raises BadInput, with all mistakes at once."""
+    """Return the backend, and the scenario of these tables, fitted to it. Raises BadInput with all mistakes at once."""
     wrong = []
     try:
         backend = registry.find(on)
     except BadInput as error:
         wrong.append(str(error))
-        backend = registry.find("processes")  # what the rest is held against
+        backend = registry.find("processes")  # to find the other mistakes, too
     try:
         require_known_defect(backend, defect)
     except BadInput as error:

@@ -1,4 +1,4 @@
-"""The shell of `zab client`: history, completion of verbs and paths, one line after the other until `exit`."""
+"""The interactive shell of `zab client`, with a history and completion of verbs and paths."""
 
 import os
 import sys
@@ -16,12 +16,12 @@ from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live.requests import VERBS, outcome_text, parse_request, split_line
 from zab_chaos.node.tree.requests import Children
 
-ENDS = ("exit", "quit")
+EXIT_WORDS = ("exit", "quit")
 HISTORY = Path.home() / ".zab_history"
 
 
 class Completions(Completer):
-    """The verbs first; then paths, for whose parents the ensemble is asked."""
+    """Completes the first word to a verb, and other words to paths, for which it asks the ensemble."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -48,9 +48,9 @@ class Completions(Completer):
 
 
 def shell(session: Session) -> None:
-    """Until `exit`, the end of the input, or Ctrl-D. A line that is wrong, or fails, ends nothing."""
+    """Execute one line after another until `exit`, the end of the input, or Ctrl-D. Mistakes do not end the shell."""
     for line in _lines(session):
-        if line in ENDS:
+        if line in EXIT_WORDS:
             return
         if line in ("help", "?"):
             _say("\n".join(f"{word.example:48} {word.about}" for word in VERBS.values()))
@@ -68,7 +68,7 @@ def _answer(session: Session, line: str) -> None:
 
 
 def _lines(session: Session) -> Iterator[str]:
-    """What is typed, or what stands in the input if nobody types."""
+    """Yield the lines that are typed at a prompt, or the lines of stdin if that is not a terminal."""
     if not sys.stdin.isatty():
         yield from (line.strip() for line in sys.stdin)
         return
@@ -80,13 +80,13 @@ def _lines(session: Session) -> Iterator[str]:
             with patch_stdout():
                 yield prompt.prompt(lambda: f"node-{session.node}> ").strip()
         except KeyboardInterrupt:
-            continue  # as shells do: the line is given up, not the shell
+            continue  # as in other shells, Ctrl-C drops the line only
         except EOFError:
             return
 
 
 def _history() -> History:
-    """What was said in earlier shells; only in memory where the home cannot be written."""
+    """Return the history of earlier shells, or one in memory if the home folder cannot be written."""
     try:
         os.close(os.open(HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     except OSError:

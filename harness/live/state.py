@@ -1,4 +1,4 @@
-"""The state of a running ensemble, as its nodes say now."""
+"""The properties of a running ensemble that only read its state."""
 
 from zab_chaos.faults.cluster import Status
 from zab_chaos.harness.backends.backend import Deployment
@@ -8,11 +8,11 @@ from zab_chaos.harness.workload.open_loop import Counters
 
 
 class EnsembleView:
-    """Base of `zab_chaos.harness.live.ensemble.Ensemble`: what can be seen of it. Nothing here lets time pass."""
+    """The read-only part of `zab_chaos.harness.live.ensemble.Ensemble`. Nothing here lets time pass."""
 
     _options: RunOptions
     _deployment: Deployment
-    _begun: float  # of the deployment's own clock
+    _begun: float  # when the load began, on the deployment's clock
 
     @property
     def seed(self) -> int:
@@ -20,7 +20,7 @@ class EnsembleView:
 
     @property
     def on(self) -> str:
-        """The world that it stands in."""
+        """The name of the backend."""
         return self._options.on
 
     @property
@@ -30,11 +30,11 @@ class EnsembleView:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Where each node takes clients, `host:port`; empty in the simulated world."""
+        """The client address of each node, `host:port`; empty in the simulated world."""
         return self._deployment.addresses
 
     def is_paused(self, node: int) -> bool:
-        """Whether the node's process is there but stands still."""
+        """Return whether the node's process is paused."""
         return self._deployment.cluster.paused(node)
 
     @property
@@ -44,18 +44,18 @@ class EnsembleView:
 
     @property
     def now(self) -> float:
-        """Seconds since it was there, of the world's own clock."""
+        """Seconds since the ensemble was ready, on the backend's clock."""
         return self._deployment.host.now() - self._begun
 
     @property
     def counters(self) -> Counters:
-        """The operations of all clients so far."""
+        """The numbers of operations of all clients so far, by outcome."""
         return self._deployment.outcomes.counters
 
     def alive(self, node: int) -> bool:
-        """Whether the node's process is there, paused or not."""
+        """Return whether the node's process exists, paused or not."""
         return self._deployment.cluster.alive(node)
 
     def status(self) -> dict[int, Status]:
-        """What each node says of itself now; who is down, paused or silent is left out."""
+        """Return the current status of each node; nodes that are down, paused or silent are left out."""
         return statuses(self._deployment.cluster)

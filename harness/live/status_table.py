@@ -1,4 +1,4 @@
-"""The state of a running ensemble, node by node, for people: a table on a terminal, a line elsewhere."""
+"""Shows the state of a running ensemble (`zab up`), node by node: as a table on a terminal, as one line elsewhere."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ COLUMNS = ("node", "clients at", "role", "phase", "epoch", "last zxid", "lag", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One node. `lag`: transactions that the leader has delivered and this node has not, None if that cannot be said.
+    """The state of one node. `lag`: transactions that the leader has delivered and this node has not; None if unknown.
 
-    `hears`: the peers of whom a frame came since the last look; None before the second.
+    `hears`: the peers from which a frame arrived since the last reading; None at the first reading.
     """
 
     node: int
@@ -33,17 +33,18 @@ class Row:
 
 
 class StatusReader:
-    """Looks at an ensemble again and again. What a node hears shows only between two looks."""
+    """Reads the state of an ensemble repeatedly. It remembers frame counts, to tell which peers a node hears."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
-        self._frames: dict[tuple[int, int], dict[int, int]] = {}  # by node and life
+        self._frames: dict[tuple[int, int], dict[int, int]] = {}  # accepted frames by peer, for each (node, life)
 
     def read(self) -> list[Row]:
+        """Return the current state of every node."""
         answers = self._ensemble.status()
         leader = leader_of(answers, len(self._ensemble.nodes))
-        first = answers[leader] if leader is not None else None
-        rows = [self._row(node, answers.get(node), first) for node in self._ensemble.nodes]
+        leaders_answer = answers[leader] if leader is not None else None
+        rows = [self._row(node, answers.get(node), leaders_answer) for node in self._ensemble.nodes]
         self._frames = {(answer.node, answer.life): dict(answer.frames) for answer in answers.values()}
         return rows
 
@@ -68,14 +69,14 @@ class StatusReader:
 
 
 def lag(answer: Status, leader: Status | None) -> int | None:
-    """How many transactions of the leader's epoch a node has yet to deliver."""
+    """Return how many transactions of the leader's epoch a node has yet to deliver; None if it is in another epoch."""
     if leader is None or answer.delivered[0] != leader.delivered[0]:
         return None
     return max(0, leader.delivered[1] - answer.delivered[1])
 
 
-def table(rows: Iterable[Row], broken: Iterable[str]) -> Group:
-    """The table, and what is broken now."""
+def table(rows: Iterable[Row], faults: Iterable[str]) -> Group:
+    """Return the table, with the faults that are active below it."""
     drawn = Table(box=None, pad_edge=False)
     for name in COLUMNS:
         drawn.add_column(name, justify="right" if name in ("epoch", "last zxid", "lag") else "left", no_wrap=True)
@@ -84,12 +85,12 @@ def table(rows: Iterable[Row], broken: Iterable[str]) -> Group:
             str(row.node), row.address, Text(row.role, COLOURS.get(row.role, "red")), row.phase, _or_dash(row.epoch),
             _or_dash(_zxid(row.last_zxid)), _or_dash(row.lag), _hears(row),
         )  # fmt: skip
-    words = list(broken)
+    words = list(faults)
     return Group(drawn, Text("broken: " + "; ".join(words), "yellow") if words else Text("nothing is broken", "dim"))
 
 
-def in_a_line(rows: Iterable[Row]) -> str:
-    """`1 following 3:17 | 2 leading 3:17 | 3 down`: only what changes when something happened."""
+def one_line(rows: Iterable[Row]) -> str:
+    """Return `1 following epoch 3 | 2 leading epoch 3 | 3 down`: only what changes when something happens."""
     return " | ".join(
         f"{row.node} {row.role}" + (f" epoch {row.epoch}" if row.epoch is not None else "") for row in rows
     )

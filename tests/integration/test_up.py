@@ -145,7 +145,7 @@ def test_the_shell_completes_answers_and_remembers(up: Up, tmp_path: Path) -> No
             (b"create /apple red\r", b"/apple version 0"),
             (b"get /app\t", b"le"),
             (b"\r", b"version 0, zxid"),
-            (b"nonsense\r", b"nothing can be done by the name of"),
+            (b"nonsense\r", b"there is no request"),
         ):
             terminal.type(keys)
             terminal.until(shown)

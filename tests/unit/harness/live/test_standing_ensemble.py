@@ -11,7 +11,7 @@ from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import load
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live import Done, Ensemble, Failed, Unknown
-from zab_chaos.harness.live.fault_methods import STATES, kind_of, verbs
+from zab_chaos.harness.live.fault_methods import STATE_WORDS, kind_of, method_names
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.verdict import Judgement, Outcome
@@ -23,9 +23,9 @@ def standing(tmp_path: Path, **options: Any) -> Ensemble:
 
 
 def test_every_kind_of_fault_is_a_verb_and_no_verb_hides_anything_else() -> None:
-    assert {kind_of(word).name for word in verbs()} == set(KINDS)  # type: ignore[union-attr]
-    assert all(KINDS[name].heals for name in STATES.values())
-    assert not set(verbs()) & set(vars(Ensemble))
+    assert {kind_of(word).name for word in method_names()} == set(KINDS)  # type: ignore[union-attr]
+    assert all(KINDS[name].heals for name in STATE_WORDS.values())
+    assert not set(method_names()) & set(vars(Ensemble))
 
 
 def test_hosts_are_for_zookeeper_only(tmp_path: Path) -> None:

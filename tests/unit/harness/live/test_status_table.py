@@ -7,7 +7,7 @@ from rich.console import Console
 
 from zab_chaos.harness.cli.up import screen
 from zab_chaos.harness.live import Ensemble
-from zab_chaos.harness.live.status_table import Row, StatusReader, in_a_line, table
+from zab_chaos.harness.live.status_table import Row, StatusReader, one_line, table
 
 
 def shown(rows: list[Row], broken: list[str]) -> str:
@@ -48,14 +48,14 @@ def test_who_leads_who_lags_who_is_down_and_who_hears_whom(tmp_path: Path) -> No
         words = shown(list(rows.values()), ["node 3 killed"])
         assert "down" in words
         assert "broken: node 3 killed" in words
-        assert f"{second} down" in in_a_line(rows.values())
+        assert f"{second} down" in one_line(rows.values())
         cluster.heal()
 
 
 def test_a_line_changes_only_when_something_happened() -> None:
     row = Row(node=1, address="a:1", role="leading", epoch=2, last_zxid=(2, 1), hears=[2])
     later = Row(node=1, address="a:1", role="leading", epoch=2, last_zxid=(2, 9), hears=[])
-    assert in_a_line([row]) == in_a_line([later]) == "1 leading epoch 2"
+    assert one_line([row]) == one_line([later]) == "1 leading epoch 2"
     assert "nothing is broken" in shown([row], [])
 
 
