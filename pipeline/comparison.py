@@ -14,7 +14,7 @@ from zab_chaos.model.verdict import WORST_FIRST, Outcome
 from zab_chaos.pipeline.campaign import NUMBERS, Number, experiment_of, value_of, values_of
 from zab_chaos.pipeline.folders import Folder
 from zab_chaos.pipeline.judging import JudgedRun
-from zab_chaos.pipeline.naming import format_number
+from zab_chaos.pipeline.naming import format_number, plural
 from zab_chaos.pipeline.significance import Difference, holm, of_means, of_shares
 
 SIGNIFICANCE_LEVEL = 0.05
@@ -119,7 +119,7 @@ class Comparison:
         if not self.compared:
             return "nothing could be compared: no scenario has runs in both campaigns"
         told = ", ".join(f"{changes[change]} {change}" for change in CHANGES[:-1] if changes[change])
-        return f"{told or 'no difference'} in {_many(len(self.compared), 'comparison')}"
+        return f"{told or 'no difference'} in {plural(len(self.compared), 'comparison')}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -195,8 +195,4 @@ def _counts(runs: Sequence[JudgedRun]) -> dict[str, int]:
 def _counted(verdicts: dict[str, int]) -> str:
     """`8 runs (7 PASS, 1 VIOLATION)`."""
     ranked = [f"{verdicts[name]} {name}" for name in WORST_FIRST[::-1] if name in verdicts]
-    return f"{_many(sum(verdicts.values()), 'run')} ({', '.join(ranked)})" if ranked else "no run"
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{plural(sum(verdicts.values()), 'run')} ({', '.join(ranked)})" if ranked else "no run"

@@ -19,13 +19,14 @@ from zab_chaos.harness.explore import spark_session
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, wrapping_table
-from zab_chaos.harness.report.html.campaign import campaign_csv, how_many, run_from_verdict
+from zab_chaos.harness.report.html.campaign import campaign_csv, run_from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_atomically
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.pipeline.folders import Folder, NoRuns, find, matching
+from zab_chaos.pipeline.naming import plural
 
 if TYPE_CHECKING:
     from zab_chaos.pipeline.analysis import Analysis
@@ -163,7 +164,7 @@ def _totals(runs: Sequence[dict[str, Any]]) -> str:
     """How many runs there are, of which verdict, and how many copies of them."""
     verdicts = ", ".join(f"{number} {name}" for name, number in Counter(run["verdict"] for run in runs).items())
     copies = sum(len(run["copies"]) for run in runs)
-    return f"{how_many(len(runs))}: {verdicts}" + (f"; {copies} copies of these were left out" if copies else "")
+    return f"{plural(len(runs), 'run')}: {verdicts}" + (f"; {copies} copies of these were left out" if copies else "")
 
 
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:

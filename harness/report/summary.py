@@ -7,7 +7,7 @@ It is used for failed tests, JUnit files and CI summaries. `zab_chaos.harness.re
 from zab_chaos.harness.report.chain import chain_of, preceding_fault
 from zab_chaos.harness.report.headline import headline, violated_or_uncertain
 from zab_chaos.harness.report.html.diagram import read_diagram
-from zab_chaos.harness.report.html.sentences import describe_line, transactions
+from zab_chaos.harness.report.html.sentences import describe_line, describe_log
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -79,7 +79,7 @@ def final_logs(folder: RunFolder) -> list[str]:
 def _log_words(left: DiskAfterLife) -> str:
     taken = ", ".join(f"{epoch}:{counter}" for epoch, counter in left.snapshots) or "none"
     epochs = f"f.p = {left.accepted_epoch}, f.a = {left.current_epoch}"
-    return "; ".join([transactions(left.log) or "nothing", f"snapshots {taken}", epochs, *left.damage])
+    return "; ".join([describe_log(left.log) or "nothing", f"snapshots {taken}", epochs, *left.damage])
 
 
 def describe_faults(folder: RunFolder) -> list[str]:

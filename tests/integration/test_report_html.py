@@ -307,7 +307,7 @@ def test_a_violations_evidence_is_on_the_lanes_and_one_click_away(show: Callable
     text = report.find("violations").text
     assert "quorum durability is violated" in text  # the headline; what follows from it is folded
     assert "agreement is violated" not in text
-    report.driver.find_element("xpath", "//summary[starts-with(., 'Also not kept: agreement')]").click()
+    report.driver.find_element("xpath", "//summary[starts-with(., 'Also not fulfilled: agreement')]").click()
     assert "agreement is violated" in report.find("violations").text
     assert RED in report.colours("lanes")
     button = report.driver.find_element("css selector", "#violations button.show")

@@ -278,7 +278,7 @@ def test_from_the_verdict_to_the_two_writes_and_the_late_delivery_are_two_clicks
 ) -> None:
     folder = simulated("defects/stale-primary", tmp_path / "results", "--defect", "stale-primary")
     report = show(folder)
-    report.driver.find_element("xpath", "//summary[. = 'Also not kept: values and versions']").click()
+    report.driver.find_element("xpath", "//summary[. = 'Also not fulfilled: values and versions']").click()
     buttons = report.driver.find_elements("css selector", "#violations .words button.follow")
     button = next(one for one in buttons if "sets /key-0" in one.find_element("xpath", "..").text)
     late, lost = str(button.get_attribute("data-follow")).split()

@@ -1,4 +1,4 @@
-"""Many runs at once, as far as a report on a campaign shows them: what was judged, how fast it recovered, what was hit when.
+"""The data of a campaign's page: for each of its runs the verdict, the recovery times, and which states the faults hit.
 
 A run comes from its folder (`read_campaign`, with its stored verdict) or from the analysis (`run_from_verdict`).
 """
@@ -26,7 +26,7 @@ CSV = ("path", "scenario", "defect", "seed", "verdict", "expected", "as_expected
 
 
 class Recovery(NamedTuple):
-    """From one fault to the next commit: the kind, the role of what it hit ("" if that was not looked up), seconds or never."""
+    """The time from a fault to the next commit (None: never). `role`: of the node that was hit, "" if not determined."""
 
     do: str
     role: str
@@ -35,7 +35,7 @@ class Recovery(NamedTuple):
 
 @dataclass(slots=True)
 class CampaignRun:
-    """One run of the campaign."""
+    """One run of a campaign."""
 
     folder: Path
     scenario: str
@@ -47,8 +47,8 @@ class CampaignRun:
     recoveries: list[Recovery] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     seed: int | None = None
-    numbers: dict[str, float] = field(default_factory=dict)  # of the verdict's metrics, by name
-    hits: list[tuple[str, str]] = field(default_factory=list)  # fault, what the node was when it was hit
+    numbers: dict[str, float] = field(default_factory=dict)  # the verdict's metrics, by name
+    hits: list[tuple[str, str]] = field(default_factory=list)  # (kind of fault, role and phase of the node that it hit)
 
     @property
     def name(self) -> str:
@@ -60,22 +60,17 @@ class CampaignRun:
 
     @property
     def unavailable(self) -> float:
-        """Seconds of the longest time in which a write waited and none succeeded."""
+        """The longest time, in seconds, in which a write was waiting and none succeeded."""
         return self.numbers.get("longest_unavailability_s", 0.0)
 
     @property
     def as_expected(self) -> bool:
-        """Whether the verdict is the scenario's; with a defect, whether the defect was caught."""
+        """Whether the verdict is the one that the scenario expects; for a run with a defect, whether the defect was caught."""
         return self.verdict == ("VIOLATION" if self.defect else self.expected)
 
 
-def how_many(runs: int) -> str:
-    """`1 run`, `2 runs`."""
-    return "1 run" if runs == 1 else f"{runs} runs"
-
-
 def read_campaign(root: Path) -> list[CampaignRun]:
-    """Every run at any depth below `root`, by scenario and time."""
+    """Return every run at any depth below `root`, ordered by scenario and time."""
     return sorted(map(_read, below(root)), key=lambda run: (run.name, run.folder.name))
 
 
@@ -88,7 +83,7 @@ def _read(folder: Path) -> CampaignRun:
 
 
 def run_from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> CampaignRun:
-    """A run as the pipeline has judged it: its row in `runs`, and its verdict (results/README.md)."""
+    """Return a run that the pipeline has judged. `facts`: its row in `runs`; `verdict`: as in results/README.md."""
     run = _run(Path(path), facts, json.loads(facts["expect"] or "{}"), verdict)
     faults = verdict["metrics"].get("faults", [])
     run.hits = [(fault["do"], was) for fault in faults if fault["do"] not in MENDS for was in fault["was"]]
@@ -96,7 +91,7 @@ def run_from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) 
 
 
 def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, Any] | None) -> CampaignRun:
-    """`facts`: of run.json, of which any may be missing; `expect`: the scenario's; `verdict`: as verdict.json has it."""
+    """`facts`: the fields of run.json, any of which may be missing. `verdict`: the content of verdict.json."""
     seed = facts.get("seed")
     run = CampaignRun(
         folder=folder,
@@ -116,7 +111,7 @@ def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, An
 
 
 def _recoveries(faults: Any) -> Iterator[Recovery]:
-    """The verdict's `metrics.faults`; what mends is not recovered from."""
+    """Yield the recoveries of the verdict's `metrics.faults`, without those that repair something (`restart`, `resume`)."""
     for one in faults if isinstance(faults, list) else []:
         if isinstance(one, dict) and one.get("do") not in MENDS:
             seconds = one.get("seconds")
@@ -125,22 +120,22 @@ def _recoveries(faults: Any) -> Iterator[Recovery]:
 
 
 def campaign_csv(runs: list[CampaignRun]) -> str:
-    """A line for each run: what it was, its verdict, and every number of its metrics."""
+    """Format the runs as CSV: a line for each, with its verdict and every number of its metrics."""
     names = sorted({name for run in runs for name in run.numbers})
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*CSV, *names])
     for run in runs:
-        told = (
+        row = (
             run.folder, run.scenario, run.defect, run.seed, run.verdict, run.expected, run.as_expected,
             "; ".join(run.violated), "; ".join(run.reasons), run.command,
         )  # fmt: skip
-        writer.writerow([*told, *(run.numbers.get(name) for name in names)])
+        writer.writerow([*row, *(run.numbers.get(name) for name in names)])
     return text.getvalue()
 
 
 def _hits(source: Source) -> Iterator[tuple[str, str]]:
-    """For each fault and each node that it hit: the fault, and the node's role and phase at that moment."""
+    """Yield, for each fault and each node that it hit, the kind of fault and the node's role and phase at that moment."""
     spans, lives = read_spans(source), read_lives(source)
     determine_ends(lives, spans, [line for _, line in source.lines("harness.jsonl", MilestoneLine)])
     lanes = lane_segments(lives, max((life.last for life in lives), default=0))

@@ -1,4 +1,4 @@
-"""The page of a campaign: verdicts, recovery times, what the faults hit, and which runs to look at."""
+"""Writes the page of a campaign: verdicts, recovery times, what the faults hit, and which runs to look at."""
 
 import os
 import shlex
@@ -8,32 +8,35 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from zab_chaos.harness.report.html.campaign import CampaignRun, how_many
+from zab_chaos.harness.report.html.campaign import CampaignRun
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.markup import Html, element, join, table
-from zab_chaos.harness.report.html.numbers import catching_up, numbers
+from zab_chaos.harness.report.html.numbers import catch_up_table, number_tables
 from zab_chaos.harness.report.html.sparkline import strip
 from zab_chaos.harness.report.html.tables import MEANINGS, SIGNS, badge
 from zab_chaos.harness.results.index import NOT_JUDGED
 from zab_chaos.model.oracle.measures import percentile
+from zab_chaos.pipeline.naming import plural
 
 WORST = ("VIOLATION", "UNKNOWN", "PASS", "NOT-APPLICABLE")
 SLOWEST = 10
-RUNS = 2000  # rows: a browser still sorts them at once
-SURPRISES = 100  # rows: more of them say nothing new
-REASON = 200  # characters of a reason: a listed digest more shows nothing
+MAX_RUNS = 2000  # rows; a browser still sorts so many at once
+MAX_UNEXPECTED = 100  # rows; more of them show nothing new
+MAX_REASON = 200  # characters; the rest is mostly digests
 
 
 def campaign_page(runs: list[CampaignRun], title: str, place: Path, summary: dict[str, Any] | None = None) -> str:
-    """The whole text. `place`: the page's file, beside which `csv_path` is; `summary`: the pipeline's summary.json, if there
-    is one.
+    """Return the page as a whole HTML file.
+
+    `place`: the path at which the page will be stored, next to its CSV file (`csv_path`). `title`: where the runs are.
+    `summary`: the content of the pipeline's summary.json, if there is one.
     """
     verdicts = Counter(run.verdict for run in runs)
     counts = [join(badge(word), f" {count} ") for word, count in sorted(verdicts.items())]
     meanings = [element("p", badge(word), f" {MEANINGS[word]}") for word in sorted(verdicts) if word in MEANINGS]
     header = element(
         "header",
-        element("h1", how_many(len(runs))),
+        element("h1", plural(len(runs), "run")),
         element("p", *counts),
         *meanings,
         element("p", title),
@@ -41,36 +44,36 @@ def campaign_page(runs: list[CampaignRun], title: str, place: Path, summary: dic
     )
     main = element(
         "main",
-        _surprises(runs, place),
+        _unexpected(runs, place),
         _matrix(runs),
-        *(numbers(summary) if summary else ()),
+        *(number_tables(summary) if summary else ()),
         _recovery(runs),
         _coverage(runs),
-        catching_up(summary) if summary else None,
+        catch_up_table(summary) if summary else None,
         _slowest(runs, place),
         _all(runs, place),
         element("div", id="tip", role="status", aria_live="polite", hidden=True),
     )
-    return document(how_many(len(runs)), header, main, scripts=("tips.js", "tables.js"))
+    return document(plural(len(runs), "run"), header, main, scripts=("tips.js", "tables.js"))
 
 
-def _surprises(runs: list[CampaignRun], place: Path) -> Html:
-    """Runs that did not end as their scenario expects, and defects that were not caught."""
-    surprising = [run for run in runs if not run.as_expected]
+def _unexpected(runs: list[CampaignRun], place: Path) -> Html:
+    """Return a table of the runs that did not end as their scenario expects, and of defects that were not caught."""
+    unexpected = [run for run in runs if not run.as_expected]
     rows = [
         (badge(run.verdict), run.name, "VIOLATION" if run.defect else run.expected, _reason(run), *_where(run, place))
-        for run in surprising[:SURPRISES]
+        for run in unexpected[:MAX_UNEXPECTED]
     ]
     if not rows:
         return element("p", "Every run ended as its scenario expects, and every defect was caught.")
-    more = f" (the first {SURPRISES} of {len(surprising)})" if len(surprising) > SURPRISES else ""
-    heads = ("verdict", "scenario", "expected", "why", "again", "report")
+    more = f" (the first {MAX_UNEXPECTED} of {len(unexpected)})" if len(unexpected) > MAX_UNEXPECTED else ""
+    heads = ("verdict", "scenario", "expected", "why", "command that repeats it", "report")
     return table(f"Runs that did not end as expected{more}", heads, rows)
 
 
 def _reason(run: CampaignRun) -> str:
     first = run.reasons[0] if run.reasons else ""
-    return first if len(first) <= REASON else first[:REASON] + " ..."
+    return first if len(first) <= MAX_REASON else first[:MAX_REASON] + " ..."
 
 
 def _where(run: CampaignRun, place: Path) -> tuple[Html, Html]:
@@ -78,7 +81,7 @@ def _where(run: CampaignRun, place: Path) -> tuple[Html, Html]:
 
 
 def _page(run: CampaignRun, place: Path) -> Html:
-    """A link to the run's own page if there is one, else the command that makes it."""
+    """Return a link to the run's own page, or the command that creates the page if there is none."""
     page = run.folder / "report.html"
     if page.is_file():
         return element("a", run.folder.name, href=quote(os.path.relpath(page, place.parent)))
@@ -86,12 +89,12 @@ def _page(run: CampaignRun, place: Path) -> Html:
 
 
 def csv_path(place: Path) -> Path:
-    """The file with the runs' numbers that belongs to a page."""
+    """Return the path of the CSV file that belongs to a page."""
     return place.with_suffix(".csv")
 
 
 def _data(place: Path, title: str, *, parquet: bool) -> Html:
-    """Where the numbers are, for other tools."""
+    """Return links to the data for other tools."""
     csv = element("a", csv_path(place).name, href=quote(csv_path(place).name))
     if not parquet:
         return element("p", "Data: ", csv, "; Parquet tables: ", element("code", f"zab analyze {title}"))
@@ -100,22 +103,22 @@ def _data(place: Path, title: str, *, parquet: bool) -> Html:
 
 
 def _all(runs: list[CampaignRun], place: Path) -> Html:
-    """Every run, those first that are to be looked at."""
+    """Return the table of all runs. Those that did not end as expected come first."""
     ranked = sorted(runs, key=lambda run: (run.as_expected, run.name, run.seed or 0))
     rows = [
         (
             badge(run.verdict), run.name, "" if run.seed is None else run.seed, ", ".join(run.violated),
             run.numbers.get("writes_acked", ""), f"{run.unavailable:.3f}", _page(run, place),
         )
-        for run in ranked[:RUNS]
+        for run in ranked[:MAX_RUNS]
     ]  # fmt: skip
-    more = f" (the first {RUNS:,} of {len(runs):,}; {csv_path(place).name} has all)" if len(runs) > RUNS else ""
+    more = f" (the first {MAX_RUNS:,} of {len(runs):,}; {csv_path(place).name} has all)" if len(runs) > MAX_RUNS else ""
     heads = ("verdict", "scenario", "seed", "violated", "writes acknowledged", "longest pause, s", "report")
     return element("div", table(f"All runs{more}", heads, rows, [2, 4, 5]), id="runs")
 
 
 def _matrix(runs: list[CampaignRun]) -> Html:
-    """Scenarios and properties: the worst judgement, and how many of the runs had it."""
+    """Return the table of scenarios and properties: the worst judgement, and how many of the runs had it."""
     names = list(dict.fromkeys(name for run in runs for name in run.properties))
     rows = []
     for scenario, group in _grouped(runs):
@@ -145,7 +148,7 @@ def _cell(scenario: str, name: str, judgements: list[str]) -> Html | str:
 
 
 def _recovery(runs: list[CampaignRun]) -> Html | None:
-    """The times from a fault to the next commit, by kind of fault and role of the node that it hit."""
+    """Return the table of the times from a fault to the next commit, by kind of fault and role of the node that it hit."""
     times: dict[tuple[str, str], list[tuple[float | None, CampaignRun]]] = {}
     for run in runs:
         for it in run.recoveries:
@@ -159,19 +162,19 @@ def _recovery(runs: list[CampaignRun]) -> Html | None:
         rows.append((do, role, len(all_of), *shares, len(all_of) - len(known), strokes))
     heads = (
         "fault",
-        "hit",
-        "times",
+        "role hit",
+        "how often",
         "p50, s",
         "p90, s",
         "longest, s",
         "never",
-        "1 ms to 100 s, logarithmic; one stroke each",
+        "distribution from 1 ms to 100 s, logarithmic; one stroke for each",
     )
     return table("From a fault to the next commit", heads, rows, range(2, 7)) if rows else None
 
 
 def _coverage(runs: list[CampaignRun]) -> Html | None:
-    """How often each kind of fault hit a node in each role and phase; an empty cell was never tried."""
+    """Return the table of how often each kind of fault hit a node in each role and phase. An empty cell was never tested."""
     hits = Counter(hit for run in runs for hit in run.hits)
     places = sorted({place for _, place in hits})
     most = max(hits.values(), default=1)
@@ -183,7 +186,7 @@ def _coverage(runs: list[CampaignRun]) -> Html | None:
 
 
 def _hit(do: str, place: str, count: int, most: int) -> Html | str:
-    """A cell with the number, shaded in one of five steps."""
+    """Return a cell with the number, in one of five shades."""
     if not count:
         return ""
     shade = min(4, int(5 * count / most))
@@ -191,8 +194,8 @@ def _hit(do: str, place: str, count: int, most: int) -> Html | str:
 
 
 def _slowest(runs: Iterable[CampaignRun], place: Path) -> Html | None:
-    """The runs with the longest times without a successful write."""
+    """Return the table of the runs with the longest times without a successful write."""
     slow = sorted((run for run in runs if run.unavailable), key=lambda run: -run.unavailable)[:SLOWEST]
     rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run, place)) for run in slow]
-    heads = ("scenario", "verdict", "longest pause, s", "again", "report")
+    heads = ("scenario", "verdict", "longest pause, s", "command that repeats it", "report")
     return table("The runs with the longest pauses of writes", heads, rows, [2]) if rows else None

@@ -1,4 +1,4 @@
-"""The page of a comparison: what got worse or better from one campaign to another, and how sure that is."""
+"""Writes the page that compares two campaigns: what got worse or better, and how certain that is."""
 
 from collections.abc import Iterable, Sequence
 
@@ -21,22 +21,22 @@ HEADS = (
     "runs",
 )
 READING = (
-    "The unit is the run: every run gives one value of each number, however many operations it had, for operations of "
+    "The unit is the run. Every run gives one value of each number, however many operations it had, because operations of "
     "one run share its faults. Values are means over runs.",
-    "The confidence interval says how large the difference may be in truth. A narrow one around 0 says that there is "
-    "hardly any difference; a wide one says that there were too few runs, or that they vary much.",
+    "The confidence interval shows how large the true difference may be. A narrow one around 0 means that there is "
+    "hardly any difference; a wide one means that there were too few runs, or that they vary much.",
     "p is the probability that chance alone makes a difference as large (Welch's t-test for numbers, Fisher's exact test "
     "for verdicts). Of many comparisons some look different by chance, so all p-values are corrected together by Holm's "
     "method: if nothing has changed, only one page in twenty shows any difference.",
     f"worse and better mean: corrected p below {SIGNIFICANCE_LEVEL:g}, and a difference of at least {LEAST_EFFECT:.0%} of "
     "the first campaign's value. No difference means that none was shown, not that there is none.",
-    "A violation is a violation, however seldom: the verdicts are listed for every scenario, also if their numbers "
-    "differ by no more than chance.",
+    "A violation counts, however rare it is: the verdicts of every scenario are listed, even if their numbers differ by no "
+    "more than chance.",
 )
 
 
 def comparison_page(found: Comparison, names: Sequence[str]) -> str:
-    """The whole file. `names`: where the first and the second campaign are."""
+    """Return the page as a whole HTML file. `names`: where the first and the second campaign are."""
     header = element(
         "header",
         element("h1", "Two campaigns compared"),
@@ -79,6 +79,6 @@ def _row(it: ComparedValue) -> tuple[object, ...]:
 
 
 def _shown(run: dict[str, str]) -> Html:
-    """A run that shows it, and the command that repeats it."""
+    """Return an example: the path of a run, why it is one, and the command that repeats it."""
     command = (element("br"), element("code", run["command"])) if run["command"] else ()
     return element("p", element("small", f"{run['path']}: {run['why']}", *command))

@@ -1,6 +1,7 @@
-"""The space-time diagram's data: messages, what the nodes did, what the clients asked for, and which transaction was whose.
+"""Reads the data of the space-time diagram: messages, steps of the nodes, client requests, and the request of each transaction.
 
-Times are nanoseconds until `packed`, there microseconds. Whatever cannot be read is left out, and `gaps` says what and why.
+Times are nanoseconds; the packed data for the page has microseconds. What can't be read is left out, and `gaps` says what is
+missing and why.
 """
 
 from collections.abc import Iterator
@@ -22,13 +23,13 @@ STEP_KINDS = (
 
 
 class StepLine(TraceLine, kw_only=True):
-    """A trace event, as far as the diagram shows it (results/README.md)."""
+    """A line of a trace (results/README.md), with the fields that the diagram needs."""
 
     txns: Any = None
 
 
 class RequestLine(OperationLine, kw_only=True):
-    """Half of an operation, with what it asked for and where it took effect."""
+    """A line of ops.jsonl: the invocation or the completion of an operation, with its path and zxid."""
 
     path: Any = ""
     zxid: Any = None
@@ -36,7 +37,7 @@ class RequestLine(OperationLine, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeStep:
-    """What a node did at `t`, with the transactions from `first` to `last` (zxids as numbers; 0: none)."""
+    """A step of a node at the time `t`, of one of `STEP_KINDS`, with transactions from `first` to `last` (zxids; 0: none)."""
 
     t: int
     node: int
@@ -48,7 +49,7 @@ class NodeStep:
 
 @dataclass(slots=True)
 class Request:
-    """An operation, in the order of ops.jsonl. `sent` is when the client asked; `answered` None: never."""
+    """A client's operation. `answered` is None if it was never answered; `by` is the node that answered."""
 
     client: int
     seq: int
@@ -62,7 +63,7 @@ class Request:
 
 @dataclass(slots=True)
 class Diagram:
-    """`owners`: (zxid, index of the request), in the order of the broadcasts."""
+    """The data of the diagram. `owners`: (zxid, index of its request), in the order of the broadcasts."""
 
     exchange: Exchange = field(default_factory=Exchange)
     steps: list[NodeStep] = field(default_factory=list)
@@ -74,7 +75,7 @@ class Diagram:
         return self.exchange.gaps
 
     def as_json(self, zero: int) -> dict[str, Any]:
-        """For the page: see assets/exchange.js, which reads it."""
+        """Return the data for the page; assets/exchange.js reads it."""
         return {"gaps": self.gaps, "steps": STEP_KINDS, "packed": self._packed(zero)}
 
     def _packed(self, zero: int) -> str:
@@ -92,7 +93,7 @@ class Diagram:
 
 
 class _Words:
-    """Each word once; `number` says which it is."""
+    """Numbers distinct words in the order in which they first occur."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -110,7 +111,7 @@ def _micros(t: int, zero: int) -> int:
 
 
 def _messages(messages: list[SentMessage], zero: int, kinds: _Words, said: _Words) -> dict[str, list[int]]:
-    """`took` is one more than the microseconds on the way, 0 for what never came."""
+    """Return the columns of the messages. `took` is the transfer time in microseconds plus 1, or 0 if it was never received."""
     sent = [_micros(one.sent, zero) for one in messages]
     took = [
         0 if one.received is None else _micros(one.received, zero) - at + 1
@@ -131,7 +132,7 @@ def _messages(messages: list[SentMessage], zero: int, kinds: _Words, said: _Word
 
 
 def _zxids(name: str, spans: list[tuple[int, int]]) -> dict[str, list[int]]:
-    """`many` counts the transactions if they are of one epoch; if not, `from` is the first one's epoch."""
+    """Return the columns of spans of zxids: epoch and counter of the last, and by how much the first one's are lower."""
     return {
         f"{name}.zepoch": differences([last >> 32 for _, last in spans]),
         f"{name}.counter": differences([last & 0xFFFFFFFF for _, last in spans]),
@@ -172,8 +173,8 @@ def _requests(requests: list[Request], zero: int, paths: _Words, clients: _Words
 
 
 def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool) -> Diagram:
-    """Everything that the folder has for the diagram. `core`: what the nodes were built with, or why that is not known."""
-    source = Source(folder)  # what is damaged is listed by those who read these files first
+    """Read the diagram's data from a run's folder. `core`: the class that the nodes ran, or why it is not known."""
+    source = Source(folder)  # its list of damages is not used: whoever reads the rest of these files lists them
     found = Diagram(requests=_read_requests(source))
     asked = {(one.client, one.seq): index for index, one in enumerate(found.requests)}
     lives = []
@@ -215,7 +216,7 @@ def _zxid(pair: Any) -> int:
 
 
 def _steps_of(node: int, line: StepLine) -> Iterator[NodeStep]:
-    """What of a trace line is drawn, if anything."""
+    """Yield the step that a trace line shows, if the diagram draws it."""
     kind, first, last = line.event, 0, 0
     if kind in ("broadcast", "accept", "deliver"):
         first = line.epoch << 32 | line.first
@@ -229,7 +230,7 @@ def _steps_of(node: int, line: StepLine) -> Iterator[NodeStep]:
 
 
 def _owners(line: StepLine, asked: dict[tuple[int, int], int]) -> Iterator[tuple[int, int]]:
-    """Of a broadcast: each transaction's request, as far as the clients' file knows it."""
+    """Yield (zxid, index of the request) for the transactions of a broadcast whose requests are in ops.jsonl."""
     for index, txn in enumerate(line.txns if isinstance(line.txns, list) else []):
         match txn:
             case [int(client), int(seq), *_] if (client, seq) in asked:

@@ -1,4 +1,4 @@
-"""The outside of every page: its head, its style, and the policy that closes it to everything else."""
+"""Writes the frame of every page: head, style sheet, script, and a content security policy that allows nothing else."""
 
 from base64 import b64encode
 from functools import cache
@@ -11,10 +11,10 @@ STYLE = "report.css"
 
 
 def document(title: str, *body: Html | None, scripts: tuple[str, ...] = ()) -> str:
-    """A whole file. `scripts`: the assets that are run at its end, as one script in a scope of its own.
+    """Return a whole HTML file. `scripts`: the assets that run at its end, as one script in a scope of its own.
 
-    The content security policy names the style sheet and the script by their hashes, so that a browser refuses everything
-    else, also what a trace might smuggle in.
+    The content security policy allows the style sheet and the script by their hashes. A browser refuses everything else, also
+    content that a manipulated trace might inject.
     """
     style = asset(STYLE)
     script = "\n".join(["(() => {", '"use strict";', *map(asset, scripts), "})();"]) if scripts else None
@@ -38,7 +38,7 @@ def document(title: str, *body: Html | None, scripts: tuple[str, ...] = ()) -> s
 
 @cache
 def asset(name: str) -> str:
-    """A file of harness/report/html/assets."""
+    """Return the text of a file in harness/report/html/assets."""
     return files("zab_chaos.harness.report.html").joinpath("assets", name).read_text(encoding="utf-8")
 
 

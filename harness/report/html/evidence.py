@@ -1,4 +1,4 @@
-"""A verdict for the page: its violations with numbered evidence, each line once, placed in time and on a node's lane."""
+"""Prepares a verdict for the page: each cited line gets a number, a time and the lane of its node, also if cited twice."""
 
 import json
 import re
@@ -15,13 +15,13 @@ from zab_chaos.model.verdict import Evidence, Property, Verdict
 from zab_chaos.node.core import digest as dg
 
 ZXID = re.compile(r"\b(\d{1,9}):(\d{1,10})\b")
-FOLLOWED = 4  # transactions at once; more of them hide each other
+FOLLOWED = 4  # transactions that one button highlights; more of them would hide each other
 TRACE = re.compile(r"trace/node-(\d+)-\d+\.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One cited line. `t` in nanoseconds or None; `node` None: not on a lane."""
+    """One cited line, with its number on the page. `t` in nanoseconds; None: without a time. `node` None: not on a lane."""
 
     number: int
     file: str
@@ -29,30 +29,33 @@ class Mark:
     t: int | None
     node: int | None
     words: str
-    text: str  # the line itself, long lists cut short
+    text: str  # the line itself as JSON, with long lists shortened
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One violation in words, with the marks that show it; `follow`: what the diagram is asked for, by mark and for all."""
+class ShownViolation:
+    """One violation in words, with the marks of its evidence.
+
+    `queries` are search texts for the diagram, one for each mark (None: nothing to follow); `query` is one for all of them.
+    """
 
     words: str
     marks: list[Mark]
-    follow: list[str | None]
-    together: str
+    queries: list[str | None]
+    query: str
 
 
 @dataclass(slots=True)
 class ShownVerdict:
-    """What the judges said; all empty for a run that was not judged."""
+    """The verdict as the page shows it; empty if the run was not judged."""
 
     verdict: Verdict | None = None
-    findings: list[tuple[Property, list[Finding]]] = field(default_factory=list)
+    violations: list[tuple[Property, list[ShownViolation]]] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
 
 
 def read_shown_verdict(source: Source) -> ShownVerdict:
-    """verdict.json; a missing one is no damage: not every run is judged."""
+    """Read verdict.json. A missing one is not damage, since not every run is judged; an unreadable one is."""
     try:
         verdict = msgspec.json.decode(source.folder.joinpath("verdict.json").read_bytes(), type=Verdict)
     except FileNotFoundError:
@@ -63,17 +66,19 @@ def read_shown_verdict(source: Source) -> ShownVerdict:
     judged = ShownVerdict(verdict)
     known: dict[tuple[str, int], Mark] = {}
     for item in violated_or_uncertain(verdict):
-        findings = []
+        shown_violations = []
         for violation in item.violations:
-            shown = brief([one.event for one in violation.evidence])
+            shortened = brief([one.event for one in violation.evidence])
             marks = [
                 known.setdefault((one.file, one.line), _mark(len(known) + 1, one, short))
-                for one, short in zip(violation.evidence, shown, strict=True)
+                for one, short in zip(violation.evidence, shortened, strict=True)
             ]
-            follow = [_asked(one, violation.words) for one in violation.evidence]
-            findings.append(Finding(violation.words, marks, follow, _together(violation.words, follow)))
-        if findings:
-            judged.findings.append((item, findings))
+            queries = [_query(one, violation.words) for one in violation.evidence]
+            shown_violations.append(
+                ShownViolation(violation.words, marks, queries, _combined_query(violation.words, queries))
+            )
+        if shown_violations:
+            judged.violations.append((item, shown_violations))
     judged.marks = list(known.values())
     return judged
 
@@ -92,9 +97,8 @@ def _mark(number: int, cited: Evidence, short: dict[str, Any]) -> Mark:
     )
 
 
-def _asked(cited: Evidence, words: str) -> str | None:
-    """The transaction or the request of a cited line, as the diagram's search wants it. Of a batch the one that the words
-    name."""
+def _query(cited: Evidence, words: str) -> str | None:
+    """Return the search text for the transaction or request of a cited line; of a batch, the transaction that `words` names."""
     line = cited.event
     match line:
         case {"client": int(client), "seq": int(seq)} if cited.file == "ops.jsonl":
@@ -111,7 +115,7 @@ def _asked(cited: Evidence, words: str) -> str | None:
     return None
 
 
-def _together(words: str, follow: list[str | None]) -> str:
-    """All transactions that the words or the lines name, at most FOLLOWED."""
-    named = [":".join(one) for one in ZXID.findall(words)] + [one for one in follow if one and ZXID.fullmatch(one)]
+def _combined_query(words: str, queries: list[str | None]) -> str:
+    """Return the search text for all transactions that the words or the lines name, at most FOLLOWED."""
+    named = [":".join(one) for one in ZXID.findall(words)] + [one for one in queries if one and ZXID.fullmatch(one)]
     return " ".join(list(dict.fromkeys(named))[:FOLLOWED])

@@ -1,7 +1,7 @@
-"""The lives of the nodes: what each traced, and when each began and ended.
+"""Reads the lives (process incarnations) of the nodes from their traces: events, begin and end.
 
-A killed process writes no last line, so its end is taken from what killed it: the fault that was injected, or the
-milestone with which the harness noted that the process was gone.
+A killed process writes no last line. Its end is taken from what killed it: the injected fault, or the milestone with which
+the harness recorded that the process had ended.
 """
 
 import re
@@ -13,33 +13,42 @@ from zab_chaos.harness.results.source import MilestoneLine, Source, TraceLine
 from zab_chaos.node.core import digest as dg
 
 TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")
-BULK = {"broadcast", "accept", "vote", "client", "channel", "refused", "recovery", "work"}  # too many, or not drawn
+BULK = {
+    "broadcast",
+    "accept",
+    "vote",
+    "client",
+    "channel",
+    "refused",
+    "recovery",
+    "work",
+}  # too many, or not drawn
 KILLED = "killed (SIGKILL)"
 
 
 @dataclass(slots=True)
 class TracedLife:
-    """One process of one node. Times in nanoseconds."""
+    """One life of a node, as its trace shows it. Times are in nanoseconds."""
 
     node: int
     number: int
     begin: int
-    last: int  # its last trace event
-    events: list[TraceLine] = field(default_factory=list)  # what changes the picture, in order
+    last: int  # time of its last trace event
+    events: list[TraceLine] = field(default_factory=list)  # those that are drawn, in order
     delivered: list[tuple[int, int, int]] = field(default_factory=list)  # (t, epoch, counter of the last transaction)
-    end: int | None = None  # None: it lived as long as the run
-    why: str = ""  # it ended
+    end: int | None = None  # None: it lived until the end of the run
+    why: str = ""  # why it ended
 
     @property
     def amnesiac_until(self) -> int | None:
-        """Until when it counted in no quorum; None if it always did."""
+        """The time until which the node was amnesiac and counted in no quorum; None if it never was."""
         if not any(event.event == "boot" and event.disk == "amnesiac" for event in self.events):
             return None
         return next((event.t for event in self.events if event.event == "member"), 2**62)
 
 
 def read_lives(source: Source) -> list[TracedLife]:
-    """Every life that left a trace with at least one readable line, by node and number."""
+    """Return every life that left a trace with at least one readable line, ordered by node and number."""
     lives = []
     for path in (source.folder / "trace").glob("node-*.jsonl"):
         match = TRACE.fullmatch(path.name)
@@ -62,7 +71,7 @@ def _read(source: Source, node: int, number: int) -> TracedLife | None:
 
 
 def determine_ends(lives: list[TracedLife], spans: list[FaultSpan], milestones: list[MilestoneLine]) -> None:
-    """Find out when and why each life ended; to be called once, with all lives."""
+    """Set `end` and `why` of each life. Must be called once, with all lives."""
     for life in lives:
         following = [one.begin for one in lives if one.node == life.node and one.number > life.number]
         limit = min(following, default=None)
@@ -70,17 +79,17 @@ def determine_ends(lives: list[TracedLife], spans: list[FaultSpan], milestones: 
         if own is not None:
             life.end, life.why = life.last, f"ended itself: {own.why or own.event}"
             continue
-        deaths = _deaths(life.node, spans, milestones)
-        _end(life, sorted(one for one in deaths if one[0] > life.begin and (limit is None or one[0] <= limit)), limit)
+        ends = _possible_ends(life.node, spans, milestones)
+        _set_end(life, sorted(one for one in ends if one[0] > life.begin and (limit is None or one[0] <= limit)), limit)
 
 
-def _end(life: TracedLife, deaths: list[tuple[int, str]], limit: int | None) -> None:
-    """The end of a life that was killed, if it was. `limit`: the next life's begin."""
-    after = bisect_left(deaths, (life.last,))
-    if after < len(deaths):
-        life.end, life.why = deaths[after]
-    elif deaths:  # a fault is logged when it is confirmed, at most moments before the last line
-        life.end, life.why = life.last, deaths[-1][1]
+def _set_end(life: TracedLife, ends: list[tuple[int, str]], limit: int | None) -> None:
+    """Set the end of a life that was killed, if it was. `limit`: the begin of the node's next life."""
+    after = bisect_left(ends, (life.last,))
+    if after < len(ends):
+        life.end, life.why = ends[after]
+    elif ends:  # a fault is logged when it is confirmed, which may be moments before the last trace line
+        life.end, life.why = life.last, ends[-1][1]
     elif limit is not None:
         life.end, life.why = life.last, KILLED
     last = life.events[-1] if life.events and life.events[-1].t == life.last else None
@@ -88,8 +97,8 @@ def _end(life: TracedLife, deaths: list[tuple[int, str]], limit: int | None) -> 
         life.end, life.why = life.last, f"killed at {last.detail} (crash-at)"
 
 
-def _deaths(node: int, spans: list[FaultSpan], milestones: list[MilestoneLine]) -> list[tuple[int, str]]:
-    """What may have ended a process of this node: when, and in words."""
+def _possible_ends(node: int, spans: list[FaultSpan], milestones: list[MilestoneLine]) -> list[tuple[int, str]]:
+    """Return what may have ended a process of this node: (time, reason in words)."""
     faults = [
         (span.at, f"{span.do} (fault {span.id})")
         for span in spans

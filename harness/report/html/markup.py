@@ -1,4 +1,4 @@
-"""HTML that can't be broken out of: every text is escaped unless this module made it."""
+"""Builds HTML safely: every text is escaped unless this module produced it."""
 
 from collections.abc import Iterable
 from html import escape
@@ -7,13 +7,13 @@ VOID = {"meta", "br", "hr", "input"}
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is HTML already, and is not escaped again."""
 
     __slots__ = ()
 
 
 def element(tag: str, *content: object, **attributes: object) -> Html:
-    """`<tag attributes>content</tag>`. `class_` is `class`, `data_x` is `data-x`; None and False leave one out."""
+    """Return `<tag attributes>content</tag>`. `class_` becomes `class`, `data_x` `data-x`; None and False are left out."""
     words = [tag]
     for name, value in attributes.items():
         if value is not None and value is not False:
@@ -24,14 +24,14 @@ def element(tag: str, *content: object, **attributes: object) -> Html:
 
 
 def join(*content: object) -> Html:
-    """Pieces one after the other; None is nothing."""
+    """Concatenate the pieces, escaping those that are not `Html`. None is skipped."""
     return Html(
         "".join(piece if isinstance(piece, Html) else escape(str(piece)) for piece in content if piece is not None)
     )
 
 
 def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[object]], numbers: Iterable[int] = ()) -> Html:
-    """A table that scrolls in a narrow window; `numbers`: the columns that are aligned to the right."""
+    """Return a table that scrolls in a narrow window. `numbers`: the indices of the columns to align to the right."""
     right = set(numbers)
 
     def cells(tag: str, row: Iterable[object]) -> Html:

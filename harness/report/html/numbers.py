@@ -1,4 +1,4 @@
-"""The pipeline's numbers as tables: means over runs with their confidence intervals, by scenario and by ensemble size."""
+"""Writes the pipeline's numbers as tables: means over runs with confidence intervals, by scenario and by ensemble size."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +11,8 @@ Group = dict[str, Any]
 NOTE = "Mean over runs ± half of its 95 % confidence interval (Student's t). A single run has no interval."
 
 
-def numbers(summary: dict[str, Any]) -> Iterator[Html]:
-    """One table by scenario, one by ensemble size if there are several."""
+def number_tables(summary: dict[str, Any]) -> Iterator[Html]:
+    """Yield a table by scenario, and one by ensemble size if there are several sizes."""
     yield _table("Numbers by scenario", "scenario", summary["scenarios"], summary["numbers"])
     if len(summary["sizes"]) > 1:
         yield _table("Numbers by ensemble size", "ensemble", summary["sizes"], summary["numbers"])
@@ -29,14 +29,14 @@ def _table(caption: str, by: str, groups: list[Group], known: list[dict[str, str
 
 
 def _head(number: dict[str, str]) -> str:
-    """`latency_p50_ms` is `latency p50, ms`."""
+    """Return the head of a column: for `latency_p50_ms` it is `latency p50, ms`."""
     name, unit = number["name"], number["unit"]
     short = name.removesuffix(f"_{unit}") if unit else name
     return short.replace("_", " ") + (f", {unit}" if unit and unit != "1/s" else "")
 
 
 def _range(groups: list[Group], name: str) -> tuple[float, float]:
-    """From 0 to the highest end of an interval."""
+    """Return the scale of a column: from 0 to the highest end of a confidence interval."""
     found = [group["numbers"][name] for group in groups if group["numbers"][name]["n"]]
     return 0.0, max(it["mean"] + (it["within"] or 0.0) for it in found)
 
@@ -50,8 +50,8 @@ def _cell(group: Group, number: dict[str, str], low: float, high: float) -> Html
     return element("span", words, element("br"), whisker(it["mean"], it["within"], low, high), data_tip=told)
 
 
-def catching_up(summary: dict[str, Any]) -> Html | None:
-    """How nodes got the history that they lacked, and how much of it."""
+def catch_up_table(summary: dict[str, Any]) -> Html | None:
+    """Return a table of how nodes got the history that they lacked, and how much of it; None if none lacked any."""
     rows = [
         (row["kind"], row["times"], row["transactions"], row["cut"], f"{row['bytes'] / 2**20:.3f}")
         for row in summary["catching_up"]

@@ -1,4 +1,4 @@
-"""The clients' operations as columns: when each was due, how long it took, how it ended; and when no write got through."""
+"""Reads the clients' operations as columns: due time, duration, outcome; and computes latency quantiles and outages."""
 
 from array import array
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from zab_chaos.model.oracle.spans import FOREVER
 
 OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
 OUTCOMES = ("ok", "failed", "unknown")
-UNANSWERED = -1  # in `took`
+UNANSWERED = -1  # value in `took`
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
 
 @dataclass(slots=True)
 class Operations:
-    """Parallel columns, one entry an operation, in the order of ops.jsonl. Times in nanoseconds."""
+    """Parallel columns with one entry for each operation, in the order of ops.jsonl. Times are in nanoseconds."""
 
     due: "array[int]" = field(default_factory=lambda: array("q"))
     took: "array[int]" = field(default_factory=lambda: array("q"))  # from `due` to the answer, or UNANSWERED
@@ -31,7 +31,7 @@ class Operations:
         return len(self.due)
 
     def as_json(self, zero: int) -> dict[str, Any]:
-        """For the page: microseconds; `due`, `line` as differences; what is one digit as text."""
+        """Return the columns for the page: times in microseconds, `due` and `line` as differences, digits as text."""
         due = [(one - zero) // 1000 for one in self.due]
         return {
             "due": differences(due),
@@ -43,7 +43,7 @@ class Operations:
         }
 
     def quantiles(self) -> list[tuple[str, int, list[float]]]:
-        """Of all, writes and reads that succeeded: name, how many, QUANTILES and the maximum in milliseconds."""
+        """Return (name, number, [QUANTILES and maximum in ms]) of the successful operations: all, writes and reads."""
         rows = []
         for name in ("all", "writes", "reads"):
             took = sorted(
@@ -57,11 +57,14 @@ class Operations:
         return rows
 
     def counts(self) -> dict[str, int]:
-        """How many ended how."""
+        """Return the number of operations with each outcome."""
         return {name: self.outcome.count(index) for index, name in enumerate(OUTCOMES)}
 
-    def windows(self, end: int, at_least: int) -> list[tuple[int, int]]:
-        """When a write waited and none succeeded, for at least that long: (from, to), in order. The last may last to `end`."""
+    def outages(self, end: int, at_least: int) -> list[tuple[int, int]]:
+        """Return the times (begin, end) of at least `at_least` ns in which a write was waiting and none succeeded, in order.
+
+        The last one may last until `end`.
+        """
         rows = list(zip(self.due, self.took, self.outcome, self.op, strict=True))
         writes = [row for row in rows if OPS[row[3]] in WRITES]
         waits = [(due, due + took if took != UNANSWERED else FOREVER) for due, took, _, _ in writes]
@@ -70,7 +73,7 @@ class Operations:
 
 
 def read_operations(source: Source) -> Operations:
-    """Everything in ops.jsonl. An operation that was never answered is unknown."""
+    """Read ops.jsonl. An operation that was never answered has the outcome unknown."""
     found = Operations()
     waiting: dict[tuple[int, int], int] = {}
     for number, line in source.lines("ops.jsonl", OperationLine):

@@ -1,8 +1,8 @@
-"""Columns of whole numbers and lists of words, as one text that a page can carry: small, and quickly read by its script.
+"""Packs columns of whole numbers and lists of words into one text for a page: small, and fast to read for its script.
 
-Layout before deflate and base64: the length of a JSON head as four bytes, the head, then the columns one after the other.
-A column's numbers are little-endian, and its bytes lie in planes: all lowest bytes first, then all next ones, because the
-higher ones are nearly all alike. `assets/data.js` reads it.
+Layout before deflate and base64: the length of a JSON head (four bytes), the head, then the columns one after the other.
+A column's numbers are little-endian, and its bytes are arranged in planes: first all lowest bytes, then all next ones. The
+higher bytes are nearly all equal, so this compresses well. `assets/exchange.js` unpacks it.
 """
 
 import sys
@@ -14,14 +14,14 @@ from itertools import pairwise
 
 import msgspec
 
-SMALL = 2**31
+INT32_LIMIT = 2**31
 
 
 def pack(columns: Mapping[str, Sequence[int]], words: Mapping[str, Sequence[str]]) -> str:
-    """`columns`: by name; what fits into 32 bits is written so, the rest as a double. `words`: by name, as they are."""
+    """Pack columns and words, each with a name. A column is written as 32-bit integers if they suffice, else as doubles."""
     planes, head = [], []
     for name, values in columns.items():
-        code = "i" if not values or (min(values) >= -SMALL and max(values) < SMALL) else "d"
+        code = "i" if not values or (min(values) >= -INT32_LIMIT and max(values) < INT32_LIMIT) else "d"
         column = array(code, values)
         if sys.byteorder == "big":
             column.byteswap()
@@ -33,5 +33,5 @@ def pack(columns: Mapping[str, Sequence[int]], words: Mapping[str, Sequence[str]
 
 
 def differences(values: Sequence[int]) -> list[int]:
-    """Each as the difference to the one before, the first to 0."""
+    """Return the difference of each value to the one before; the first value's to 0."""
     return [after - before for before, after in pairwise([0, *values])]

@@ -1,4 +1,4 @@
-"""The page of one run: text, data and scripts in one file that loads nothing and runs nothing but its own scripts."""
+"""Writes the page of one run: text, data and scripts in one file, which loads nothing and runs only its own scripts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,26 +16,26 @@ SCRIPTS = (
     "data.js", "view.js", "paint.js", "lanes.js", "exchange.js", "messages.js", "follow.js", "load.js", "pointer.js",
     "main.js",
 )  # fmt: skip
-Panel = tuple[str, str, str]
+Panel = tuple[str, str, str]  # id of the canvas, title, explanation
 Legend = Sequence[tuple[str, str]]  # (style of the swatch, or "" without one; words)
 PANELS: tuple[Panel, ...] = (
     (
         "faults",
         "Faults and links",
-        "from inject to heal; the other pictures shade this time, between a dashed and a dotted line; a link is named from→to",
+        "from injection to healing; the other pictures shade its time, from a dashed to a dotted line; links are named from→to",
     ),
     ("lanes", "Nodes", "fill: phase; dark edge on top: LEADING; band below: epoch"),
     (
         "messages",
         "Messages",
-        "an arrow from the line of who sent it to the line of who took it; point at one, click it",
+        "an arrow from the sender's line to the receiver's; point at one to see it, click it to follow its transaction",
     ),
     (
         "latency",
         "Latency",
-        "of each operation from the time at which it was due; of the successful ones p50 (line) and p99 (dashed)",
+        "of each operation, from the time at which it was due; lines: p50 and, dashed, p99 of the successful operations",
     ),
-    ("throughput", "Throughput", "operations answered a second; hatched: a write waited and none succeeded"),
+    ("throughput", "Throughput", "operations answered per second; hatched: a write was waiting and none succeeded"),
     ("lag", "Commit lag", "transactions that some node has delivered and this one has not"),
 )
 LEGENDS: dict[str, Legend] = {
@@ -59,81 +59,83 @@ LEGENDS: dict[str, Legend] = {
         ("", "▲ established"),
         ("", "▼ truncated"),
         ("", "✕ stopped itself"),
-        ("", "◆ snapshot, member again, crash point"),
+        ("", "◆ snapshot, member again after a lost disk, crash point"),
     ),
     "latency": (("write", "write ●"), ("read", "read ○"), ("failed", "failed ×"), ("unknown", "unknown ▲")),
     "throughput": (("write", "succeeded"), ("failed", "failed"), ("unknown", "answered unknown")),
 }
 KEYS = (
-    "Wheel or + and − zoom, a drag zooms to what it covers, Shift and drag moves, a double click or 0 shows everything. "
-    "With a picture in focus the arrow keys move the pointer, Shift and an arrow key moves the picture."
+    "Zoom: wheel, + and −, or drag over a range. Move: Shift and drag, or Shift and an arrow key. Show everything: double "
+    "click, or 0. In a picture that has the focus, the arrow keys move the pointer."
 )
 
 
-def page(story: RunData) -> str:
-    """The whole file."""
-    title = f"{story.facts.get('scenario', story.folder.name)}: {_verdict(story)}"
-    return document(title, _header(story), _main(story), data(story.as_json()), scripts=SCRIPTS)
+def page(run: RunData) -> str:
+    """Return the page of a run as a whole HTML file."""
+    title = f"{run.facts.get('scenario', run.folder.name)}: {_verdict(run)}"
+    return document(title, _header(run), _main(run), data_script(run.as_json()), scripts=SCRIPTS)
 
 
-def _verdict(story: RunData) -> str:
-    return "NOT JUDGED" if story.judged.verdict is None else str(story.judged.verdict.verdict)
+def _verdict(run: RunData) -> str:
+    return "NOT JUDGED" if run.judged.verdict is None else str(run.judged.verdict.verdict)
 
 
-def _header(story: RunData) -> Html:
-    facts, verdict = story.facts, story.judged.verdict
+def _header(run: RunData) -> Html:
+    facts, verdict = run.facts, run.judged.verdict
     expect = facts.get("expect")
     expected = expect.get("verdict") if isinstance(expect, dict) else None
     surprise = None
     if facts.get("defect"):
-        surprise = element("p", f"The nodes were built with the defect {facts['defect']}, which is to be caught.")
+        surprise = element(
+            "p", f"The nodes were built with the defect {facts['defect']}; the run is expected to catch it."
+        )
     elif verdict is not None and expected not in (None, verdict.verdict):
         surprise = element("p", f"The scenario expects {expected}.")
     return element(
         "header",
-        element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(story))),
+        element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(run))),
         surprise,
-        element("p", tables.MEANINGS[_verdict(story)]) if _verdict(story) in tables.MEANINGS else None,
+        element("p", tables.MEANINGS[_verdict(run)]) if _verdict(run) in tables.MEANINGS else None,
         element("p", f"{capital(headline(verdict))}.", class_="answer") if verdict else None,
         _reasons(verdict.reasons) if verdict else None,
-        element("p", "Again: ", element("code", facts["command"])) if facts.get("command") else None,
+        element("p", "Repeat this run: ", element("code", facts["command"])) if facts.get("command") else None,
     )
 
 
 def _reasons(reasons: list[str]) -> Html | None:
-    """All reasons, folded: the answer has the first."""
+    """List all reasons, folded, if there are several: the headline has only the first."""
     if len(reasons) < 2:
         return None
     items = element("ul", *(element("li", reason) for reason in reasons))
     return element("details", element("summary", f"All {len(reasons)} reasons"), items)
 
 
-def _main(story: RunData) -> Html:
+def _main(run: RunData) -> Html:
     return element(
         "main",
-        tables.damages(story),
-        tables.chain(story),
-        tables.violations(story),
-        pictures("The run over time", *_panels(story), story.diagram),
-        tables.latencies(story),
-        tables.outages(story),
-        tables.faults(story),
-        tables.properties(story),
-        tables.lives(story),
-        element("section", element("h2", "About this run"), tables.experiment(story), id="about"),
+        tables.damages(run),
+        tables.chain(run),
+        tables.violations(run),
+        pictures("The run over time", *_panels(run), run.diagram),
+        tables.latencies(run),
+        tables.outages(run),
+        tables.faults(run),
+        tables.properties(run),
+        tables.lives(run),
+        element("section", element("h2", "About this run"), tables.experiment(run), id="about"),
     )
 
 
-def _panels(story: RunData) -> tuple[Iterable[Panel], Mapping[str, Legend]]:
-    """What there is to draw, and its legends; a backend of somebody else's may record nothing of its nodes."""
-    if story.lanes:
+def _panels(run: RunData) -> tuple[Iterable[Panel], Mapping[str, Legend]]:
+    """Return the panels and their legends. A backend for another system may record nothing of its nodes."""
+    if run.lanes:
         return PANELS, LEGENDS
-    run = ("lanes", "Run", "its milestones; what its nodes did is not recorded")
-    return [run if panel[0] == "lanes" else panel for panel in PANELS], {**LEGENDS, "lanes": ()}
+    milestones = ("lanes", "Run", "its milestones; what its nodes did is not recorded")
+    return [milestones if panel[0] == "lanes" else panel for panel in PANELS], {**LEGENDS, "lanes": ()}
 
 
 def pictures(title: str, panels: Iterable[Panel], legends: Mapping[str, Legend], diagram: Diagram) -> Html:
-    """The pictures, with what moves them. `panels`: canvas, name, explanation."""
+    """Return the section of the pictures, with the buttons that zoom and move them."""
     buttons = (("in", "+", "zoom in"), ("out", "−", "zoom out"), ("left", "◀", "earlier"), ("right", "▶", "later"))
     return element(
         "section",
@@ -160,7 +162,7 @@ def pictures(title: str, panels: Iterable[Panel], legends: Mapping[str, Legend],
 
 
 def _picture(name: str, title: str, explanation: str, marks: Legend, more: Sequence[Html | None]) -> Html:
-    """`more`: what stands above the picture, and then, as one, what stands below it."""
+    """Return the figure of one panel. `more`: elements above the canvas; the last one goes below it."""
     legend = [
         element("li", element("span", class_=f"swatch {style}") if style else None, words) for style, words in marks
     ]
@@ -175,7 +177,7 @@ def _picture(name: str, title: str, explanation: str, marks: Legend, more: Seque
 
 
 def _following(diagram: Diagram) -> tuple[Html | None, ...]:
-    """What is missing, and the search; below the picture the way of what is followed, in words, and the legend."""
+    """Return the extra elements of the message panel: gaps and search above it; the followed path and the legend below."""
     gaps = [element("p", f"Messages are missing: {gap}.", class_="gaps") for gap in diagram.gaps]
     hint = "1:402, /key-3, client 3, node 2" if diagram.requests else "1:2, node 2"
     form = element(
@@ -188,12 +190,12 @@ def _following(diagram: Diagram) -> tuple[Html | None, ...]:
         class_="follow-tools",
         role="search",
     )
-    way = element("details", element("summary", "Its way in words"), element("ol", id="way"), id="told", hidden=True)
-    return (*gaps, form, join(way, element("ul", id="kinds", class_="legend")))
+    path = element("details", element("summary", "Its path in words"), element("ol", id="way"), id="told", hidden=True)
+    return (*gaps, form, join(path, element("ul", id="kinds", class_="legend")))
 
 
-def data(shown: dict[str, Any]) -> Html:
-    """The data as an inert script; no character in it can end the element."""
+def data_script(shown: dict[str, Any]) -> Html:
+    """Return the data as a script element that is not executed. No character in it can end the element."""
     text = msgspec.json.encode(shown).decode()
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,13 +1,13 @@
-"""Everything that the page shows of one run, read from its folder. Times are nanoseconds until `as_json`."""
+"""Reads everything that a run's page shows from the run's folder. Times are nanoseconds, in the page's JSON microseconds."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from zab_chaos.harness.report.chain import Chain, chain_of
-from zab_chaos.harness.report.html.commits import Lag, lags
 from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
 from zab_chaos.harness.report.html.evidence import ShownVerdict, read_shown_verdict
+from zab_chaos.harness.report.html.lag import Lag, lags
 from zab_chaos.harness.report.html.lanes import LaneSegment, lane_segments
 from zab_chaos.harness.report.html.lifetimes import TracedLife, determine_ends, read_lives
 from zab_chaos.harness.report.html.operations import Operations, read_operations
@@ -18,14 +18,17 @@ from zab_chaos.harness.results.source import MilestoneLine, Source
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
 
-REAL = ("processes", "containers")  # backends whose nodes have the host's clock, as long as no fault touches it
-WINDOW = 100_000_000  # nanoseconds; a shorter time without a successful write is not called unavailable
-LETTER = 0.006  # of the run's length on a screen; a fault's name stands inside its bar, or beside it
+HOST_CLOCK = ("processes", "containers")  # backends whose nodes have the host's clock, unless a fault changes it
+SHORTEST_OUTAGE = 100_000_000  # nanoseconds; shorter times without a successful write are not listed
+LETTER = 0.006  # assumed width of a letter, as a share of the run's length; a fault's name is in its bar or beside it
 
 
 @dataclass(slots=True)
 class RunData:
-    """One run. `zero`: the workload's begin, from which all shown times count; `begin` and `end` of all that is known."""
+    """The data of one run.
+
+    `zero` is the start of the workload, from which all shown times are counted. `begin` and `end` are those of the run.
+    """
 
     folder: Path
     facts: dict[str, Any]  # run.json
@@ -37,7 +40,7 @@ class RunData:
     links: dict[tuple[int, int], list[LinkFault]]
     pauses: dict[int, list[tuple[int, int]]]
     operations: Operations
-    windows: list[tuple[int, int]]
+    outages: list[tuple[int, int]]
     lags: list[Lag]
     milestones: list[MilestoneLine]
     diagram: Diagram
@@ -48,17 +51,17 @@ class RunData:
 
     @property
     def nodes(self) -> list[int]:
-        """Every node that is known of, ascending."""
+        """The ids of all nodes, ascending: those that run.json declares, and those that left a trace."""
         declared = self.facts.get("nodes")
         count = declared if isinstance(declared, int) and 0 <= declared <= 1000 else 0
         return sorted({*range(1, count + 1), *(life.node for life in self.lives)})
 
     def seconds(self, t: int) -> float:
-        """A time as it is shown: seconds since the workload began."""
+        """Convert a time to seconds since the start of the workload, as it is shown."""
         return (t - self.zero) / 1e9
 
     def as_json(self) -> dict[str, Any]:
-        """What the scripts draw, times in microseconds since `zero`: see assets/data.js, which reads it."""
+        """Return the data that the scripts draw, with times in microseconds since `zero`; assets/data.js reads it."""
         return {
             "begin": self._micros(self.begin),
             "end": self._micros(self.end),
@@ -81,7 +84,7 @@ class RunData:
             ],
             "milestones": [{"t": self._micros(line.t), "words": line.event} for line in self.milestones],
             "operations": self.operations.as_json(self.zero),
-            "windows": [self._between(one) for one in self.windows],
+            "windows": [self._between(one) for one in self.outages],
             "lags": [lag.as_json(self.zero) for lag in self.lags],
             "marks": [
                 {"t": self._micros(mark.t), "node": mark.node, "number": mark.number, "words": mark.words}
@@ -93,7 +96,7 @@ class RunData:
         }
 
     def _chain(self, chain: Chain) -> dict[str, Any]:
-        """What of the diagram it is: indices, and its transactions as (epoch, counter)."""
+        """Return the chain as indices into the diagram's data, with its transactions as (epoch, counter)."""
         begin = min([*([chain.fault.at] if chain.fault else []), *(event.t for event in chain.events)])
         return {
             "begin": self._micros(begin),
@@ -111,7 +114,7 @@ class RunData:
         return {"begin": self._micros(times[0]), "end": self._micros(times[1])}
 
     def _events(self) -> list[dict[str, Any]]:
-        """Moments on the lanes: what a node did besides changing role and phase."""
+        """Return the events that are drawn as signs on the lanes: everything but changes of role and phase."""
         names = {"established", "truncate", "snapshot", "abort", "member"}
         found = []
         for life in self.lives:
@@ -123,7 +126,7 @@ class RunData:
         return found
 
     def _faults(self) -> list[dict[str, Any]]:
-        """The faults, each on the first row that has room for it and its name."""
+        """Return the faults, each on the first row that has room for its bar and its name."""
         rows: list[int] = []
         found = []
         for span in self.spans:
@@ -147,9 +150,10 @@ class RunData:
 
 
 def read_run_data(folder: Path, core: type[Peer] | str = Peer) -> RunData:
-    """Read all of it. Nothing that is missing or damaged stops it; `source.damages` says what was.
+    """Read the data of a run. Missing or damaged files raise nothing; `source.damages` lists them.
 
-    `core`: what the nodes were built with, or why that is not known; their recorded messages are re-executed with it.
+    `core`: the class that the nodes ran, or why it is not known. The recorded lives are re-executed with it, to find their
+    messages.
     """
     source = Source(folder)
     facts = read_json(folder / "run.json")
@@ -181,7 +185,7 @@ def read_run_data(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         links=touched_links(spans, end),
         pauses=pauses(spans, fired, end),
         operations=operations,
-        windows=operations.windows(worked_until, WINDOW),
+        outages=operations.outages(worked_until, SHORTEST_OUTAGE),
         lags=lags(lives, end - begin),
         milestones=milestones,
         diagram=diagram,
@@ -193,14 +197,14 @@ def read_run_data(folder: Path, core: type[Peer] | str = Peer) -> RunData:
 
 
 def have_own_clocks(facts: dict[str, Any], spans: list[FaultSpan]) -> bool:
-    """Whether the clocks of the run's nodes may differ from the host's."""
-    return facts.get("backend") not in REAL or any(span.do.startswith("clock") for span in spans)
+    """Return whether the clocks of the run's nodes may differ from the host's."""
+    return facts.get("backend") not in HOST_CLOCK or any(span.do.startswith("clock") for span in spans)
 
 
 def _times(
     milestones: list[MilestoneLine], spans: list[FaultSpan], lives: list[TracedLife], operations: Operations
 ) -> tuple[int, int, int]:
-    """Zero, begin and end of the run: it begins with the first process, not while the harness fetches or builds things."""
+    """Return zero, begin and end of the run. It begins with the first process, not while the harness still prepares the run."""
     known = [line.t for line in milestones] + [span.at for span in spans] + [span.end or span.at for span in spans]
     known += [life.begin for life in lives] + [life.last for life in lives]
     if operations.due:

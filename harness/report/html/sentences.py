@@ -1,4 +1,4 @@
-"""What a line of a run's folder says, as a sentence for people."""
+"""Describes lines of a run's folder (trace, operations, sessions, faults) as sentences. All reports use it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
-RUNS_SHOWN = 12  # of a log
+RANGES_SHOWN = 12  # consecutive ranges of a log
 
 
 def describe_line(file: str, line: Line) -> str:
-    """A sentence for any line that a verdict may cite; one that has an unexpected form is told by its name."""
+    """Describe a line that a verdict may cite. A line of an unexpected form is described by its name only."""
     if file.startswith("trace/"):
         who = f"node {line.get('node', '?')} (life {line.get('life', '?')})"
         return f"{who} {_tell(EVENTS, str(line.get('event', '?')), line)}"
@@ -22,7 +22,7 @@ def describe_line(file: str, line: Line) -> str:
         who = f"client {line['client']}" if line.get("client") else "the harness"
         return f"{who} {_tell(SESSIONS, str(line.get('type', '?')), line)}"
     if file == "tree.jsonl":
-        return f"all servers showed {line.get('path', '?')} in the end"
+        return f"at the end, all servers showed {line.get('path', '?')}"
     if file == "faults.jsonl":
         return _tell(FAULTS, str(line.get("type", "?")), line)
     return f"the run: {line.get('event', line.get('type', '?'))}"
@@ -36,16 +36,16 @@ def _tell(sentences: dict[str, Callable[[Line], str]], name: str, line: Line) ->
 
 
 def _batch(line: Line) -> str:
-    """`1:3 to 1:9 (7 transactions)`."""
+    """Return `1:3 to 1:9 (7 transactions)`."""
     epoch, first, count = line["epoch"], line["first"], dg.count(line["digests"])
     many = f" ({count} transactions)" if count > 1 else ""
     return zxid_range((epoch << 32) | first, (epoch << 32) | (first + count - 1)) + many
 
 
-def transactions(runs: Sequence[tuple[ZxidPair, ZxidPair]]) -> str:
-    """`1:1 to 1:4, 2:1 to 2:9`, of the first and the last of consecutive ones; of many runs the last."""
-    left_out = f"and {len(runs) - RUNS_SHOWN} more, " if len(runs) > RUNS_SHOWN else ""
-    return left_out + ", ".join(zxid_range(packed(first), packed(last)) for first, last in runs[-RUNS_SHOWN:])
+def describe_log(ranges: Sequence[tuple[ZxidPair, ZxidPair]]) -> str:
+    """Return `1:1 to 1:4, 2:1 to 2:9` for ranges of consecutive zxids; of many ranges only the last ones."""
+    left_out = f"and {len(ranges) - RANGES_SHOWN} more, " if len(ranges) > RANGES_SHOWN else ""
+    return left_out + ", ".join(zxid_range(packed(first), packed(last)) for first, last in ranges[-RANGES_SHOWN:])
 
 
 def _zxid(value: Any) -> str:
@@ -55,7 +55,7 @@ def _zxid(value: Any) -> str:
 
 def _booted(line: Line) -> str:
     disk = {"fresh": "a new disk", "recovered": "the disk it had", "torn": "a disk with a torn tail"}
-    held = disk.get(line["disk"], "an empty disk, which it is not to trust (amnesiac)")
+    held = disk.get(line["disk"], "an empty disk that may have forgotten promises (amnesiac)")
     epochs = f"f.p = {line['accepted_epoch']}, f.a = {line['current_epoch']}"
     return f"started on {held}: {epochs}, last zxid {_zxid(line['last_zxid'])}"
 
@@ -68,7 +68,7 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "boot": _booted,
     "left": lambda line: (
         f"left on its disk f.p = {line['accepted_epoch']}, f.a = {line['current_epoch']}, last zxid {_zxid(line['last_zxid'])}"
-        + (f"; log {transactions(line['log'])}" if line.get("log") else "")
+        + (f"; log {describe_log(line['log'])}" if line.get("log") else "")
     ),
     "vote": lambda line: f"votes for {_leader(line)} (round {line['round']})",
     "role": lambda line: f"became {line['role']}" + (f": {line['why']}" if line.get("why") else ""),
@@ -85,12 +85,12 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "deliver": lambda line: f"delivered {_batch(line)}",
     "truncate": lambda line: f"truncated its log from {_zxid(line['last'])} to {_zxid(line['keep'])}",
     "snapshot": lambda line: f"snapshot {line['kind']} at {_zxid(line['zxid'])}",
-    "differs": lambda line: f"found its tree to be another one than its leader's at {_zxid(line['zxid'])}",
+    "differs": lambda line: f"found that its tree differs from its leader's at {_zxid(line['zxid'])}",
     "confirmed": lambda line: f"confirmed to node {line['leader']} that it follows epoch {line['epoch']}",
-    "member": lambda line: f"counts again since epoch {line['epoch']}: it had lost its disk",
+    "member": lambda line: f"is a member again, in epoch {line['epoch']}, after it had lost its disk",
     "link": lambda line: f"link to node {line['peer']} {line['state']}",
     "channel": lambda line: (
-        f"had taken frames {line['first']} to {line['last']} of session {line['session']} from node {line['peer']}"
+        f"had accepted frames {line['first']} to {line['last']} of session {line['session']} from node {line['peer']}"
         f" when it ended ({line['ended']})"
     ),
     "abort": lambda line: f"stopped itself: {line['why']}",
@@ -108,7 +108,7 @@ OPERATIONS: dict[str, Callable[[Line], str]] = {
 }
 
 
-def _looked(line: Line) -> str:
+def _shown_znode(line: Line) -> str:
     state = f"with its last change at {_zxid(line['changed'])}" if line.get("changed") else "no such znode"
     watch = ", and set a watch" if line.get("watch") else ""
     return f"was shown {line['path']} by node {line['node']} at {_zxid(line['zxid'])}: {state}{watch}"
@@ -117,19 +117,19 @@ def _looked(line: Line) -> str:
 SESSIONS: dict[str, Callable[[Line], str]] = {
     "began": lambda line: f"began session {line['session']:#x}",
     "lost": lambda line: "lost its connection",
-    "over": lambda line: f"had session {line['session']:#x} no more: {line['why']}",
+    "over": lambda line: f"learned that session {line['session']:#x} had ended: {line['why']}",
     "write": lambda line: f"sent {line['op']} {line['path']}",
-    "made": lambda line: f"made {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
+    "made": lambda line: f"created {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
     "wrote": lambda line: f"wrote {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
     "refused": lambda line: (
         f"was refused {line['path']} by node {line['node']} at {_zxid(line['zxid'])}: {line['error']}"
     ),
-    "ask": lambda line: f"asked for {line['path']}, to watch it",
-    "look": _looked,
+    "ask": lambda line: f"asked to read {line['path']} and to watch it",
+    "look": _shown_znode,
     "synced": lambda line: f"had its sync answered by node {line['node']}, at {_zxid(line['zxid'])}",
-    "fired": lambda line: f"was told that {line['path']} was {line['what']}",
-    "again": lambda line: f"asked for its watches on {', '.join(line['paths'])} again",
-    "stand": lambda line: f"had them again at node {line['node']}, at {_zxid(line['zxid'])}",
+    "fired": lambda line: f"was notified that {line['path']} was {line['what']}",
+    "again": lambda line: f"asked to have its watches on {', '.join(line['paths'])} set again",
+    "stand": lambda line: f"had its watches set again by node {line['node']}, at {_zxid(line['zxid'])}",
     "ended": lambda line: f"found the end of session {line['session']:#x} in a log, at {_zxid(line['zxid'])}",
 }
 

@@ -1,17 +1,17 @@
-"""Small pictures in a table's cell: a distribution as strokes, a mean with its interval as a whisker."""
+"""Draws small pictures for table cells: a distribution as strokes, a mean with its confidence interval as a whisker."""
 
 from collections.abc import Iterable
 from math import log10
 
 from zab_chaos.harness.report.html.markup import Html, element
 
-SCALE = (0.001, 100.0)  # seconds, from the left to the right of a distribution; what is beyond lies on its edge
+SCALE = (0.001, 100.0)  # seconds, at the left and the right edge of a distribution; values beyond are drawn on the edge
 WIDTH, HEIGHT = 420, 22
 WHISKER, EDGE = 90, 4
 
 
 def strip(values: Iterable[tuple[float, str]]) -> Html:
-    """Seconds on a logarithmic line, each with what it says when pointed at: nothing is smoothed away."""
+    """Draw each value (seconds, tooltip) as a stroke on a logarithmic axis. Nothing is smoothed away."""
     low, high = map(log10, SCALE)
 
     def stroke(seconds: float, top: int, **attributes: object) -> Html:
@@ -25,7 +25,7 @@ def strip(values: Iterable[tuple[float, str]]) -> Html:
 
 
 def whisker(mean: float, within: float | None, low: float, high: float) -> Html:
-    """A dot with its interval, on a line from `low` to `high` that all of a column share."""
+    """Draw a mean as a dot with its interval, on the scale from `low` to `high` that a column shares."""
     span = (high - low) or 1.0
 
     def x(value: float) -> str:

@@ -1,4 +1,4 @@
-"""A protocol transcript as a page: the same pictures as a run's, with one thing after another instead of time."""
+"""Writes the page of a protocol transcript (`zab show`): a run's pictures, with steps instead of time on the axis."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -8,27 +8,27 @@ from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.lanes import LaneSegment
 from zab_chaos.harness.report.html.markup import element
 from zab_chaos.harness.report.html.operations import Operations
-from zab_chaos.harness.report.html.page import LEGENDS, PANELS, SCRIPTS, data, pictures
+from zab_chaos.harness.report.html.page import LEGENDS, PANELS, SCRIPTS, data_script, pictures
 from zab_chaos.harness.report.messages import Exchange, SentMessage, content_of
 from zab_chaos.model.transcripts.drawing import DrawnEnsemble, NodeEvent
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 
-STEP = 10**9  # nanoseconds that the pictures take for one thing after another
+STEP = 10**9  # nanoseconds on the pictures' time axis for one step of the transcript
 SHOWN = ("lanes", "messages")
 
 
 def transcript_page(name: str, text: str, drawn: DrawnEnsemble) -> str:
-    """The whole file. `text`: the transcript, `drawn`: its performance."""
+    """Return the page as a whole HTML file. `text`: the transcript; `drawn`: what the nodes did when it was performed."""
     paragraph, _, rest = text.partition("\n\n")
     diagram = Diagram(_exchange(drawn), [step for done in drawn.events if (step := _step(done)) is not None])
     header = element("header", element("h1", name), element("p", paragraph.replace("\n", " ")))
     main = element(
         "main",
-        pictures("One thing after another", [panel for panel in PANELS if panel[0] in SHOWN], LEGENDS, diagram),
+        pictures("Step by step", [panel for panel in PANELS if panel[0] in SHOWN], LEGENDS, diagram),
         element("section", element("h2", "The transcript"), element("pre", rest.strip())),
     )
-    return document(name, header, main, data(_shown(drawn, diagram)), scripts=SCRIPTS)
+    return document(name, header, main, data_script(_shown(drawn, diagram)), scripts=SCRIPTS)
 
 
 def _shown(drawn: DrawnEnsemble, diagram: Diagram) -> dict[str, object]:
@@ -40,7 +40,7 @@ def _shown(drawn: DrawnEnsemble, diagram: Diagram) -> dict[str, object]:
         "begin": 0,
         "end": (drawn.clock + 1) * STEP // 1000,
         "nodes": list(drawn.members),
-        "lanes": [stretch.as_json(0) for stretch in _stretches(drawn)],
+        "lanes": [segment.as_json(0) for segment in _lane_segments(drawn)],
         "milestones": [{"t": at * STEP // 1000, "words": words} for at, words in drawn.steps],
         "operations": Operations().as_json(0),
         "diagram": diagram.as_json(0),
@@ -75,8 +75,8 @@ def _step(done: NodeEvent) -> NodeStep | None:
     return NodeStep(done.at * STEP, done.node, done.event, fields.get("epoch", 0), first, last)
 
 
-def _stretches(drawn: DrawnEnsemble) -> Iterator[LaneSegment]:
-    """Each node's lane, from what it became one after the other."""
+def _lane_segments(drawn: DrawnEnsemble) -> Iterator[LaneSegment]:
+    """Yield the segments of the nodes' lanes, from the states that each node had one after the other."""
     for node in drawn.members:
         states = [state for state in drawn.states if state.node == node]
         for life, (state, after) in enumerate(pairwise([*states, None]), 1):

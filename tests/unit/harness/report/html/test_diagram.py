@@ -116,7 +116,7 @@ def test_evidence_says_what_to_follow(tmp_path: Path) -> None:
     agreement_fork().save(tmp_path)
     tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
     judged = read_shown_verdict(Source(tmp_path))
-    asked = [one for _, findings in judged.findings for finding in findings for one in finding.follow]
+    asked = [one for _, violations in judged.violations for violation in violations for one in violation.queries]
     assert any(one and one.split(":")[0].isdigit() for one in asked)
 
 
@@ -139,6 +139,6 @@ def test_of_a_batch_the_transaction_that_the_words_name_is_followed(folder: Path
     }
     verdict = {"verdict": "VIOLATION", "exit": 1, "properties": [item], "reasons": [], "metrics": {}}
     folder.joinpath("verdict.json").write_text(json.dumps(verdict))
-    ((_, (finding,)),) = read_shown_verdict(Source(folder)).findings
-    assert finding.follow == ["2:36", "client 27 seq 4", None]
-    assert finding.together == "2:36 1:494"
+    ((_, (violation,)),) = read_shown_verdict(Source(folder)).violations
+    assert violation.queries == ["2:36", "client 27 seq 4", None]
+    assert violation.query == "2:36 1:494"

@@ -227,7 +227,7 @@ def test_a_run_that_was_not_judged_says_how_to_judge_it(folder: Path) -> None:
         (
             "trace/node-2-1.jsonl",
             {"event": "channel", "peer": 3, "session": 1, "first": 7, "last": 18, "ended": "closed"},
-            "had taken frames 7 to 18 of session 1 from node 3 when it ended (closed)",
+            "had accepted frames 7 to 18 of session 1 from node 3 when it ended (closed)",
         ),
         (
             "trace/node-2-1.jsonl",
@@ -321,4 +321,4 @@ def test_a_quorum_of_lost_disks_is_explained(told: Story, tmp_path: Path) -> Non
     verdict = judge(tmp_path / "run")
     said = json.loads(verdict.to_json()) | {"verdict": "BEYOND-FAULT-MODEL", "exit": 5}
     (tmp_path / "run" / "verdict.json").write_text(json.dumps(said))
-    assert "did right not to form again" in read(tmp_path / "run").text
+    assert "were right not to form an ensemble again" in read(tmp_path / "run").text

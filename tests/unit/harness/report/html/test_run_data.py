@@ -146,9 +146,9 @@ def test_an_outage_is_what_the_oracle_measures(tmp_path: Path) -> None:
         stopped=6,
     )
     read = read_run_data(tmp_path)
-    assert read.windows == [(2 * SECOND, 3.5 * SECOND), (4 * SECOND, 6 * SECOND)]
+    assert read.outages == [(2 * SECOND, 3.5 * SECOND), (4 * SECOND, 6 * SECOND)]
     assert (
-        max(end - begin for begin, end in read.windows) / SECOND
+        max(end - begin for begin, end in read.outages) / SECOND
         == oracle.judge(tmp_path).metrics["longest_unavailability_s"]
     )
 
@@ -213,7 +213,7 @@ def test_a_violation_has_its_evidence_on_the_lanes_each_line_once(tmp_path: Path
     verdict = judge(tmp_path / "run")
     tmp_path.joinpath("run/verdict.json").write_bytes(verdict.to_json())
     judged = read_run_data(tmp_path / "run").judged
-    assert "agreement" in [item.name for item, _ in judged.findings]
+    assert "agreement" in [item.name for item, _ in judged.violations]
     assert [mark.number for mark in judged.marks] == list(range(1, len(judged.marks) + 1))
     assert len({(mark.file, mark.line) for mark in judged.marks}) == len(judged.marks)
     delivered = [mark for mark in judged.marks if " delivered " in mark.words]

@@ -20,7 +20,7 @@ def test_every_line_of_sessions_has_a_sentence() -> None:
         ({**LOOK, "changed": [1, 5], "watch": True}, "by node 3 at 1:7: with its last change at 1:5, and set a watch"),
         (LOOK, "client 2 was shown /e by node 3 at 1:7: no such znode"),
         ({"type": "ended", "client": 0, "session": 255, "zxid": [1, 9]}, "found the end of session 0xff in a log, at 1:9"),
-        ({"type": "fired", "client": 1, "path": "/e", "what": "deleted"}, "client 1 was told that /e was deleted"),
+        ({"type": "fired", "client": 1, "path": "/e", "what": "deleted"}, "client 1 was notified that /e was deleted"),
         ({"type": "made", "client": 1}, "client 1 wrote `made`"),
     ],
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""How far each node is behind: transactions that some node has delivered and this one has not.
+"""Computes the commit lag of each node: how many transactions some other node has delivered and this one has not.
 
-A transaction's place is counted over the epochs (all that was ever delivered of the earlier epochs, plus its counter),
-so that two nodes can be compared by a number. A node that restarts keeps its place: what it had delivered is in its
-log. An amnesiac one starts at nothing.
+A transaction's position is counted over all epochs: the number of transactions ever delivered of the earlier epochs, plus its
+counter. So two nodes can be compared by one number. A restarted node keeps its position, because what it delivered is in its
+log. An amnesiac node starts at 0.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from typing import Any
 from zab_chaos.harness.report.html.lifetimes import TracedLife
 from zab_chaos.harness.results.source import TraceLine
 
-POINTS = 6000  # of one run's time axis; what lies closer is merged, the highest lag is kept
+POINTS = 6000  # on the run's time axis; points that are closer are merged, and the highest lag is kept
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Lag:
     after: list[int] = field(default_factory=list)
 
     def add(self, t: int, before: int, after: int, resolution: int) -> None:
-        """The next delivery."""
+        """Add the next delivery; merge it with the last one if it is within `resolution`."""
         if self.t and t - self.t[-1] < resolution:
             self.before[-1] = max(self.before[-1], before)
             self.after[-1] = after
@@ -35,32 +35,32 @@ class Lag:
             self.after.append(after)
 
     def as_json(self, zero: int) -> dict[str, Any]:
-        """For the page: times in microseconds since `zero`."""
+        """Return the lag for the page, with times in microseconds since `zero`."""
         t = [(one - zero) // 1000 for one in self.t]
         return {"node": self.node, "life": self.life, "t": t, "before": self.before, "after": self.after}
 
 
 def lags(lives: list[TracedLife], length: int) -> list[Lag]:
-    """The lag of each life that delivered anything; `length` of the run in nanoseconds."""
-    steps = _steps(lives)
+    """Return the lag of each life that delivered anything. `length`: of the run, in nanoseconds."""
+    advances = _advances(lives)
     found = {index: Lag(life.node, life.number) for index, life in enumerate(lives)}
     amnesiac = {index for index, life in enumerate(lives) if life.amnesiac_until is not None}
     reached: dict[int, int] = {}
     head = 0
-    for t, index, place in steps:
+    for t, index, position in advances:
         node, lag = lives[index].node, found[index]
         if index in amnesiac:
             amnesiac.remove(index)
             reached[node] = 0
         before = head - reached.get(node, 0)
-        reached[node] = max(reached.get(node, 0), place)
-        head = max(head, place)
+        reached[node] = max(reached.get(node, 0), position)
+        head = max(head, position)
         lag.add(t, max(before, 0), head - reached[node], length // POINTS)
     return [lag for lag in found.values() if lag.t]
 
 
-def _steps(lives: list[TracedLife]) -> list[tuple[int, int, int]]:
-    """Every progress of every life: (time, index of the life, place reached), by time."""
+def _advances(lives: list[TracedLife]) -> list[tuple[int, int, int]]:
+    """Return every advance of every life as (time, index of the life, position reached), by time."""
     steps = [(t, index, (epoch, counter)) for index, life in enumerate(lives) for t, epoch, counter in life.delivered]
     for index, life in enumerate(lives):
         steps += [(event.t, index, zxid) for event in life.events if (zxid := _restored(event)) is not None]
@@ -75,7 +75,7 @@ def _steps(lives: list[TracedLife]) -> list[tuple[int, int, int]]:
 
 
 def _restored(event: TraceLine) -> tuple[int, int] | None:
-    """The zxid up to which a restored snapshot counts as delivered."""
+    """Return the zxid up to which a restored snapshot counts as delivered; None for other events."""
     if event.event != "snapshot" or event.kind != "restored":
         return None
     match event.zxid:
