@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from zab_chaos.faults.rules import InvalidValueError, Rule, suggest
-from zab_chaos.node.crash_points import ANY, FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
+from zab_chaos.node.crash_points import ANY, FAIL_STEPS, GRAMMAR, POINTS, InvalidCrashPoint, check_action
 
 OFTEN = (
     "TXN",
@@ -41,8 +41,8 @@ def point(action: str = "crash") -> Rule:
     def read(value: object, _nodes: int) -> str:
         try:
             check_action(action, value)
-        except BadPoint as bad:
-            raise InvalidValueError(bad.wrong, bad.allowed, suggest(bad.said, bad.choices)) from None
+        except InvalidCrashPoint as bad:
+            raise InvalidValueError(bad.wrong, bad.allowed, suggest(bad.given, bad.choices)) from None
         return str(value)
 
     return Rule(GRAMMAR, read)

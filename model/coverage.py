@@ -80,7 +80,7 @@ def covering(book: Book) -> tuple[type[Replica], type[CrashPoints]]:
 
             self.driver.step = noted_step  # type: ignore[method-assign]
             self.driver.send = noted_send  # type: ignore[method-assign]
-            self.watch_disk()
+            self.install_disk_hook()
 
     return CoveringReplica, CoveringPoints
 

@@ -21,10 +21,10 @@ from typing import NoReturn
 
 import msgspec
 
-from zab_chaos.node.boot import begin
-from zab_chaos.node.components import parts_with
+from zab_chaos.node.boot import boot_node
+from zab_chaos.node.components import components_with
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.crash_points import BadPoint
+from zab_chaos.node.crash_points import InvalidCrashPoint
 from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
 from zab_chaos.node.net.address import AddressError, AddressInUse
 from zab_chaos.node.net.keys import KeyFileError
@@ -79,7 +79,7 @@ def end(code: int, why: str, trace: Trace | None = None) -> NoReturn:
     os._exit(code)
 
 
-def tie_to(parent: int | None) -> None:
+def die_with_parent(parent: int | None) -> None:
     """End with the process that started this one, also when this one is stopped: the kernel sees to it (Linux)."""
     if parent is None:
         return
@@ -96,16 +96,16 @@ def read_config(path: Path) -> NodeConfig:
         end(78, f"{path}: {error}")
 
 
-def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Server:
+def build_server(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Server:
     """Recover, and build the server. Raises what ends a life before it began."""
-    parts, defect = parts_with(config.defect)
+    parts, defect = components_with(config.defect)
     with disk_operation(f"opening the folder {config.data}"):
         disk = (FaithfulDisk if config.faithful else OrdinaryDisk)(Path(config.data))
-    begun = begin(
+    booted = boot_node(
         config, parts.store, disk, trace,
         bootstrap=options.bootstrap, crash_at=options.crash_at, defect=defect, pid=os.getpid(), clock=time.monotonic_ns,
     )  # fmt: skip
-    return Server(config, options.life, parts, begun.store, begun.recovered, trace, begun.crash, disk)
+    return Server(config, options.life, parts, booted.store, booted.recovered, trace, booted.crash, disk)
 
 
 def main() -> None:
@@ -114,7 +114,7 @@ def main() -> None:
     if options.life is None:
         options.life = next_life(config)
         options.bootstrap = options.life == 1
-    tie_to(config.parent)
+    die_with_parent(config.parent)
     if options.lockstep:
         from zab_chaos.node.lockstep.process import live_in_lockstep
 
@@ -122,15 +122,15 @@ def main() -> None:
     trace = None
     try:
         trace = Trace(config.trace, config.id, options.life)
-        server = live(config, options, trace)
+        server = build_server(config, options, trace)
         signal.signal(signal.SIGTERM, lambda *_: server.stop("SIGTERM"))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the harness's to handle
         watch_stdin(server)
-        settle_memory()
+        tune_garbage_collector()
         server.run()
     except AddressInUse as error:
         end(75, str(error), trace)
-    except (AddressError, KeyFileError, BadPoint) as error:
+    except (AddressError, KeyFileError, InvalidCrashPoint) as error:
         end(78, str(error), trace)
     except Exception as error:
         if not isinstance(error, HANDLED):
@@ -141,7 +141,7 @@ def main() -> None:
     end(0, server.stopping or "stopped", trace)
 
 
-def settle_memory() -> None:
+def tune_garbage_collector() -> None:
     """What stands at the start stays; what a round makes goes by itself. So the collector of cycles need rarely look."""
     gc.collect()
     gc.freeze()

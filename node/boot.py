@@ -9,14 +9,14 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import show
 from zab_chaos.node.core.ready import Recovered
 from zab_chaos.node.crash_points import CrashPoints
-from zab_chaos.node.driver import Sink
+from zab_chaos.node.driver import TraceSink
 from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BootedNode:
     """A life that has recovered."""
 
     store: Store
@@ -24,11 +24,11 @@ class Begun:
     crash: CrashPoints
 
 
-def begin(
+def boot_node(
     config: NodeConfig,
     store_type: type[Store],
     disk: Disk,
-    trace: Sink,
+    trace: TraceSink,
     *,
     bootstrap: bool,
     crash_at: str | None,
@@ -37,8 +37,8 @@ def begin(
     clock: Callable[[], int],
     prepare: Callable[[CrashPoints], None] = lambda crash: None,
     crash_type: type[CrashPoints] = CrashPoints,
-) -> Begun:
-    """Recover, and trace what was there. Raises BadPoint, Corrupt, DigestMismatch, DiskFailed.
+) -> BootedNode:
+    """Recover, and trace what was there. Raises InvalidCrashPoint, Corrupt, DigestMismatch, DiskFailed.
 
     `clock`: nanoseconds, for how long it takes; `prepare`: says what happens at a crash point, if not SIGKILL.
     """
@@ -69,7 +69,7 @@ def begin(
     booting = False
     for point in crash.armed:
         report_point(point, "armed")
-    return Begun(store, recovered, crash)
+    return BootedNode(store, recovered, crash)
 
 
 def boot_event(

@@ -10,11 +10,11 @@ from typing import Any
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.crash_points import CUTS, BadPoint, check_action
+from zab_chaos.node.crash_points import CUT_ACTIONS, InvalidCrashPoint, check_action
 from zab_chaos.node.replica import Replica
 
 MS = 1_000_000
-ARMING = 50 * MS  # a point is armed so much later, so that the answer has left before the node stops there
+ARMING_DELAY = 50 * MS  # a point is armed so much later, so that the answer has left before the node stops there
 
 
 class CommandError(Exception):
@@ -31,8 +31,8 @@ class Commands:
         self._crash = replica.crash
         self._stop = stop
         self._power_cut_at: int | None = None
-        self._arming: list[tuple[int, str, str]] = []
-        self._told: Counter[str] = Counter()  # how often the clock and the disk were told, by what
+        self._pending_points: list[tuple[int, str, str]] = []
+        self._command_counts: Counter[str] = Counter()  # how often the clock and the disk were told, by what
         self._commands: dict[str, Callable[..., dict[str, Any] | None]] = {
             "status": self.status,
             "arm": self.arm,
@@ -54,24 +54,24 @@ class Commands:
             return found(**arguments) or {}
         except TypeError as error:
             raise CommandError(f"{command}: {error}") from None
-        except (BadPoint, ValueError) as error:
+        except (InvalidCrashPoint, ValueError) as error:
             raise CommandError(f"{command}: {error}") from None
 
     def due(self, now: int) -> None:
         """Arm the points whose time has come. A power cut that waited for unsynced bytes in vain takes place now."""
-        while self._arming and now >= self._arming[0][0]:
-            _, point, action = self._arming.pop(0)
+        while self._pending_points and now >= self._pending_points[0][0]:
+            _, point, action = self._pending_points.pop(0)
             self._crash.arm(point, action)
-            self._replica.watch_disk()
+            self._replica.install_disk_hook()
         if self._power_cut_at is not None and now >= self._power_cut_at:
             self._trace("power-cut", "fired", "nothing was unsynced")
             self._crash.die()
 
     def wakes_at(self) -> int | None:
         """When `due` will have something to do; None if nothing waits."""
-        if not self._arming:
+        if not self._pending_points:
             return self._power_cut_at
-        arms_at = self._arming[0][0]
+        arms_at = self._pending_points[0][0]
         return arms_at if self._power_cut_at is None else min(arms_at, self._power_cut_at)
 
     def _trace(self, what: str, state: str, detail: str) -> None:
@@ -98,7 +98,7 @@ class Commands:
             "established": machine.in_broadcast,
             "amnesiac": machine.amnesiac,
             "frames": dict(replica.network.frames),
-            "armed": [*self._crash.armed, *(point for _, point, _ in self._arming)],
+            "armed": [*self._crash.armed, *(point for _, point, _ in self._pending_points)],
             "unsynced_bytes": self._disk.unsynced_bytes,
             "waiting": application.waiting,
             "in_flight_bytes": application.primary.outstanding_bytes,
@@ -107,16 +107,16 @@ class Commands:
     def arm(self, point: str, action: str = "crash", seed: int = 0) -> None:
         """`seed`: of what a crash leaves that is also a power cut."""
         check_action(action, point)
-        if action in CUTS:
+        if action in CUT_ACTIONS:
             self._disk.faults.check_variant(action)
             self._crash.cut = lambda variant: self._disk.cut(variant, seed)
-        self._arming.append((self._clock.now_ns() + ARMING, point, action))
+        self._pending_points.append((self._clock.now_ns() + ARMING_DELAY, point, action))
 
     def disarm(self, point: str | None = None) -> None:
         """Lift one point, as it was armed, or all of them."""
-        self._arming = [it for it in self._arming if point not in (None, it[1])]
+        self._pending_points = [it for it in self._pending_points if point not in (None, it[1])]
         self._crash.disarm(point)
-        self._replica.watch_disk()
+        self._replica.install_disk_hook()
 
     # Two answers of these, of one life, show what came of a fault between them, if nothing else was told meanwhile.
 
@@ -142,11 +142,11 @@ class Commands:
     def _disk_work(self, command: str) -> dict[str, Any]:
         disk = self._disk
         work = {"writes": disk.writes, "syncs": disk.syncs, "slowed": disk.faults.slowed}
-        return self._told_so_far(command) | work
+        return self._count_command(command) | work
 
-    def _told_so_far(self, what: str) -> dict[str, Any]:
-        self._told[what] += 1
-        return {"life": self._replica.life, "told": self._told[what]}
+    def _count_command(self, what: str) -> dict[str, Any]:
+        self._command_counts[what] += 1
+        return {"life": self._replica.life, "told": self._command_counts[what]}
 
     def power_cut(self, variant: str, seed: int, within_ms: int) -> None:
         """The power goes at the next sync that has unsynced bytes, or after `within_ms` without one."""
@@ -156,14 +156,14 @@ class Commands:
 
     def clock_rate(self, rate: float) -> dict[str, Any]:
         self._clock.rate = rate
-        answer = self._told_so_far("clock") | {"clock_ns": self._clock.now_ns()}  # at once: a trace takes its time
+        answer = self._count_command("clock") | {"clock_ns": self._clock.now_ns()}  # at once: a trace takes its time
         self._trace("clock-rate", "lifted" if rate == 1 else "armed", f"{rate} seconds a second")
         return answer
 
     def clock_jump(self, ms: float) -> dict[str, Any]:
         before = self._clock.now_ns()
         self._clock.jump(int(ms * MS))
-        answer = self._told_so_far("clock") | {"before_ns": before, "clock_ns": self._clock.now_ns()}
+        answer = self._count_command("clock") | {"before_ns": before, "clock_ns": self._clock.now_ns()}
         self._trace("clock-jump", "fired", f"{ms} ms")
         return answer
 

@@ -27,7 +27,7 @@ class Defective(Protocol):
     def build(self, parts: Components) -> None: ...
 
 
-def parts_with(defect: str | None) -> tuple[Components, str | None]:
+def components_with(defect: str | None) -> tuple[Components, str | None]:
     """The parts, and the defect's name. `defect` is `module:name`, from this node's own configuration: see NodeConfig."""
     parts = Components()
     if defect is None:

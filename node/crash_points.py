@@ -23,19 +23,19 @@ FILES = ("SNAPSHOT", "SEGMENT")  # what is renamed into place when it is durable
 ANY = "ANY"  # whatever is written, synced, renamed or removed next
 REPLY = "REPLY"  # answers for one client
 MESSAGES = (*NAMES.values(), REPLY)
-CUTS = tuple(one for one in get_args(Variant) if one != "plain")  # how a crash may leave what was not synced
-ACTIONS = ("crash", "pause", "fail", *CUTS)
+CUT_ACTIONS = tuple(one for one in get_args(Variant) if one != "plain")  # how a crash may leave what was not synced
+ACTIONS = ("crash", "pause", "fail", *CUT_ACTIONS)
 GRAMMAR = "<step>:<what>[#k], for example after-sync:TXN, before-send:ACK-LD or after-send:COMMIT#1"
 
 
-class BadPoint(ValueError):
-    """A crash point that does not exist. `said` is what was written where only one of `choices` may stand."""
+class InvalidCrashPoint(ValueError):
+    """A crash point that does not exist. `given` is what was written where only one of `choices` may stand."""
 
-    def __init__(self, wrong: str, allowed: str, said: str = "", choices: Sequence[str] = ()) -> None:
+    def __init__(self, wrong: str, allowed: str, given: str = "", choices: Sequence[str] = ()) -> None:
         super().__init__(f"{wrong}; allowed: {allowed}")
         self.wrong = wrong
         self.allowed = allowed
-        self.said = said
+        self.given = given
         self.choices = choices
 
 
@@ -61,32 +61,32 @@ POINTS = tuple(f"{step}:{what}" for step in STEPS for what in subjects(step))
 
 
 def parse(point: object) -> CrashPoint:
-    """Raises BadPoint with what is allowed there."""
+    """Raises InvalidCrashPoint with what is allowed there."""
     if not isinstance(point, str):
-        raise BadPoint(f"{point!r} is not a crash point", GRAMMAR)
+        raise InvalidCrashPoint(f"{point!r} is not a crash point", GRAMMAR)
     place, hash_mark, number = point.partition("#")
     step, colon, what = place.partition(":")
     if not colon:
-        raise BadPoint(f"{point!r} has no colon", GRAMMAR)
+        raise InvalidCrashPoint(f"{point!r} has no colon", GRAMMAR)
     if step not in STEPS:
-        raise BadPoint(f"{step!r} is not a step", "the steps " + ", ".join(STEPS), step, STEPS)
+        raise InvalidCrashPoint(f"{step!r} is not a step", "the steps " + ", ".join(STEPS), step, STEPS)
     if what not in subjects(step):
         allowed = f"behind {step}: " + ", ".join(subjects(step))
-        raise BadPoint(f"{what!r} is nothing that happens at {step}", allowed, what.upper(), subjects(step))
+        raise InvalidCrashPoint(f"{what!r} is nothing that happens at {step}", allowed, what.upper(), subjects(step))
     if hash_mark and not (number.isascii() and number.isdecimal() and len(number) < 10 and int(number) >= 1):
-        raise BadPoint(f"#{number} is not a count", "#1 for the first time, #2 for the second, ...")
+        raise InvalidCrashPoint(f"#{number} is not a count", "#1 for the first time, #2 for the second, ...")
     return CrashPoint(step, what, int(number) if hash_mark else 1)
 
 
 def check_action(action: str, point: object) -> None:
-    """Raises BadPoint when this can't happen there, or the point does not exist."""
+    """Raises InvalidCrashPoint when this can't happen there, or the point does not exist."""
     step = parse(point).step
     if action not in ACTIONS:
-        raise BadPoint(f"{action!r} is nothing that happens at a point", ", ".join(ACTIONS), action, ACTIONS)
+        raise InvalidCrashPoint(f"{action!r} is nothing that happens at a point", ", ".join(ACTIONS), action, ACTIONS)
     if action == "fail" and step not in FAIL_STEPS:
-        raise BadPoint(f"no disk fails at {step}", ", ".join(FAIL_STEPS), step, FAIL_STEPS)
-    if action in CUTS and step not in DISK_STEPS:
-        raise BadPoint(f"no disk is written at {step}", ", ".join(DISK_STEPS), step, DISK_STEPS)
+        raise InvalidCrashPoint(f"no disk fails at {step}", ", ".join(FAIL_STEPS), step, FAIL_STEPS)
+    if action in CUT_ACTIONS and step not in DISK_STEPS:
+        raise InvalidCrashPoint(f"no disk is written at {step}", ", ".join(DISK_STEPS), step, DISK_STEPS)
 
 
 class CrashPoints:
@@ -112,11 +112,11 @@ class CrashPoints:
         return bool(self._armed) and any(step in DISK_STEPS for step, _ in self._armed)
 
     def arm(self, point: str, action: str = "crash") -> None:
-        """Raises BadPoint."""
+        """Raises InvalidCrashPoint."""
         check_action(action, point)
         step, what, k = parse(point)
         self._armed[step, what] = (point, k, action)
-        self._changed()
+        self._update_flags()
         self._report(point, "armed")
 
     def disarm(self, point: str | None = None) -> None:
@@ -125,9 +125,9 @@ class CrashPoints:
             if point in (None, armed):
                 del self._armed[key]
                 self._report(armed, "lifted")
-        self._changed()
+        self._update_flags()
 
-    def _changed(self) -> None:
+    def _update_flags(self) -> None:
         self.on_send = any(step in SEND_STEPS for step, _ in self._armed)
         self.pausing = any(action == "pause" for _, _, action in self._armed.values())
 
@@ -138,16 +138,16 @@ class CrashPoints:
         """
         for subject in (what, ANY):
             if (step, subject) in self._armed:
-                self._come((step, subject))
+                self._count_down((step, subject))
 
-    def _come(self, place: tuple[str, str]) -> None:
+    def _count_down(self, place: tuple[str, str]) -> None:
         """One time less to go, or the last one."""
         point, k, action = self._armed[place]
         if k > 1:
             self._armed[place] = (point, k - 1, action)
             return
         del self._armed[place]
-        self._changed()
+        self._update_flags()
         self._report(point, "fired")
         if action == "pause":
             self.pause()
@@ -155,7 +155,7 @@ class CrashPoints:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         else:
             self.settle()
-            if action in CUTS:
+            if action in CUT_ACTIONS:
                 self.cut(action)
             else:
                 self.die()

@@ -17,9 +17,9 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.recording import (
-    Answered,
     LinkClosed,
     LinkOpened,
+    ReadyTaken,
     Recording,
     SnapshotTaken,
     Started,
@@ -27,11 +27,11 @@ from zab_chaos.node.recording import (
     Submitted,
     Synced,
     Ticked,
-    content,
+    encode_ready,
 )
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.tree.txns import Summary
-from zab_chaos.node.work_counters import Work
+from zab_chaos.node.work_counters import WorkCounters
 
 
 class Aborted(Exception):
@@ -47,7 +47,7 @@ class Network(Protocol):
     def reset(self, peer: int, why: str) -> None: ...
 
 
-class Sink(Protocol):
+class TraceSink(Protocol):
     """The trace, as the driver uses it."""
 
     def add(self, event: str, fields: dict[str, Any]) -> None: ...
@@ -63,7 +63,7 @@ class Driver:
         store: Store,
         links: Network,
         application: Application,
-        trace: Sink,
+        trace: TraceSink,
         recording: Recording | None,
         crash: CrashPoints,
         snapshot_bytes: int,
@@ -76,13 +76,13 @@ class Driver:
         self.recording = recording
         self.crash = crash
         self.snapshot_bytes = snapshot_bytes
-        self.work = Work()
+        self.work = WorkCounters()
         self.summaries: list[
             Summary
         ] = []  # of what was submitted last: the core broadcasts all of it at once, or nothing
         if recording is None:  # then nothing stands between a round and the core, nor the trace
             self.step, self.tick = machine.step, machine.tick  # type: ignore[method-assign]
-            self.ask, self.flush = machine.ready, trace.flush  # type: ignore[method-assign]
+            self.take_ready, self.flush = machine.ready, trace.flush  # type: ignore[method-assign]
 
     # ---- the core's inputs ----
 
@@ -120,11 +120,11 @@ class Driver:
 
     # ---- the core's obligations ----
 
-    def ask(self) -> Ready | None:
+    def take_ready(self) -> Ready | None:
         """What the core asks for now; None if that is nothing."""
         ready = self.machine.ready()
         if self.recording is not None:
-            self.recording.add(Answered(content(ready)))
+            self.recording.add(ReadyTaken(encode_ready(ready)))
         return ready
 
     def fulfil(self, ready: Ready) -> Iterator[None]:
@@ -144,7 +144,7 @@ class Driver:
             yield
             self.make_durable(ready.upto)
             self.finish(ready)
-            more = self.ask()
+            more = self.take_ready()
 
     def begin(self, ready: Ready) -> None:
         """What needs no disk; and the disk gets its records."""
@@ -153,7 +153,7 @@ class Driver:
         add = self.trace.add
         for event in ready.events:
             add(event.name, event.fields if event.name != "broadcast" else {**event.fields, "txns": self.summaries})
-        self.tell_confirmed(ready.messages)
+        self.trace_confirmed(ready.messages)
         if ready.messages:
             self.flush()
             self.send(ready.messages)
@@ -162,7 +162,7 @@ class Driver:
             for record in ready.records:
                 self.store.append(record)
 
-    def tell_confirmed(self, messages: list[tuple[int, Any]]) -> None:
+    def trace_confirmed(self, messages: list[tuple[int, Any]]) -> None:
         """Trace each ACK-CONFIRM: the leader's choice, and a node's admission, rest on what a quorum says now."""
         for leader, message in messages:
             if type(message) is Confirmed:
@@ -198,20 +198,20 @@ class Driver:
         """One frame for each peer; with a send point armed, one frame a message."""
         if self.crash.on_send:
             for peer, message in messages:
-                self.send_watched(peer, message)
+                self.send_with_crash_points(peer, message)
             return
         frames: dict[int, list[Any]] = {}
         for peer, message in messages:
             frames.setdefault(peer, []).append(message)
         for peer, batch in frames.items():
             self.links.send(peer, batch)
-        self.work.sent(len(frames), messages)
+        self.work.count_sent(len(frames), messages)
 
-    def send_watched(self, peer: int, message: Any) -> None:
+    def send_with_crash_points(self, peer: int, message: Any) -> None:
         name = NAMES.get(type(message), "")
         self.crash.hit("before-send", name)
         self.links.send(peer, [message])
-        self.work.sent(1, [(peer, message)])
+        self.work.count_sent(1, [(peer, message)])
         self.crash.hit("after-send", name)
 
     def deliver(self, delivery: Deliver | Install) -> None:

@@ -4,13 +4,13 @@ from zab_chaos.node.driver import Aborted
 from zab_chaos.node.store.errors import Corrupt, DigestMismatch, DiskFailed
 
 SANITY = 70  # a sanity check failed, or the node's code raised an error that it does not handle
-ENDS: dict[type[Exception], int] = {Corrupt: 65, Aborted: SANITY, DiskFailed: 74, DigestMismatch: 78}
-HANDLED = tuple(ENDS)  # for `except`
+EXIT_CODES: dict[type[Exception], int] = {Corrupt: 65, Aborted: SANITY, DiskFailed: 74, DigestMismatch: 78}
+HANDLED = tuple(EXIT_CODES)  # for `except`
 
 
 def exit_code(error: Exception) -> int:
     """The exit code of a life that `error` ends."""
-    return next((code for kind, code in ENDS.items() if isinstance(error, kind)), SANITY)
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), SANITY)
 
 
 def reason(error: Exception) -> str:

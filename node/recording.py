@@ -34,7 +34,7 @@ from zab_chaos.node.core.settings import Settings
 from zab_chaos.node.core.zxid import Zxid
 
 MAGIC = b"zabrec2\n"
-WHOLE = 4096  # bytes of a Ready that is written whole; above, its payloads would be in the file five times
+WHOLE_BYTES = 4096  # bytes of a Ready that is written whole; above, its payloads would be in the file five times
 _HEADER = struct.Struct("<III")
 
 
@@ -88,8 +88,8 @@ class SnapshotTaken(Entry, frozen=True, tag="snapshot"):
     checksum: int
 
 
-class Answered(Entry, frozen=True, tag="ready"):
-    """`ready()` was called: what `content` makes of its answer. Not an input, but asking changes the core."""
+class ReadyTaken(Entry, frozen=True, tag="ready"):
+    """`ready()` was called: what `encode_ready` makes of its answer. Not an input, but asking changes the core."""
 
     content: bytes | tuple[int, int]
 
@@ -108,7 +108,7 @@ AnyEntry = (
     | Submitted
     | Synced
     | SnapshotTaken
-    | Answered
+    | ReadyTaken
     | Ended
 )
 
@@ -116,8 +116,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[AnyEntry]).decode
 
 
-def content(ready: Ready | None) -> bytes | tuple[int, int]:
-    """Everything that a Ready obliges its driver to, as bytes; (length, CRC-32) of them if they are more than WHOLE."""
+def encode_ready(ready: Ready | None) -> bytes | tuple[int, int]:
+    """Everything that a Ready obliges its driver to, as bytes; (length, CRC-32) of them if they are more than WHOLE_BYTES."""
     if ready is None:
         return b""
     data = _encode(
@@ -133,11 +133,11 @@ def content(ready: Ready | None) -> bytes | tuple[int, int]:
             ready.abort,
         ]
     )
-    return data if len(data) <= WHOLE else (len(data), crc32(data))
+    return data if len(data) <= WHOLE_BYTES else (len(data), crc32(data))
 
 
 class _Contents(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What `content` writes. Records and deliveries are (type's name, fields)."""
+    """What `encode_ready` writes. Records and deliveries are (type's name, fields)."""
 
     resets: list[int]
     events: list[Event]
@@ -157,8 +157,8 @@ _RECORDS: dict[str, Any] = {
 _DELIVERIES: dict[str, Any] = {kind.__name__: kind for kind in (Deliver, Install)}
 
 
-def ready_from(data: bytes) -> Ready | None:
-    """The answer that `content` wrote whole. Raises msgspec.ValidationError or KeyError if it is none."""
+def decode_ready(data: bytes) -> Ready | None:
+    """The answer that `encode_ready` wrote whole. Raises msgspec.ValidationError or KeyError if it is none."""
     if not data:
         return None
     c = _decode_contents(data)
@@ -193,7 +193,7 @@ class Recording:
         if self._entries:
             body = _encode(self._entries)
             self._entries.clear()
-            header, self._running = seal(body, self._running)
+            header, self._running = block_header(body, self._running)
             self._file.write(header + body)
 
     def close(self) -> None:
@@ -203,14 +203,14 @@ class Recording:
         self._file.close()
 
 
-def seal(body: bytes, running: int) -> tuple[bytes, int]:
+def block_header(body: bytes, running: int) -> tuple[bytes, int]:
     """The header of the block with this body, and the running checksum from then on."""
     checksum = crc32(body, running)
     start = _HEADER.pack(len(body), checksum, 0)[:8]
     return start + crc32(start, running).to_bytes(4, "little"), checksum
 
 
-class Damaged(Exception):
+class DamagedRecording(Exception):
     """The file is not what a node wrote, from `offset` (bytes) on."""
 
     def __init__(self, offset: int, why: str) -> None:
@@ -218,7 +218,7 @@ class Damaged(Exception):
         self.offset = offset
 
 
-class Reader:
+class RecordingReader:
     """The blocks of one recording, in order. `torn` is, at the end, where an incomplete last block begins, or None."""
 
     def __init__(self, path: Path) -> None:
@@ -227,11 +227,11 @@ class Reader:
         self.torn: int | None = None
 
     def blocks(self) -> Iterator[list[AnyEntry]]:
-        """Each block's entries. Raises Damaged, OSError."""
+        """Each block's entries. Raises DamagedRecording, OSError."""
         data = memoryview(self._path.read_bytes())
         magic = bytes(data[: len(MAGIC)])
         if not MAGIC.startswith(magic):
-            raise Damaged(0, f"does not begin as a recording does, with {MAGIC!r}")
+            raise DamagedRecording(0, f"does not begin as a recording does, with {MAGIC!r}")
         running, end = 0, len(MAGIC)
         while end < len(data):
             self.offset = end
@@ -240,13 +240,13 @@ class Reader:
                 break
             length, checksum, own = _HEADER.unpack_from(data, end)
             if crc32(data[end : end + 8], running) != own:
-                raise Damaged(end, "the checksum of the block's header is wrong")
+                raise DamagedRecording(end, "the checksum of the block's header is wrong")
             end = body + length
             if end > len(data):
                 break
             running = crc32(data[body:end], running)
             if running != checksum:
-                raise Damaged(self.offset, f"the checksum of the block of {length} bytes is wrong")
+                raise DamagedRecording(self.offset, f"the checksum of the block of {length} bytes is wrong")
             yield self._entries(data[body:end])
         if end != len(data):
             self.torn = self.offset
@@ -255,4 +255,4 @@ class Reader:
         try:
             return _decode(body)
         except msgspec.MsgspecError as error:
-            raise Damaged(self.offset, f"holds an entry that no node writes: {error}") from error
+            raise DamagedRecording(self.offset, f"holds an entry that no node writes: {error}") from error

@@ -18,7 +18,7 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Ready, Recovered
 from zab_chaos.node.core.settings import MS, Settings
 from zab_chaos.node.crash_points import REPLY, CrashPoints
-from zab_chaos.node.driver import Driver, Network, Sink
+from zab_chaos.node.driver import Driver, Network, TraceSink
 from zab_chaos.node.events import (
     ClientEvent,
     ClientGone,
@@ -37,7 +37,7 @@ from zab_chaos.node.tree.outcomes import Outcome
 
 Answered = tuple[int, list[tuple[int, Outcome]]]  # client, (seq, outcome) in the order of its requests
 DECODER: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[Message | Forward | Answer])  # of a frame
-OVER: Iterator[None] = iter(())  # of a round that asks for nothing more
+ROUND_OVER: Iterator[None] = iter(())  # of a round that asks for nothing more
 
 
 class Clients(Protocol):
@@ -57,7 +57,7 @@ class Replica:
         peer_type: type[Peer],
         store: Store,
         recovered: Recovered,
-        trace: Sink,
+        trace: TraceSink,
         recording: Recording | None,
         crash: CrashPoints,
         network: Network,
@@ -91,7 +91,7 @@ class Replica:
             config.id,
             life,
             layers,
-            share=HASHES[config.digest],
+            hash_bytes=HASHES[config.digest],
             waiting=limits.waiting,
             request_bytes=limits.request_bytes,
             flight=limits.frame_bytes // FRAME_SHARE,
@@ -106,7 +106,7 @@ class Replica:
 
     def start(self, now: int) -> Iterator[None]:
         self.driver.start(now)
-        ready = self.driver.ask()
+        ready = self.driver.take_ready()
         assert ready is not None  # looking for a leader is told in the trace
         yield from self.driver.fulfil(ready)
 
@@ -115,21 +115,21 @@ class Replica:
     ) -> Iterator[None]:
         """Take what has come, let the core move, do what it asks, answer. Raises Aborted, DiskFailed.
 
-        All of it is done at once, and the result is `OVER`, unless the core asks for something to be made durable: then
+        All of it is done at once, and the result is `ROUND_OVER`, unless the core asks for something to be made durable: then
         what is asked is done as the result is iterated. Most rounds have nothing for the disk, and a generator costs.
         """
         driver, application, machine = self.driver, self.application, self.machine
         if frames:
-            self.take_frames(frames)
+            self.handle_frames(frames)
         if clients:
-            self.take_clients(clients)
+            self.handle_clients(clients)
         time = now()
         driver.tick(time)
         idle = application.idle(machine)
         if not idle:
             application.follow_machine(machine, time)
-            self.pass_on()
-        ready = driver.ask()
+            self.forward_writes()
+        ready = driver.take_ready()
         if ready is not None:
             if ready.records:
                 return self._write(ready, time)
@@ -137,12 +137,12 @@ class Replica:
             driver.finish(ready)
         elif idle:
             self._end_round(time)
-            return OVER
+            return ROUND_OVER
         more = self._answer(time)
         if more is not None:
             return self._write(more, time)
         self._end_round(time)
-        return OVER
+        return ROUND_OVER
 
     def _write(self, ready: Ready, time: int) -> Iterator[None]:
         more: Ready | None = ready
@@ -159,8 +159,8 @@ class Replica:
             self.answer_clients()
             if not application.pending(machine):
                 break
-            self.pass_on()
-            ready = self.driver.ask()
+            self.forward_writes()
+            ready = self.driver.take_ready()
             if ready is not None:
                 return ready
         return None
@@ -169,16 +169,16 @@ class Replica:
         if self.claims.open:
             self.drop_false_claims(time)
         if self.driver.work.due(self.machine.state.phase, time):
-            self.tell_work()
+            self.trace_work()
         self.driver.flush()
 
-    def tell_work(self) -> None:
+    def trace_work(self) -> None:
         self.trace.add("work", self.driver.work.fields(self.store.log.syncs))
 
-    def pass_on(self) -> None:
+    def forward_writes(self) -> None:
         """Writes go to the leader, the leader's refusals to where they came from, its transactions to the core."""
         application, machine = self.application, self.machine
-        forward, txns = application.pass_on(machine)
+        forward, txns = application.forward_writes(machine)
         for peer, answer in application.answers_for_nodes():
             self.send(peer, answer)
         if forward is not None and machine.leader is not None:
@@ -188,15 +188,15 @@ class Replica:
 
     def send(self, peer: int, message: Forward | Answer) -> None:
         self.network.send(peer, [message])
-        self.driver.work.sent(1, [(peer, message)])
+        self.driver.work.count_sent(1, [(peer, message)])
 
-    def watch_disk(self) -> None:
+    def install_disk_hook(self) -> None:
         """Let the store stop at the disk's crash points, or run at full speed when none is armed."""
         self.store.crash = self.crash.hit if self.crash.on_disk else None
 
     # ---- what came ----
 
-    def take_frames(self, events: Sequence[LinkEvent]) -> None:
+    def handle_frames(self, events: Sequence[LinkEvent]) -> None:
         step = self.driver.step
         for event in events:
             if type(event) is Received:
@@ -204,9 +204,9 @@ class Replica:
                 for message in event.messages:
                     kind = type(message)
                     if kind is Forward:
-                        self.application.forwarded(peer, message, self.machine)
+                        self.application.on_forward(peer, message, self.machine)
                     elif kind is Answer:
-                        self.application.refused(message)
+                        self.application.on_answer(message)
                     else:
                         step(peer, message)
             elif type(event) is LinkUp:
@@ -217,9 +217,9 @@ class Replica:
                 self.trace.add("link", fields)
                 self.driver.link_down(event.peer, event.why)
             elif type(event) is Refused:
-                self.refused(event)
+                self.trace_refused(event)
 
-    def take_clients(self, events: Sequence[ClientEvent]) -> None:
+    def handle_clients(self, events: Sequence[ClientEvent]) -> None:
         sessions = self.application.sessions
         for event in events:
             if type(event) is ClientRequests:
@@ -234,7 +234,7 @@ class Replica:
             elif type(event) is ClientGone:
                 self.client_gone(event.client)
             elif type(event) is Refused:
-                self.refused(event)
+                self.trace_refused(event)
 
     def drop_false_claims(self, time: int) -> None:
         """Whoever says that it has seen what this ensemble has not: it would wait here for ever."""
@@ -247,7 +247,7 @@ class Replica:
         self.application.sessions.gone(client)
         self.claims.dropped(client)
 
-    def refused(self, event: Refused) -> None:
+    def trace_refused(self, event: Refused) -> None:
         fields = {"what": event.what, "why": event.why, "peer": event.peer, "count": event.count}
         self.trace.add("refused", fields)
 

@@ -23,7 +23,7 @@ from zab_chaos.node.recording import Recording
 from zab_chaos.node.replica import DECODER, Replica
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.trace import Trace
-from zab_chaos.node.watchdog import Silence
+from zab_chaos.node.watchdog import Watchdog
 
 POLL_MS = 10  # the longest sleep: the core's clock ticks at least this often
 FRAMES = 1000  # taken in one round
@@ -48,7 +48,7 @@ class Server:
         self.clock = Clock()
         self.trace = trace
         self.stopping: str | None = None
-        self.silence = Silence(config.silence_ms) if config.silence_ms is not None else None
+        self.watchdog = Watchdog(config.silence_ms) if config.silence_ms is not None else None
         self.watched: int | None = None  # a pipe that its holder closes by ending: so does this node
         self.context: zmq.Context[Any] = zmq.Context()
         self.poller = zmq.Poller()
@@ -113,7 +113,7 @@ class Server:
             if self.watched in woken:
                 self.stop("the process that started this node is gone")
             self.round(woken)
-            if self.silence is not None and self.silence.too_long(heard=self.control.socket in woken):
+            if self.watchdog is not None and self.watchdog.expired(contacted=self.control.socket in woken):
                 self.stop("nobody has asked for this node for too long; whoever started it is gone")
         self.close()
 
@@ -122,13 +122,13 @@ class Server:
         frames = self.links.receive(FRAMES, woken)
         clients = self.clients.receive(FRAMES, woken)
         for refused in self.control.serve() if self.control.socket in woken else ():
-            self.replica.refused(refused)
+            self.replica.trace_refused(refused)
         now = self.clock.now_ns()
         self.commands.due(now)
         self.links.tick(now)
         self.clients.tick(now)
         for refused in self.control.tick(now):
-            self.replica.refused(refused)
+            self.replica.trace_refused(refused)
         for _ in self.replica.round(self.clock.now_ns, frames, clients):
             pass  # the disk writes
         self.trace_channels()
@@ -142,7 +142,7 @@ class Server:
         """End by own decision: say goodbye to nobody, but leave complete traces."""
         self.links.close()
         self.trace_channels()
-        self.replica.tell_work()
+        self.replica.trace_work()
         self.clients.close()
         self.control.close()
         self.context.term()

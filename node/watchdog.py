@@ -7,10 +7,10 @@ all the time (`zab_chaos.harness.backends.containers.ensemble`), and a node that
 import time
 from collections.abc import Callable
 
-AWAKE = 1_000_000_000  # the longest round that counts in full
+LONGEST_ROUND_NS = 1_000_000_000  # the longest round that counts in full
 
 
-class Silence:
+class Watchdog:
     """Measured on the host's clock, which no fault makes wrong, and only while this process runs: a node that was
     frozen must not take its own sleep for the harness's death before it has looked for what was asked meanwhile.
     """
@@ -21,9 +21,9 @@ class Silence:
         self._last = clock()
         self._silent = 0
 
-    def too_long(self, heard: bool) -> bool:
-        """To be asked in every round. `heard`: something was asked of this node since."""
+    def expired(self, contacted: bool) -> bool:
+        """To be asked in every round. `contacted`: something was asked of this node since."""
         now = self._clock()
-        self._silent = 0 if heard else self._silent + min(now - self._last, AWAKE)
+        self._silent = 0 if contacted else self._silent + min(now - self._last, LONGEST_ROUND_NS)
         self._last = now
         return self._silent > self._limit

@@ -10,19 +10,19 @@ from typing import Any
 
 from zab_chaos.node.core.messages import Phase
 
-EVERY = 1_000_000_000  # nanoseconds
+REPORT_INTERVAL = 1_000_000_000  # nanoseconds
 
 
-class Work:
+class WorkCounters:
     """Counts from the life's begin on."""
 
     def __init__(self) -> None:
         self.frames = 0
         self._messages: defaultdict[Any, int] = defaultdict(int)  # by class
         self._phase: Phase | None = None
-        self._told = -EVERY
+        self._told = -REPORT_INTERVAL
 
-    def sent(self, frames: int, messages: Iterable[tuple[int, Any]]) -> None:
+    def count_sent(self, frames: int, messages: Iterable[tuple[int, Any]]) -> None:
         """So many frames with these messages, each to a peer, were given to links. Whether they arrive, the peers' `channel`
         events say."""
         self.frames += frames
@@ -32,7 +32,7 @@ class Work:
 
     def due(self, phase: Phase, now: int) -> bool:
         """Whether it is time to tell; then the next second begins."""
-        if phase is self._phase and now - self._told < EVERY:
+        if phase is self._phase and now - self._told < REPORT_INTERVAL:
             return False
         self._phase, self._told = phase, now
         return True

@@ -11,7 +11,7 @@ class RawSession(ChannelSession):
     __slots__ = ()
 
     def receive(self, header: FrameHeader) -> FrameOutcome:
-        self.theirs = max(self.theirs, header.incarnation)
+        self.peer_life = max(self.peer_life, header.incarnation)
         self.heard = True
         opened = header.kind != FrameKind.HELLO and not self.up
         self.up = self.up or opened

@@ -12,10 +12,10 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.forwarding import Forward
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, outcome_of
-from zab_chaos.node.tree.primary import Outlook, Primary
+from zab_chaos.node.tree.primary import FutureZnode, Primary
 from zab_chaos.node.tree.refusal import Refusal
-from zab_chaos.node.tree.requests import ANY, READS, Asked, Check, Children, Get, Read, Set, Write
-from zab_chaos.node.tree.seqs import NONE
+from zab_chaos.node.tree.requests import ANY, READS, Check, Children, ForwardedRequest, Get, Read, Set, Write
+from zab_chaos.node.tree.seqs import NO_SEQ
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CheckTxn, Origin, SetTxn, Txn, decode
 
@@ -31,7 +31,7 @@ class ForgetfulPrimary(Primary):
     """It does not look whether a client has come further than the number of a write that arrives."""
 
     def latest(self, client: int) -> int:
-        return NONE
+        return NO_SEQ
 
 
 class UnfencedSessions(ClientSessions):
@@ -44,16 +44,16 @@ class UnfencedSessions(ClientSessions):
 class ExecutedTwice(Application):
     """The leader takes the writes of another node's clients twice, as if the frame had been sent again."""
 
-    def forwarded(self, source: int, message: Forward, machine: Peer) -> None:
-        super().forwarded(source, message, machine)
-        super().forwarded(source, message, machine)
+    def on_forward(self, source: int, message: Forward, machine: Peer) -> None:
+        super().on_forward(source, message, machine)
+        super().on_forward(source, message, machine)
 
 
 class WrongValueRead(Tree):
     """A get shows the value before the last set, with the version after it."""
 
-    def __init__(self, share: Hash) -> None:
-        super().__init__(share)
+    def __init__(self, hash_bytes: Hash) -> None:
+        super().__init__(hash_bytes)
         self._before: dict[str, bytes] = {}
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
@@ -72,8 +72,8 @@ class WrongValueRead(Tree):
 class DirtyTree(Tree):
     """Reads show what is outstanding here (`ahead`), if there is something."""
 
-    def __init__(self, share: Hash) -> None:
-        super().__init__(share)
+    def __init__(self, hash_bytes: Hash) -> None:
+        super().__init__(hash_bytes)
         self.ahead: dict[str, SetTxn] = {}
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
@@ -91,7 +91,7 @@ class DirtyTree(Tree):
 class DirtyPrimary(Primary):
     """Tells its tree what it has prepared."""
 
-    def prepare(self, request: Asked, origin: Origin) -> bytes | Refusal:
+    def prepare(self, request: ForwardedRequest, origin: Origin) -> bytes | Refusal:
         data = super().prepare(request, origin)
         if isinstance(data, bytes) and isinstance(self._tree, DirtyTree):
             change = decode(data).change
@@ -108,8 +108,8 @@ class DirtyPrimary(Primary):
 class StaleChildren(Tree):
     """The list of a znode's children is made at its first reading, and kept."""
 
-    def __init__(self, share: Hash) -> None:
-        super().__init__(share)
+    def __init__(self, hash_bytes: Hash) -> None:
+        super().__init__(hash_bytes)
         self._lists: dict[str, list[str]] = {}
 
     def read(self, request: Read) -> Ok | Failed:
@@ -123,10 +123,10 @@ class StaleChildren(Tree):
 class ConditionIgnored(Primary):
     """Whatever version a set or a check asks for, the one that is there will do."""
 
-    def _set(self, step: Set, draft: dict[str, Outlook]) -> SetTxn | Refusal:
+    def _set(self, step: Set, draft: dict[str, FutureZnode]) -> SetTxn | Refusal:
         return super()._set(msgspec.structs.replace(step, version=ANY), draft)
 
-    def _check(self, step: Check, draft: dict[str, Outlook]) -> CheckTxn | Refusal:
+    def _check(self, step: Check, draft: dict[str, FutureZnode]) -> CheckTxn | Refusal:
         return super()._check(msgspec.structs.replace(step, version=ANY), draft)
 
 
@@ -139,7 +139,7 @@ class UnorderedRefusals(Application):
 class LateRefusals(ClientSessions):
     """Refusals are told when the whole batch is applied. The reads behind one see more than the next one rests on."""
 
-    def _tell_refusals(self, zxid: int) -> None:
+    def _answer_refusals(self, zxid: int) -> None:
         self._refused.pop(zxid, None)
 
 
@@ -160,7 +160,7 @@ class FailedTakesEffect(ClientSessions):
         self._kept: list[tuple[int, int, Write]] = []
 
     def _fail(self, session: ClientSession, entries: Iterable[PendingRequest], words: str) -> None:
-        open_ = [each for each in entries if each.outcome is None and not each.passed]
+        open_ = [each for each in entries if each.outcome is None and not each.forwarded]
         self._kept += [
             (session.client, each.seq, each.request) for each in open_ if not isinstance(each.request, READS)
         ]
@@ -174,8 +174,8 @@ class FailedTakesEffect(ClientSessions):
 class AnswerBeforeDelivery(Application):
     """The primary's own clients are told that their writes are done when these are prepared."""
 
-    def pass_on(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
-        forward, txns = super().pass_on(machine)
+    def forward_writes(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
+        forward, txns = super().forward_writes(machine)
         zxid = int(machine.primary.next_zxid()) if machine.primary is not None else 0
         for number, data in enumerate(txns):
             txn = decode(data)

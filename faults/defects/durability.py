@@ -74,7 +74,7 @@ class LeaderPromiseNotDurable(Peer):
 class LogsLate(Broadcasting):
     peer: "CountOwnAckEarly"
 
-    def log_own(self, records: TxnRecords) -> None:
+    def write_own_log(self, records: TxnRecords) -> None:
         self.peer.late.append(records)
         self.journal.durable = self.journal.history.last
         self.commit_due = True
@@ -93,9 +93,9 @@ class CountOwnAckEarly(Peer):
         self.late: list[TxnRecords] = []
         self.written = 0
 
-    def look(self, why: str) -> None:
+    def start_election(self, why: str) -> None:
         self.write_late()
-        super().look(why)
+        super().start_election(why)
 
     def on_heartbeat(self) -> None:
         if self.now - self.written >= 10 * self.settings.heartbeat:

@@ -45,17 +45,17 @@ class BestHistoryIgnored(VotesByZxid, PushesOwnHistory):
 
 class VotesForAnybody(Looking):
     @builtins.property
-    def stands(self) -> bool:
+    def is_candidate(self) -> bool:
         return not self.peer.amnesiac
 
     def best_candidate(self) -> Vote:
-        best = self.own_vote() if self.stands else self.vote_for(NOBODY, ZERO, 0)
-        for vote in self.votes.values() if self.stands else ():
+        best = self.own_vote() if self.is_candidate else self.vote_for(NOBODY, ZERO, 0)
+        for vote in self.votes.values() if self.is_candidate else ():
             if self.better(vote, best):
                 best = vote
         return best
 
-    def check_settled(self, leader: int) -> None:
+    def try_to_join(self, leader: int) -> None:
         behind = {peer for peer, vote in self.settled.items() if vote.leader == leader and not vote.amnesiac}
         head = self.settled.get(leader)
         if head is not None and head.role == Role.LEADING and self.quorum.has(behind | {self.me}):

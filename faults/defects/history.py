@@ -4,9 +4,9 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.followers import Follower
 from zab_chaos.node.core.following import Following
-from zab_chaos.node.core.history import History, Stretch
+from zab_chaos.node.core.history import EpochRange, History
 from zab_chaos.node.core.journal import Journal
-from zab_chaos.node.core.messages import AckEpoch, AckLeader, Commit, Message, Propose, Run, Sync
+from zab_chaos.node.core.messages import AckEpoch, AckLeader, Commit, Message, Propose, Sync, TxnRun
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import TruncRecord, TxnRecords
 from zab_chaos.node.core.zxid import Zxid
@@ -45,7 +45,7 @@ class ShowsMemory(Following):
         journal, whole = self.journal, self.journal.history
         memory = journal.history = History(whole.snapshot, whole.txn_digest)
         for batch in whole.between(max(memory.base, whole.base), max(journal.delivered, memory.base)):
-            memory.append(Run(batch.first, batch.txns))
+            memory.append(TxnRun(batch.first, batch.txns))
         super().acknowledge_epoch()
         journal.history = whole
 
@@ -57,10 +57,10 @@ class ForgetfulJournal(Journal):
         for run in sync.runs:
             held = sum(Zxid(run.first + i) in self.history for i in range(len(run.txns)))
             if held < len(run.txns):
-                runs.append(Run(Zxid(run.first + held), run.txns[held:]))
+                runs.append(TxnRun(Zxid(run.first + held), run.txns[held:]))
         super().adopt(Sync(sync.keep, sync.snapshot, runs), epoch)
 
-    def cut_back(self, keep: Zxid) -> None:
+    def truncate(self, keep: Zxid) -> None:
         """It believes that its history ends there."""
         self._out.record(TruncRecord(self.history.last))
 
@@ -84,25 +84,25 @@ class LooseHistory(History):
     `last` stays the highest zxid, and a zxid that is not held stands where it would have stood.
     """
 
-    def append(self, run: Run) -> TxnRecords:
+    def append(self, run: TxnRun) -> TxnRecords:
         highest = self.last
-        tail = self.stretches[-1]
-        if run.first != zx.zxid(tail.epoch, tail.first + self._length(len(self.stretches) - 1)):
-            self.stretches.append(Stretch(zx.epoch_of(run.first), zx.counter_of(run.first), len(self.txns)))
+        tail = self.epoch_ranges[-1]
+        if run.first != zx.zxid(tail.epoch, tail.first + self._length(len(self.epoch_ranges) - 1)):
+            self.epoch_ranges.append(EpochRange(zx.epoch_of(run.first), zx.counter_of(run.first), len(self.txns)))
         records = super().append(run)
         self.last = max(highest, self.last)
         return records
 
     def position(self, z: Zxid) -> int:
         count = 0
-        for i, stretch in enumerate(self.stretches):
-            place = z - zx.zxid(stretch.epoch, stretch.first)
+        for i, epoch_range in enumerate(self.epoch_ranges):
+            place = z - zx.zxid(epoch_range.epoch, epoch_range.first)
             if 0 <= place < self._length(i):
-                return stretch.offset + place + 1
-        for i, stretch in enumerate(self.stretches):
-            first = zx.zxid(stretch.epoch, stretch.first)
+                return epoch_range.offset + place + 1
+        for i, epoch_range in enumerate(self.epoch_ranges):
+            first = zx.zxid(epoch_range.epoch, epoch_range.first)
             if z >= first:
-                count = stretch.offset + min(z - first + 1, self._length(i))
+                count = epoch_range.offset + min(z - first + 1, self._length(i))
         return count
 
 
@@ -110,7 +110,7 @@ class TakesGaps(Following):
     def on_propose(self, source: int, message: Propose) -> None:
         current = message.epoch == self.peer.current_epoch
         if self.joined and current and message.run.first > self.journal.history.last:
-            self.take(message)
+            self.accept(message)
 
     def on_commit(self, source: int, message: Commit) -> None:
         if message.zxid <= self.journal.history.last:  # a sound node would stop here, and the bug would not show
@@ -147,7 +147,7 @@ class JoinRace(GapAccepted):
 class TakesOldEpochs(TakesGaps):
     def on_propose(self, source: int, message: Propose) -> None:
         if self.joined:
-            self.take(message)
+            self.accept(message)
 
     def on_stray(self, source: int, message: Message) -> None:
         if isinstance(message, Propose):

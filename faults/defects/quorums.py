@@ -37,8 +37,8 @@ class BroadcastsEarly(Synchronizing):
         super().begin()
 
     def on_ready(self) -> None:
-        if self.early.gathered:
-            self.early.flush()
+        if self.early.unproposed:
+            self.early.propose()
 
     def on_ack(self, source: int, message: Ack) -> None:
         self.early.on_ack(source, message)
@@ -65,9 +65,9 @@ class AmnesiacVotes(Peer):
 
 
 class AdmitsAlone(Broadcasting):
-    def admit(self, peer: int) -> None:
+    def update_admissions(self, peer: int) -> None:
         if self.followers[peer].amnesiac:
-            self.admitted(peer, set())
+            self.send_member(peer, set())
 
 
 class StaleAdmission(Peer):

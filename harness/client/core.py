@@ -33,7 +33,7 @@ from zab_chaos.node.clients.protocol import (
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown
 from zab_chaos.node.tree.refusal import BAD_REQUEST
-from zab_chaos.node.tree.requests import READS, Request, weight
+from zab_chaos.node.tree.requests import READS, Request, request_size
 
 BATCH_REQUESTS = 500  # requests in one message at most
 BATCH_BYTES = 2**18  # and a message is closed when it has so many bytes: it stays well below what a node takes
@@ -267,7 +267,7 @@ class ClientCore:
         size = 0
         for operation in itertools.islice(self._unsent, BATCH_REQUESTS):
             batch.append(operation)
-            size += 0 if type(operation.request) in READS else weight(operation.request)
+            size += 0 if type(operation.request) in READS else request_size(operation.request)
             if size >= BATCH_BYTES:
                 break
         return batch

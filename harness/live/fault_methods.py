@@ -15,13 +15,13 @@ from zab_chaos.faults.scenario import FaultStep, ScenarioError
 from zab_chaos.faults.scheduler import FaultRecord, Scheduler
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.node.commands import ARMING
+from zab_chaos.node.commands import ARMING_DELAY
 
 Target = str | int | Sequence[str | int]
 
-# A crash point is armed a moment after the node has answered (`zab_chaos.node.commands.ARMING`). A fault method returns when
-# the point is armed. Twice as long, because the node's clock may be slow.
-ARMED_SECONDS = 2 * ARMING / 1e9
+# A crash point is armed a moment after the node has answered (`zab_chaos.node.commands.ARMING_DELAY`). A fault method returns
+# when the point is armed. Twice as long, because the node's clock may be slow.
+ARMED_SECONDS = 2 * ARMING_DELAY / 1e9
 
 # Words for the state that a fault brings about, as in `with cluster.partitioned("leader"):`, with the kind that they mean.
 STATE_WORDS = {

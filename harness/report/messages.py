@@ -23,7 +23,7 @@ from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
-from zab_chaos.node.recording import Answered, AnyEntry, LinkClosed, LinkOpened, Started, Stepped, Ticked
+from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, ReadyTaken, Started, Stepped, Ticked
 
 NOT_RECORDED = "the run was not recorded, or its backend records nothing"
 
@@ -133,7 +133,7 @@ class RecordedLife:
         elif isinstance(entry, Ticked | Started):
             self._line_before_round = self._last()
             self._moments.append((entry.now, self._line_before_round))
-        elif isinstance(entry, Answered):
+        elif isinstance(entry, ReadyTaken):
             if self._line_before_round not in (None, self._last()):
                 self._clock_points.append((self._moments[-1][0], self._last()))
             self._line_before_round = None

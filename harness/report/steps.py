@@ -23,7 +23,7 @@ from zab_chaos.model.replay.state import describe_state
 from zab_chaos.model.replay.trace import CORE_EVENTS
 from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
-from zab_chaos.node.recording import Answered, AnyEntry, Ended, SnapshotTaken, Stepped, Synced, Ticked
+from zab_chaos.node.recording import AnyEntry, Ended, ReadyTaken, SnapshotTaken, Stepped, Synced, Ticked
 
 ALWAYS_CHANGING = frozenset({"clock", "deadline", "sessions"})  # not shown: a change of these says nothing
 DOWN = {"role": "down"}
@@ -88,7 +88,7 @@ class _SteppedLife(RecordedLife):
         # Answers of the disk come after the round's clock reading, all other inputs before it.
         moment = self.moment - isinstance(entry, Synced | SnapshotTaken)
         super().on_entry(entry)
-        if not isinstance(entry, Answered | Ended) and not (isinstance(entry, Ticked) and self._open is not None):
+        if not isinstance(entry, ReadyTaken | Ended) and not (isinstance(entry, Ticked) and self._open is not None):
             self._keep()
             self._open = ReplayStep(
                 node=self.node, life=self.life, number=self.rerun.inputs, entry=entry, moment=moment
@@ -96,7 +96,7 @@ class _SteppedLife(RecordedLife):
         if self._open is not None:
             self._open.sent += self._sending
         self._sending = []
-        if isinstance(entry, Answered):
+        if isinstance(entry, ReadyTaken):
             self._keep()
             self._open = None
 

@@ -9,7 +9,7 @@ from zab_chaos.faults.scenario import Disk
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.history import History
-from zab_chaos.node.core.messages import Run
+from zab_chaos.node.core.messages import TxnRun
 from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, Record, TxnRecords
 from zab_chaos.node.store.disk import OrdinaryDisk
 from zab_chaos.node.store.store import Store
@@ -56,7 +56,7 @@ def _runs(disk: Disk) -> Iterator[TxnRecords]:
     history = History(None, dg.HASHES[dg.NEWEST])
     for epoch, zxids in groupby(disk.log, key=lambda pair: pair[0]):
         txns = [transaction(epoch, counter) for _, counter in zxids]
-        yield history.append(Run(zx.zxid(epoch, 1), txns))
+        yield history.append(TxnRun(zx.zxid(epoch, 1), txns))
 
 
 def _records(disk: Disk, runs: list[TxnRecords]) -> Iterator[Record]:

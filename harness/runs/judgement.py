@@ -12,7 +12,7 @@ from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.replay.replay import ReplayResult, equality_property, replay
 from zab_chaos.model.verdict import Judgement, Property, Verdict
-from zab_chaos.node.components import parts_with
+from zab_chaos.node.components import components_with
 from zab_chaos.node.core.peer import Peer
 
 
@@ -56,7 +56,7 @@ def core_of(facts: dict[str, Any]) -> type[Peer]:
         return Peer
     if name not in DEFECTS:
         raise UnknownDefect(f"its nodes were built with the defect {name!r}, which this version does not have")
-    return parts_with(DEFECTS[name].path)[0].peer
+    return components_with(DEFECTS[name].path)[0].peer
 
 
 def unknown() -> Property:

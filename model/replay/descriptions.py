@@ -29,9 +29,9 @@ from zab_chaos.node.core.messages import (
     NewLeader,
     Ping,
     Propose,
-    Run,
     Shape,
     Sync,
+    TxnRun,
     Vote,
 )
 from zab_chaos.node.core.ready import (
@@ -81,7 +81,7 @@ def difference(sync: Sync) -> str:
     return f"{start} {zx.show(sync.keep)} + {_runs(sync.runs)}"
 
 
-def _runs(runs: Sequence[Run]) -> str:
+def _runs(runs: Sequence[TxnRun]) -> str:
     return " ".join(span(run.first, len(run.txns)) for run in runs) or "nothing"
 
 

@@ -7,7 +7,7 @@ from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.model.replay import descriptions as words
 from zab_chaos.node.core.ready import Ready
-from zab_chaos.node.recording import content, ready_from
+from zab_chaos.node.recording import decode_ready, encode_ready
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,10 +58,10 @@ def output_difference(expected: bytes | tuple[int, int], ready: Ready | None) ->
     `expected`: the recorded answer, or its (size, CRC-32).
     """
     if isinstance(expected, tuple):
-        data = content(ready)
+        data = encode_ready(ready)
         got = data if isinstance(data, tuple) else (len(data), crc32(data))
         return DifferenceFound("an output differs", _size(expected), f"{_size(got)}: {_list(ready)}")
-    recorded = ready_from(expected)
+    recorded = decode_ready(expected)
     before: list[tuple[str, ...]] = [*words.obligations(recorded)]
     now: list[tuple[str, ...]] = [*words.obligations(ready)]
     for one, other in zip_longest(before, now, fillvalue=("nothing",)):

@@ -28,21 +28,21 @@ from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready, TxnRecords
 from zab_chaos.node.recording import (
-    Answered,
     AnyEntry,
     Booted,
-    Damaged,
+    DamagedRecording,
     Ended,
     LinkClosed,
     LinkOpened,
-    Reader,
+    ReadyTaken,
+    RecordingReader,
     SnapshotTaken,
     Started,
     Stepped,
     Submitted,
     Synced,
     Ticked,
-    content,
+    encode_ready,
 )
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Summary, summary_of
@@ -88,7 +88,7 @@ class Rerun:
         self.difference: Difference | None = None
         self.observer: ReplayObserver | None = None
         self._peer_type = peer_type
-        self._reader = Reader(folder / record_name(node, life))
+        self._reader = RecordingReader(folder / record_name(node, life))
         self.matcher = TraceMatcher(folder, node, life)
         self._recent: deque[AnyEntry] = deque(maxlen=REMEMBERED)
         self._stream = chain.from_iterable(self._blocks())
@@ -97,7 +97,7 @@ class Rerun:
         self._handlers: dict[type, Callable[[Any], None]] = {
             Stepped: self._step,
             Ticked: self._tick,
-            Answered: self._answer,
+            ReadyTaken: self._answer,
             Synced: self._synced,
             Submitted: self._submit,
             LinkOpened: self._link_up,
@@ -120,7 +120,7 @@ class Rerun:
             self.difference = self._describe(found)
         except Unreadable as error:
             self.difference = self._difference_at(trace_name(self.node, self.life), error.line, f"the line {error}")
-        except Damaged as error:
+        except DamagedRecording as error:
             self.difference = self._difference_at(record_name(self.node, self.life), error.offset, str(error))
         else:
             return reached
@@ -130,7 +130,7 @@ class Rerun:
         handlers, recent, observer = self._handlers, self._recent, self.observer
         for entry in self._stream:
             kind = type(entry)
-            if kind is not Answered and kind is not Ended:
+            if kind is not ReadyTaken and kind is not Ended:
                 self.inputs += 1
                 recent.append(entry)
             if self._ended_by is not None or (self._unsynced is not None and kind is not Synced) or not self.booted:
@@ -168,7 +168,7 @@ class Rerun:
             raise DifferenceFound("a recording begins with the boot", words.entry(entry), "boot")
 
     def _finish(self) -> None:
-        """Raise DifferenceFound or Damaged unless recording and trace end together, as the end of the life requires."""
+        """Raise DifferenceFound or DamagedRecording unless recording and trace end as the end of the life requires."""
         code = self.matcher.expect_end()
         if code is None:
             return  # killed: the end of the recording or the trace may be missing
@@ -177,9 +177,13 @@ class Rerun:
                 "the trace has no line of it, and the node was not killed", "no line", self.matcher.untraced
             )
         if self._reader.torn is not None:
-            raise Damaged(self._reader.torn, f"the block is incomplete, and the node was not killed: exit code {code}")
+            raise DamagedRecording(
+                self._reader.torn, f"the block is incomplete, and the node was not killed: exit code {code}"
+            )
         if code == 0 and self.booted and self._ended_by is None:
-            raise Damaged(self._reader.offset, "the recording stops here, but the node was not killed: exit code 0")
+            raise DamagedRecording(
+                self._reader.offset, "the recording stops here, but the node was not killed: exit code 0"
+            )
 
     def recent_inputs(self) -> list[str]:
         """Describe the last inputs, with their numbers."""
@@ -188,12 +192,12 @@ class Rerun:
 
     def next_inputs(self, count: int) -> list[str]:
         """Describe the next inputs, with their numbers. The life cannot be run further afterwards."""
-        ahead = (entry for entry in self._stream if type(entry) is not Answered)
+        ahead = (entry for entry in self._stream if type(entry) is not ReadyTaken)
         try:
             return [
                 f"{number}: {words.entry(entry)}" for number, entry in enumerate(islice(ahead, count), self.inputs + 1)
             ]
-        except (Damaged, DifferenceFound):
+        except (DamagedRecording, DifferenceFound):
             return []
 
     # ---- inputs ----
@@ -260,10 +264,10 @@ class Rerun:
 
     # ---- outputs ----
 
-    def _answer(self, entry: Answered) -> None:
+    def _answer(self, entry: ReadyTaken) -> None:
         ready = self.machine.ready()
         self.outputs += 1
-        if content(ready) != entry.content:
+        if encode_ready(ready) != entry.content:
             raise output_difference(entry.content, ready)
         if ready is None:
             return

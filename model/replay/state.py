@@ -73,7 +73,7 @@ def _elections(m: Peer) -> State:
 
 
 def _sessions(m: Peer) -> State:
-    heard = [f"{peer} (heard {words.seconds(m.now - m.contacts.heard[peer])} ago)" for peer in sorted(m.links)]
+    heard = [f"{peer} (heard {words.seconds(m.now - m.contacts.last_heard[peer])} ago)" for peer in sorted(m.links)]
     return [("sessions", ", ".join(heard) or "none is open")]
 
 
@@ -116,7 +116,7 @@ def _leading(state: Leading) -> State:
         case Broadcasting():
             committed, history = state.journal.committed, state.journal.history
             in_flight = sum(len(b.txns) for b in history.between(max(committed, history.base), history.last))
-            outstanding = f"{in_flight} proposed, {len(state.gathered)} gathered; room for {state.room}"
+            outstanding = f"{in_flight} proposed, {len(state.unproposed)} gathered; room for {state.room}"
             said += [("established", f"yes, announced up to {zx.show(state.announced)}"), ("outstanding", outstanding)]
         case _:
             said.append(("established", "no"))

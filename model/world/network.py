@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zab_chaos.model.world.server import SimServer
 
 MS = 1_000_000
-HANDSHAKE_NS = 1000 * MS  # a handshake without an answer is tried again after this time (zab_chaos.node.net.dial)
+HANDSHAKE_NS = 1000 * MS  # a handshake without an answer is tried again after this time (zab_chaos.node.net.pipe)
 RECONNECT_NS = 20 * MS  # the first pause between two attempts to connect; each further pause is twice as long ...
 RECONNECT_MAX_NS = 200 * MS  # ... up to this
 RESUME_POLL_NS = 20 * MS  # how often a start or handshake that waits for a stopped process looks whether it was resumed
@@ -270,7 +270,7 @@ class Connection:
 
 
 class Pipe:
-    """A PUSH socket. Implements `zab_chaos.node.channel.channels.Pipe`. `immediate`: see `zab_chaos.node.net.dial`."""
+    """A PUSH socket. Implements `zab_chaos.node.channel.channels.Pipe`. `immediate`: see `zab_chaos.node.net.pipe`."""
 
     def __init__(self, wire: Wire, source: "SimServer", queue_frames: int, immediate: bool) -> None:
         self.wire = wire

@@ -20,7 +20,7 @@ from zab_chaos.model.world.interfaces import CommandsInterface, CrashPointsInter
 from zab_chaos.model.world.links import SimLinks
 from zab_chaos.model.world.suspension import SuspendableCall
 from zab_chaos.model.world.trace import SimTrace
-from zab_chaos.node.boot import begin
+from zab_chaos.node.boot import boot_node
 from zab_chaos.node.channel.channels import NEVER
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.commands import CommandError, Commands
@@ -119,22 +119,22 @@ class SimServer:
         node, plan = self.node, self.plan
         assert isinstance(node.disk, SimDisk)
         config = plan.config(node.id)
-        begun = begin(
+        booted = boot_node(
             config, plan.store_type, node.disk, self.trace,
             bootstrap=self.life == 1, crash_at=self.crash_at, defect=plan.defect, pid=node.pid(self.life), clock=lambda: 0,
             prepare=self._prepare, crash_type=plan.crash_type,
         )  # fmt: skip
-        self.crash = begun.crash
+        self.crash = booted.crash
         self.recording = node.sink.recording(node.id, self.life)
         self.replica = replica = plan.replica_type(
             config,
             self.life,
             plan.peer_type,
-            begun.store,
-            begun.recovered,
+            booted.store,
+            booted.recovered,
             self.trace,
             self.recording,
-            begun.crash,
+            booted.crash,
             self.channels,
             self.port.connections,
             plan.layers,
@@ -215,10 +215,10 @@ class SimServer:
         while True:
             if self._commands_pending:
                 self._handle_commands()
-            frames = channels.receive(inbox) if inbox or channels.untold else ()
+            frames = channels.receive(inbox) if inbox or channels.unreported else ()
             if links.notices:
                 links.take_notices()
-            clients = port.receive() if port.inbox or connections.untold else ()
+            clients = port.receive() if port.inbox or connections.unreported else ()
             now = self._round_began_ns = self.clock.now_ns()
             self.commands.due(now)
             channels.tick(now, self.world.now)
@@ -241,10 +241,10 @@ class SimServer:
         return bool(
             self.inbox
             or self._commands_pending
-            or self.channels.untold
+            or self.channels.unreported
             or self.links.notices
             or port.inbox
-            or port.connections.untold
+            or port.connections.unreported
         )
 
     def _run(self, steps_of: Callable[..., Iterator[None]], *arguments: Any) -> None:
@@ -390,7 +390,7 @@ class SimServer:
         """Write the last lines of a life that ends by its own decision, and close its recording."""
         assert isinstance(self.replica, Replica)
         self._trace_runs(self.channels.runs.fetch())
-        self.replica.tell_work()
+        self.replica.trace_work()
         self.replica.driver.flush()
         if self.recording is not None:
             self.recording.close()

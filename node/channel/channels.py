@@ -23,7 +23,7 @@ from zab_chaos.node.channel.runs import FrameRuns
 from zab_chaos.node.channel.session import ACCEPTED, ChannelSession
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
-from zab_chaos.node.refusals import Refusals
+from zab_chaos.node.refusal_counter import RefusalCounter
 
 # A killed peer's last frames and the end of its connection come in separate ways. So the frames get this long to be
 # taken before the session is closed; meanwhile nothing is sent in it.
@@ -49,7 +49,7 @@ class ChannelSet:
 
     `incarnation` is this life, larger than all earlier ones. `dial` makes a new pipe to a peer. `decoder` reads the
     messages of a frame. Times are nanoseconds: `now_ns` of the node's clock, `host_ns` of one that nobody sets wrong.
-    `receive` has something to tell, even without a frame, while there is something `untold`.
+    `receive` has something to tell, even without a frame, while there is something `unreported`.
 
     Hooks for known bugs: `session_type` (which frames count), `immediate` (whether frames wait for a connection),
     `redial` (what a new session does to the pipe) and `disconnected` (what a connection's end does to the session).
@@ -71,9 +71,9 @@ class ChannelSet:
         dial: Callable[[int], Pipe],
     ) -> None:
         self.frames = dict.fromkeys(peers, 0)  # well-formed frames that arrived so far, by peer, counted or ignored
-        self.refusals = Refusals()
+        self.refusals = RefusalCounter()
         self.quiet = False  # `tick` has nothing to do
-        self.untold: deque[tuple[LinkEvent, FrameHeader | None]] = deque()  # with the frame that a Received came in
+        self.unreported: deque[tuple[LinkEvent, FrameHeader | None]] = deque()  # with the frame that a Received came in
         self.runs = FrameRuns()
         self._me, self._cluster, self._frame_bytes = me, frame.cluster_hash(cluster), limits.frame_bytes
         self._hello_ns = heartbeat_ms * 1_000_000
@@ -106,16 +106,16 @@ class ChannelSet:
         old session cannot slip into a new one, whose LinkUp only the next call tells.
         """
         out: list[LinkEvent] = []
-        while not (self.untold and self._hand_out(out)) and frames:
+        while not (self.unreported and self._hand_out(out)) and frames:
             data = frames.popleft()
             try:
                 header = frame.parse(data, self._cluster, self._me, self._frame_bytes)
                 session = self._sessions.get(header.sender)
                 if session is None:
                     raise BadFrame(f"node {header.sender} is no peer of this node", header.sender)
-                self._take(header, data, session, out)
+                self._receive_frame(header, data, session, out)
             except BadFrame as bad:
-                self._refused(bad)
+                self._bad_frame(bad)
         return out
 
     def connected(self, peer: int) -> None:
@@ -132,7 +132,7 @@ class ChannelSet:
 
     def report(self, *reports: Refused | None) -> None:
         """Tell these with the next `receive`."""
-        self.untold.extend((report, None) for report in reports if report is not None)
+        self.unreported.extend((report, None) for report in reports if report is not None)
         self.quiet = False
 
     # ---- what is asked for ----
@@ -144,7 +144,8 @@ class ChannelSet:
         if not messages or peer in self._lost_at or not session.up or self._announced.get(peer) != number:
             return
         data = frame.pack(
-            (self._cluster, _MESSAGES, self._me, peer, session.mine, session.theirs, number, session.sent), messages
+            (self._cluster, _MESSAGES, self._me, peer, session.own_life, session.peer_life, number, session.sent),
+            messages,
         )
         if len(data) > self._frame_bytes:
             self.reset(peer, f"a frame to send has {len(data)} bytes, and at most {self._frame_bytes} may be sent")
@@ -160,7 +161,7 @@ class ChannelSet:
         if session.up:
             number = session.number
             session.close()
-            self._closed(peer, number, why)
+            self._session_closed(peer, number, why)
 
     def tick(self, now_ns: int, host_ns: int) -> None:
         """Send the HELLOs that are due; close what lost its connection."""
@@ -212,25 +213,25 @@ class ChannelSet:
 
     # ---- frames that arrive ----
 
-    def _take(self, header: FrameHeader, data: bytes, session: ChannelSession, out: list[LinkEvent]) -> None:
+    def _receive_frame(self, header: FrameHeader, data: bytes, session: ChannelSession, out: list[LinkEvent]) -> None:
         """Judge a well-formed frame, and do what it changes. Raises BadFrame."""
         peer, number, was_up = header.sender, session.number, session.up
         self.frames[peer] += 1
         outcome = session.receive(header)
-        if outcome is ACCEPTED and not (out and type(out[-1]) is LinkDown):  # as for most frames; nothing is untold
+        if outcome is ACCEPTED and not (out and type(out[-1]) is LinkDown):  # as for most frames; nothing is unreported
             out.append(Received(peer, frame.messages(data, header, self._decoder)))
             self.runs.add(peer, header.incarnation, header.session, header.sequence)
             return
         if outcome.closed is not None:
-            self._closed(peer, number if was_up else None, outcome.closed)
+            self._session_closed(peer, number if was_up else None, outcome.closed)
         if outcome.opened:
-            self.untold.append((LinkUp(peer, session.number), None))
+            self.unreported.append((LinkUp(peer, session.number), None))
         if outcome.accepted:
-            self.untold.append((Received(peer, frame.messages(data, header, self._decoder)), header))
+            self.unreported.append((Received(peer, frame.messages(data, header, self._decoder)), header))
         if outcome.answer:
             self._greet(peer)
 
-    def _refused(self, bad: BadFrame) -> None:
+    def _bad_frame(self, bad: BadFrame) -> None:
         """A frame that is not right closes the session of whom it claims to be from."""
         peer = bad.sender if bad.sender in self._sessions else None
         self.report(self.refusals.add("frame", bad.reason, peer))
@@ -239,11 +240,11 @@ class ChannelSet:
 
     def _hand_out(self, out: list[LinkEvent]) -> bool:
         """Move events to `out`; True if that has to stop at what follows a LinkDown."""
-        while self.untold:
-            event, header = self.untold[0]
+        while self.unreported:
+            event, header = self.unreported[0]
             if out and type(out[-1]) is LinkDown and type(event) is not LinkDown:
                 return True
-            self.untold.popleft()
+            self.unreported.popleft()
             if header is not None:
                 self.runs.add(header.sender, header.incarnation, header.session, header.sequence)
             elif type(event) is LinkDown:
@@ -255,12 +256,12 @@ class ChannelSet:
 
     # ---- sessions and their pipes ----
 
-    def _closed(self, peer: int, number: int | None, why: str) -> None:
+    def _session_closed(self, peer: int, number: int | None, why: str) -> None:
         """A session was closed: `number`, if it was up."""
         if number is not None:
             # What was taken but not handed out yet is not received any more: a suffix is lost, which is legal.
-            self.untold = deque(e for e in self.untold if e[1] is None or e[1].sender != peer)
-            self.untold.append((LinkDown(peer, number, why), None))
+            self.unreported = deque(e for e in self.unreported if e[1] is None or e[1].sender != peer)
+            self.unreported.append((LinkDown(peer, number, why), None))
         self.quiet = False
         self._lost_at.pop(peer, None)
         self._hello_at[peer] = self._now_ns
@@ -270,7 +271,7 @@ class ChannelSet:
         """HELLO, WELCOME or THANKS. What cannot leave for want of a connection is said when there is one."""
         session = self._sessions[peer]
         header = (
-            self._cluster, session.greeting, self._me, peer, session.mine, session.theirs, session.number, session.sent
+            self._cluster, session.greeting, self._me, peer, session.own_life, session.peer_life, session.number, session.sent
         )  # fmt: skip
         sent = self._pipes[peer].send(frame.pack(header, []))
         pause = self._hello_ns if sent else AGAIN_NS if peer in self._connected else NEVER

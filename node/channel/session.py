@@ -43,11 +43,11 @@ ACCEPTED = FrameOutcome(accepted=True)
 class ChannelSession:
     """This node's end of the channel with one peer."""
 
-    __slots__ = ("expected", "heard", "mine", "number", "sent", "theirs", "up")
+    __slots__ = ("expected", "heard", "number", "own_life", "peer_life", "sent", "up")
 
     def __init__(self, incarnation: int) -> None:
-        self.mine = incarnation  # this node's life; larger than all its earlier ones
-        self.theirs = 0  # the peer's newest life known; 0 = none yet
+        self.own_life = incarnation  # this node's life; larger than all its earlier ones
+        self.peer_life = 0  # the peer's newest life known; 0 = none yet
         self.number = 1
         self.sent = 0  # frames sent in this session: the next one's sequence number
         self.expected = 0  # the next one from the peer
@@ -74,59 +74,61 @@ class ChannelSession:
             and header.kind == _MESSAGES
             and header.sequence == self.expected
             and header.session == self.number
-            and header.incarnation == self.theirs
-            and header.to == self.mine
+            and header.incarnation == self.peer_life
+            and header.to == self.own_life
         ):
             self.expected += 1
             return ACCEPTED
-        if header.incarnation < self.theirs:
+        if header.incarnation < self.peer_life:
             return IGNORED  # from an earlier life of the peer
-        closed = self._meet(header)
-        if header.to not in (0, self.mine):
+        closed = self._learn_life(header)
+        if header.to not in (0, self.own_life):
             return FrameOutcome(closed)  # to an earlier life of this node; but who sent it lives
-        closed = self._follow(header) or closed
+        closed = self._adopt_number(header) or closed
         if header.session < self.number:
             return FrameOutcome(closed)  # of an older session; while this one is not up, our own HELLOs tell the peer
         if header.to == 0 and header.kind != FrameKind.HELLO:
-            return self._broken("the peer does not know this node yet, and sent more than HELLO")
+            return self._close_broken("the peer does not know this node yet, and sent more than HELLO")
         self.heard = True
-        return self._messages(header, closed) if header.kind == FrameKind.MESSAGES else self._greeted(header, closed)
+        if header.kind == FrameKind.MESSAGES:
+            return self._receive_messages(header, closed)
+        return self._receive_greeting(header, closed)
 
-    def _meet(self, header: FrameHeader) -> str | None:
+    def _learn_life(self, header: FrameHeader) -> str | None:
         """Learn of a newer life of the peer; why the session was closed by that, if it was.
 
         Frames to an earlier life of this node count here, too. Otherwise: both nodes start again; each is reached by
         an old frame of the other's former life; each then sends to that former life, and both wait for ever.
         """
-        if header.incarnation == self.theirs:
+        if header.incarnation == self.peer_life:
             return None
-        met, self.theirs = self.theirs != 0, header.incarnation
+        met, self.peer_life = self.peer_life != 0, header.incarnation
         if not met:
             return None
         self.close()
         return "the peer has started again"
 
-    def _follow(self, header: FrameHeader) -> str | None:
+    def _adopt_number(self, header: FrameHeader) -> str | None:
         """Adopt a larger session number; why the session was closed by that, if it was."""
         if header.session <= self.number:
             return None
         self.close(header.session)
         return "the peer opened a new session"
 
-    def _messages(self, header: FrameHeader, closed: str | None) -> FrameOutcome:
+    def _receive_messages(self, header: FrameHeader, closed: str | None) -> FrameOutcome:
         if header.sequence != self.expected:
-            return self._broken(f"frame {header.sequence} came where {self.expected} was due")
+            return self._close_broken(f"frame {header.sequence} came where {self.expected} was due")
         opened, self.up = not self.up, True  # only a peer that knows itself heard sends messages
         self.expected += 1
         return FrameOutcome(closed, opened, accepted=True)
 
-    def _greeted(self, header: FrameHeader, closed: str | None) -> FrameOutcome:
+    def _receive_greeting(self, header: FrameHeader, closed: str | None) -> FrameOutcome:
         if header.sequence > self.expected:
-            return self._broken(f"frames {self.expected} to {header.sequence - 1} are missing")
+            return self._close_broken(f"frames {self.expected} to {header.sequence - 1} are missing")
         opened = header.kind != FrameKind.HELLO and not self.up
         self.up = self.up or opened
         return FrameOutcome(closed, opened, answer=header.kind != FrameKind.THANKS)
 
-    def _broken(self, why: str) -> FrameOutcome:
+    def _close_broken(self, why: str) -> FrameOutcome:
         self.close()
         return FrameOutcome(why)

@@ -1,7 +1,8 @@
-"""The application above Zab on one node: clients' requests to the primary, committed transactions to the tree, answers back.
+"""The application above Zab on one node: it passes clients' requests to the primary, applies committed transactions to the
+tree, and produces the answers.
 
-It connects `ClientSessions` (this node's clients), `Primary` (the leader's view of the future) and `Tree` (delivered state),
-and it never touches a socket.
+It connects `ClientSessions` (this node's clients), `Primary` (the leader's view of the future state) and `Tree` (the
+delivered state), and does no I/O.
 """
 
 from collections import deque
@@ -16,22 +17,26 @@ from zab_chaos.node.core.ready import Deliver, Install
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.tree.primary import Primary
-from zab_chaos.node.tree.refusal import BY_STATE, OVERLOADED, Refusal
-from zab_chaos.node.tree.requests import Asked, Fence
+from zab_chaos.node.tree.refusal import OVERLOADED, STATE_ERRORS, Refusal
+from zab_chaos.node.tree.requests import Fence, ForwardedRequest
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Origin, Summary
 
-FRAME_SHARE = 8  # of a frame may be in flight: a follower may lack twice that, and what is logged between snapshots
+# A share of a frame's bytes may be in flight: one eighth. A follower may lack twice that plus what is logged between two
+# snapshots, and a NEWLEADER with all of it must fit into one frame.
+FRAME_SHARE = 8
 
 
 class Application:
-    """One life's application. `patience` (nanoseconds): how long writes wait for a leader before they fail.
+    """The application of one life of a node.
 
-    `flight`: bytes of what is passed on to a leader at once, and of what a leader has proposed and not delivered.
-    `share`: by what the tree computes its digest. `ordered`, a hook for a known bug: the refusals that become transactions.
+    `patience` (nanoseconds): how long writes wait for a leader before they fail. `flight`: how many bytes are forwarded to
+    a leader at once, and how many a leader may have proposed and not delivered. `hash_bytes`: the hash of the tree's
+    digest. `waiting`: how many requests may wait. `ordered` (a defect overrides it): the errors whose refusals become
+    transactions.
     """
 
-    ordered = BY_STATE
+    ordered = STATE_ERRORS
 
     def __init__(
         self,
@@ -39,13 +44,13 @@ class Application:
         life: int,
         layers: "Layers",
         *,
-        share: Hash,
+        hash_bytes: Hash,
         waiting: int,
         request_bytes: int,
         flight: int,
         patience: int,
     ) -> None:
-        self.tree = layers.tree(share)
+        self.tree = layers.tree(hash_bytes)
         self.sessions = layers.sessions(node, life, self.tree, waiting)
         self.primary = layers.primary(self.tree, request_bytes)
         self._node = node
@@ -55,16 +60,16 @@ class Application:
         self._patience = patience
         self._iteration = -1
         self._leaderless_since: int | None = None
-        self._waiting: deque[tuple[Origin, Asked]] = deque()  # at the leader: until there is room
+        self._waiting: deque[tuple[Origin, ForwardedRequest]] = deque()  # writes that wait at the leader for room
         self._refusals: dict[tuple[int, int], list[tuple[int, int, str, str, Zxid]]] = {}
 
     @property
     def waiting(self) -> int:
-        """Requests of this node's clients that are not answered, and at the leader of all nodes' that are not judged yet."""
+        """The unanswered requests of this node's clients plus, at the leader, those of any node that are not judged."""
         return self.sessions.waiting + len(self._waiting)
 
     def idle(self, machine: Peer) -> bool:
-        """Whether there is nothing to pass on, to answer, or to notice: as between two heartbeats without clients."""
+        """Return whether there is nothing to forward, to answer or to notice, as between heartbeats without clients."""
         return (
             machine.in_broadcast
             and machine.iteration == self._iteration
@@ -74,7 +79,7 @@ class Application:
         )
 
     def follow_machine(self, machine: Peer, now: int) -> None:
-        """Notice what happened to the leadership. Call after the core has moved."""
+        """React to changes of the leadership. Call after the core has processed its input."""
         if machine.iteration != self._iteration:
             self._iteration = machine.iteration
             self.sessions.leader_lost()
@@ -88,56 +93,61 @@ class Application:
         elif self._leaderless_since is None:
             self._leaderless_since = now
         elif now - self._leaderless_since > self._patience:
-            self.sessions.refuse()
+            self.sessions.fail_waiting()
 
     def wakes_at(self) -> int | None:
-        """When writes that wait for a leader will have waited too long; None while there is one."""
+        """Return when writes that wait for a leader will have waited too long, or None if there is a leader."""
         return None if self._leaderless_since is None else self._leaderless_since + self._patience + 1
 
-    def forwarded(self, source: int, message: Forward, machine: Peer) -> None:
-        """Writes from another node's clients. If this node is not the primary, the origin will notice by itself."""
-        if machine.primary:
-            self._take(source, message.life, message.writes)
+    def on_forward(self, source: int, message: Forward, machine: Peer) -> None:
+        """Take writes from another node's clients.
 
-    def refused(self, message: Answer) -> None:
-        """The leader's refusals of this node's clients' writes."""
+        Unless this node is the primary they are dropped; the sender will notice.
+        """
+        if machine.primary:
+            self._enqueue(source, message.life, message.writes)
+
+    def on_answer(self, message: Answer) -> None:
+        """Take the leader's refusals of writes of this node's clients."""
         if message.life == self._life:
             for client, seq, error, words, after in message.refusals:
-                self.sessions.answered(client, seq, error, words, after)
+                self.sessions.refused_by_leader(client, seq, error, words, after)
 
     def pending(self, machine: Peer) -> bool:
-        """Whether there is something to pass on now: after a delivery, what has waited for it."""
+        """Return whether writes can be forwarded or prepared now, for instance after a delivery they waited for."""
         if not machine.in_broadcast or not self.may_prepare(machine):
             return False
-        return self.sessions.unpassed or bool(
+        return self.sessions.has_writes or bool(
             self._waiting and machine.primary and machine.primary.room and not self._full
         )
 
     def summaries(self) -> list[Summary]:
-        """What the transactions do that `pass_on` gave out last."""
+        """Return summaries of the transactions that `forward_writes` returned last."""
         return self.primary.summaries()
 
-    def pass_on(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
-        """This node's writes: a FORWARD for the leader or, at the primary, the transactions to submit now."""
+    def forward_writes(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
+        """Return this node's writes: a FORWARD for the leader or, at the primary, the transactions to submit now."""
         if not machine.in_broadcast or not self.may_prepare(machine):
             return None, []
         writes: list[ForwardedWrite] = self.sessions.writes(self._flight)
         primary = machine.primary
         if primary is None:
             return (Forward(self._life, writes) if writes else None), []
-        self._take(self._node, self._life, writes)
+        self._enqueue(self._node, self._life, writes)
         return None, self._prepare(primary)
 
     def may_prepare(self, machine: Peer) -> bool:
-        """False at a primary whose tree lacks a part of its epoch's initial history: it would judge by an old state."""
+        """Return False at a primary whose tree lacks a part of its epoch's initial history.
+
+        It would judge conditions by an old state.
+        """
         primary = machine.primary
         return primary is None or self.tree.zxid >= primary.initial_last
 
-    def _take(self, node: int, life: int, writes: list[ForwardedWrite]) -> None:
+    def _enqueue(self, node: int, life: int, writes: list[ForwardedWrite]) -> None:
         for client, seq, write in writes:
-            if (
-                len(self._waiting) >= self._limit and type(write) is not Fence
-            ):  # one a session: what it holds waits there
+            # Fences are exempt: there is one for each session, and the session's requests wait for it.
+            if len(self._waiting) >= self._limit and type(write) is not Fence:
                 words = f"{self._limit} requests are waiting at the leader already"
                 self._refuse(Origin(node, life, client, seq), Refusal(OVERLOADED, words), ZERO)
             else:
@@ -149,10 +159,11 @@ class Application:
         return self.primary.outstanding_bytes >= self._flight
 
     def _prepare(self, primary: Broadcasting) -> list[bytes]:
-        """The transactions for as many waiting writes as there is room for.
+        """Return transactions for as many waiting writes as there is room for.
 
-        What is refused by the state becomes a fence: when that is delivered, a quorum has followed this leader after the
-        judgement. A leader that was deposed, and does not know it yet, would judge by a state that others have left.
+        A refusal that depends on the state also becomes a transaction, a fence. When the fence is delivered, a quorum has
+        followed this leader after the judgement. A leader that was deposed and does not know it yet would otherwise refuse
+        by a state that the others have left.
         """
         room = primary.room
         txns: list[bytes] = []
@@ -169,19 +180,22 @@ class Application:
         return txns
 
     def _outstanding_last(self, last: Zxid, more: int) -> Zxid:
-        """The last transaction in whose light a condition was judged; before an epoch's first there is the delivered one."""
+        """Return the last zxid in whose light a condition was judged.
+
+        Before the first transaction of an epoch that is the last delivered one.
+        """
         z = Zxid(last + more)
         return z if zx.counter_of(z) else self.tree.zxid
 
     def _refuse(self, origin: Origin, refusal: Refusal, after: Zxid) -> None:
         if origin.node == self._node:
-            self.sessions.answered(origin.client, origin.seq, refusal.error, refusal.words, after)
+            self.sessions.refused_by_leader(origin.client, origin.seq, refusal.error, refusal.words, after)
         else:
             refusals = self._refusals.setdefault((origin.node, origin.life), [])
             refusals.append((origin.client, origin.seq, refusal.error, refusal.words, after))
 
     def answers_for_nodes(self) -> list[tuple[int, Answer]]:
-        """ANSWERs to send now, before any COMMIT of what was prepared after them."""
+        """Return the ANSWERs to send now, before any COMMIT of a transaction that was prepared after them."""
         if not self._refusals:
             return []
         answers = [(node, Answer(life, refusals)) for (node, life), refusals in self._refusals.items()]
@@ -189,7 +203,7 @@ class Application:
         return answers
 
     def deliver(self, delivery: Deliver | Install) -> None:
-        """Committed transactions, or committed state, for the tree."""
+        """Apply committed transactions, or committed state, to the tree."""
         if type(delivery) is Install:
             self.sessions.install(delivery.zxid, delivery.state)
             return

@@ -28,7 +28,7 @@ from zab_chaos.node.clients.protocol import (
 )
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
-from zab_chaos.node.refusals import REPORT_NS, Refusals
+from zab_chaos.node.refusal_counter import REPORT_NS, RefusalCounter
 from zab_chaos.node.tree.outcomes import Outcome
 
 CLIENTS_MAX = 4096  # connections that are remembered; each costs a queue in ZeroMQ and a session
@@ -57,8 +57,8 @@ class Connections(Generic[Identity]):
     """The clients of one node, by the identity of their connection. `deliver` sends a frame there, and never waits."""
 
     def __init__(self, limits: Limits, deliver: Callable[[Identity, bytes], Delivery]) -> None:
-        self.refusals = Refusals()
-        self.untold: list[ClientEvent] = []  # for `fetch`
+        self.refusals = RefusalCounter()
+        self.unreported: list[ClientEvent] = []  # for `fetch`
         self._deliver = deliver
         self._frame_bytes = frame_limit(limits)
         self._clients: dict[Identity, int] = {}
@@ -67,7 +67,7 @@ class Connections(Generic[Identity]):
 
     def fetch(self) -> list[ClientEvent]:
         """What has happened since the last call. To be called in every round: `send` and `tick` notice things too."""
-        events, self.untold = self.untold, []
+        events, self.unreported = self.unreported, []
         return events
 
     def receive(self, identity: Identity, parts: Sequence[bytes]) -> None:
@@ -89,7 +89,7 @@ class Connections(Generic[Identity]):
             if type(message) is not Bye:
                 self._reject(identity, "requests came before HELLO, or after this node had forgotten the client")
         elif type(message) is Requests:
-            self.untold.append(ClientRequests(client, message.items))
+            self.unreported.append(ClientRequests(client, message.items))
         else:
             self._lose(identity, "it said BYE")
         return None
@@ -119,7 +119,7 @@ class Connections(Generic[Identity]):
 
     def report(self, refused: Sequence[Refused]) -> None:
         """Tell these with the next `fetch`."""
-        self.untold.extend(refused)
+        self.unreported.extend(refused)
 
     def _hello(self, identity: Identity, hello: Hello) -> None:
         if hello.version != VERSION:
@@ -137,7 +137,7 @@ class Connections(Generic[Identity]):
             self._lose(identity, "the connection changed its client number")
         self._clients[identity] = hello.client
         self._identities[hello.client] = identity
-        self.untold.append(ClientUp(hello.client, hello.seen, hello.fence))
+        self.unreported.append(ClientUp(hello.client, hello.seen, hello.fence))
         self._send(identity, encode(Welcome()))
         return None
 
@@ -149,7 +149,7 @@ class Connections(Generic[Identity]):
     def _count(self, why: str) -> None:
         report = self.refusals.add("client", why, None)
         if report is not None:
-            self.untold.append(report)
+            self.unreported.append(report)
 
     def _tell(self, identity: Identity, why: str) -> None:
         self._deliver(identity, encode(Rejected(why)))  # whatever becomes of it: the client is being dropped
@@ -166,7 +166,7 @@ class Connections(Generic[Identity]):
         client = self._clients.get(identity)
         if client is not None:
             self._forget(identity)
-            self.untold.append(ClientGone(client, why))
+            self.unreported.append(ClientGone(client, why))
 
     def _forget(self, identity: Identity) -> None:
         client = self._clients.pop(identity)

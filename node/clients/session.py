@@ -5,7 +5,7 @@ from collections import deque
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome
 from zab_chaos.node.tree.requests import Request
-from zab_chaos.node.tree.seqs import NONE
+from zab_chaos.node.tree.seqs import NO_SEQ
 
 
 class PendingRequest:
@@ -15,14 +15,14 @@ class PendingRequest:
     its zxid is delivered here.
     """
 
-    __slots__ = ("outcome", "passed", "reads", "refusal", "request", "seq", "size")
+    __slots__ = ("forwarded", "outcome", "reads", "refusal", "request", "seq", "size")
 
     def __init__(self, seq: int, request: Request, size: int, reads: bool) -> None:
         self.seq = seq
         self.request = request
         self.size = size
         self.reads = reads
-        self.passed = False
+        self.forwarded = False
         self.outcome: Outcome | None = None
         self.refusal: Failed | None = None
 
@@ -30,7 +30,7 @@ class PendingRequest:
 class ClientSession:
     """One client's queue. `open` holds its writes without outcome by seq; `refusals` counts those refused.
 
-    `fence`: the highest number of its writes that this node answered, or the client named, as unknown; or `NONE`.
+    `fence`: the highest number of its writes that this node answered, or the client named, as unknown; or `NO_SEQ`.
     """
 
     __slots__ = ("bytes", "client", "fence", "held", "last_seq", "open", "queue", "refusals", "seen")
@@ -38,7 +38,7 @@ class ClientSession:
     def __init__(self, client: int, seen: Zxid, fence: int) -> None:
         self.client = client
         self.seen = seen
-        self.fence = fence or NONE
+        self.fence = fence or NO_SEQ
         self.held = False
         self.last_seq = -1
         self.queue: deque[PendingRequest] = deque()

@@ -22,13 +22,13 @@ from zab_chaos.node.clients.session import ClientSession, PendingRequest
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, outcome_of
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED
-from zab_chaos.node.tree.requests import READS, Asked, Fence, Request, Write, weight
-from zab_chaos.node.tree.seqs import NONE
+from zab_chaos.node.tree.requests import READS, Fence, ForwardedRequest, Request, Write, request_size
+from zab_chaos.node.tree.seqs import NO_SEQ
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import FenceTxn, Txn, decode
 
 ForwardedWrite = tuple[
-    int, int, Asked
+    int, int, ForwardedRequest
 ]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 ClientAnswers = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
 FORWARD_BYTES = 2**24  # of requests that are passed on at once
@@ -62,7 +62,7 @@ class ClientSessions:
             int, list[ClientSession]
         ] = {}  # whose refusals rest on a zxid that is not delivered yet, by that
         self._unfenced: dict[int, ClientSession] = {}  # whose fence the present leader has not been asked for
-        self._unpassed: list[tuple[int, PendingRequest]] = []
+        self._unforwarded: list[tuple[int, PendingRequest]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}
 
     @property
@@ -71,13 +71,13 @@ class ClientSessions:
         return self._count
 
     @property
-    def unpassed(self) -> bool:
+    def has_writes(self) -> bool:
         """Whether `writes` has something."""
-        return bool(self._unpassed or self._unfenced)
+        return bool(self._unforwarded or self._unfenced)
 
     def idle(self) -> bool:
         """Whether `writes` and `answers` have nothing, and nobody waits for a delivery to change that."""
-        return not (self._unpassed or self._answers or self._watched)
+        return not (self._unforwarded or self._answers or self._watched)
 
     @property
     def joined(self) -> bool:
@@ -137,20 +137,22 @@ class ClientSessions:
 
         From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
         """
-        self._look_again()
-        passed: list[ForwardedWrite] = [(client, session.fence, Fence()) for client, session in self._unfenced.items()]
+        self._resume()
+        forwarded: list[ForwardedWrite] = [
+            (client, session.fence, Fence()) for client, session in self._unfenced.items()
+        ]
         self._unfenced.clear()
         taken = 0
-        for client, entry in self._unpassed:
+        for client, entry in self._unforwarded:
             taken += 1
             if entry.outcome is None:
-                entry.passed = True
-                passed.append((client, entry.seq, cast("Write", entry.request)))
+                entry.forwarded = True
+                forwarded.append((client, entry.seq, cast("Write", entry.request)))
                 size -= entry.size
                 if size <= 0:
                     break
-        del self._unpassed[:taken]
-        return passed
+        del self._unforwarded[:taken]
+        return forwarded
 
     def deliver(self, first: Zxid, txns: list[bytes]) -> None:
         """Apply committed transactions of zxids `first`, `first + 1`, ... and settle those that were asked for here.
@@ -167,7 +169,7 @@ class ClientSessions:
             else:
                 self._deliver_own(session, Zxid(zxid), txn)
             if self._refused:
-                self._tell_refusals(zxid)
+                self._answer_refusals(zxid)
             zxid += 1
 
     def install(self, zxid: Zxid, state: bytes) -> None:
@@ -177,7 +179,7 @@ class ClientSessions:
             between = [entry for entry in session.queue if entry.seq < session.fence]
             self._fail(session, between, "this node was sent a snapshot")
 
-    def answered(self, client: int, seq: int, error: str, words: str, after: Zxid) -> None:
+    def refused_by_leader(self, client: int, seq: int, error: str, words: str, after: Zxid) -> None:
         """The leader refused a write (ANSWER). The client is told when `after` is delivered here."""
         session = self._sessions.get(client)
         entry = session.open.get(seq) if session else None
@@ -197,7 +199,7 @@ class ClientSessions:
         transactions that will never be: the error told is that the leader was lost.
         """
         for session in self._sessions.values():
-            for entry in [each for each in session.open.values() if each.passed]:
+            for entry in [each for each in session.open.values() if each.forwarded]:
                 if entry.refusal is None:
                     session.fence = max(session.fence, entry.seq)
                 refused = Failed(NO_LEADER, f"{why} before its refusal of the request was confirmed")
@@ -205,23 +207,23 @@ class ClientSessions:
             self._fail(session, session.open.values(), f"{why}; the request had not been passed on")
             self._hold(session)
             self._advance(session)
-        self._unpassed.clear()
+        self._unforwarded.clear()
         self._refused.clear()
 
-    def refuse(self) -> None:
+    def fail_waiting(self) -> None:
         """There has been no leader for too long: fail all writes that were not passed on, and the reads that are held."""
         for session in self._sessions.values():
             waiting = session.queue if session.held else session.open.values()
             self._fail(session, waiting, "this node has no leader")
             self._advance(session)
-        self._unpassed.clear()
+        self._unforwarded.clear()
 
     def answers(self) -> list[ClientAnswers]:
         """What can be told now, each outcome once, in the order of each client's requests.
 
         To be called after every `receive`, `answered` and `deliver`, when what was delivered is traced.
         """
-        self._look_again()
+        self._resume()
         if not self._answers:
             return []
         answers = list(self._answers.items())
@@ -229,7 +231,7 @@ class ClientSessions:
         return answers
 
     def _accept(self, session: ClientSession, seq: int, request: Request) -> None:
-        size, reads = weight(request), type(request) in READS
+        size, reads = request_size(request), type(request) in READS
         entry = PendingRequest(seq, request, size, reads)
         queue = session.queue
         queue.append(entry)
@@ -243,7 +245,7 @@ class ClientSessions:
         elif not reads:
             session.open[seq] = entry
             if not session.held:
-                self._unpassed.append((session.client, entry))
+                self._unforwarded.append((session.client, entry))
 
     def _hold(self, session: ClientSession) -> None:
         """Hold a session that may not be served yet, and see to it that its fence is asked for."""
@@ -254,7 +256,7 @@ class ClientSessions:
                 self._unfenced[session.client] = session
 
     def _fenced(self, session: ClientSession) -> bool:
-        return self._tree.sessions.get(session.client, NONE) >= session.fence
+        return self._tree.sessions.get(session.client, NO_SEQ) >= session.fence
 
     def _may_serve(self, session: ClientSession) -> bool:
         if self._shown is None or self._tree.zxid < max(self._shown, session.seen):
@@ -267,14 +269,14 @@ class ClientSessions:
         self._tree.perform(zxid, txn)
         if type(txn.change) is FenceTxn:
             if txn.origin.seq >= session.fence:
-                session.fence = NONE
+                session.fence = NO_SEQ
             return
         entry = session.open.get(txn.origin.seq)
         if entry is not None:
             self._settle(session, entry, outcome_of(zxid, txn.change))
             self._advance(session)
 
-    def _tell_refusals(self, zxid: int) -> None:
+    def _answer_refusals(self, zxid: int) -> None:
         """What was refused in the light of `zxid`, which is delivered, is told before the next transaction is applied.
 
         The reads behind it are executed on this state, too: on a later one they could show what a refusal after them, in
@@ -286,7 +288,7 @@ class ClientSessions:
 
     def _fail(self, session: ClientSession, entries: Iterable[PendingRequest], words: str) -> None:
         """What is open and was not passed on certainly had no effect."""
-        for entry in [each for each in entries if each.outcome is None and not each.passed]:
+        for entry in [each for each in entries if each.outcome is None and not each.forwarded]:
             self._settle(session, entry, Failed(NO_LEADER, words))
 
     def _settle(self, session: ClientSession, entry: PendingRequest, outcome: Outcome) -> None:
@@ -295,7 +297,7 @@ class ClientSessions:
         if entry.refusal is not None:
             session.refusals -= 1
 
-    def _advance(self, session: ClientSession, before: int = NONE) -> None:
+    def _advance(self, session: ClientSession, before: int = NO_SEQ) -> None:
         """Answer from the head of the queue, until a request's outcome is open.
 
         `before`: the number of the client's transaction that is delivered next: of what it asked for earlier, all has taken
@@ -325,7 +327,7 @@ class ClientSessions:
         self._settle(session, entry, refusal)
         return refusal
 
-    def _look_again(self) -> None:
+    def _resume(self) -> None:
         """Set going what waited for a delivery."""
         if not self._watched:
             return
@@ -333,7 +335,7 @@ class ClientSessions:
             if session.held and self._may_serve(session):
                 session.held = False
                 self._unfenced.pop(client, None)
-                self._unpassed.extend((client, entry) for entry in session.open.values())
+                self._unforwarded.extend((client, entry) for entry in session.open.values())
             self._advance(session)
             if not session.held and not session.refusals:
                 del self._watched[client]

@@ -1,8 +1,8 @@
 """Phase 3, broadcast: proposals in zxid order, committed by a quorum of disks (DSN 2011, section IV).
 
-Steps, the leader's: l.3.1 PROPOSE, l.3.2 COMMIT, l.3.3 and l.3.4 for a follower that comes later. The follower's, f.3.2
-accept and ACK, and f.3.3 deliver, are in `following`. ACK and COMMIT are cumulative, and everything that gathered since the
-last `ready()` leaves as one message: batches, but nobody waits for a batch to fill.
+The leader's steps are here: l.3.1 PROPOSE, l.3.2 COMMIT, and l.3.3 and l.3.4 for a follower that joins later. The
+follower's steps, f.3.2 accept and ACK and f.3.3 deliver, are in `following`. ACK and COMMIT are cumulative. Whatever has
+gathered since the last `ready()` leaves as one message, but nothing waits for a batch to fill.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,17 @@ from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.followers import Followers, Inquiry
 from zab_chaos.node.core.leading import Leading
-from zab_chaos.node.core.messages import Ack, AckEpoch, AckLeader, Commit, CommitLeader, Confirmed, Member, Propose, Run
+from zab_chaos.node.core.messages import (
+    Ack,
+    AckEpoch,
+    AckLeader,
+    Commit,
+    CommitLeader,
+    Confirmed,
+    Member,
+    Propose,
+    TxnRun,
+)
 from zab_chaos.node.core.ready import TxnRecords
 from zab_chaos.node.core.zxid import ZERO, Zxid
 
@@ -20,36 +30,36 @@ if TYPE_CHECKING:
 
 
 class Broadcasting(Leading):
-    """The primary: the leader of an established epoch, in the steady state."""
+    """The primary: the leader of an established epoch."""
 
     def __init__(self, peer: "Peer", followers: Followers, epoch: int, initial_last: Zxid) -> None:
         super().__init__(peer, followers, epoch)
         self.primary = self
-        self.initial_last = initial_last  # of the initial history I_e'
-        self.gathered: list[bytes] = []  # submitted since the last PROPOSE
+        self.initial_last = initial_last  # the last zxid of the initial history I_e'
+        self.unproposed: list[bytes] = []  # transactions submitted since the last PROPOSE
         last = self.journal.history.last
-        self.counter = zx.counter_of(last) if zx.epoch_of(last) == epoch else 0  # of the last one that was submitted
-        self.commit_due = True  # something was acknowledged since the commit point was looked at
-        self.announced: Zxid = ZERO  # the last commit point that was sent
-        self.admissions: dict[int, Inquiry] = {}  # nodes that lost their disk and hold the history now
+        self.counter = zx.counter_of(last) if zx.epoch_of(last) == epoch else 0  # of the last submitted transaction
+        self.commit_due = True  # an ACK came since the commit point was computed
+        self.announced: Zxid = ZERO  # the zxid of the last COMMIT
+        self.admissions: dict[int, Inquiry] = {}  # by node that had lost its disk and holds the history now
 
     def begin(self) -> None:
-        """l.2.2: all of I_e' is committed."""
+        """l.2.2: commit all of I_e' and send COMMIT-LD."""
         self.journal.commit(self.initial_last)
         for peer in self.followers.active():
-            self.welcome(peer)
+            self.send_commit_leader(peer)
 
     def supporting(self) -> set[int]:
-        """Those that joined this leader."""
+        """Return the nodes that have joined this leader, itself included."""
         return {p for p in self.followers.counted() if p == self.me or self.followers[p].ack_epoch is not None}
 
     def on_tick(self) -> None:
         if self.counter >= self.peer.settings.counter_max and self.journal.committed == self.journal.history.last:
-            self.peer.look("the epoch's counter is exhausted")
+            self.peer.start_election("the epoch's counter is exhausted")
 
     def on_ready(self) -> None:
-        if self.gathered:
-            self.flush()
+        if self.unproposed:
+            self.propose()
         if self.commit_due:
             self.commit()
         if self.journal.delivered > self.announced:
@@ -59,27 +69,27 @@ class Broadcasting(Leading):
 
     @property
     def room(self) -> int:
-        """How many transactions may be submitted now; the rest must wait."""
+        """How many transactions may be submitted now. The rest must wait."""
         settings, committed, proposed = self.peer.settings, self.journal.committed, self.counter
         in_flight = proposed - (zx.counter_of(committed) if zx.epoch_of(committed) == self.epoch else 0)
         return max(0, min(settings.outstanding - in_flight, settings.counter_max - proposed))
 
     def next_zxid(self) -> Zxid:
-        """The zxid that the next submitted transaction will have."""
+        """Return the zxid that the next submitted transaction will have."""
         return zx.zxid(self.epoch, self.counter + 1)
 
     def submit(self, txns: list[bytes]) -> Zxid:
-        """Take transactions to propose; the zxid of the first."""
+        """Accept transactions to propose, and return the zxid of the first one."""
         first = self.next_zxid()
-        self.gathered += txns
+        self.unproposed += txns
         self.counter += len(txns)
         return first
 
-    def flush(self) -> None:
-        """l.3.1: one PROPOSE for all that was submitted; the own log is written in parallel."""
+    def propose(self) -> None:
+        """l.3.1: send one PROPOSE for all submitted transactions. The leader's own log is written in parallel."""
         journal = self.journal
-        run = Run(zx.zxid(self.epoch, self.counter - len(self.gathered) + 1), self.gathered)
-        self.gathered = []
+        run = TxnRun(zx.zxid(self.epoch, self.counter - len(self.unproposed) + 1), self.unproposed)
+        self.unproposed = []
         records = journal.history.append(run)
         self.out.event(
             "broadcast",
@@ -88,22 +98,22 @@ class Broadcasting(Leading):
             digests=dg.show_all(records.digests),
             delivered=zx.pair(journal.delivered),
         )
-        self.log_own(records)
+        self.write_own_log(records)
         message = Propose(self.epoch, run, journal.delivered, journal.digest)
         for peer, follower in self.followers.items():
             if follower.forwarding:
                 self.out.send(peer, message)
 
-    def log_own(self, records: TxnRecords) -> None:
-        """The leader is a follower too: its own log, and its own ACK when that is durable."""
+    def write_own_log(self, records: TxnRecords) -> None:
+        """Log as a follower of itself: the leader's own ACK counts when its own disk has the transactions."""
         last = self.journal.history.last
         self.journal.write(records, self.epoch, lambda: self.own_ack(last))
 
     # ---- commits ----
 
     def own_ack(self, last: Zxid) -> None:
-        """The leader's own disk is done."""
-        self.journal.now_durable(last)
+        """Count the leader's own ACK: its disk holds everything up to `last`."""
+        self.journal.mark_durable(last)
         self.commit_due = True
 
     def on_ack(self, source: int, message: Ack) -> None:
@@ -116,20 +126,20 @@ class Broadcasting(Leading):
             self.commit_due = True
 
     def commit_point(self) -> Zxid:
-        """The last zxid that a quorum of disks holds."""
+        """Return the last zxid that a quorum of disks holds."""
         acked = [f.acked for f in self.followers.values() if f.active and not f.amnesiac]
         acked.append(self.journal.durable)
         return self.quorum.reached(acked)
 
     def commit(self) -> None:
-        """l.3.2: commit in order what a quorum holds."""
+        """l.3.2: commit in zxid order what a quorum of disks holds."""
         self.commit_due = False
         point = self.commit_point()
         if point > self.journal.committed:
             self.journal.commit(point)
 
     def announce(self) -> None:
-        """l.3.2: one cumulative COMMIT for whatever was delivered since the last one."""
+        """l.3.2: send one cumulative COMMIT for everything delivered since the last one."""
         self.announced = self.journal.delivered
         message = Commit(self.epoch, self.journal.delivered, self.journal.digest)
         for peer, follower in self.followers.items():
@@ -139,32 +149,36 @@ class Broadcasting(Leading):
     # ---- followers that come later ----
 
     def send_new_leader(self, peer: int, ack: AckEpoch) -> None:
-        """l.3.3: the history and what was broadcast so far; what was gathered before is in it."""
-        if self.gathered:
-            self.flush()
+        """l.3.3: send the history including everything broadcast so far; unproposed transactions are proposed first."""
+        if self.unproposed:
+            self.propose()
         super().send_new_leader(peer, ack)
 
     def on_ack_leader(self, source: int, message: AckLeader) -> None:
-        """l.3.4: it has joined."""
+        """l.3.4: the follower has joined."""
         follower = self.take_ack_leader(source, message)
         if follower is None:
             return
         if follower.active:
-            self.admit(source)
+            self.update_admissions(source)
         else:
             follower.active = True
-            self.welcome(source)
+            self.send_commit_leader(source)
         self.commit_due = True
 
-    def welcome(self, peer: int) -> None:
-        """l.2.2 and l.3.4: COMMIT-LD, with the commit point of now."""
+    def send_commit_leader(self, peer: int) -> None:
+        """l.2.2 and l.3.4: send COMMIT-LD with the present commit point."""
         self.out.send(peer, CommitLeader(self.epoch, self.journal.delivered, self.journal.digest))
-        self.admit(peer)
+        self.update_admissions(peer)
 
     # ---- nodes that lost their disk ----
 
-    def admit(self, peer: int) -> None:
-        """It holds the history. If it had lost its disk, the members are asked; if it is one, it is asked about the others."""
+    def update_admissions(self, peer: int) -> None:
+        """Take note that `peer` holds the history.
+
+        If it had lost its disk, ask the members to confirm its admission. If it is a member, ask it about the admissions that
+        are pending for other nodes.
+        """
         if not self.followers[peer].amnesiac:
             for inquiry in self.admissions.values():
                 self.ask(inquiry, peer)
@@ -173,22 +187,25 @@ class Broadcasting(Leading):
             self.conclude(peer, inquiry)
 
     def members(self) -> set[int]:
-        """The followers that count and hold the history."""
+        """Return the followers that count in quorums and hold the history."""
         return self.followers.counted() & set(self.followers.active())
 
     def on_confirmed(self, source: int, message: Confirmed) -> None:
         for peer, inquiry in self.admissions.items():
-            if inquiry.takes(source, message):
+            if inquiry.count_answer(source, message):
                 self.conclude(peer, inquiry)
                 return
 
     def conclude(self, peer: int, inquiry: Inquiry) -> None:
         confirmed = self.confirmed(inquiry)
         if confirmed is not None:
-            self.admitted(peer, confirmed)
+            self.send_member(peer, confirmed)
 
-    def admitted(self, peer: int, confirmed: set[int]) -> None:
-        """A quorum of members has confirmed: the node counts again when it has this on its disk."""
+    def send_member(self, peer: int, confirmed: set[int]) -> None:
+        """Tell a node that had lost its disk that a quorum of members has confirmed.
+
+        It counts again once its disk holds the MEMBER record.
+        """
         self.admissions.pop(peer, None)
         self.out.send(peer, Member(self.epoch, sorted(confirmed | {self.me})))
 

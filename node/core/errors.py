@@ -1,9 +1,9 @@
-"""What the core raises."""
+"""Exceptions that the protocol core raises."""
 
 
 class SanityCheckFailed(Exception):
-    """Something that cannot happen has happened; the server must stop (LADIS 2008, section 2)."""
+    """A state that the protocol rules out was reached; the server must stop (LADIS 2008, section 2)."""
 
 
 class NotLeading(Exception):
-    """Only an established leader, the primary, may broadcast."""
+    """A node that is not the primary (the leader of an established epoch) was told to broadcast."""

@@ -1,4 +1,4 @@
-"""A leader's followers, and what it asks them."""
+"""A leader's view of its followers, and its inquiries to them."""
 
 from dataclasses import dataclass, field
 
@@ -9,26 +9,26 @@ from zab_chaos.node.core.zxid import ZERO, Zxid
 
 @dataclass(slots=True)
 class Follower:
-    """A leader's view of one follower, in one session. What a follower has not sent yet is None."""
+    """A leader's view of one follower in one session. None means that the follower has not sent it yet."""
 
     accepted_epoch: int
     amnesiac: bool
     ack_epoch: AckEpoch | None = None
-    forwarding: bool = False  # was sent NEWLEADER, and every PROPOSE since
-    active: bool = False  # sent ACK-LD, was sent COMMIT-LD (or will be, when the epoch is established)
-    acked: Zxid = ZERO  # durable at the follower up to here
+    forwarding: bool = False  # NEWLEADER and every PROPOSE since then were sent to it
+    active: bool = False  # it sent ACK-LD; COMMIT-LD was sent to it, or will be when the epoch is established
+    acked: Zxid = ZERO  # the last zxid that is durable at the follower
 
     @staticmethod
     def difference(history: History, ack: AckEpoch) -> Sync:
-        """What turns the follower's history, of which its ACK-E tells, into this one (ZOOKEEPER-1154, 1156)."""
+        """Return what turns the follower's history, as outlined in its ACK-E, into `history` (ZOOKEEPER-1154, 1156)."""
         return history.difference(ack.shape)
 
 
 class Followers(dict[int, Follower]):
-    """By id, from a follower's CEPOCH to the end of its session.
+    """A leader's followers by id, each from its CEPOCH to the end of its session.
 
-    A node that lost its disk counts in no quorum until it is a member again. The leader itself always counts: who lost its
-    disk is not elected.
+    A node that lost its disk counts in no quorum until it is a member again. The leader itself always counts: a node that lost
+    its disk is never elected.
     """
 
     def __init__(self, leader: int, follower_type: type[Follower] = Follower) -> None:
@@ -36,40 +36,40 @@ class Followers(dict[int, Follower]):
         self.leader = leader
         self._follower_type = follower_type
 
-    def meet(self, source: int, message: Cepoch) -> None:
+    def add(self, source: int, message: Cepoch) -> None:
         self[source] = self._follower_type(message.accepted_epoch, message.amnesiac)
 
     def counted(self) -> set[int]:
-        """Who counts in a quorum."""
+        """Return the nodes that count in quorums."""
         return {self.leader, *(peer for peer, f in self.items() if not f.amnesiac)}
 
     def promised(self) -> set[int]:
-        """Who counts and has promised the leader's epoch to it."""
+        """Return the nodes that count in quorums and have promised the leader's epoch to it."""
         promises = {peer for peer, f in self.items() if f.ack_epoch is not None and f.ack_epoch.promised}
         return self.counted() & (promises | {self.leader})
 
     def active(self) -> list[int]:
-        """The followers that hold the initial history, in order."""
+        """Return the followers that hold the initial history, ascending."""
         return [peer for peer in sorted(self) if self[peer].active]
 
 
 @dataclass(slots=True)
 class Inquiry:
-    """A leader's question to followers, CONFIRM: whether they follow it in its epoch still."""
+    """A leader's CONFIRM to some followers: do they still follow it in its epoch?"""
 
     epoch: int
     number: int
     asked: set[int] = field(default_factory=set)
     confirmed: set[int] = field(default_factory=set)
 
-    def takes(self, source: int, answer: Confirmed) -> bool:
-        """Whether that answers this question; if so, it counts."""
+    def count_answer(self, source: int, answer: Confirmed) -> bool:
+        """Count the answer if it belongs to this inquiry. Return whether it does."""
         if (answer.epoch, answer.number) != (self.epoch, self.number) or source not in self.asked:
             return False
         self.confirmed.add(source)
         return True
 
     def forget(self, peer: int) -> None:
-        """Its session is over: its answer counts no more."""
+        """Drop the answer of a peer whose session has ended."""
         self.asked.discard(peer)
         self.confirmed.discard(peer)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Following(RoleState):
-    """A node that has decided for another one. The deadline is when it must have an established leader."""
+    """A node that follows an elected leader. The deadline is when that leader's epoch must be established."""
 
     role = Role.FOLLOWING
 
@@ -25,8 +25,8 @@ class Following(RoleState):
         super().__init__(peer)
         self.leader = leader
         self.deadline: int | None = peer.now + peer.settings.timeout
-        self.joined = False  # it has taken the leader's NEWLEADER
-        self.ack_due = False  # it has taken proposals since its last ACK
+        self.joined = False  # the leader's NEWLEADER was accepted
+        self.ack_due = False  # proposals were accepted since the last ACK
 
     def partners(self) -> list[int]:
         return [self.leader]
@@ -37,29 +37,31 @@ class Following(RoleState):
 
     def on_link_down(self, peer: int, why: str) -> None:
         if peer == self.leader:
-            self.peer.look(f"leader {peer}: {why}")
+            self.peer.start_election(f"leader {peer}: {why}")
 
     def on_vote(self, source: int, vote: m.Vote) -> None:
-        """Whom this node has decided for may have heard of a better one since. Then it will not lead, and the others may need
-        this node."""
+        """Return to the election if the leader itself now votes for another node.
+
+        It has heard of a better one since, so it will not lead, and the other nodes may need this one.
+        """
         if source == self.leader and vote.role == Role.LOOKING and vote.leader != self.leader:
-            self.peer.look(f"node {source} votes for somebody else")
+            self.peer.start_election(f"node {source} votes for somebody else")
             return
         super().on_vote(source, vote)
 
     # ---- phase 1, discovery ----
 
     def begin(self) -> None:
-        """f.1.1: CEPOCH, as soon as there is a session with the leader."""
+        """f.1.1: send CEPOCH as soon as there is a session with the leader."""
         if self.phase == Phase.DISCOVERY and self.leader in self.peer.links:
             self.deadline = self.peer.now + self.peer.settings.sync_timeout
             self.out.send(self.leader, m.Cepoch(self.peer.accepted_epoch, self.peer.amnesiac))
 
     def on_new_epoch(self, source: int, message: m.NewEpoch) -> None:
-        """f.1.2: promise an epoch that is above all that were promised. The same one may be answered again."""
+        """f.1.2: promise an epoch above every earlier promise. A repeated NEWEPOCH of the same epoch is answered again."""
         accepted = self.peer.accepted_epoch
         if message.epoch < accepted:
-            self.peer.look(f"leader {source} proposes epoch {message.epoch}, {accepted} is promised")
+            self.peer.start_election(f"leader {source} proposes epoch {message.epoch}, {accepted} is promised")
             return
         if message.epoch > accepted:
             self.promise(message.epoch)
@@ -68,7 +70,7 @@ class Following(RoleState):
         self.acknowledge_epoch()
 
     def promise(self, epoch: int) -> None:
-        """f.p := epoch, durable before anybody hears of it (ZOOKEEPER-335, 1082)."""
+        """Set f.p to `epoch`, durable before any message mentions it (ZOOKEEPER-335, 1082)."""
         self.peer.accepted_epoch = epoch
         self.out.record(EpochRecord(epoch))
         self.out.event_after_sync("accepted_epoch", epoch=epoch, leader=self.leader)
@@ -86,7 +88,10 @@ class Following(RoleState):
         self.out.send_after_sync(self.leader, ack)
 
     def on_confirm(self, source: int, message: m.Confirm) -> None:
-        """In its leader's session and since its promise a follower has promised no later epoch."""
+        """Confirm that this node still follows.
+
+        In the session with its leader, and since its promise, a follower has promised no later epoch.
+        """
         if message.epoch == self.peer.accepted_epoch and not self.peer.amnesiac:
             self.out.send(source, m.Confirmed(message.epoch, message.number))
 
@@ -98,18 +103,20 @@ class Following(RoleState):
     # ---- phase 2, synchronization ----
 
     def on_new_leader(self, source: int, message: m.NewLeader) -> None:
-        """f.2.1: take the initial history and the epoch, both or neither."""
+        """f.2.1: store the initial history and the epoch, both or neither."""
         peer = self.peer
         if message.epoch != peer.accepted_epoch or self.joined:
-            peer.look(f"NEWLEADER of epoch {message.epoch}; {peer.accepted_epoch} is promised, joined: {self.joined}")
+            peer.start_election(
+                f"NEWLEADER of epoch {message.epoch}; {peer.accepted_epoch} is promised, joined: {self.joined}"
+            )
             return
         self.journal.adopt(message.sync, message.epoch)
-        peer.close_group(message.epoch)
+        peer.set_current_epoch(message.epoch)
         self.joined = True
         self.acknowledge_leader()
 
     def acknowledge_leader(self) -> None:
-        """f.2.1: only when history and epoch are durable (ZOOKEEPER-3911, 4646)."""
+        """f.2.1: send ACK-LD when history and epoch are durable (ZOOKEEPER-3911, 4646)."""
         peer = self.peer
         self.out.send_after_sync(self.leader, m.AckLeader(peer.current_epoch, self.journal.history.last, peer.amnesiac))
 
@@ -129,7 +136,10 @@ class Following(RoleState):
             self.out.record(MemberRecord(), self.while_current(lambda: self.become_member(quorum)))
 
     def become_member(self, quorum: list[int]) -> None:
-        """The disk holds an established leader's history: what this node promises from now on, it can keep."""
+        """Count in quorums again.
+
+        The disk holds an established leader's history, so this node can keep what it promises from now on.
+        """
         epoch = self.peer.current_epoch
         self.peer.amnesiac = False
         self.out.event("member", epoch=epoch, quorum=quorum)
@@ -138,36 +148,36 @@ class Following(RoleState):
     # ---- phase 3, broadcast ----
 
     def on_propose(self, source: int, message: m.Propose) -> None:
-        """f.3.2: take the next transactions of the epoch, and nothing else."""
+        """f.3.2: accept the next transactions of the epoch. Anything else ends the iteration."""
         epoch, history, first = self.peer.current_epoch, self.journal.history, message.run.first
         if not self.joined or message.epoch != epoch:
-            self.peer.look(f"PROPOSE of epoch {message.epoch} in epoch {epoch}")
+            self.peer.start_election(f"PROPOSE of epoch {message.epoch} in epoch {epoch}")
             return
         if zx.epoch_of(first) != epoch or not history.is_next(first):
-            self.peer.look(f"PROPOSE {zx.show(first)} does not follow {zx.show(history.last)}")
+            self.peer.start_election(f"PROPOSE {zx.show(first)} does not follow {zx.show(history.last)}")
             return
-        self.take(message)
+        self.accept(message)
         self.peer.check_digest(message.committed, message.digest, source)
 
-    def take(self, message: m.Propose) -> None:
+    def accept(self, message: m.Propose) -> None:
         self.journal.append(message.run, self.peer.current_epoch)
         self.ack_due = True
 
     def on_ready(self) -> None:
-        """f.3.2: one ACK for all that was taken, when it is durable."""
+        """f.3.2: send one ACK for everything accepted, when it is durable."""
         if self.ack_due:
             self.ack_due = False
             self.out.send_after_sync(self.leader, m.Ack(self.peer.current_epoch, self.journal.history.last))
 
     def on_commit(self, source: int, message: m.Commit) -> None:
-        """f.3.3: deliver in order what is committed."""
+        """f.3.3: deliver in zxid order what is committed."""
         if message.epoch == self.peer.current_epoch:
             self.check_committed("COMMIT", message.zxid)
             self.journal.commit(message.zxid)
             self.peer.check_digest(message.zxid, message.digest, source)
 
     def check_committed(self, name: str, upto: zx.Zxid) -> None:
-        """Nothing is committed that this follower does not have: channels are FIFO."""
+        """Raise SanityCheckFailed if `upto` is beyond this history: channels are FIFO, so that can't be committed."""
         last = self.journal.history.last
         if upto > last:
             raise SanityCheckFailed(f"{name} up to {zx.show(upto)}, beyond {zx.show(last)}")

@@ -1,7 +1,7 @@
-"""A node's history h_f (DSN 2011, Table 1): what the log holds above a snapshot, in memory.
+"""A node's history h_f (DSN 2011, Table 1): the log's transactions above a snapshot, in memory.
 
-Within one epoch counters are contiguous, and one zxid names one transaction, so a history is outlined by its epochs'
-last counters. Two histories agree up to their last common zxid, which such outlines are enough to find.
+Within one epoch counters are contiguous, and one zxid names one transaction, so the last counter of each epoch outlines a
+history. Such outlines are enough to find the last common zxid of two histories, up to which they agree.
 """
 
 from dataclasses import dataclass
@@ -9,20 +9,23 @@ from dataclasses import dataclass
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import Hash
 from zab_chaos.node.core.errors import SanityCheckFailed
-from zab_chaos.node.core.messages import Run, Shape, Sync
+from zab_chaos.node.core.messages import Shape, Sync, TxnRun
 from zab_chaos.node.core.ready import TxnRecords
 from zab_chaos.node.core.zxid import ZERO, Zxid
 
-Snapshot = tuple[Zxid, int, bytes]  # zxid, running digest there, the tree's state
+Snapshot = tuple[Zxid, int, bytes]  # zxid, running digest at that zxid, the tree's state
 
 
 class NotInHistory(Exception):
-    """A zxid that this history does not hold was named."""
+    """The history does not hold this zxid."""
 
 
 @dataclass(slots=True)
-class Stretch:
-    """The transactions of one epoch: counters `first`, `first + 1`, ... stand at `offset`, ... of the lists."""
+class EpochRange:
+    """The position of one epoch's transactions in a history's lists.
+
+    The transactions with the counters `first`, `first + 1`, ... are at the indices `offset`, `offset + 1`, ...
+    """
 
     epoch: int
     first: int
@@ -32,7 +35,7 @@ class Stretch:
 class History:
     """Transactions above `base`, and the newest snapshot (at or above `base`), from which any lagging node can start.
 
-    The first stretch always belongs to `base`'s epoch, even when it is empty.
+    The first epoch range always belongs to the epoch of `base`, even when it is empty.
     """
 
     def __init__(self, snapshot: Snapshot | None, txn_digest: Hash) -> None:
@@ -40,29 +43,29 @@ class History:
         self.txn_digest = txn_digest
         self.txns: list[bytes] = []
         self.digests: list[int] = []
-        self.bytes = 0  # of the transactions above the newest snapshot
+        self.bytes = 0  # size of the transactions above the newest snapshot
         self._rebase(snapshot[0] if snapshot else ZERO)
 
     def _rebase(self, base: Zxid) -> None:
         self.base = base
         self.last = base
-        self.stretches = [Stretch(zx.epoch_of(base), zx.counter_of(base) + 1, 0)]
+        self.epoch_ranges = [EpochRange(zx.epoch_of(base), zx.counter_of(base) + 1, 0)]
 
     def _length(self, i: int) -> int:
-        end = self.stretches[i + 1].offset if i + 1 < len(self.stretches) else len(self.txns)
-        return end - self.stretches[i].offset
+        end = self.epoch_ranges[i + 1].offset if i + 1 < len(self.epoch_ranges) else len(self.txns)
+        return end - self.epoch_ranges[i].offset
 
     def _find(self, epoch: int) -> int | None:
-        for i in range(len(self.stretches) - 1, -1, -1):
-            if self.stretches[i].epoch == epoch:
+        for i in range(len(self.epoch_ranges) - 1, -1, -1):
+            if self.epoch_ranges[i].epoch == epoch:
                 return i
         return None
 
     def position(self, z: Zxid) -> int:
-        """How many transactions above `base` come up to and including `z`. Raises NotInHistory."""
+        """Return how many transactions above `base` there are up to and including `z`. Raises NotInHistory."""
         if z == self.last:
             return len(self.txns)
-        tail = self.stretches[-1]  # where almost everything that is asked for stands
+        tail = self.epoch_ranges[-1]  # almost every lookup is for the newest epoch
         place = z - (tail.epoch << 32 | tail.first)
         if 0 <= place < len(self.txns) - tail.offset:
             return tail.offset + place + 1
@@ -70,9 +73,9 @@ class History:
             return 0
         i = self._find(zx.epoch_of(z))
         if i is not None:
-            place = zx.counter_of(z) - self.stretches[i].first
+            place = zx.counter_of(z) - self.epoch_ranges[i].first
             if 0 <= place < self._length(i):
-                return self.stretches[i].offset + place + 1
+                return self.epoch_ranges[i].offset + place + 1
         raise NotInHistory(zx.show(z))
 
     def __contains__(self, z: Zxid) -> bool:
@@ -83,17 +86,17 @@ class History:
         return True
 
     def is_next(self, z: Zxid) -> bool:
-        """Whether `z` may follow: the next counter of the same epoch, or counter 1 of a later one."""
+        """Return whether `z` may follow the last zxid: the next counter of its epoch, or counter 1 of a later one."""
         last = self.last
         if z >> 32 == last >> 32:
             return z == last + 1
         return z > last and zx.counter_of(z) == 1
 
-    def append(self, run: Run) -> TxnRecords:
-        """Add a run that `is_next`. Returns what the log must hold."""
+    def append(self, run: TxnRun) -> TxnRecords:
+        """Add transactions that follow (see `is_next`). Return the records that the log must hold."""
         first, txns = run.first, run.txns
-        if first >> 32 != self.stretches[-1].epoch:
-            self.stretches.append(Stretch(zx.epoch_of(first), zx.counter_of(first), len(self.txns)))
+        if first >> 32 != self.epoch_ranges[-1].epoch:
+            self.epoch_ranges.append(EpochRange(zx.epoch_of(first), zx.counter_of(first), len(self.txns)))
         digests = list(map(self.txn_digest, txns))
         self.txns += txns
         self.digests += digests
@@ -102,40 +105,40 @@ class History:
         return TxnRecords(first, txns, digests)
 
     def truncate(self, keep: Zxid) -> None:
-        """Cut back so that `keep` is last. Raises NotInHistory."""
+        """Cut the history back so that `keep` is the last zxid. Raises NotInHistory."""
         length = self.position(keep)
         self.bytes -= sum(map(len, self.txns[length:]))
         del self.txns[length:], self.digests[length:]
-        self.stretches = [self.stretches[0]] + [s for s in self.stretches[1:] if s.offset < length]
+        self.epoch_ranges = [self.epoch_ranges[0]] + [s for s in self.epoch_ranges[1:] if s.offset < length]
         self.last = keep
 
     def between(self, after: Zxid, upto: Zxid) -> list[TxnRecords]:
-        """The transactions above `after` up to `upto`, one batch an epoch. Raises NotInHistory."""
+        """Return the transactions above `after` up to `upto`, one batch for each epoch. Raises NotInHistory."""
         start, end = self.position(after), self.position(upto)
-        tail = self.stretches[-1]
+        tail = self.epoch_ranges[-1]
         if tail.offset <= start < end:
             first = zx.zxid(tail.epoch, tail.first + start - tail.offset)
             return [TxnRecords(first, self.txns[start:end], self.digests[start:end])]
         batches = []
-        for i, stretch in enumerate(self.stretches):
-            low, high = max(start, stretch.offset), min(end, stretch.offset + self._length(i))
+        for i, epoch_range in enumerate(self.epoch_ranges):
+            low, high = max(start, epoch_range.offset), min(end, epoch_range.offset + self._length(i))
             if low < high:
-                first = zx.zxid(stretch.epoch, stretch.first + low - stretch.offset)
+                first = zx.zxid(epoch_range.epoch, epoch_range.first + low - epoch_range.offset)
                 batches.append(TxnRecords(first, self.txns[low:high], self.digests[low:high]))
         return batches
 
     def shape(self) -> Shape:
-        return Shape(self.base, [(s.epoch, s.first + self._length(i) - 1) for i, s in enumerate(self.stretches)])
+        return Shape(self.base, [(s.epoch, s.first + self._length(i) - 1) for i, s in enumerate(self.epoch_ranges)])
 
     def common(self, other: Shape) -> Zxid | None:
-        """The last zxid that both histories hold, or None if it lies below what this one still holds."""
+        """Return the last zxid that both histories hold, or None if that is below what this one still holds."""
         for epoch, last in reversed(other.epochs):
-            if epoch < self.stretches[0].epoch:
+            if epoch < self.epoch_ranges[0].epoch:
                 return None
             i = self._find(epoch)
             if i is None:
                 continue
-            floor = self.stretches[i].first - 1
+            floor = self.epoch_ranges[i].first - 1
             counter = min(last, floor + self._length(i))
             if i == 0 and counter < floor:
                 return None
@@ -144,7 +147,10 @@ class History:
         return None
 
     def difference(self, other: Shape) -> Sync:
-        """What turns the other history into this one: a truncation and a suffix, or a snapshot and a suffix."""
+        """Return what turns the other history into this one.
+
+        That is a truncation and a suffix, or a snapshot and a suffix.
+        """
         keep = self.common(other)
         snapshot = None
         if keep is None or keep < other.base:
@@ -152,10 +158,10 @@ class History:
                 raise SanityCheckFailed("a history that was never purged has every common point")
             snapshot = self.snapshot
             keep = snapshot[0]
-        return Sync(keep, snapshot, [Run(b.first, b.txns) for b in self.between(keep, self.last)])
+        return Sync(keep, snapshot, [TxnRun(b.first, b.txns) for b in self.between(keep, self.last)])
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Start from a snapshot, keeping nothing."""
+        """Start again from a snapshot and keep no transaction."""
         self.txns.clear()
         self.digests.clear()
         self.bytes = 0
@@ -163,15 +169,20 @@ class History:
         self._rebase(snapshot[0])
 
     def compact(self, snapshot: Snapshot) -> None:
-        """A new snapshot is durable. What lies above the previous one is kept, so that small lags stay cheap."""
+        """Use a new durable snapshot.
+
+        Transactions above the previous snapshot are kept, so that small lags stay cheap.
+        """
         previous = self.snapshot[0] if self.snapshot else self.base
         self.snapshot = snapshot
         tail = self.between(previous, self.last)
         self.txns, self.digests = [], []
         self._rebase(previous)
         for batch in tail:
-            if zx.epoch_of(batch.first) != self.stretches[-1].epoch:
-                self.stretches.append(Stretch(zx.epoch_of(batch.first), zx.counter_of(batch.first), len(self.txns)))
+            if zx.epoch_of(batch.first) != self.epoch_ranges[-1].epoch:
+                self.epoch_ranges.append(
+                    EpochRange(zx.epoch_of(batch.first), zx.counter_of(batch.first), len(self.txns))
+                )
             self.txns += batch.txns
             self.digests += batch.digests
             self.last = Zxid(batch.first + len(batch.txns) - 1)

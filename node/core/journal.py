@@ -1,47 +1,48 @@
-"""This node's history, and how far it is durable here, committed, and delivered.
+"""A node's history, and how far it is durable, committed and delivered here.
 
-Every change of the history is made in three places at once: in memory, in the log, and in the trace when it is durable.
+Every change of the history is made in memory and recorded for the log at once, and traced when it is durable.
 """
 
 from collections.abc import Callable
 
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.agreement import Agreement
+from zab_chaos.node.core.digest_check import DigestCheck
 from zab_chaos.node.core.errors import SanityCheckFailed
 from zab_chaos.node.core.history import History
-from zab_chaos.node.core.messages import Run, Sync
+from zab_chaos.node.core.messages import Sync, TxnRun
 from zab_chaos.node.core.outbox import Outbox
 from zab_chaos.node.core.ready import Deliver, Install, SnapRecord, TruncRecord, TxnRecords
 from zab_chaos.node.core.zxid import ZERO, Zxid
 
 
 class Journal:
-    """The history h_f as of the records handed out; `durable` says how far the disk has come.
+    """The history h_f, including records that are not durable yet.
 
-    `committed` is what this node knows to be committed, `delivered` what the application was given, and `digest` is of
-    that prefix. `agreement` remembers the digests.
+    `durable` is the last zxid on this node's disk, `committed` the last one that this node knows to be committed, and
+    `delivered` the last one that the application got. `digest` is the running digest up to `delivered`. The digest check
+    remembers the digests of earlier points.
     """
 
-    def __init__(self, history: History, out: Outbox, agreement: Agreement) -> None:
+    def __init__(self, history: History, out: Outbox, digest_check: DigestCheck) -> None:
         self.history = history
         self.durable = history.last
         snapshot = history.snapshot
         self.delivered, self.digest = (snapshot[0], snapshot[1]) if snapshot else (ZERO, dg.EMPTY)
         self.committed = self.delivered
         self._out = out
-        self._agreement = agreement
+        self._digest_check = digest_check
 
-    # ---- taking transactions ----
+    # ---- appending ----
 
-    def append(self, run: Run, epoch: int) -> None:
-        """Take what `is_next`, in this epoch."""
+    def append(self, run: TxnRun, epoch: int) -> None:
+        """Append transactions that follow the last zxid, in this epoch."""
         records = self.history.append(run)
         last = self.history.last
-        self.write(records, epoch, lambda: self.now_durable(last))
+        self.write(records, epoch, lambda: self.mark_durable(last))
 
     def write(self, records: TxnRecords, epoch: int, effect: Callable[[], None] | None = None) -> None:
-        """Log what the history has taken in this epoch; `effect` happens when it is durable."""
+        """Log transactions that were added to the history in this epoch; `effect` runs when they are durable."""
         self._out.record(records, effect)
         self._out.event_after_sync(
             "accept",
@@ -51,15 +52,15 @@ class Journal:
             digests=dg.show_all(records.digests),
         )
 
-    # ---- becoming another's history ----
+    # ---- adopting another node's history ----
 
     def adopt(self, sync: Sync, epoch: int) -> None:
-        """Make this history equal to the one that differs from it by `sync`, to begin this epoch with.
+        """Make this history equal to the one that differs from it by `sync`, to begin `epoch` with.
 
-        Opens a group of records, which the caller closes with NEWLEADER.
+        Opens a group of log records, which the caller closes with NEWLEADER.
         """
         if sync.snapshot is None:
-            self.cut_back(sync.keep)
+            self.truncate(sync.keep)
         else:
             self.install(sync.snapshot)
         for run in sync.runs:
@@ -67,21 +68,27 @@ class Journal:
                 raise SanityCheckFailed(f"{zx.show(run.first)} can not follow {zx.show(self.history.last)}")
             self.write(self.history.append(run), epoch)
 
-    def cut_back(self, keep: Zxid) -> None:
-        """Let go of what the new epoch skips (LADIS 2008, Figure 4). Never of anything that was delivered."""
+    def truncate(self, keep: Zxid) -> None:
+        """Cut off what the new epoch skips (LADIS 2008, Figure 4).
+
+        Raises SanityCheckFailed if that would undo a delivered transaction.
+        """
         if keep not in self.history:
             raise SanityCheckFailed(f"the leader names {zx.show(keep)} as common, it is not in this history")
         if keep < self.delivered:
             raise SanityCheckFailed(f"a truncation to {zx.show(keep)} would undo delivered {zx.show(self.delivered)}")
         last = self.history.last
-        self._out.record(TruncRecord(keep))  # also where nothing is cut: it opens the group that NEWLEADER closes
+        self._out.record(TruncRecord(keep))  # written even if nothing is cut: it opens the group that NEWLEADER closes
         if keep < last:
             self.history.truncate(keep)
             self.durable = min(self.durable, keep)
             self._out.event_after_sync("truncate", keep=zx.pair(keep), last=zx.pair(last))
 
     def install(self, snapshot: tuple[Zxid, int, bytes]) -> None:
-        """Start from a snapshot. Never from one that lacks anything that was delivered."""
+        """Replace the history by a snapshot.
+
+        Raises SanityCheckFailed if the snapshot lacks a delivered transaction.
+        """
         if snapshot[0] < self.delivered:
             raise SanityCheckFailed(
                 f"a snapshot at {zx.show(snapshot[0])} would undo delivered {zx.show(self.delivered)}"
@@ -94,14 +101,14 @@ class Journal:
 
     # ---- delivering ----
 
-    def now_durable(self, upto: Zxid) -> None:
-        """The disk has come so far. What was cut off meanwhile does not count."""
+    def mark_durable(self, upto: Zxid) -> None:
+        """Record that the disk holds everything up to `upto`. A zxid that was truncated meanwhile is ignored."""
         if upto in self.history:
             self.durable = max(self.durable, upto)
             self.deliver()
 
     def commit(self, upto: Zxid) -> None:
-        """A quorum of disks holds everything up to here."""
+        """Record that a quorum of disks holds everything up to `upto`."""
         self.committed = max(self.committed, upto)
         self.deliver()
 
@@ -115,12 +122,12 @@ class Journal:
             if snapshot is None:
                 raise SanityCheckFailed(f"the history begins above {zx.show(self.history.base)}, without a snapshot")
             self._out.deliver(Install(*snapshot))
-            self._reach(snapshot[0], snapshot[1])
+            self._set_delivered(snapshot[0], snapshot[1])
         for batch in self.history.between(self.delivered, max(self.delivered, target)):
             digest = dg.fold_all(self.digest, batch.first, batch.digests)[-1]
             self._out.deliver(Deliver(batch.first, batch.txns, batch.digests, digest))
-            self._reach(Zxid(batch.first + len(batch.txns) - 1), digest)
+            self._set_delivered(Zxid(batch.first + len(batch.txns) - 1), digest)
 
-    def _reach(self, zxid: Zxid, digest: int) -> None:
+    def _set_delivered(self, zxid: Zxid, digest: int) -> None:
         self.delivered, self.digest = zxid, digest
-        self._agreement.remember(zxid, digest)
+        self._digest_check.remember(zxid, digest)

@@ -1,4 +1,4 @@
-"""A leader in its epoch e': what it does in more than one phase. The phases extend it, a class each."""
+"""A leader of an epoch e': what it does in more than one phase. Each phase has a subclass."""
 
 from typing import TYPE_CHECKING
 
@@ -26,58 +26,64 @@ class Leading(RoleState):
     def partners(self) -> list[int]:
         return sorted(self.followers)
 
-    # ---- followers come and go ----
+    # ---- followers that come and go ----
 
     def on_cepoch(self, source: int, message: Cepoch) -> None:
-        """l.1.1 and l.3.3: the epoch that was proposed to the others."""
-        self.peer.heard_promise(message.accepted_epoch)
-        self.followers.meet(source, message)
+        """l.1.1 and l.3.3: propose the epoch to another follower."""
+        self.peer.note_promise(message.accepted_epoch)
+        self.followers.add(source, message)
         if self.too_low_for(message):
-            self.peer.look(f"node {source} has promised epoch {message.accepted_epoch}")
+            self.peer.start_election(f"node {source} has promised epoch {message.accepted_epoch}")
         else:
             self.out.send_after_sync(source, NewEpoch(self.epoch))
 
     def too_low_for(self, message: Cepoch) -> bool:
-        """Whether this leader's epoch is one that the follower can't promise, so that the next one must be above it.
+        """Return whether the follower can't promise this leader's epoch, so that the next epoch must be above it.
 
-        The same epoch will do once the history is chosen: the follower is then bound to this leader's history and counts
-        in no choice.
+        A follower that has promised the same epoch is accepted once the history is chosen: it then has to take this leader's
+        history, and it counts in no choice.
         """
         return message.accepted_epoch > self.epoch
 
     def on_link_down(self, peer: int, why: str) -> None:
         self.followers.pop(peer, None)
         if not self.quorum.has(self.supporting()):
-            self.peer.look("lost the quorum")
+            self.peer.start_election("lost the quorum")
 
     def supporting(self) -> set[int]:
-        """Whom this leader still has in its present phase, itself included: at first those that answered CEPOCH."""
+        """Return the nodes that still support this leader in its present phase, itself included.
+
+        At first these are the nodes that sent CEPOCH.
+        """
         return self.followers.counted()
 
-    # ---- followers catch up ----
+    # ---- synchronizing followers ----
 
     def on_ack_epoch(self, source: int, message: AckEpoch) -> None:
-        """l.2.1 and l.3.3, for one that comes when the history is chosen."""
+        """l.2.1 and l.3.3, for a follower that comes after the history was chosen."""
         if self.take_promise(source, message):
             self.send_new_leader(source, message)
 
     def take_promise(self, source: int, message: AckEpoch) -> bool:
-        """Whether that is a promise of this epoch."""
+        """Store the follower's ACK-E. Return False if it is not of this epoch or the follower is unknown."""
         follower = self.followers.get(source)
         if follower is None or message.epoch != self.epoch:
             return False
         follower.ack_epoch = message
-        self.peer.heard_promise(message.epoch)
+        self.peer.note_promise(message.epoch)
         return True
 
     def send_new_leader(self, peer: int, ack: AckEpoch) -> None:
-        """l.2.1 and l.3.3. From here on the follower gets every PROPOSE."""
+        """l.2.1 and l.3.3: send NEWLEADER. From here on the follower gets every PROPOSE."""
         follower = self.followers[peer]
         self.out.send(peer, NewLeader(self.epoch, follower.difference(self.journal.history, ack)))
         follower.forwarding = True
 
     def take_ack_leader(self, source: int, message: AckLeader) -> Follower | None:
-        """The follower, if it has taken this epoch's NEWLEADER. It holds the history now."""
+        """Store an ACK-LD, and return the follower, which holds the history now.
+
+        Return None if this leader sent it no NEWLEADER of this epoch.
+        """
         follower = self.followers.get(source)
         if follower is None or not follower.forwarding or message.epoch != self.epoch:
             return None
@@ -93,7 +99,10 @@ class Leading(RoleState):
     # ---- inquiries ----
 
     def inquire(self, followers: set[int]) -> Inquiry:
-        """Ask them whether they follow this leader in its epoch still. With this leader's own word a quorum has to."""
+        """Ask the followers whether they still follow this leader in its epoch.
+
+        The inquiry succeeds when the followers that confirm are a quorum together with this leader.
+        """
         self.peer.last_inquiry += 1
         inquiry = Inquiry(self.epoch, self.peer.last_inquiry)
         for peer in sorted(followers):
@@ -105,6 +114,6 @@ class Leading(RoleState):
         self.out.send(peer, Confirm(inquiry.epoch, inquiry.number))
 
     def confirmed(self, inquiry: Inquiry) -> set[int] | None:
-        """The followers that confirmed and count, if they are a quorum with this leader."""
+        """Return the followers that confirmed and count, or None unless they are a quorum with this leader."""
         followers = inquiry.confirmed & self.followers.counted()
         return followers if self.quorum.has(followers | {self.me}) else None

@@ -1,7 +1,7 @@
 """The Zab messages, under the names of DSN 2011 (Fig. 5), plus election votes, the leader's fetch, and heartbeats.
 
-Every message is a frozen msgspec struct, encoded as a tagged MessagePack array. What is not a valid message does not
-come out of the decoder. `NAMES` maps a class to the paper's spelling, which traces and crash points use.
+Every message is a frozen msgspec struct, encoded as a tagged MessagePack array; the decoder rejects anything else. `NAMES`
+maps a class to the paper's spelling, which traces and crash points use.
 """
 
 from enum import IntEnum
@@ -28,21 +28,21 @@ class Phase(IntEnum):
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Base of all that travels on a link."""
+    """Base of everything that is sent on a link."""
 
 
-class Run(Wire, frozen=True):
-    """Transactions with consecutive zxids of one epoch: `first`, `first + 1`, ..."""
+class TxnRun(Wire, frozen=True):
+    """A run of transactions with consecutive zxids of one epoch: `first`, `first + 1`, ..."""
 
     first: Zxid
     txns: list[bytes]
 
 
 class Shape(Wire, frozen=True):
-    """The outline of a history, from which a leader computes the difference to its own.
+    """The outline of a history, from which a node computes the difference to its own.
 
-    `base` is the zxid below which the log was purged (a snapshot's; committed). `epochs` lists, ascending,
-    (epoch, last counter of that epoch) for what lies above `base`.
+    `base` is the zxid below which the log was purged (a snapshot's; committed). `epochs` lists, ascending, (epoch, last
+    counter of that epoch) for what lies above `base`.
     """
 
     base: Zxid
@@ -57,13 +57,13 @@ class Sync(Wire, frozen=True):
 
     keep: Zxid
     snapshot: tuple[Zxid, int, bytes] | None
-    runs: list[Run]
+    runs: list[TxnRun]
 
 
 class Vote(Wire, frozen=True, tag="VOTE"):
-    """A FastLeaderElection notification: the vote, the voter's round and role. `leader` 0: the voter votes for no node.
+    """A FastLeaderElection notification: the vote, and the voter's round and role.
 
-    `established`: the voter leads, and its epoch is established.
+    `leader` is `NOBODY` if the voter votes for no node. `established`: the voter leads, and its epoch is established.
     """
 
     round: int
@@ -89,10 +89,10 @@ class NewEpoch(Wire, frozen=True, tag="NEWEPOCH"):
 
 
 class AckEpoch(Wire, frozen=True, tag="ACK-E"):
-    """f.1.2: the promise not to accept from earlier epochs; f.a, the last zxid, and the history's outline.
+    """f.1.2: the promise not to accept anything from earlier epochs; f.a, the last zxid, and the outline of the history.
 
-    `epoch` names the proposal that is acknowledged (metadata for sanity checks, LADIS 2008). `promised` is False when
-    the promise for this epoch was given before, perhaps to another leader: the answer then counts in no quorum.
+    `epoch` names the acknowledged proposal (metadata for sanity checks, LADIS 2008). `promised` is False when the promise
+    for this epoch was given before, perhaps to another leader: the answer then counts in no quorum.
     """
 
     epoch: int
@@ -104,7 +104,7 @@ class AckEpoch(Wire, frozen=True, tag="ACK-E"):
 
 
 class Fetch(Wire, frozen=True, tag="FETCH"):
-    """The prospective leader asks the follower with the best history for what the leader lacks (DSN 2011, section V-A)."""
+    """The prospective leader asks the follower with the best history for what it lacks (DSN 2011, section V-A)."""
 
     epoch: int
     shape: Shape
@@ -126,9 +126,10 @@ class NewLeader(Wire, frozen=True, tag="NEWLEADER"):
 
 
 class AckLeader(Wire, frozen=True, tag="ACK-LD"):
-    """f.2.1: epoch and initial history are durable, up to `last_zxid`.
+    """f.2.1: the epoch and its initial history are durable, up to `last_zxid`.
 
-    A node that had lost its disk answers `amnesiac` first (counts nowhere), and again without once it is a member.
+    A node that had lost its disk first answers with `amnesiac` set, which counts in no quorum, and again without it once it
+    is a member.
     """
 
     epoch: int
@@ -137,7 +138,10 @@ class AckLeader(Wire, frozen=True, tag="ACK-LD"):
 
 
 class CommitLeader(Wire, frozen=True, tag="COMMIT-LD"):
-    """l.2.2: the epoch is established; everything up to `committed` may be delivered. `digest` is of that prefix."""
+    """l.2.2: the epoch is established, and everything up to `committed` may be delivered.
+
+    `digest` is the running digest up to there.
+    """
 
     epoch: int
     committed: Zxid
@@ -145,31 +149,40 @@ class CommitLeader(Wire, frozen=True, tag="COMMIT-LD"):
 
 
 class Confirm(Wire, frozen=True, tag="CONFIRM"):
-    """The leader asks a follower whether it still follows in this epoch. `number` names the inquiry (see `discovery`)."""
+    """The leader asks a follower whether it still follows in this epoch.
+
+    `number` names the inquiry (see `discovery`).
+    """
 
     epoch: int
     number: int
 
 
 class Confirmed(Wire, frozen=True, tag="ACK-CONFIRM"):
-    """A follower confirms: it has promised no later epoch, and has kept its disk since it promised this one."""
+    """A follower confirms: since it promised this epoch it has kept its disk and promised no later epoch."""
 
     epoch: int
     number: int
 
 
 class Member(Wire, frozen=True, tag="MEMBER"):
-    """The leader tells a node that had lost its disk: it counts in quorums again. `quorum`: the members that confirmed it."""
+    """The leader tells a node that had lost its disk that it counts in quorums again.
+
+    `quorum`: the members that confirmed it.
+    """
 
     epoch: int
     quorum: list[int]
 
 
 class Propose(Wire, frozen=True, tag="PROPOSE"):
-    """l.3.1: transactions of the current epoch, in order. (`committed`, `digest`) is the leader's sanity check."""
+    """l.3.1: transactions of the current epoch, in order.
+
+    (`committed`, `digest`) is the leader's running digest up to what it has delivered, for the digest check.
+    """
 
     epoch: int
-    run: Run
+    run: TxnRun
     committed: Zxid
     digest: int
 
@@ -182,7 +195,10 @@ class Ack(Wire, frozen=True, tag="ACK"):
 
 
 class Commit(Wire, frozen=True, tag="COMMIT"):
-    """l.3.2: everything up to `zxid` is committed (cumulative); `digest` is of that prefix."""
+    """l.3.2: everything up to `zxid` is committed (cumulative).
+
+    `digest` is the running digest up to there.
+    """
 
     epoch: int
     zxid: Zxid
@@ -190,7 +206,7 @@ class Commit(Wire, frozen=True, tag="COMMIT"):
 
 
 class Ping(Wire, frozen=True, tag="PING"):
-    """A heartbeat: the sender's role and epoch, and the digest of its history up to `delivered`."""
+    """A heartbeat: the sender's role and epoch, and the running digest of its history up to `delivered`."""
 
     role: Role
     epoch: int

@@ -1,7 +1,7 @@
-"""What a core asks of its driver: gathered here until `take` hands it out as one Ready.
+"""What the core asks of its driver, gathered until `take` hands it out as one Ready.
 
-Two rules govern the core. It never acts: whatever must happen goes through here. And nothing is promised before it is
-durable: an effect that needs the disk waits here until `synced` covers its record.
+Two rules govern the core. It does no I/O: everything that must happen goes through here. And it promises nothing before it
+is durable: an effect that needs the disk waits here until `synced` covers its record.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ class Outbox:
     def __init__(self, links: set[int]) -> None:
         self._links = links
         self._ready = Ready()
-        self._handed_out = 0  # records, since boot
+        self._handed_out = 0  # number of records, since boot
         self._effects: deque[tuple[int, Callable[[], None]]] = deque()
 
     def send(self, peer: int, message: Message) -> None:
@@ -34,14 +34,14 @@ class Outbox:
             self._ready.messages.append((peer, message))
 
     def close(self, peer: int) -> None:
-        """Let the session with `peer` be closed; whatever was to be sent in it is dropped."""
+        """Ask for the session with `peer` to be closed, and drop the messages that were to be sent in it."""
         ready = self._ready
         ready.resets.append(peer)
         ready.messages = [m for m in ready.messages if m[0] != peer]
         ready.messages_after_sync = [m for m in ready.messages_after_sync if m[0] != peer]
 
     def record(self, record: Record, effect: Callable[[], None] | None = None) -> None:
-        """Append to the log; `effect` happens when it is durable."""
+        """Ask for a log record; `effect` runs when it is durable."""
         self._ready.records.append(record)
         if effect is not None:
             self._effects.append((self._handed_out + len(self._ready.records), effect))
@@ -64,12 +64,12 @@ class Outbox:
         return len(self._effects)
 
     def synced(self, upto: int) -> None:
-        """The first `upto` records are durable."""
+        """Run the effects of the first `upto` records, which are durable."""
         while self._effects and self._effects[0][0] <= upto:
             self._effects.popleft()[1]()
 
     def take(self) -> Ready | None:
-        """What has gathered since the last call; None if that is nothing."""
+        """Return what has gathered since the last call, or None if there is nothing."""
         ready = self._ready
         if not (
             ready.messages

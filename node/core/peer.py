@@ -1,17 +1,17 @@
-"""One node of the protocol, as its driver sees it: two ways in, `step` and `tick`, and one record out, `ready`.
+"""The protocol core of one node: inputs through `step` and `tick`, one output record through `ready`.
 
-The node holds one object for what it is now (`state`: looking, following or leading; see `role`). What outlives an
-iteration is here.
+`state` is the object of the node's present role: looking, following or leading (see `role`). `Peer` holds what outlives an
+iteration.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.agreement import Agreement
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.contacts import Contacts
 from zab_chaos.node.core.digest import HASHES
+from zab_chaos.node.core.digest_check import DigestCheck
 from zab_chaos.node.core.discovery import Choosing, Elected
 from zab_chaos.node.core.errors import NotLeading, SanityCheckFailed
 from zab_chaos.node.core.followers import Follower
@@ -19,7 +19,7 @@ from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.history import History
 from zab_chaos.node.core.journal import Journal
 from zab_chaos.node.core.looking import Looking
-from zab_chaos.node.core.messages import Cepoch, Message, Phase, Ping, Role, Run
+from zab_chaos.node.core.messages import Cepoch, Message, Phase, Ping, Role, TxnRun
 from zab_chaos.node.core.outbox import Outbox
 from zab_chaos.node.core.quorum import Majority
 from zab_chaos.node.core.ready import NewLeaderRecord, Ready, Recovered
@@ -29,11 +29,11 @@ from zab_chaos.node.core.synchronization import Synchronizing
 from zab_chaos.node.core.tables import EDGES, FROM_LEADER, HANDLERS_IN
 from zab_chaos.node.core.zxid import Zxid
 
-PATIENCE_HEARTBEATS = 3  # in so many every peer that can be heard has said what its digest is
+PATIENCE_HEARTBEATS = 3  # by then every reachable peer has sent its digest
 
 
 class Peer:
-    """The whole protocol: what a node, a simulation and a replay run. The types are what a known bug may replace."""
+    """The whole protocol of one node, as a node, the simulator and the replay run it. A defect may replace the types."""
 
     history_type: type[History] = History
     journal_type: type[Journal] = Journal
@@ -50,32 +50,34 @@ class Peer:
         self.me = settings.me
         self.quorum = Majority(settings.members)
         self.now = 0
-        self._pinged = -settings.heartbeat
+        self._last_ping = -settings.heartbeat
         self.contacts = Contacts(settings.timeout)
         self.links = self.contacts.links  # the peers with an open session
         self.out = Outbox(self.links)
-        # Durable (DSN 2011, Table 1), as of the records handed out.
+        # Durable state (DSN 2011, Table 1), including records that are not synced yet.
         self.accepted_epoch = recovered.accepted_epoch
         self.current_epoch = recovered.current_epoch
-        self.amnesiac = recovered.amnesiac  # it lost its disk, and is no member yet
+        self.amnesiac = recovered.amnesiac  # this node lost its disk and is not a member yet
         history = self.history_type(recovered.snapshot, HASHES[settings.digest])
         for first, txns in recovered.runs:
-            history.append(Run(first, txns))
-        # Volatile, and yet it outlives an iteration.
-        self.agreement = Agreement(self.quorum.size, PATIENCE_HEARTBEATS * settings.heartbeat)  # on what was delivered
-        self.journal = self.journal_type(history, self.out, self.agreement)
-        self.promised: tuple[int, int] | None = None  # (epoch, leader): to whom this life gave its last promise
-        self.highest_promise = 0  # heard of; keeps a new epoch above promises outside the quorum
-        self.last_inquiry = 0  # numbers go on, so that an old answer answers nothing
+            history.append(TxnRun(first, txns))
+        # Volatile state that outlives an iteration.
+        self.digest_check = DigestCheck(
+            self.quorum.size, PATIENCE_HEARTBEATS * settings.heartbeat
+        )  # on what was delivered
+        self.journal = self.journal_type(history, self.out, self.digest_check)
+        self.promised: tuple[int, int] | None = None  # (epoch, leader) of the last promise in this life
+        self.highest_promise = 0  # the highest one heard of; keeps a new epoch above promises outside the quorum
+        self.last_inquiry = 0  # never reset, so that a late answer matches no newer inquiry
         self.iteration = 0
-        self.round = 0  # of votes: others compare it over iterations
-        self.without_disk: frozenset[int] = frozenset()  # peers that said so: they bring no vote, whatever is decided
-        # The present role. It says nothing, and is told nothing, before `start`.
+        self.round = 0  # of votes; peers compare it across iterations
+        self.without_disk: frozenset[int] = frozenset()  # peers that reported a lost disk: they do not vote
+        # The present role. It sends and receives nothing before `start`.
         self.state: RoleState = self.looking_type(self)
-        self.in_broadcast = False  # leads an established epoch, or follows one
+        self.in_broadcast = False  # this node leads an established epoch, or follows its leader
         self._handlers: dict[type, Callable[[int, Any], None]] = {}
 
-    # ---- what a driver looks at ----
+    # ---- what the driver reads ----
 
     @property
     def role(self) -> Role:
@@ -87,12 +89,12 @@ class Peer:
 
     @property
     def leader(self) -> int | None:
-        """Whom this node follows; itself, if it leads."""
+        """The node that this one follows (itself if it leads), or None."""
         return self.state.leader or None
 
     @property
     def primary(self) -> Broadcasting | None:
-        """Where to broadcast, if this node may: it leads an established epoch."""
+        """The broadcasting role, if this node leads an established epoch, or None."""
         return self.state.primary
 
     @property
@@ -105,129 +107,132 @@ class Peer:
 
     @property
     def digest(self) -> int:
-        """Of what is delivered."""
+        """The running digest of what is delivered."""
         return self.journal.digest
 
-    # ---- what a driver calls ----
+    # ---- what the driver calls ----
 
     def start(self, now: int) -> None:
-        """Begin. Call once, before anything else."""
+        """Start the first election. Call once, before anything else."""
         self.now = now
-        self.look("start")
+        self.start_election("start")
 
     def link_up(self, peer: int) -> None:
-        """A new session with `peer` is open in both directions."""
+        """Take note that a new session with `peer` is open in both directions."""
         self.contacts.open(peer, self.now)
-        self.agreement.forget(peer)
+        self.digest_check.forget(peer)
         self.state.on_link_up(peer)
 
     def link_down(self, peer: int, why: str) -> None:
-        """The session with `peer` is closed: what was in it is lost."""
+        """Take note that the session with `peer` is closed and everything in it is lost."""
         if peer in self.links:
             self.links.discard(peer)
-            self._let(self.state.on_link_down, peer, why)
+            self._guarded(self.state.on_link_down, peer, why)
 
     def step(self, source: int, message: Message) -> None:
-        """A message from `source`, in its session's order."""
+        """Process a message from `source`, in the order of its session."""
         if source not in self.links:
-            return  # of a session that this node has closed
-        self.contacts.fresh.add(source)
+            return  # from a session that this node has closed
+        self.contacts.heard_since_tick.add(source)
         kind = type(message)
         handler = self._handlers.get(kind)
         if handler is None or (kind in FROM_LEADER and source != self.state.leader):
             self.state.on_stray(source, message)
             return
-        try:  # as `_let` does, without its cost
+        try:  # the same as `_guarded`, without the cost of the call
             handler(source, message)
         except SanityCheckFailed as error:
             self.out.abort(str(error))
 
     def tick(self, now: int) -> None:
-        """Time passes. Call at least a few times in each heartbeat, after what has arrived was stepped."""
+        """Let time pass. Call a few times in each heartbeat at least, after the messages that have arrived were stepped."""
         self.now = now
         contacts = self.contacts
-        if contacts.fresh:
-            contacts.note_fresh(now)
-        if now >= contacts.silent_at:
+        if contacts.heard_since_tick:
+            contacts.record_heard(now)
+        if now >= contacts.next_check:
             for peer in contacts.silent(now):
-                self._let(self.reset, peer, "silent")
-            contacts.look_again(now)
-        if now - self._pinged >= self.settings.heartbeat:
-            self._pinged = now
+                self._guarded(self.reset, peer, "silent")
+            contacts.schedule_check(now)
+        if now - self._last_ping >= self.settings.heartbeat:
+            self._last_ping = now
             self.on_heartbeat()
         self.state.on_tick()
-        if self.agreement.disputed:
+        if self.digest_check.disputed:
             self.settle_dispute()
 
     def wakes_at(self) -> int:
-        """When `tick` will have something to do if nothing else happens before: a heartbeat, a silence, a deadline."""
-        wakes = self.contacts.wakes_at(self._pinged + self.settings.heartbeat)
+        """Return when `tick` will next have something to do: a heartbeat, a silent peer or a deadline."""
+        wakes = self.contacts.wakes_at(self._last_ping + self.settings.heartbeat)
         deadline = self.state.deadline
         return wakes if deadline is None or deadline > wakes else deadline
 
     def synced(self, upto: int) -> None:
-        """The first `upto` records are durable."""
-        self._let(self.out.synced, upto)
+        """Take note that the first `upto` records are durable."""
+        self._guarded(self.out.synced, upto)
 
     def submit(self, txns: list[bytes]) -> Zxid:
-        """Broadcast transactions (abcast); the zxid of the first. Raises NotLeading. See `Broadcasting.room`."""
+        """Broadcast transactions (abcast), and return the first one's zxid. Raises NotLeading. See `Broadcasting.room`."""
         primary = self.state.primary
         if primary is None:
             raise NotLeading("only the leader of an established epoch broadcasts")
         return primary.submit(txns)
 
     def snapshot_taken(self, zxid: Zxid, digest: int, state: bytes) -> None:
-        """The driver has stored a snapshot of the delivered state at `zxid` durably."""
+        """Take note that the driver has durably stored a snapshot of the delivered state at `zxid`."""
         self.journal.history.compact((zxid, digest, state))
 
     def ready(self) -> Ready | None:
-        """The obligations since the last call; None if there are none."""
+        """Return the obligations since the last call, or None if there are none."""
         try:
             self.state.on_ready()
         except SanityCheckFailed as error:
             self.out.abort(str(error))
         return self.out.take()
 
-    def _let(self, happen: Callable[..., None], *arguments: Any) -> None:
-        """Let it happen; what cannot be ends the node with the next Ready."""
+    def _guarded(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call `function`. If a sanity check fails, the next Ready ends the node."""
         try:
-            happen(*arguments)
+            function(*arguments)
         except SanityCheckFailed as error:
             self.out.abort(str(error))
 
-    # ---- from role to role ----
+    # ---- changes of role ----
 
-    def look(self, why: str) -> None:
-        """Phase 0, from wherever this node is: a new iteration, with new sessions to the partners of the one that is left."""
+    def start_election(self, why: str) -> None:
+        """Return to phase 0: begin a new iteration, with new sessions to the partners of the one that ends."""
         for peer in self.state.partners():
-            if self.hang_up(peer):
-                self.without_disk -= {peer}  # it will say it again
+            if self.close_session(peer):
+                self.without_disk -= {peer}  # it will report it again
         self.iteration += 1
         self.round += 1
         self.journal.committed = self.journal.delivered
-        self.begin(self.looking_type(self), Phase.ELECTION, why)
+        self.become(self.looking_type(self), Phase.ELECTION, why)
 
     def follow(self, leader: int, early: dict[int, Cepoch]) -> None:
-        """Phase 1 as a follower. `early`: who has introduced itself to this node, in vain."""
+        """Begin phase 1 as a follower. The nodes in `early` followed this one in vain; their sessions are closed."""
         for peer in sorted(early):
-            self.hang_up(peer)
-        self.begin(self.following_type(self, leader), Phase.DISCOVERY, "elected")
+            self.close_session(peer)
+        self.become(self.following_type(self, leader), Phase.DISCOVERY, "elected")
 
     def lead(self, early: dict[int, Cepoch]) -> None:
-        """Phase 1 as the prospective leader. `early`: who has introduced itself to this node."""
-        self.begin(self.elected_type(self, early), Phase.DISCOVERY, "elected")
+        """Begin phase 1 as the prospective leader. `early`: the CEPOCHs that have come already."""
+        self.become(self.elected_type(self, early), Phase.DISCOVERY, "elected")
 
-    def begin(self, state: RoleState, phase: Phase, why: str | None = None) -> None:
-        """Hold this object from now on. `why`: a role begins with it."""
+    def become(self, state: RoleState, phase: Phase, why: str | None = None) -> None:
+        """Make `state` the present role object and begin it. `why` is given when a role begins, and traced."""
         if why is not None:
             self.out.event("role", role=state.role.name, leader=state.leader or None, why=why)
         self.enter(state, phase)
         state.begin()
 
     def enter(self, state: RoleState, phase: Phase) -> None:
-        """The one place where role and phase change. Raises SanityCheckFailed for an edge that the protocol does not have."""
+        """Change role and phase; nothing else changes them.
+
+        Raises SanityCheckFailed for an edge that the protocol does not have.
+        """
         before = self.state.phase
-        within = before is phase is Phase.DISCOVERY  # an elected leader has chosen its epoch
+        within = before is phase is Phase.DISCOVERY  # the elected leader has chosen its epoch; the phase stays
         if not within and (before, phase) not in EDGES:
             raise SanityCheckFailed(f"no edge leads from {before.name} to {phase.name}")
         self.state, state.phase = state, phase
@@ -236,21 +241,24 @@ class Peer:
         if not within:
             self.out.event("phase", phase=phase.name, epoch=self.accepted_epoch)
 
-    # ---- what every role uses ----
+    # ---- used by every role ----
 
     def history_key(self) -> tuple[int, Zxid]:
-        """How good this node's history is: (current epoch, last zxid), in elections and in discovery."""
+        """Return (current epoch, last zxid), by which elections and discovery compare histories."""
         return self.current_epoch, self.journal.history.last
 
-    def heard_promise(self, epoch: int) -> None:
+    def note_promise(self, epoch: int) -> None:
         self.highest_promise = max(self.highest_promise, epoch)
 
-    def close_group(self, epoch: int, effect: Callable[[], None] | None = None) -> None:
-        """f.a := epoch, in the same sync as the history before it. `effect` happens when they are durable."""
+    def set_current_epoch(self, epoch: int, effect: Callable[[], None] | None = None) -> None:
+        """Set f.a to `epoch`, in the same sync as the history before it. This closes the group of records.
+
+        `effect` runs when they are durable.
+        """
         last = self.journal.history.last
 
         def durable() -> None:
-            self.journal.now_durable(last)
+            self.journal.mark_durable(last)
             if effect is not None:
                 effect()
 
@@ -259,12 +267,15 @@ class Peer:
         self.out.event_after_sync("current_epoch", epoch=epoch, last_zxid=zx.pair(last))
 
     def reset(self, peer: int, why: str) -> None:
-        """Close the session with `peer`, and let the role notice. A new one opens by itself."""
-        if self.hang_up(peer):
+        """Close the session with `peer`, and let the role react. A new session opens by itself."""
+        if self.close_session(peer):
             self.state.on_link_down(peer, why)
 
-    def hang_up(self, peer: int) -> bool:
-        """Close the session with `peer`; whatever was to be sent in it is dropped. False: there is none."""
+    def close_session(self, peer: int) -> bool:
+        """Close the session with `peer` and drop the messages that were to be sent in it.
+
+        Return False if there is none.
+        """
         if peer not in self.links:
             return False
         self.out.close(peer)
@@ -276,13 +287,16 @@ class Peer:
         self.out.send_all(Ping(self.state.role, self.current_epoch, self.journal.delivered, self.journal.digest))
 
     def check_digest(self, zxid: Zxid, digest: int, source: int) -> None:
-        """Nodes that delivered the same prefix have the same digest; whoever has another one than the rest stops."""
-        self.agreement.hear(source, zxid, digest, self.journal.delivered, self.journal.digest, self.now)
-        if self.agreement.disputed:
+        """Compare the digest that `source` reports with this node's.
+
+        Nodes that delivered the same prefix have the same digest. A node that differs from the others stops.
+        """
+        self.digest_check.compare(source, zxid, digest, self.journal.delivered, self.journal.digest, self.now)
+        if self.digest_check.disputed:
             self.settle_dispute()
 
     def settle_dispute(self) -> None:
-        """End, if this node is the one that is wrong. If its leader is, that one finds out by itself."""
-        why = self.agreement.wrong(self.leader if self.role is Role.FOLLOWING else None, self.now)
+        """Abort if this node is the one that is wrong. A leader that is wrong finds out by itself."""
+        why = self.digest_check.reason_to_abort(self.leader if self.role is Role.FOLLOWING else None, self.now)
         if why is not None:
             self.out.abort(why)

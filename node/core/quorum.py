@@ -6,17 +6,20 @@ from zab_chaos.node.core.zxid import ZERO, Zxid
 
 
 class Majority:
-    """Any two majorities of `members` intersect."""
+    """Majorities of `members`. Any two of them intersect."""
 
     def __init__(self, members: Iterable[int]) -> None:
         self.members = frozenset(members)
         self.size = len(self.members) // 2 + 1
 
     def has(self, nodes: Iterable[int]) -> bool:
-        """Whether `nodes` contain a quorum."""
+        """Return whether `nodes` contain a quorum."""
         return len(self.members.intersection(nodes)) >= self.size
 
     def reached(self, zxids: Iterable[Zxid]) -> Zxid:
-        """The highest zxid that a quorum has reached, given what each node has reached; 0:0 if too few are given."""
+        """Return the highest zxid that a quorum has reached, or 0:0 if too few are given.
+
+        `zxids`: the zxid that each node has reached.
+        """
         ordered = sorted(zxids, reverse=True)
         return ordered[self.size - 1] if len(ordered) >= self.size else ZERO

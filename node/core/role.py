@@ -1,8 +1,8 @@
-"""What a node holds and does in one role of one iteration.
+"""The base of what a node holds and does in one role of one iteration.
 
-The object is made when the role begins and dropped when it ends, so nothing in it can be stale. What outlives an
-iteration is `Peer`'s. A leader's object is followed by another one when it has chosen its epoch, its initial history, and
-when the epoch is established: what exists only from then on is in the class that begins then.
+A role object is made when the role begins and dropped when it ends, so nothing in it can be stale. What outlives an
+iteration is in `Peer`. A leader changes its object when it has chosen its epoch, when it has chosen the initial history,
+and when the epoch is established: each class holds only what exists from then on.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class RoleState:
-    """What every role does if it does not say otherwise."""
+    """A role of a node, with the behaviour that roles do not override."""
 
     role: ClassVar[Role]
     leader = NOBODY
-    phase = Phase.ELECTION  # until `Peer.enter` says otherwise
+    phase = Phase.ELECTION  # set by `Peer.enter`
     deadline: int | None = None  # when `expire` is to be called
-    primary: "Broadcasting | None" = None  # itself, if the node leads an established epoch
+    primary: "Broadcasting | None" = None  # this object, if the node leads an established epoch
 
     def __init__(self, peer: "Peer") -> None:
         self.peer = peer
@@ -37,7 +37,7 @@ class RoleState:
         return self.peer.state is self
 
     def while_current(self, effect: Callable[[], None]) -> Callable[[], None]:
-        """`effect`, unless this role is over by then."""
+        """Return a function that calls `effect` unless this role has ended by then."""
 
         def guarded() -> None:
             if self.is_current:
@@ -46,17 +46,17 @@ class RoleState:
         return guarded
 
     def partners(self) -> list[int]:
-        """The peers with which the sessions end when this role does."""
+        """Return the peers whose sessions end when this role ends."""
         return []
 
-    # ---- what happens ----
+    # ---- events ----
 
     def begin(self) -> None:
-        """The node holds this from now on."""
+        """Begin the role: the node holds this object from now on."""
 
     def expire(self) -> None:
-        """The deadline has come."""
-        self.peer.look(f"{self.phase.name.lower()} took too long")
+        """React to the deadline."""
+        self.peer.start_election(f"{self.phase.name.lower()} took too long")
 
     def on_tick(self) -> None:
         if self.deadline is not None and self.peer.now >= self.deadline:
@@ -75,23 +75,23 @@ class RoleState:
         pass
 
     def on_stray(self, source: int, message: Any) -> None:
-        """Nothing is expected from an iteration that is over; dropping it is what a closed channel would do."""
+        """Drop a message that is not expected here, as a closed channel would: it is from an iteration that has ended."""
 
     def on_ping(self, source: int, ping: Ping) -> None:
         self.peer.check_digest(ping.delivered, ping.digest, source)
 
     def on_vote(self, source: int, vote: Vote) -> None:
-        """Phase 0, seen from outside: one that looks hears who leads."""
+        """Tell a node that is looking which node leads (phase 0, seen from outside)."""
         if vote.role == Role.LOOKING:
-            self.out.send(source, self.standing_vote())
+            self.out.send(source, self.settled_vote())
 
-    def standing_vote(self) -> Vote:
-        """What a node that follows or leads answers to one that looks."""
+    def settled_vote(self) -> Vote:
+        """Return the answer of a node that follows or leads to a node that is looking."""
         peer = self.peer
         established = self.role is Role.LEADING and peer.in_broadcast
         last, epoch = self.journal.history.last, peer.current_epoch
         return Vote(peer.round, self.leader, last, epoch, self.role, peer.amnesiac, established)
 
     def on_cepoch(self, source: int, message: Cepoch) -> None:
-        """Who follows this node is told that it does not lead."""
+        """Close the session: the sender follows this node, which does not lead."""
         self.peer.reset(source, "not leading")

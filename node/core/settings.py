@@ -1,4 +1,4 @@
-"""What a node is told at its start."""
+"""The settings of a protocol core."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,10 @@ MS = 1_000_000  # nanoseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Who this node is and how long it waits. Times are nanoseconds of the node's own clock; `digest` as in NodeConfig."""
+    """The node's id, the ensemble's members, and the core's timeouts and limits.
+
+    Times are nanoseconds of the node's own clock. `digest` as in NodeConfig.
+    """
 
     me: int
     members: tuple[int, ...]
@@ -20,4 +23,4 @@ class Settings:
     sync_timeout: int = 5000 * MS
     outstanding: int = 1000
     counter_max: int = zx.COUNTER_MAX
-    digest: Algorithm = "blake2b"  # of a recording that does not say
+    digest: Algorithm = "blake2b"  # for recordings that do not name one

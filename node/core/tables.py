@@ -1,11 +1,11 @@
-"""The protocol's tables: which phase may follow which, and where each message is expected."""
+"""The protocol's tables: which phase may follow which, and in which role and phase each message is expected."""
 
 import re
 
 from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.messages import Phase, Role
 
-# The edges of the phase diagram; everything may return to ELECTION.
+# The edges of the phase diagram. Every phase may return to ELECTION.
 EDGES: frozenset[tuple[Phase, Phase]] = frozenset(
     {
         (Phase.ELECTION, Phase.DISCOVERY),
@@ -15,8 +15,8 @@ EDGES: frozenset[tuple[Phase, Phase]] = frozenset(
     }
 )
 
-# Where a message is expected. Anything else is a stray of an iteration that is over, and is dropped: sessions make
-# that rare, and no promise rests on it.
+# Where a message is expected. Elsewhere it is a stray of an iteration that has ended, and is dropped. Sessions make that
+# rare, and safety does not depend on it.
 _LEADING = Role.LEADING
 _FOLLOWING = Role.FOLLOWING
 EXPECTED: dict[type, frozenset[tuple[Role, Phase]]] = {
@@ -41,10 +41,10 @@ EXPECTED: dict[type, frozenset[tuple[Role, Phase]]] = {
 }
 FROM_LEADER = frozenset({m.NewEpoch, m.Fetch, m.NewLeader, m.CommitLeader, m.Confirm, m.Member, m.Propose, m.Commit})
 
-# The method of a role's object that takes it: `on_ack_epoch` for `AckEpoch`.
+# The method of a role object that handles a message: `on_ack_epoch` for `AckEpoch`.
 HANDLERS: dict[type, str] = {kind: "on" + re.sub("([A-Z])", r"_\1", kind.__name__).lower() for kind in m.NAMES}
 
-# The same by (role, phase): what is expected there, and its method.
+# By (role, phase): the messages that are expected there, and their methods.
 HANDLERS_IN: dict[tuple[Role, Phase], dict[type, str]] = {
     (role, phase): {kind: HANDLERS[kind] for kind, places in EXPECTED.items() if (role, phase) in places}
     for role in Role

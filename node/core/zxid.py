@@ -1,6 +1,6 @@
 """Transaction identifiers: (epoch: u32, counter: u32), ordered lexicographically (DSN 2011, section III).
 
-A zxid is one int, epoch in the high half, so that comparison is the paper's order and the wire carries a u64.
+A zxid is one int with the epoch in the high half, so that comparison is the paper's order and the wire carries a u64.
 """
 
 from typing import NewType
@@ -12,7 +12,7 @@ ZERO = Zxid(0)  # the zxid of an empty history; no transaction has it
 
 
 def zxid(epoch: int, counter: int) -> Zxid:
-    """The zxid (epoch, counter)."""
+    """Return the zxid (epoch, counter)."""
     return Zxid(epoch << 32 | counter)
 
 
@@ -25,7 +25,7 @@ def counter_of(z: Zxid) -> int:
 
 
 def pair(z: Zxid) -> list[int]:
-    """[epoch, counter]: how traces write a zxid."""
+    """Return [epoch, counter], the form that traces use."""
     return [z >> 32, z & COUNTER_MAX]
 
 
@@ -34,5 +34,5 @@ def from_pair(value: list[int]) -> Zxid:
 
 
 def show(z: Zxid) -> str:
-    """`epoch:counter`: how people read a zxid."""
+    """Return `epoch:counter`, the form that people read."""
     return f"{z >> 32}:{z & COUNTER_MAX}"

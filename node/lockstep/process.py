@@ -10,19 +10,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-from zab_chaos.node.boot import begin
+from zab_chaos.node.boot import boot_node
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.commands import CommandError, Commands
-from zab_chaos.node.components import parts_with
+from zab_chaos.node.components import components_with
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.events import Received
 from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
 from zab_chaos.node.lockstep import wire
-from zab_chaos.node.lockstep.line import Alone, Line
+from zab_chaos.node.lockstep.connection import HarnessConnection, HarnessGone
 from zab_chaos.node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
-from zab_chaos.node.lockstep.wire import Answer, Effect, Next, Standing, When
+from zab_chaos.node.lockstep.wire import Answer, Effect, NodeStatus, StopPoint, Timestamps
 from zab_chaos.node.net import keys
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.replica import DECODER, Replica
@@ -31,11 +31,11 @@ from zab_chaos.node.store.disk_faults import VirtualFaults
 from zab_chaos.node.trace import Trace
 
 
-class Died(BaseException):
+class Killed(BaseException):
     """Here it is to be killed."""
 
 
-class OutOfStep(Exception):
+class UnexpectedRequest(Exception):
     """A request that cannot come now: the two sides of the conversation are not of one mind."""
 
 
@@ -44,11 +44,13 @@ def live_in_lockstep(
 ) -> tuple[int, str]:
     """The whole life; its exit code, and why."""
     tied = config.parent is not None and sys.stdin is not None and not sys.stdin.closed
-    line = Line(f"{config.id}-{life}", keys.load(config.control_keys), address, wire.decode_request, tied=tied)
+    line = HarnessConnection(
+        f"{config.id}-{life}", keys.load(config.control_keys), address, wire.decode_request, tied=tied
+    )
     process = LockstepProcess(config, life, line, bootstrap, crash_at)
     try:
         code, why = process.live()
-    except Alone:
+    except HarnessGone:
         return 0, "the harness is gone"
     line.close()
     return code, why
@@ -62,7 +64,12 @@ class LockstepProcess:
     commands: Commands
 
     def __init__(
-        self, config: NodeConfig, life: int, line: Line[wire.Request], bootstrap: bool, crash_at: str | None
+        self,
+        config: NodeConfig,
+        life: int,
+        line: HarnessConnection[wire.Request],
+        bootstrap: bool,
+        crash_at: str | None,
     ) -> None:
         self.config = config
         self.life = life
@@ -78,7 +85,7 @@ class LockstepProcess:
         self.network = LockstepNetwork(config, life, self.effects)
         self.disk = self._open_disk()
         self._cluster = frame.cluster_hash(config.cluster)
-        self._do: dict[type, Callable[[Any], dict[str, Any] | None]] = {
+        self._handlers: dict[type, Callable[[Any], dict[str, Any] | None]] = {
             wire.Boot: self.boot,
             wire.Start: lambda request: self.run(self.replica.start(self.clock.now)),
             wire.Round: self.round,
@@ -96,15 +103,15 @@ class LockstepProcess:
     # ---- the conversation ----
 
     def live(self) -> tuple[int, str]:
-        """Returns exit code and why, when the life has ended by its own decision. Raises Alone."""
+        """Returns exit code and why, when the life has ended by its own decision. Raises HarnessGone."""
         try:
-            why = self._obey()
+            why = self._serve()
             code = 0
-        except Died:
-            self._tell(Next.DEAD)
+        except Killed:
+            self._answer(StopPoint.DEAD)
             while True:
                 self.line.receive()  # the harness kills it, and asks nothing more
-        except (Alone, OutOfStep, frame.BadFrame):
+        except (HarnessGone, UnexpectedRequest, frame.BadFrame):
             raise  # the conversation failed, not the node
         except Exception as error:
             code, why = exit_code(error), reason(error)
@@ -114,49 +121,49 @@ class LockstepProcess:
                 self.trace.add("abort", {"why": why})
         self.trace.add("exit", {"code": code, "why": why})
         self.trace.close()
-        self._tell(Next.ENDED, code=code)
+        self._answer(StopPoint.ENDED, code=code)
         return code, why
 
-    def _obey(self) -> str:
+    def _serve(self) -> str:
         """Request by request, until it is to close: why."""
-        request = self._exchange(Next.OVER)
+        request = self._exchange(StopPoint.OVER)
         while not isinstance(request, wire.Close):
-            do = self._do.get(type(request))
+            do = self._handlers.get(type(request))
             if do is None:
-                raise OutOfStep(f"{type(request).__name__} where nothing waits for it")
+                raise UnexpectedRequest(f"{type(request).__name__} where nothing waits for it")
             try:
-                request = self._exchange(Next.OVER, reply=do(request))
+                request = self._exchange(StopPoint.OVER, reply=do(request))
             except CommandError as error:
-                request = self._exchange(Next.OVER, refused=str(error))
+                request = self._exchange(StopPoint.OVER, refused=str(error))
         self.close(request.runs)
         return request.why
 
-    def _tell(self, stop: Next, **more: Any) -> None:
+    def _answer(self, stop: StopPoint, **more: Any) -> None:
         effects = self.effects.copy()
         self.effects.clear()
-        self.line.send(Answer(stop, effects, self.stamped, self._standing(), self.disk.faults.slow_ms, **more))
+        self.line.send(Answer(stop, effects, self.stamped, self._status(), self.disk.faults.slow_ms, **more))
 
-    def _exchange(self, stop: Next, **more: Any) -> wire.Request:
+    def _exchange(self, stop: StopPoint, **more: Any) -> wire.Request:
         """Answer; the next request."""
-        self._tell(stop, **more)
+        self._answer(stop, **more)
         request = self.line.receive()
-        self._set(request.when)
+        self._set_times(request.when)
         return request
 
-    def _set(self, when: When) -> None:
+    def _set_times(self, when: Timestamps) -> None:
         self.host, self.clock.now, self.stamped = when.host, when.node, when.stamp
 
-    def _go_on(self, stop: Next) -> None:
+    def _stop_at(self, stop: StopPoint) -> None:
         """Stop in the middle of something; return when it goes on."""
         request = self._exchange(stop)
         if not isinstance(request, wire.GoOn):
-            raise OutOfStep(f"{type(request).__name__} where {stop.name} waits for GoOn")
+            raise UnexpectedRequest(f"{type(request).__name__} where {stop.name} waits for GoOn")
 
-    def _standing(self) -> Standing:
+    def _status(self) -> NodeStatus:
         if not self.booted:
-            return Standing()
+            return NodeStatus()
         machine = self.replica.machine
-        return Standing(
+        return NodeStatus(
             machine.in_broadcast,
             machine.wakes_at(),
             self.replica.application.wakes_at(),
@@ -168,16 +175,16 @@ class LockstepProcess:
 
     def boot(self, request: wire.Boot) -> None:
         config = self.config
-        parts, defect = parts_with(config.defect)
+        parts, defect = components_with(config.defect)
         self.trace = Trace(config.trace, config.id, self.life, self._stamp)
-        begun = begin(
+        booted = boot_node(
             config, parts.store, self.disk, self.trace,
             bootstrap=self.bootstrap, crash_at=self.crash_at, defect=defect, pid=request.pid, clock=lambda: 0,
             prepare=self._prepare,
         )  # fmt: skip
         self.recording = Recording(config.record, config.id, self.life) if config.record else None
         self.replica = Replica(
-            config, self.life, parts.peer, begun.store, begun.recovered, self.trace, self.recording, begun.crash,
+            config, self.life, parts.peer, booted.store, booted.recovered, self.trace, self.recording, booted.crash,
             self.network, LockstepClients(self.effects), parts,
         )  # fmt: skip
         self.commands = Commands(self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.Stop(why)))
@@ -186,10 +193,10 @@ class LockstepProcess:
     def _prepare(self, crash: CrashPoints) -> None:
         crash.die = self.die
         crash.settle = lambda: self.effects.append(wire.Settle())
-        crash.pause = lambda: self._go_on(Next.PAUSED)
+        crash.pause = lambda: self._stop_at(StopPoint.PAUSED)
 
     def die(self) -> NoReturn:
-        raise Died
+        raise Killed
 
     def _stamp(self) -> int:
         """As the world's: later than all that was written before."""
@@ -214,7 +221,7 @@ class LockstepProcess:
     def run(self, steps: Iterator[None]) -> None:
         for _ in steps:
             self.paid = True
-            self._go_on(Next.SYNCING)
+            self._stop_at(StopPoint.SYNCING)
 
     def command(self, request: wire.Command) -> dict[str, Any]:
         self.network.frames = request.frames
@@ -228,7 +235,7 @@ class LockstepProcess:
     def close(self, runs: list[ChannelRun]) -> None:
         for run in runs:
             self.trace.add("channel", asdict(run))
-        self.replica.tell_work()
+        self.replica.trace_work()
         self.replica.driver.flush()
         if self.recording is not None:
             self.recording.close()

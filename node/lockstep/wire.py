@@ -2,7 +2,7 @@
 
 The process begins with an Answer of its own: it is there. From then on it does nothing but what a request asks, and says in
 the answer what that asks of the world: in order, since the world draws a delay for each frame and a time for each sync. It
-stops (`Next`) where the disk writes, at a point where it is to be paused or to die, and at the end of what was asked.
+stops (`StopPoint`) where the disk writes, at a point where it is to be paused or to die, and at the end of what was asked.
 Frames travel as `zab_chaos.node.channel.frame` packs them; the numbers of their session are the world's.
 """
 
@@ -18,7 +18,7 @@ from zab_chaos.node.events import ClientEvent, LinkDown, LinkUp, Refused
 from zab_chaos.node.tree.outcomes import Outcome
 
 
-class When(Wire, frozen=True):
+class Timestamps(Wire, frozen=True):
     """`host`: the world's time, ns; `node`: this node's clock, ns; `stamp`: the latest that was written down anywhere."""
 
     host: int
@@ -39,36 +39,36 @@ class Frame(Wire, frozen=True, tag="frame"):
 class Boot(Wire, frozen=True, tag="boot"):
     """Recover from the disk. `pid`: what the world calls this life's process; the real one would differ each time."""
 
-    when: When
+    when: Timestamps
     pid: int
 
 
 class Start(Wire, frozen=True, tag="start"):
-    when: When
+    when: Timestamps
 
 
 class Round(Wire, frozen=True, tag="round"):
-    when: When
+    when: Timestamps
     links: list[Frame | LinkUp | LinkDown | Refused]
     clients: list[ClientEvent]
 
 
 class GoOn(Wire, frozen=True, tag="go-on"):
-    """After a Next.SYNCING or Next.PAUSED."""
+    """After a StopPoint.SYNCING or StopPoint.PAUSED."""
 
-    when: When
+    when: Timestamps
 
 
 class Due(Wire, frozen=True, tag="due"):
     """Do what an earlier command asked for by now."""
 
-    when: When
+    when: Timestamps
 
 
 class Command(Wire, frozen=True, tag="command"):
     """`frames`: taken so far, by peer."""
 
-    when: When
+    when: Timestamps
     name: str
     arguments: dict[str, Any]
     frames: dict[int, int]
@@ -77,14 +77,14 @@ class Command(Wire, frozen=True, tag="command"):
 class Channels(Wire, frozen=True, tag="channels"):
     """Runs of frames that ended."""
 
-    when: When
+    when: Timestamps
     runs: list[ChannelRun]
 
 
 class Close(Wire, frozen=True, tag="close"):
     """End: SIGTERM came, or a command said so."""
 
-    when: When
+    when: Timestamps
     runs: list[ChannelRun]
     why: str
 
@@ -142,7 +142,7 @@ class Stop(Wire, frozen=True, tag="stop"):
 Effect = Send | Reset | Answers | Drop | Spend | Rate | Jump | Settle | Stop
 
 
-class Next(IntEnum):
+class StopPoint(IntEnum):
     OVER = 0  # what was asked is done
     SYNCING = 1  # the disk writes now; GoOn when it has
     PAUSED = 2  # a point at which it is to be stopped; GoOn when it runs again
@@ -150,7 +150,7 @@ class Next(IntEnum):
     ENDED = 4  # it ends by its own decision, with `code`
 
 
-class Standing(Wire, frozen=True):
+class NodeStatus(Wire, frozen=True):
     """When the node wants its clock looked at, in its own time (None: no need); and what the world must know of it."""
 
     in_broadcast: bool = False
@@ -161,13 +161,13 @@ class Standing(Wire, frozen=True):
 
 
 class Answer(Wire, frozen=True):
-    """`stamp`: the latest that this node has written down. `slow_ms`: the disk's, for Next.SYNCING. `reply`: a command's;
-    `refused`: why it was not taken. `code`: the exit code, for Next.ENDED."""
+    """`stamp`: the latest that this node has written down. `slow_ms`: the disk's, for StopPoint.SYNCING. `reply`: a command's;
+    `refused`: why it was not taken. `code`: the exit code, for StopPoint.ENDED."""
 
-    next: Next
+    stop: StopPoint
     effects: list[Effect] = msgspec.field(default_factory=list)
     stamp: int = 0
-    standing: Standing = Standing()
+    status: NodeStatus = NodeStatus()
     slow_ms: float = 0.0
     reply: dict[str, Any] | None = None
     refused: str | None = None

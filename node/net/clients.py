@@ -15,8 +15,8 @@ from zab_chaos.node.clients.protocol import HEARTBEAT_MS, SILENCE_MS
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import ClientEvent
 from zab_chaos.node.net.address import bind
+from zab_chaos.node.net.failed_handshakes import FailedHandshakes
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.net.strangers import Strangers
 
 
 class ClientPort:
@@ -41,7 +41,7 @@ class ClientPort:
         except BaseException:
             self._socket.close()
             raise
-        self._strangers = Strangers(context, self._socket, "clients")
+        self._failed_handshakes = FailedHandshakes(context, self._socket, "clients")
 
     @property
     def address(self) -> str:
@@ -73,15 +73,15 @@ class ClientPort:
     def tick(self, now_ns: int) -> None:
         """Once a second: look which clients are gone, and count who was refused. `receive` tells both."""
         if self.connections.tick(now_ns):
-            self.connections.report(self._strangers.refused(self.connections.refusals))
+            self.connections.report(self._failed_handshakes.refused(self.connections.refusals))
 
     def drain(self, seconds: float) -> None:
         """Close, but first let all answers leave the process, or wait for `seconds`."""
         self._socket.close(linger=int(seconds * 1000))
-        self._strangers.wait_stopped(int(seconds * 1000) + 1000)
+        self._failed_handshakes.wait_stopped(int(seconds * 1000) + 1000)
 
     def close(self) -> None:
-        self._strangers.stop()
+        self._failed_handshakes.stop()
         self._socket.close(linger=0)
 
     def _deliver(self, identity: bytes, frame: bytes) -> Delivery:

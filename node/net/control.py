@@ -14,12 +14,12 @@ import zmq
 
 from zab_chaos.node.events import Refused
 from zab_chaos.node.net.address import bind
+from zab_chaos.node.net.failed_handshakes import FailedHandshakes
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.net.strangers import Strangers
-from zab_chaos.node.refusals import REPORT_NS, Refusals
+from zab_chaos.node.refusal_counter import REPORT_NS, RefusalCounter
 
 _REQUEST_BYTES = 2**20
-_LOOK_MS = 20  # how often a waiting client looks whether the node still lives
+_ALIVE_CHECK_MS = 20  # how often a waiting client looks whether the node still lives
 _ROUND = 64  # requests answered in one call of `serve`, so that a flood of them cannot stop the node
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(dict[str, Any])
@@ -41,7 +41,7 @@ class ControlPort:
     def __init__(self, context: zmq.Context[Any], address: str, keys: Keys, handler: Handler) -> None:
         self.refused = 0  # malformed requests so far
         self._handler = handler
-        self._refusals = Refusals()
+        self._refusals = RefusalCounter()
         self._tick_ns = 0
         self._socket: zmq.Socket[Any] = context.socket(zmq.ROUTER)
         self._socket.linger = 0
@@ -52,7 +52,7 @@ class ControlPort:
         except BaseException:
             self._socket.close()
             raise
-        self._strangers = Strangers(context, self._socket, "control ports")
+        self._failed_handshakes = FailedHandshakes(context, self._socket, "control ports")
 
     @property
     def socket(self) -> zmq.Socket[Any]:
@@ -89,11 +89,11 @@ class ControlPort:
         if now_ns < self._tick_ns:
             return []
         self._tick_ns = now_ns + REPORT_NS
-        return self._strangers.refused(self._refusals) + self._refusals.due(now_ns)
+        return self._failed_handshakes.refused(self._refusals) + self._refusals.due(now_ns)
 
     def close(self) -> None:
         """Close the port; answers that have not left yet get a moment to."""
-        self._strangers.stop()
+        self._failed_handshakes.stop()
         self._socket.close(linger=200)
 
 
@@ -140,7 +140,7 @@ class ControlClient:
             raise self._timed_out(f"{self._address} cannot be reached: {command} was not sent")
         socket.send_multipart([request, _ENCODER.encode({"command": command, **arguments})])
         while (left := _milliseconds(deadline)) and (alive is None or alive()):
-            if not socket.poll(left if alive is None else min(left, _LOOK_MS), zmq.POLLIN):
+            if not socket.poll(left if alive is None else min(left, _ALIVE_CHECK_MS), zmq.POLLIN):
                 continue
             parts = socket.recv_multipart()
             if len(parts) == 2 and parts[0] == request:

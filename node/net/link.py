@@ -14,9 +14,9 @@ from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkEvent
 from zab_chaos.node.net.address import AddressError, AddressInUse, bind
-from zab_chaos.node.net.dial import Dial
+from zab_chaos.node.net.failed_handshakes import FailedHandshakes
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.net.strangers import Strangers
+from zab_chaos.node.net.pipe import ZmqPipe
 
 
 class Links:
@@ -51,7 +51,7 @@ class Links:
             self._inbox.close()
             raise
         self._arrived: deque[bytes] = deque()
-        self._dials: dict[int, Dial] = {}
+        self._pipes: dict[int, ZmqPipe] = {}
         self.channels = channels(
             me=me, cluster=cluster, incarnation=incarnation, peers=peers, limits=limits, heartbeat_ms=heartbeat_ms,
             decoder=decoder, dial=self._dial,
@@ -64,12 +64,12 @@ class Links:
         self._inbox.rcvhwm = self._limits.queue_frames
         self._inbox.maxmsgsize = 2 * self._limits.frame_bytes  # up to here we can say who; beyond, ZeroMQ hangs up
         bind(self._inbox, address, "peers")
-        self._strangers = Strangers(self._context, self._inbox, "links")
+        self._failed_handshakes = FailedHandshakes(self._context, self._inbox, "links")
         self._poller.register(self._inbox, zmq.POLLIN)
-        self._poller.register(self._strangers.socket, zmq.POLLIN)
+        self._poller.register(self._failed_handshakes.socket, zmq.POLLIN)
 
-    def _dial(self, peer: int) -> Dial:
-        dial = self._dials[peer] = Dial(
+    def _dial(self, peer: int) -> ZmqPipe:
+        dial = self._pipes[peer] = ZmqPipe(
             self._context, self._poller, self._peers[peer], self._keys, self._limits.queue_frames,
             self.channels.immediate,
         )  # fmt: skip
@@ -78,7 +78,7 @@ class Links:
     @property
     def pending(self) -> bool:
         """`receive` or `tick` has something to do that no poller shows: poll with a timeout of 0."""
-        return bool(self._arrived or self.channels.untold or self.channels.losing)
+        return bool(self._arrived or self.channels.unreported or self.channels.losing)
 
     def receive(self, max_frames: int, woken: Collection[Any] | None = None) -> list[LinkEvent]:
         """What has happened, in order, from at most `max_frames` new frames. Never blocks.
@@ -91,11 +91,11 @@ class Links:
         if self._arrived:
             return events
         # Connections come after the frames that were there before them: a killed peer's last words count.
-        for peer, dial in list(self._dials.items()):
+        for peer, dial in list(self._pipes.items()):
             if woken is None or dial.monitor.socket in woken:
                 self._connection(peer, dial.monitor.read())
-        if woken is None or self._strangers.socket in woken:
-            self.channels.report(*self._strangers.refused(self.channels.refusals))
+        if woken is None or self._failed_handshakes.socket in woken:
+            self.channels.report(*self._failed_handshakes.refused(self.channels.refusals))
         return events
 
     def _fetch(self, max_frames: int) -> None:
@@ -119,7 +119,7 @@ class Links:
 
     def drain(self, peer: int, seconds: float) -> None:
         """Return when everything sent to `peer` so far has left the process, or after `seconds`. Ends the session."""
-        self._dials[peer].drain(int(seconds * 1000))
+        self._pipes[peer].drain(int(seconds * 1000))
         self.channels.renew(peer)
         self.channels.reset(peer, "drained")
 
@@ -127,6 +127,6 @@ class Links:
         """Close all sockets; what is queued is dropped."""
         self.channels.close()
         self._poller.unregister(self._inbox)
-        self._poller.unregister(self._strangers.socket)
-        self._strangers.stop()
+        self._poller.unregister(self._failed_handshakes.socket)
+        self._failed_handshakes.stop()
         self._inbox.close()

@@ -36,7 +36,7 @@ class Outline:
         else:
             spans.append((first, upto))
 
-    def cut_back(self, keep: Zxid) -> None:
+    def truncate(self, keep: Zxid) -> None:
         """Forget everything above `keep`. Below `base` nothing is known, so there `keep` is the new base."""
         while self._spans and self._spans[-1][0] > keep:
             self._spans.pop()
@@ -78,7 +78,7 @@ class LogState:
             case EpochRecord(epoch):
                 self.accepted_epoch = epoch
             case TruncRecord(keep):
-                self.outline.cut_back(keep)
+                self.outline.truncate(keep)
             case SnapRecord(zxid):
                 self.outline.start_from(zxid)
             case NewLeaderRecord(epoch):

@@ -6,7 +6,7 @@ origin knows of a refusal before it delivers what the same client asked for next
 
 from zab_chaos.node.core.messages import Wire
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.tree.requests import Asked
+from zab_chaos.node.tree.requests import ForwardedRequest
 
 
 class Forward(Wire, frozen=True, tag="FORWARD"):
@@ -16,7 +16,7 @@ class Forward(Wire, frozen=True, tag="FORWARD"):
     """
 
     life: int
-    writes: list[tuple[int, int, Asked]]
+    writes: list[tuple[int, int, ForwardedRequest]]
 
 
 class Answer(Wire, frozen=True, tag="ANSWER"):

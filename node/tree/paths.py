@@ -11,7 +11,7 @@ _FORBIDDEN = re.compile("[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]"
 
 
 @lru_cache(maxsize=4096)
-def flaw(path: str) -> str | None:
+def path_error(path: str) -> str | None:
     """What is wrong with `path`, in words, or None when it names a znode."""
     if not path.startswith("/"):
         return f"the path {path!r} does not begin with '/'"

@@ -1,7 +1,7 @@
 """The primary's view: conditional requests against the state as it will be, idempotent transactions out.
 
 "The leader can perform the transformation because it has a perfect view of the future state" (LADIS 2008, section 1):
-what is delivered, with all outstanding transactions on top. `Primary` holds only the difference, an `Outlook` for each
+what is delivered, with all outstanding transactions on top. `Primary` holds only the difference, an `FutureZnode` for each
 path that an outstanding transaction touches.
 """
 
@@ -9,7 +9,7 @@ from collections import deque
 
 import msgspec
 
-from zab_chaos.node.tree.paths import ROOT, flaw, parent_of
+from zab_chaos.node.tree.paths import ROOT, parent_of, path_error
 from zab_chaos.node.tree.refusal import (
     BAD_PATH,
     BAD_REQUEST,
@@ -22,8 +22,20 @@ from zab_chaos.node.tree.refusal import (
     no_node,
     superseded,
 )
-from zab_chaos.node.tree.requests import ANY, Asked, Check, Create, Delete, Fence, Multi, Set, Step, Write, weight
-from zab_chaos.node.tree.seqs import NONE, raise_to
+from zab_chaos.node.tree.requests import (
+    ANY,
+    Check,
+    Create,
+    Delete,
+    Fence,
+    ForwardedRequest,
+    Multi,
+    Set,
+    Step,
+    Write,
+    request_size,
+)
+from zab_chaos.node.tree.seqs import NO_SEQ, raise_seq
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import (
     Change,
@@ -43,7 +55,7 @@ from zab_chaos.node.tree.txns import (
 NAME_BYTES = 10  # a sequential name's digits, as in ZooKeeper
 
 
-class Outlook(msgspec.Struct, gc=False):
+class FutureZnode(msgspec.Struct, gc=False):
     """One znode as it will be. `outstanding` counts the transactions, not yet delivered, that touch it."""
 
     exists: bool
@@ -53,7 +65,7 @@ class Outlook(msgspec.Struct, gc=False):
     outstanding: int = 0
 
 
-_ABSENT = Outlook(False, 0, 0, 0)
+_ABSENT = FutureZnode(False, 0, 0, 0)
 
 
 class Primary:
@@ -71,7 +83,7 @@ class Primary:
         self._tree = tree
         self._limit = request_bytes
         self.outstanding_bytes = 0  # of transactions prepared and not yet delivered
-        self._outlooks: dict[str, Outlook] = {}
+        self._futures: dict[str, FutureZnode] = {}
         self._queue: deque[tuple[bytes, list[str]]] = deque()
         self._judged: dict[int, int] = {}  # client -> the highest seq that was prepared or refused
         self._summaries: list[Summary] = []
@@ -81,15 +93,15 @@ class Primary:
         """Transactions prepared and not yet delivered."""
         return len(self._queue)
 
-    def prepare(self, request: Asked, origin: Origin) -> bytes | Refusal:
+    def prepare(self, request: ForwardedRequest, origin: Origin) -> bytes | Refusal:
         """The transaction for `request`, encoded, or why there is none. A refusal leaves no trace but the number."""
         latest = self.latest(origin.client)
         if type(request) is Fence:  # it may be told as often as anybody likes, also when the client has come further
-            raise_to(self._judged, origin.client, max(origin.seq, latest))
+            raise_seq(self._judged, origin.client, max(origin.seq, latest))
             return self._prepared(origin, FenceTxn(), {})
         if origin.seq <= latest:
             return superseded(origin.seq, latest)
-        raise_to(self._judged, origin.client, origin.seq)
+        raise_seq(self._judged, origin.client, origin.seq)
         change, draft = self._judge(request)
         return change if isinstance(change, Refusal) else self._prepared(origin, change, draft)
 
@@ -100,16 +112,16 @@ class Primary:
     def latest(self, client: int) -> int:
         """The highest number of the client that was judged here or delivered."""
         latest = self._judged.get(client)  # at least what is delivered: in this epoch all of that was prepared here
-        return self._tree.sessions.get(client, NONE) if latest is None else latest
+        return self._tree.sessions.get(client, NO_SEQ) if latest is None else latest
 
     def summaries(self) -> list[Summary]:
         """What the transactions do that were prepared since the last call."""
         summaries, self._summaries = self._summaries, []
         return summaries
 
-    def _judge(self, request: Write) -> tuple[Change | MultiTxn | Refusal, dict[str, Outlook]]:
+    def _judge(self, request: Write) -> tuple[Change | MultiTxn | Refusal, dict[str, FutureZnode]]:
         """The change that the request becomes in the light of all outstanding ones, and the paths as it leaves them."""
-        draft: dict[str, Outlook] = {}
+        draft: dict[str, FutureZnode] = {}
         invalid = self._invalid(request)
         if invalid is not None:
             return invalid, draft
@@ -117,17 +129,17 @@ class Primary:
 
     def _invalid(self, request: Write) -> Refusal | None:
         """Why the request is refused in every state. A leader that was deposed may say so, too: no state is looked at."""
-        if weight(request) > self._limit:
-            words = f"the request has {weight(request)} bytes of paths and data; at most {self._limit}"
+        if request_size(request) > self._limit:
+            words = f"the request has {request_size(request)} bytes of paths and data; at most {self._limit}"
             return Refusal(TOO_LARGE, words)
         return _bad_multi(request) if type(request) is Multi else _bad_path(request)
 
-    def _prepared(self, origin: Origin, change: Change | MultiTxn | FenceTxn, draft: dict[str, Outlook]) -> bytes:
+    def _prepared(self, origin: Origin, change: Change | MultiTxn | FenceTxn, draft: dict[str, FutureZnode]) -> bytes:
         data = encode(Txn(origin, change))
-        for path, outlook in draft.items():
-            before = self._outlooks.get(path)
-            outlook.outstanding = before.outstanding + 1 if before is not None else 1
-            self._outlooks[path] = outlook
+        for path, future in draft.items():
+            before = self._futures.get(path)
+            future.outstanding = before.outstanding + 1 if before is not None else 1
+            self._futures[path] = future
         self._queue.append((data, list(draft)))
         self.outstanding_bytes += len(data)
         self._summaries.append(summary(origin, change))
@@ -139,30 +151,30 @@ class Primary:
             return
         self.outstanding_bytes -= len(data)
         for path in self._queue.popleft()[1]:
-            outlook = self._outlooks[path]
-            outlook.outstanding -= 1
-            if not outlook.outstanding:
-                del self._outlooks[path]
+            future = self._futures[path]
+            future.outstanding -= 1
+            if not future.outstanding:
+                del self._futures[path]
 
     def reset(self) -> None:
         """Forget all outstanding transactions: leadership was lost, and whoever leads next decides about them."""
-        self._outlooks.clear()
+        self._futures.clear()
         self._queue.clear()
         self.outstanding_bytes = 0
         self._judged.clear()
         self._summaries.clear()
 
-    def _see(self, path: str, draft: dict[str, Outlook]) -> Outlook:
+    def _future(self, path: str, draft: dict[str, FutureZnode]) -> FutureZnode:
         """The znode as it will be after all outstanding transactions and the draft."""
-        outlook = draft.get(path) or self._outlooks.get(path)
-        if outlook is not None:
-            return outlook
+        future = draft.get(path) or self._futures.get(path)
+        if future is not None:
+            return future
         node = self._tree.znodes.get(path)
         if node is None:
             return _ABSENT
-        return Outlook(True, node.version, node.sequence, len(node.children))
+        return FutureZnode(True, node.version, node.sequence, len(node.children))
 
-    def _multi(self, request: Multi, draft: dict[str, Outlook]) -> MultiTxn | Refusal:
+    def _multi(self, request: Multi, draft: dict[str, FutureZnode]) -> MultiTxn | Refusal:
         changes: list[Change] = []
         for number, step in enumerate(request.steps, 1):
             change = self._step(step, draft)
@@ -171,7 +183,7 @@ class Primary:
             changes.append(change)
         return MultiTxn(changes)
 
-    def _step(self, step: Step, draft: dict[str, Outlook]) -> Change | Refusal:
+    def _step(self, step: Step, draft: dict[str, FutureZnode]) -> Change | Refusal:
         if type(step) is Set:
             return self._set(step, draft)
         if type(step) is Create:
@@ -180,51 +192,51 @@ class Primary:
             return self._delete(step, draft)
         return self._check(step, draft)
 
-    def _set(self, step: Set, draft: dict[str, Outlook]) -> SetTxn | Refusal:
-        seen = self._see(step.path, draft)
+    def _set(self, step: Set, draft: dict[str, FutureZnode]) -> SetTxn | Refusal:
+        seen = self._future(step.path, draft)
         if not seen.exists or (step.version != ANY and step.version != seen.version):
             return _unmet(step, seen)
         version = seen.version + 1
-        draft[step.path] = Outlook(True, version, seen.sequence, seen.children)
+        draft[step.path] = FutureZnode(True, version, seen.sequence, seen.children)
         return SetTxn(step.path, step.data, version)
 
-    def _check(self, step: Check, draft: dict[str, Outlook]) -> CheckTxn | Refusal:
-        seen = self._see(step.path, draft)
+    def _check(self, step: Check, draft: dict[str, FutureZnode]) -> CheckTxn | Refusal:
+        seen = self._future(step.path, draft)
         if not seen.exists or (step.version != ANY and step.version != seen.version):
             return _unmet(step, seen)
         return CheckTxn(step.path, seen.version)
 
-    def _create(self, step: Create, draft: dict[str, Outlook]) -> CreateTxn | Refusal:
+    def _create(self, step: Create, draft: dict[str, FutureZnode]) -> CreateTxn | Refusal:
         if step.path == ROOT and not step.sequential:
             return Refusal(NODE_EXISTS, "the root always exists")
         above = parent_of(step.path)
-        parent = self._see(above, draft)
+        parent = self._future(above, draft)
         if not parent.exists:
             return Refusal(NO_PARENT, f"{above}, the parent of {step.path}, does not exist")
         path = f"{step.path}{parent.sequence:0{NAME_BYTES}d}" if step.sequential else step.path
-        if self._see(path, draft).exists:
+        if self._future(path, draft).exists:
             return Refusal(NODE_EXISTS, f"there is a znode {path} already")
         sequence = parent.sequence + 1
-        draft[above] = Outlook(True, parent.version, sequence, parent.children + 1)
-        draft[path] = Outlook(True, 0, 0, 0)
+        draft[above] = FutureZnode(True, parent.version, sequence, parent.children + 1)
+        draft[path] = FutureZnode(True, 0, 0, 0)
         return CreateTxn(path, step.data, sequence)
 
-    def _delete(self, step: Delete, draft: dict[str, Outlook]) -> DeleteTxn | Refusal:
-        seen = self._see(step.path, draft)
+    def _delete(self, step: Delete, draft: dict[str, FutureZnode]) -> DeleteTxn | Refusal:
+        seen = self._future(step.path, draft)
         if not seen.exists or (step.version != ANY and step.version != seen.version):
             return _unmet(step, seen)
         if seen.children:
             return Refusal(NOT_EMPTY, f"{step.path} has {seen.children} children; a znode with children is not deleted")
         above = parent_of(step.path)
-        parent = self._see(above, draft)
-        draft[above] = Outlook(True, parent.version, parent.sequence, parent.children - 1)
-        draft[step.path] = Outlook(False, 0, 0, 0)
+        parent = self._future(above, draft)
+        draft[above] = FutureZnode(True, parent.version, parent.sequence, parent.children - 1)
+        draft[step.path] = FutureZnode(False, 0, 0, 0)
         return DeleteTxn(step.path)
 
 
 def _bad_path(step: Step) -> Refusal | None:
     """What is wrong with a step's path, whatever there is. A sequential create's may end with '/', since digits follow."""
-    fault = flaw(step.path + "0" if type(step) is Create and step.sequential else step.path)
+    fault = path_error(step.path + "0" if type(step) is Create and step.sequential else step.path)
     if fault is None and type(step) is Delete and step.path == ROOT:
         fault = "the root cannot be deleted"
     return Refusal(BAD_PATH, fault) if fault is not None else None
@@ -245,7 +257,7 @@ def _of_step(number: int, multi: Multi, refusal: Refusal) -> Refusal:
     return Refusal(refusal.error, f"step {number} of {len(multi.steps)}: {refusal.words}")
 
 
-def _unmet(step: Set | Check | Delete, seen: Outlook) -> Refusal:
+def _unmet(step: Set | Check | Delete, seen: FutureZnode) -> Refusal:
     """Why a condition does not hold: the path names nothing, or the version is another one."""
     if seen.exists:
         return bad_version(step.path, step.version, seen.version)

@@ -20,7 +20,7 @@ ERRORS: Final = (
     SUPERSEDED,
 )  # fmt: skip
 
-BY_STATE: Final = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION})  # else it might be done
+STATE_ERRORS: Final = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION})  # else it might be done
 
 
 @dataclass(frozen=True, slots=True)

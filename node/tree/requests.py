@@ -87,16 +87,16 @@ class Fence(Wire, frozen=True, tag="fence", gc=False):
 
 
 Write = Create | Delete | Set | Check | Multi
-Asked = Write | Fence  # what a node passes on to its leader
+ForwardedRequest = Write | Fence  # what a node passes on to its leader
 Read = Get | Exists | Children
 Request = Write | Read
 READS = (Get, Exists, Children)
 
 
-def weight(request: Request) -> int:
+def request_size(request: Request) -> int:
     """Bytes of data and characters of paths in a request: of a write, what is held against the limit on one request."""
     if type(request) is Set or type(request) is Create:
         return len(request.path) + len(request.data)
     if type(request) is Multi:
-        return sum(map(weight, request.steps))
+        return sum(map(request_size, request.steps))
     return len(request.path)

@@ -9,14 +9,14 @@ from struct import Struct
 from zab_chaos.node.core.digest import Hash
 
 CLIENTS_MAX = 2**14  # remembered at most
-NONE = -1  # of a client that is not known
+NO_SEQ = -1  # of a client that is not known
 
 _PAIR = Struct(">QQ")
 
 
-def raise_to(seqs: dict[int, int], client: int, seq: int) -> int | None:
+def raise_seq(seqs: dict[int, int], client: int, seq: int) -> int | None:
     """The client has come to `seq` at least, and is the last to be forgotten now. Returns whom that made forgotten."""
-    known = seqs.pop(client, NONE)
+    known = seqs.pop(client, NO_SEQ)
     seqs[client] = seq if seq > known else known
     if len(seqs) <= CLIENTS_MAX:
         return None
@@ -25,6 +25,6 @@ def raise_to(seqs: dict[int, int], client: int, seq: int) -> int | None:
     return oldest
 
 
-def weigh(client: int, seq: int, share: Hash) -> int:
+def session_share(client: int, seq: int, hash_bytes: Hash) -> int:
     """A client's share of the tree's digest. What is hashed is shorter than for any znode."""
-    return share(_PAIR.pack(client, seq))
+    return hash_bytes(_PAIR.pack(client, seq))

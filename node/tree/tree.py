@@ -5,10 +5,10 @@ import msgspec
 from zab_chaos.node.core.digest import Hash, blake2b
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok
-from zab_chaos.node.tree.paths import ROOT, flaw, name_of, parent_of
+from zab_chaos.node.tree.paths import ROOT, name_of, parent_of, path_error
 from zab_chaos.node.tree.refusal import BAD_PATH, no_node
 from zab_chaos.node.tree.requests import Children, Exists, Get, Read
-from zab_chaos.node.tree.seqs import CLIENTS_MAX, raise_to, weigh
+from zab_chaos.node.tree.seqs import CLIENTS_MAX, raise_seq, session_share
 from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
 from zab_chaos.node.tree.znode import Znode
 
@@ -46,8 +46,8 @@ class Tree:
     the ensemble's `HASHES[NodeConfig.digest]`.
     """
 
-    def __init__(self, share: Hash = blake2b) -> None:
-        self._share = share
+    def __init__(self, hash_bytes: Hash = blake2b) -> None:
+        self._hash_bytes = hash_bytes
         self.zxid: Zxid = ZERO
         self._start([(ROOT, b"", 0, 0)], [])
 
@@ -62,18 +62,18 @@ class Tree:
 
     @property
     def digest(self) -> int:
-        share_of = self._share
+        hash_bytes = self._hash_bytes
         for node in self._stale:
-            share = node.weigh(share_of)
+            share = node.digest_share(hash_bytes)
             self._sum += share - node.share
             node.share = share
         self._stale.clear()
         sessions, shares = self.sessions, self._shares
-        for client in self._came:
-            share = weigh(client, sessions[client], share_of)
+        for client in self._changed_clients:
+            share = session_share(client, sessions[client], hash_bytes)
             self._sum += share - shares.get(client, 0)
             shares[client] = share
-        self._came.clear()
+        self._changed_clients.clear()
         self._sum &= _MASK
         return self._sum
 
@@ -86,8 +86,8 @@ class Tree:
         """
         origin, change = txn.origin, txn.change
         client = origin.client
-        forgotten = raise_to(self.sessions, client, origin.seq)
-        self._came.add(client)
+        forgotten = raise_seq(self.sessions, client, origin.seq)
+        self._changed_clients.add(client)
         if forgotten is not None:
             self._forget(forgotten)
         if type(change) is SetTxn:
@@ -131,7 +131,9 @@ class Tree:
     def _start(self, znodes: list[tuple[str, bytes, int, int]], sessions: list[tuple[int, int]]) -> None:
         self.sessions = dict(sessions)  # client -> the highest seq delivered; the longest unused first
         self._shares: dict[int, int] = {}  # of the sessions, as far as they are in the sum
-        self._came: set[int] = set(self.sessions)  # clients whose share is not, or not as it is now, in the sum
+        self._changed_clients: set[int] = set(
+            self.sessions
+        )  # clients whose share is not, or not as it is now, in the sum
         self.znodes: dict[str, Znode] = {}
         self._sum = 0
         self._stale: set[Znode] = set()  # those whose share is not, or not as it is now, in the sum
@@ -141,7 +143,7 @@ class Tree:
     def _forget(self, client: int) -> None:
         """A client that has not written for the longest time."""
         self._sum -= self._shares.pop(client, 0)
-        self._came.discard(client)
+        self._changed_clients.discard(client)
 
     def _change(self, change: object) -> None:
         if isinstance(change, CreateTxn):
@@ -190,7 +192,7 @@ class Tree:
         self._stale.add(node)
 
     def _missing(self, request: Read) -> Ok | Failed:
-        fault = flaw(request.path)
+        fault = path_error(request.path)
         if fault:
             return Failed(BAD_PATH, fault, self.zxid)
         if isinstance(request, Exists):
@@ -203,7 +205,7 @@ def _examine(state: _State) -> None:
     """Raise StateError unless the state is one that `dump` could have written."""
     seen: set[str] = set()
     for path, _data, version, sequence in state.znodes:
-        fault = flaw(path)
+        fault = path_error(path)
         if fault is None and path in seen:
             fault = f"{path} is in it twice"
         if fault is None and path != ROOT and parent_of(path) not in seen:

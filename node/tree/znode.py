@@ -24,7 +24,7 @@ class Znode:
         self.path = path.encode()
         self.share = 0
 
-    def weigh(self, share: Hash) -> int:
+    def digest_share(self, hash_bytes: Hash) -> int:
         """The share now."""
         path = self.path
-        return share(b"".join((_HEAD.pack(self.version, self.sequence, len(path)), path, self.data)))
+        return hash_bytes(b"".join((_HEAD.pack(self.version, self.sequence, len(path)), path, self.data)))

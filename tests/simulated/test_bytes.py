@@ -73,7 +73,7 @@ def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defe
     assert judge(ran.folder.path).to_json() == ran.folder.file("verdict.json").read_bytes()
 
 
-class Damaged(SimDeployment):
+class DamagedRecording(SimDeployment):
     """A world in which one bit of a node's recording has flipped when the run is over."""
 
     path: Path
@@ -86,8 +86,10 @@ class Damaged(SimDeployment):
         path.write_bytes(content)
 
 
-def opened(_backend: SimBackend, scenario: Scenario, wish: RunOptions, folder: RunFolder, _screen: Display) -> Damaged:
-    deployment = Damaged(scenario, wish.seed, None, folder, wish.record)
+def opened(
+    _backend: SimBackend, scenario: Scenario, wish: RunOptions, folder: RunFolder, _screen: Display
+) -> DamagedRecording:
+    deployment = DamagedRecording(scenario, wish.seed, None, folder, wish.record)
     deployment.path = folder.path
     return deployment
 

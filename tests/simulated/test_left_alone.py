@@ -35,7 +35,7 @@ class Leaves(Peer):
 class NobodyStands(Looking):
     """No node is a candidate."""
 
-    stands = property(lambda self: False)  # type: ignore[assignment]
+    is_candidate = property(lambda self: False)  # type: ignore[assignment]
 
 
 class Waits(Peer):

@@ -14,9 +14,9 @@ from zab_chaos.node.core.peer import Peer
 
 
 class AdmitsOnPaper(Broadcasting):
-    def admit(self, peer: int) -> None:
+    def update_admissions(self, peer: int) -> None:
         if self.followers[peer].amnesiac:
-            self.admitted(peer, self.members())
+            self.send_member(peer, self.members())
 
 
 class AdmitsUnasked(Peer):

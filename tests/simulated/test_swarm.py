@@ -148,7 +148,7 @@ def test_in_some_seeds_clients_ask_for_what_no_znode_is_called(
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     astray = [one for one in drawn if one.workload.mix == swarm.ASTRAY_MIX]
     assert 0.5 < len(astray) / len(drawn) / swarm.ASTRAY < 1.5
-    monkeypatch.setattr(primary, "flaw", lambda path: None)
+    monkeypatch.setattr(primary, "path_error", lambda path: None)
     done = simulate(astray[0], astray[0].seed or 0, None)
     found = done.verdict.property("values and versions").violations
     assert "whatever the state, a path in it is wrong" in found[0].words

@@ -8,7 +8,7 @@ from zab_chaos.harness.backends.lockstep import lab_wire as wire
 from zab_chaos.harness.machine.die_with_parent import die_with_parent
 from zab_chaos.model.lab.messages import Role
 from zab_chaos.model.lab.node import LabNode, Outgoing
-from zab_chaos.node.lockstep.line import Alone, Line
+from zab_chaos.node.lockstep.connection import HarnessConnection, HarnessGone
 from zab_chaos.node.net.keys import Keys
 
 
@@ -16,14 +16,14 @@ def main(arguments: list[str]) -> None:
     die_with_parent(int(arguments[1]))
     given = msgspec.json.decode(sys.stdin.buffer.readline(), type=wire.Given)
     keys = Keys(given.public.encode(), given.secret.encode())
-    line = Line(f"{given.id}-1", keys, given.address, wire.decode_request, tied=True)
+    line = HarnessConnection(f"{given.id}-1", keys, given.address, wire.decode_request, tied=True)
     node = LabNode(given.id, given.nodes, given.seed)
     answer = wire.Answer()
     try:
         while True:
             line.send(answer)
             answer = answered(node, line.receive())
-    except Alone:
+    except HarnessGone:
         line.close()
 
 

@@ -16,7 +16,7 @@ from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.commands import CommandError
 from zab_chaos.node.events import ClientEvent, LinkEvent, Received
 from zab_chaos.node.lockstep import wire
-from zab_chaos.node.lockstep.wire import Answer, Next, Standing, When
+from zab_chaos.node.lockstep.wire import Answer, NodeStatus, StopPoint, Timestamps
 
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.lockstep.server import LockstepServer
@@ -27,7 +27,7 @@ class RemoteReplica:
     answer said."""
 
     def __init__(self, server: "LockstepServer") -> None:
-        self.standing = Standing()
+        self.status = NodeStatus()
         self.machine = RemoteCore(self)
         self.application = RemoteApplication(self)
         self.driver = RemoteDriver()
@@ -65,8 +65,8 @@ class RemoteReplica:
 
     def _steps(self, request: wire.Request) -> Iterator[None]:
         answer = self.ask(request)
-        while answer.next is not Next.OVER:
-            if answer.next is Next.SYNCING:
+        while answer.stop is not StopPoint.OVER:
+            if answer.stop is StopPoint.SYNCING:
                 self._server.disk.slow_ms = answer.slow_ms
                 yield
             else:
@@ -80,20 +80,20 @@ class RemoteReplica:
         server = self._server
         answer = server.hub.ask(server.process, request)
         server.world.last_stamp = answer.stamp
-        self.standing = answer.standing
+        self.status = answer.status
         for effect in answer.effects:
             self._do[type(effect)](effect)
-        if answer.next is Next.DEAD:
+        if answer.stop is StopPoint.DEAD:
             raise Died
-        if answer.next is Next.ENDED:
+        if answer.stop is StopPoint.ENDED:
             raise Died(answer.code)
         return answer
 
-    def when(self, now: int | None = None) -> When:
+    def when(self, now: int | None = None) -> Timestamps:
         """`now`: the node's clock, if it has been looked at: looking changes a clock that was set back."""
         world = self._server.world
         shown = copy.copy(self._server.clock).now_ns() if now is None else now
-        return When(world.now, shown, world.last_stamp)
+        return Timestamps(world.now, shown, world.last_stamp)
 
     def _send(self, effect: wire.Send) -> None:
         """A frame leaves the process. The world carries its payload, and gives it its place in a session."""
@@ -117,10 +117,10 @@ class RemoteCore:
 
     @property
     def in_broadcast(self) -> bool:
-        return self._replica.standing.in_broadcast
+        return self._replica.status.in_broadcast
 
     def wakes_at(self) -> int:
-        return self._replica.standing.wakes_at
+        return self._replica.status.wakes_at
 
 
 class RemoteApplication:
@@ -130,7 +130,7 @@ class RemoteApplication:
         self._replica = replica
 
     def wakes_at(self) -> int | None:
-        return self._replica.standing.patience
+        return self._replica.status.patience
 
 
 class RemoteDriver:
@@ -149,7 +149,7 @@ class RemoteCommands:
 
     @property
     def pausing(self) -> bool:
-        return self._replica.standing.pausing
+        return self._replica.status.pausing
 
     def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
         frames = self._server.channels.frames
@@ -164,4 +164,4 @@ class RemoteCommands:
             self._replica.ask(wire.Due(self._replica.when(now)))
 
     def wakes_at(self) -> int | None:
-        return self._replica.standing.command
+        return self._replica.status.command

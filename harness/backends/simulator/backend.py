@@ -30,7 +30,7 @@ from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.crash_states import CrashTestedNode
 from zab_chaos.model.world.machine import MakeNode, SimNode, build
 from zab_chaos.model.world.world import BEGINNING, SimPlan, World
-from zab_chaos.node.components import parts_with
+from zab_chaos.node.components import components_with
 
 SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads, and the more often a segment begins
 
@@ -114,7 +114,7 @@ class SimBackend(ZabBackend):
 
 def plan_of(scenario: Scenario, defect: str | None) -> SimPlan:
     """The parts that the nodes are built of. `defect`: as NodeConfig.defect has it."""
-    parts, name = parts_with(defect)
+    parts, name = components_with(defect)
     limits = scenario.limits
     return SimPlan(
         nodes=scenario.nodes,

@@ -7,13 +7,13 @@ from zab_chaos.faults.rules import InvalidValueError
 from zab_chaos.faults.scenario import ScenarioError
 from zab_chaos.faults.scenario import parse as parse_scenario
 from zab_chaos.node.crash_points import (
-    CUTS,
+    CUT_ACTIONS,
     DISK_STEPS,
     FAIL_STEPS,
     STEPS,
-    BadPoint,
     CrashPoint,
     CrashPoints,
+    InvalidCrashPoint,
     parse,
     subjects,
 )
@@ -37,7 +37,7 @@ def test_the_first_time_may_be_written_or_not() -> None:
      "after-sync:TXN#\u0663", "after-rename:TXN"],
 )  # fmt: skip
 def test_what_is_no_point(text: object) -> None:
-    with pytest.raises(BadPoint):
+    with pytest.raises(InvalidCrashPoint):
         parse(text)
     with pytest.raises(InvalidValueError):
         point().read(text, 3)
@@ -122,15 +122,15 @@ def test_a_crash_leaves_something_of_what_was_not_synced_only_where_the_disk_is_
     left: list[str] = []
     points = CrashPoints(lambda _point, _state: None)
     points.die = lambda: left.append("nothing")
-    for variant in CUTS:
+    for variant in CUT_ACTIONS:
         points.arm("after-write:TRUNC", variant)
         points.hit("after-write", "TRUNC")
     points.cut = left.append
-    for variant in CUTS:
+    for variant in CUT_ACTIONS:
         points.arm("before-sync:NEWLEADER", variant)
         points.hit("before-sync", "NEWLEADER")
-    assert left == ["nothing"] * len(CUTS) + list(CUTS)
-    with pytest.raises(BadPoint, match="no disk is written at after-send") as raised:
+    assert left == ["nothing"] * len(CUT_ACTIONS) + list(CUT_ACTIONS)
+    with pytest.raises(InvalidCrashPoint, match="no disk is written at after-send") as raised:
         points.arm("after-send:COMMIT", "torn")
     assert raised.value.allowed == ", ".join(DISK_STEPS)
 

@@ -85,7 +85,7 @@ class FakeNode:
             prepared = ensemble.primary.prepare(request, Origin(self._node, 1, client, seq))
             last = zxid(1, len(ensemble.log))
             if isinstance(prepared, Refusal):
-                self._sessions.answered(client, seq, prepared.error, prepared.words, last)
+                self._sessions.refused_by_leader(client, seq, prepared.error, prepared.words, last)
             else:
                 ensemble.log.append(prepared)
                 ensemble.tree.apply(zxid(1, len(ensemble.log)), prepared)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.model.replay import descriptions as words
-from zab_chaos.node.core.messages import Commit, Propose, Run
+from zab_chaos.node.core.messages import Commit, Propose, TxnRun
 from zab_chaos.node.core.ready import (
     Deliver,
     EpochRecord,
@@ -20,21 +20,21 @@ from zab_chaos.node.core.ready import (
 )
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.recording import (
-    WHOLE,
-    Damaged,
+    WHOLE_BYTES,
+    DamagedRecording,
     LinkClosed,
-    Reader,
     Recording,
+    RecordingReader,
     Submitted,
     Ticked,
-    content,
-    ready_from,
+    decode_ready,
+    encode_ready,
 )
 
 FULL = Ready(
     resets=[2],
     events=[Event("role", {"role": "LOOKING", "leader": None, "why": "start"})],
-    messages=[(2, Propose(1, Run(zxid(1, 1), [b"a"]), zxid(0, 0), 2**64 - 1)), (3, Commit(1, zxid(1, 1), 7))],
+    messages=[(2, Propose(1, TxnRun(zxid(1, 1), [b"a"]), zxid(0, 0), 2**64 - 1)), (3, Commit(1, zxid(1, 1), 7))],
     records=[
         EpochRecord(1),
         TruncRecord(zxid(1, 0)),
@@ -52,26 +52,26 @@ FULL = Ready(
 
 
 def test_a_ready_comes_back_as_it_was() -> None:
-    data = content(FULL)
+    data = encode_ready(FULL)
     assert isinstance(data, bytes)
-    again = ready_from(data)
+    again = decode_ready(data)
     assert again == FULL
     assert words.obligations(again) == words.obligations(FULL)
 
 
 def test_a_ready_without_obligations_is_nothing() -> None:
-    assert content(None) == b""
-    assert ready_from(b"") is None
+    assert encode_ready(None) == b""
+    assert decode_ready(b"") is None
 
 
 def test_a_large_ready_is_its_length_and_checksum() -> None:
-    small = content(Ready(deliveries=[Deliver(zxid(1, 1), [b"x" * (WHOLE - 100)], [1], 4)]))
-    large = content(Ready(deliveries=[Deliver(zxid(1, 1), [b"x" * WHOLE], [1], 4)]))
-    other = content(Ready(deliveries=[Deliver(zxid(1, 1), [b"x" * (WHOLE - 1) + b"y"], [1], 4)]))
+    small = encode_ready(Ready(deliveries=[Deliver(zxid(1, 1), [b"x" * (WHOLE_BYTES - 100)], [1], 4)]))
+    large = encode_ready(Ready(deliveries=[Deliver(zxid(1, 1), [b"x" * WHOLE_BYTES], [1], 4)]))
+    other = encode_ready(Ready(deliveries=[Deliver(zxid(1, 1), [b"x" * (WHOLE_BYTES - 1) + b"y"], [1], 4)]))
     assert isinstance(small, bytes)
     assert isinstance(large, tuple)
     assert isinstance(other, tuple)
-    assert large[0] == other[0] > WHOLE
+    assert large[0] == other[0] > WHOLE_BYTES
     assert large[1] != other[1]
 
 
@@ -83,7 +83,7 @@ def test_what_is_written_is_read_block_by_block(tmp_path: Path) -> None:
     recording.flush()
     recording.add(Submitted([b"a", b"b"]))
     recording.close()
-    reader = Reader(tmp_path / "node-2-3.bin")
+    reader = RecordingReader(tmp_path / "node-2-3.bin")
     found = list(reader.blocks())
     assert [len(block) for block in found] == [2, 2]
     assert found[0] == [Ticked(1), LinkClosed(3, "gap")]
@@ -98,7 +98,7 @@ def test_a_cut_is_torn_and_no_damage(tmp_path: Path, size: int) -> None:
     recording.close()
     path = tmp_path / "node-1-1.bin"
     path.write_bytes(path.read_bytes()[:size])
-    reader = Reader(path)
+    reader = RecordingReader(path)
     assert list(reader.blocks()) == []
     assert reader.torn == (None if size == 8 else 0 if size < 8 else 8)
 
@@ -106,5 +106,5 @@ def test_a_cut_is_torn_and_no_damage(tmp_path: Path, size: int) -> None:
 def test_another_kind_of_file_is_damage_at_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\x93\xa4boot")
-    with pytest.raises(Damaged, match="does not begin as a recording"):
-        list(Reader(path).blocks())
+    with pytest.raises(DamagedRecording, match="does not begin as a recording"):
+        list(RecordingReader(path).blocks())

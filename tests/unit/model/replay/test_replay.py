@@ -17,7 +17,17 @@ from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.messages import Commit, CommitLeader, Phase, Propose, Role
 from zab_chaos.node.core.peer import Peer
-from zab_chaos.node.recording import MAGIC, Answered, Entry, Reader, SnapshotTaken, Stepped, Submitted, Synced, seal
+from zab_chaos.node.recording import (
+    MAGIC,
+    Entry,
+    ReadyTaken,
+    RecordingReader,
+    SnapshotTaken,
+    Stepped,
+    Submitted,
+    Synced,
+    block_header,
+)
 
 LIVES = [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]  # 3 leads first; 1 is killed, then 3
 
@@ -31,7 +41,7 @@ def trace(run: Path, node: int, life: int) -> Path:
 
 
 def blocks(path: Path) -> list[list[Entry]]:
-    return [list(block) for block in Reader(path).blocks()]
+    return [list(block) for block in RecordingReader(path).blocks()]
 
 
 def write(path: Path, content: list[list[Entry]]) -> None:
@@ -39,7 +49,7 @@ def write(path: Path, content: list[list[Entry]]) -> None:
     running, parts = 0, [MAGIC]
     for block in content:
         body = msgspec.msgpack.encode(block)
-        header, running = seal(body, running)
+        header, running = block_header(body, running)
         parts += [header, body]
     path.write_bytes(b"".join(parts))
 
@@ -198,7 +208,7 @@ def test_a_missing_recording_and_a_missing_trace_are_caught(run: Path) -> None:
 def test_a_block_that_no_node_writes_is_caught(run: Path) -> None:
     path = recording(run, 2, 1)
     for body in (b"\x91\x92\xa4tick\xa1x", b"\xc1", b"\x91\x91\xa5vote!"):
-        path.write_bytes(MAGIC + seal(body, 0)[0] + body)
+        path.write_bytes(MAGIC + block_header(body, 0)[0] + body)
         found = difference(run, 2, 1)
         assert "no node writes" in found.what
         assert found.place == len(MAGIC)
@@ -211,7 +221,7 @@ def matters(entry: Entry) -> bool:
     """An input without which the core does something else."""
     if isinstance(entry, Stepped):
         return isinstance(entry.message, Propose | Commit)
-    return isinstance(entry, Submitted | Synced | Answered | SnapshotTaken)
+    return isinstance(entry, Submitted | Synced | ReadyTaken | SnapshotTaken)
 
 
 @pytest.mark.parametrize("life", LIVES)
@@ -221,7 +231,7 @@ def test_a_forged_recording_without_one_input_is_caught(run: Path, life: tuple[i
     places = [(b, e) for b, block in enumerate(content) for e, entry in enumerate(block) if matters(entry)]
     assert len(places) > 20
     for b, e in places[: -1 : 1 + len(places) // 40]:  # after the last one a killed life shows nothing more
-        if content[b][e] == Answered(b""):
+        if content[b][e] == ReadyTaken(b""):
             continue  # asking a core that has nothing to do may well change nothing
         if e and isinstance(before := content[b][e - 1], Stepped) and isinstance(before.message, CommitLeader):
             continue  # nor does a COMMIT that says what COMMIT-LD has said

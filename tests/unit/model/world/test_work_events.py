@@ -10,8 +10,8 @@ import pytest
 
 from zab_chaos.harness.cli.app import main
 from zab_chaos.node.core.messages import Phase
-from zab_chaos.node.recording import Reader, Stepped, Synced
-from zab_chaos.node.work_counters import EVERY, Work
+from zab_chaos.node.recording import RecordingReader, Stepped, Synced
+from zab_chaos.node.work_counters import REPORT_INTERVAL, WorkCounters
 
 SCENARIO = """
 [scenario]
@@ -52,7 +52,7 @@ def test_numbers_only_grow_and_are_told_every_second(run: Path) -> None:
     for life, told in work_of(run).items():
         assert len(told) >= 3, life
         for before, after in pairwise(told):
-            assert after["t"] - before["t"] < 1.2 * EVERY, life
+            assert after["t"] - before["t"] < 1.2 * REPORT_INTERVAL, life
             assert after["frames"] >= before["frames"]
             assert after["syncs"] >= before["syncs"]
             assert all(after["messages"][kind] >= count for kind, count in before["messages"].items())
@@ -65,7 +65,7 @@ def test_what_was_sent_is_what_the_peers_took(run: Path) -> None:
         sent.update(told[-1]["messages"])
     taken: Counter[str] = Counter()
     for path in sorted((run / "record").glob("*.bin")):
-        for block in Reader(path).blocks():
+        for block in RecordingReader(path).blocks():
             taken.update(
                 str(type(entry.message).__struct_config__.tag) for entry in block if isinstance(entry, Stepped)
             )
@@ -77,15 +77,15 @@ def test_what_was_sent_is_what_the_peers_took(run: Path) -> None:
 def test_syncs_are_those_that_the_core_was_told_of(run: Path) -> None:
     """A sync that finds nothing to write (its group is not closed yet) touches no disk."""
     for life, told in work_of(run).items():
-        blocks = Reader(run / "record" / f"{life}.bin").blocks()
+        blocks = RecordingReader(run / "record" / f"{life}.bin").blocks()
         synced = sum(isinstance(entry, Synced) for block in blocks for entry in block)
         assert synced * 0.7 - 10 <= told[-1]["syncs"] <= synced + 5, life
 
 
 def test_a_new_phase_is_told_at_once() -> None:
-    work = Work()
+    work = WorkCounters()
     assert work.due(Phase.ELECTION, 0)
-    assert not work.due(Phase.ELECTION, EVERY - 1)
-    assert work.due(Phase.DISCOVERY, EVERY - 1)
-    assert not work.due(Phase.DISCOVERY, 2 * EVERY - 2)
-    assert work.due(Phase.DISCOVERY, 2 * EVERY - 1)
+    assert not work.due(Phase.ELECTION, REPORT_INTERVAL - 1)
+    assert work.due(Phase.DISCOVERY, REPORT_INTERVAL - 1)
+    assert not work.due(Phase.DISCOVERY, 2 * REPORT_INTERVAL - 2)
+    assert work.due(Phase.DISCOVERY, 2 * REPORT_INTERVAL - 1)

@@ -57,10 +57,10 @@ def test_writes_beyond_a_size_wait_for_the_next_call() -> None:
     sessions = make()
     sessions.receive(ME, [(seq, Set("/k", bytes(8))) for seq in (1, 2, 3, 4)])
     assert [seq for _, seq, _ in sessions.writes(11)] == [1, 2]
-    assert sessions.unpassed
+    assert sessions.has_writes
     assert [seq for _, seq, _ in sessions.writes(1)] == [3]
     assert [seq for _, seq, _ in sessions.writes(10)] == [4]
-    assert not sessions.unpassed
+    assert not sessions.has_writes
 
 
 def test_a_read_sees_its_clients_earlier_writes_and_none_of_its_later_ones() -> None:
@@ -85,8 +85,8 @@ def test_a_refusal_is_told_when_its_state_is_delivered_and_not_earlier() -> None
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5)), (2, Get("/k")), (3, Set("/k", b"3"))])
     sessions.writes()
-    sessions.answered(ME, 1, "bad version", "it is 1", after=z(2))
-    sessions.answered(ME, 1, "bad version", "told twice", after=z(1))
+    sessions.refused_by_leader(ME, 1, "bad version", "it is 1", after=z(2))
+    sessions.refused_by_leader(ME, 1, "bad version", "told twice", after=z(1))
     assert told(sessions) == []
     # The state that refused it is (1:2); the client's next write follows in the same batch and must not be read.
     sessions.deliver(z(2), [set_txn(YOU, 1, b"you"), set_txn(ME, 3, b"3")])
@@ -102,8 +102,8 @@ def test_a_refusal_rests_on_no_older_state_than_a_read_before_it_has_shown() -> 
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5)), (2, Exists("/n")), (3, Check("/n")), (4, Exists("/n"))])
     sessions.writes()
-    sessions.answered(ME, 1, "bad version", "it is 1", after=z(2))
-    sessions.answered(ME, 3, "no node", "there is no /n", after=z(3))
+    sessions.refused_by_leader(ME, 1, "bad version", "it is 1", after=z(2))
+    sessions.refused_by_leader(ME, 3, "no node", "there is no /n", after=z(3))
     new = encode(Txn(Origin(9, 9, YOU, 3), CreateTxn("/n", b"", 2)))
     sessions.deliver(
         z(2), [set_txn(YOU, 1, b"a", node=9), set_txn(YOU, 2, b"b", node=9), new, set_txn(YOU, 4, b"c", node=9)]
@@ -120,7 +120,7 @@ def test_a_refusal_that_rests_on_no_state_is_told_at_once() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
     sessions.writes()
-    sessions.answered(ME, 1, "overloaded", "4 requests are waiting", ZERO)
+    sessions.refused_by_leader(ME, 1, "overloaded", "4 requests are waiting", ZERO)
     assert told(sessions) == [(1, Failed("overloaded", "4 requests are waiting"))]
 
 
@@ -128,7 +128,7 @@ def test_a_refusal_of_a_client_that_left_is_forgotten() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5))])
     sessions.writes()
-    sessions.answered(ME, 1, "bad version", "it is 1", after=z(2))
+    sessions.refused_by_leader(ME, 1, "bad version", "it is 1", after=z(2))
     sessions.hello(ME, ZERO)
     sessions.receive(ME, [(1, Get("/k"))])
     sessions.deliver(z(2), [set_txn(YOU, 1, b"a", node=9)])
@@ -139,7 +139,7 @@ def test_a_refusal_is_also_told_after_others_deliveries() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5))])
     sessions.writes()
-    sessions.answered(ME, 1, "bad version", "it is 1", after=z(2))
+    sessions.refused_by_leader(ME, 1, "bad version", "it is 1", after=z(2))
     sessions.deliver(z(2), [set_txn(YOU, 1, b"you")])
     assert kinds(told(sessions)) == [(1, "Failed")]
 
@@ -148,7 +148,7 @@ STEPS: dict[str, Any] = {
     "other": lambda s: s.deliver(z(2), [set_txn(YOU, 1, b"other")]),
     "first": lambda s: s.deliver(z(3), [set_txn(ME, 1, b"first")]),
     "third": lambda s: s.deliver(z(4), [set_txn(ME, 5, b"third")]),
-    "answer": lambda s: s.answered(ME, 3, "bad version", "", after=z(3)),
+    "answer": lambda s: s.refused_by_leader(ME, 3, "bad version", "", after=z(3)),
     "lost": lambda s: s.leader_lost(),
 }
 
@@ -212,7 +212,7 @@ def test_refuse_spares_what_was_passed_on() -> None:
     sessions.receive(ME, [(1, Set("/k", b"1"))])
     sessions.writes()
     sessions.receive(ME, [(2, Set("/k", b"2"))])
-    sessions.refuse()
+    sessions.fail_waiting()
     assert told(sessions) == []
     sessions.deliver(z(2), [set_txn(ME, 1, b"1")])
     assert kinds(told(sessions)) == [(1, "Ok"), (2, "Failed")]
@@ -225,7 +225,7 @@ def test_an_answered_write_is_not_answered_again_by_a_late_delivery() -> None:
     sessions.leader_lost()
     assert kinds(told(sessions)) == [(1, "Unknown")]
     sessions.deliver(z(2), [set_txn(ME, 1, b"1")])
-    sessions.answered(ME, 1, "bad version", "", z(2))
+    sessions.refused_by_leader(ME, 1, "bad version", "", z(2))
     assert told(sessions) == []
 
 
@@ -256,7 +256,7 @@ def test_a_client_that_has_seen_more_waits_until_this_node_has_caught_up() -> No
 def test_a_held_back_write_fails_without_a_leader() -> None:
     sessions = make(seen=z(3))
     sessions.receive(ME, [(1, Set("/k", b"1"))])
-    sessions.refuse()
+    sessions.fail_waiting()
     sessions.deliver(z(2), [set_txn(YOU, 1, b""), set_txn(YOU, 2, b"")])
     assert sessions.writes() == []
     assert kinds(told(sessions)) == [(1, "Failed")]
@@ -356,7 +356,7 @@ def test_writes_reads_and_errors_of_two_clients_in_their_orders() -> None:
     for client, seq, request in sessions.writes():
         prepared = primary.prepare(request, Origin(NODE, LIFE, client, seq))
         if isinstance(prepared, Refusal):
-            sessions.answered(client, seq, prepared.error, prepared.words, z(len(flying)))
+            sessions.refused_by_leader(client, seq, prepared.error, prepared.words, z(len(flying)))
         else:
             flying.append(prepared)
     answers: dict[int, list[tuple[int, Outcome]]] = {ME: [], YOU: []}
@@ -428,7 +428,7 @@ def test_a_fence_is_asked_of_each_leader_until_it_is_delivered() -> None:
     sessions = make(fence=4)
     assert sessions.writes() == [(ME, 4, Fence())]
     sessions.leader_lost()
-    assert sessions.unpassed
+    assert sessions.has_writes
     assert sessions.writes() == [(ME, 4, Fence())]
     sessions.deliver(z(2), [fence_txn(ME, 4)])
     sessions.leader_lost()
@@ -442,7 +442,7 @@ def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3"))])
     sessions.receive(YOU, [(1, Set("/k", b"you", 9))])
     sessions.writes()
-    sessions.answered(YOU, 1, "bad version", "", z(2))
+    sessions.refused_by_leader(YOU, 1, "bad version", "", z(2))
     sessions.leader_lost()
     answers = dict(sessions.answers())
     assert kinds(answers[ME]) == [(1, "Unknown")]
@@ -497,7 +497,7 @@ def test_held_reads_fail_when_there_is_no_leader_for_too_long() -> None:
     sessions.writes()
     sessions.leader_lost()
     assert told(sessions) == []  # the write has failed, behind a read that waits
-    sessions.refuse()
+    sessions.fail_waiting()
     answers = told(sessions)
     assert [(seq, getattr(outcome, "error", None)) for seq, outcome in answers] == [(5, "no leader"), (6, "no leader")]
     sessions.receive(ME, [(7, Get("/k"))])
@@ -515,5 +515,5 @@ def test_a_fence_settles_no_request_of_its_number() -> None:
     sessions.deliver(z(2), [fence_txn(ME, 4)])
     assert sessions.writes() == [(ME, 4, Set("/k", b"again"))]
     assert told(sessions) == []
-    sessions.answered(ME, 4, "superseded", "", z(2))
+    sessions.refused_by_leader(ME, 4, "superseded", "", z(2))
     assert kinds(told(sessions)) == [(4, "Failed")]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import blake2b
 from zab_chaos.node.core.history import History, NotInHistory
-from zab_chaos.node.core.messages import Run
+from zab_chaos.node.core.messages import TxnRun
 from zab_chaos.node.core.zxid import ZERO, Zxid
 
 Log = list[tuple[int, int]]  # (epoch, counter), ascending
@@ -21,7 +21,7 @@ def history(log: Log, base: int = 0) -> History:
     """A history of `log` whose first `base` transactions are in a snapshot."""
     made = History((zx.zxid(*log[base - 1]), base, b"state") if base else None, blake2b)
     for epoch, counter in log[base:]:
-        made.append(Run(zx.zxid(epoch, counter), [data(epoch, counter)]))
+        made.append(TxnRun(zx.zxid(epoch, counter), [data(epoch, counter)]))
     return made
 
 
@@ -91,7 +91,7 @@ def test_compaction_keeps_what_lies_above_the_previous_snapshot() -> None:
 def test_a_cut_takes_a_whole_epoch_and_nothing_of_those_before_it() -> None:
     h = history([(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)], base=1)
     h.truncate(zx.zxid(1, 3))
-    h.append(Run(zx.zxid(3, 1), [data(3, 1)]))
+    h.append(TxnRun(zx.zxid(3, 1), [data(3, 1)]))
     assert contents(h) == [(zx.zxid(*z), data(*z)) for z in [(1, 2), (1, 3), (3, 1)]]
     assert h.shape().epochs == [(1, 3), (3, 1)]
 

@@ -34,9 +34,9 @@ from zab_chaos.node.core.messages import (
     Ping,
     Propose,
     Role,
-    Run,
     Shape,
     Sync,
+    TxnRun,
     Vote,
 )
 from zab_chaos.node.core.peer import Peer
@@ -58,7 +58,7 @@ SAMPLES: dict[type, Message] = {
     Confirm: Confirm(1, 2),
     Confirmed: Confirmed(1, 2),
     Member: Member(1, [1, 2]),
-    Propose: Propose(1, Run(zxid(1, 1), [b"x"]), ZERO, 0),
+    Propose: Propose(1, TxnRun(zxid(1, 1), [b"x"]), ZERO, 0),
     Ack: Ack(1, zxid(1, 1)),
     Commit: Commit(1, zxid(1, 1), 0),
     Ping: Ping(Role.LOOKING, 0, ZERO, dg.EMPTY),
@@ -154,7 +154,7 @@ def test_nothing_of_a_role_outlives_it() -> None:
         peer = in_state(role, Phase.BROADCAST)
         assert peer is not None
         gone = weakref.ref(peer.state)
-        peer.look("a test")
+        peer.start_election("a test")
         peer.ready()
         gc.collect()
         assert gone() is None

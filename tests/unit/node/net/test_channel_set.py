@@ -91,7 +91,7 @@ def test_a_lost_connection_ends_the_session_when_the_last_frames_are_taken_whate
     assert node.hear(FrameKind.MESSAGES, "last words") == [Received(2, ["last words"])]
     node.channels.send(2, ["to nobody"])
     node.channels.tick(10**15, LAST_FRAMES_NS - 1)
-    assert not node.channels.untold
+    assert not node.channels.unreported
     node.channels.tick(1, LAST_FRAMES_NS)
     assert node.channels.receive(deque()) == [LinkDown(2, 1, "the connection to the peer ended")]
     assert node.pipes[0].closed

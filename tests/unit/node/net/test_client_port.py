@@ -69,7 +69,7 @@ def dial(context: zmq.Context[Any], port: ClientPort) -> Iterator[Callable[[], z
         dealer.close(0)
 
 
-Dial = Callable[[], zmq.Socket[Any]]
+ZmqPipe = Callable[[], zmq.Socket[Any]]
 
 
 def events(port: ClientPort, count: int) -> list[ClientEvent]:
@@ -91,7 +91,7 @@ def greet(port: ClientPort, dealer: zmq.Socket[Any], client: int = 1) -> None:
     assert heard(dealer) == Welcome()
 
 
-def test_hello_requests_answers_bye(port: ClientPort, dial: Dial) -> None:
+def test_hello_requests_answers_bye(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     dealer.send(encode(Hello(VERSION, 2**64 - 1, Zxid(5))))
     assert events(port, 1) == [ClientUp(2**64 - 1, Zxid(5))]
@@ -126,7 +126,7 @@ def test_hello_requests_answers_bye(port: ClientPort, dial: Dial) -> None:
 )
 @pytest.mark.parametrize("known", [True, False])
 def test_bad_input_is_counted_told_and_dropped(
-    port: ClientPort, dial: Dial, frames: list[bytes], words: str, known: bool
+    port: ClientPort, dial: ZmqPipe, frames: list[bytes], words: str, known: bool
 ) -> None:
     dealer = dial()
     if known:
@@ -143,14 +143,14 @@ def test_bad_input_is_counted_told_and_dropped(
     greet(port, dealer)  # it may begin again
 
 
-def test_requests_before_hello_are_refused(port: ClientPort, dial: Dial) -> None:
+def test_requests_before_hello_are_refused(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     dealer.send(encode(Requests([(1, Get("/a"))])))
     assert isinstance(events(port, 1)[0], Refused)
     assert "before HELLO" in getattr(heard(dealer), "why", "")
 
 
-def test_a_flood_of_refusals_is_counted_not_reported_one_by_one(port: ClientPort, dial: Dial) -> None:
+def test_a_flood_of_refusals_is_counted_not_reported_one_by_one(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     for _ in range(50):
         dealer.send(b"")
@@ -165,7 +165,7 @@ def test_a_flood_of_refusals_is_counted_not_reported_one_by_one(port: ClientPort
     assert rest.count == 49
 
 
-def test_no_bytes_crash_the_port(port: ClientPort, dial: Dial) -> None:
+def test_no_bytes_crash_the_port(port: ClientPort, dial: ZmqPipe) -> None:
     """Every one-byte change of a good message is taken as some message or refused."""
     good = encode(Requests([(1, Set("/a", b"x", 3))]))
     for place in range(len(good)):
@@ -178,7 +178,7 @@ def test_no_bytes_crash_the_port(port: ClientPort, dial: Dial) -> None:
             dealer.close(0)
 
 
-def test_a_client_that_is_gone_is_noticed_when_it_is_answered(port: ClientPort, dial: Dial) -> None:
+def test_a_client_that_is_gone_is_noticed_when_it_is_answered(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     greet(port, dealer)
     dealer.close(0)
@@ -202,7 +202,7 @@ def until_gone(port: ClientPort) -> list[ClientEvent]:
     return got
 
 
-def test_a_client_that_is_gone_is_noticed_although_there_is_nothing_to_tell_it(port: ClientPort, dial: Dial) -> None:
+def test_a_client_that_is_gone_is_noticed_although_there_is_nothing_to_tell_it(port: ClientPort, dial: ZmqPipe) -> None:
     leaving, staying = dial(), dial()
     greet(port, leaving, 1)
     greet(port, staying, 2)
@@ -213,7 +213,7 @@ def test_a_client_that_is_gone_is_noticed_although_there_is_nothing_to_tell_it(p
     assert heard(staying) == Answers([])
 
 
-def test_it_looks_once_a_second(port: ClientPort, dial: Dial) -> None:
+def test_it_looks_once_a_second(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     greet(port, dealer)
     for now in (1, connections.TICK_NS, connections.TICK_NS + 1, 2 * connections.TICK_NS):
@@ -266,7 +266,7 @@ def test_who_does_not_hold_the_key_is_told_of(context: zmq.Context[Any], port: C
     assert (refused.what, refused.peer) == ("stranger", None)
 
 
-def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientPort, dial: Dial) -> None:
+def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientPort, dial: ZmqPipe) -> None:
     slow, good = dial(), dial()
     slow.setsockopt(zmq.RCVHWM, 1)
     greet(port, slow, 1)
@@ -284,7 +284,7 @@ def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientP
     assert heard(good) == Answers([(1, Ok(ZERO))])
 
 
-def test_dropping_a_client_tells_it_why(port: ClientPort, dial: Dial) -> None:
+def test_dropping_a_client_tells_it_why(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     greet(port, dealer)
     port.connections.drop(1, "it floods")
@@ -292,7 +292,7 @@ def test_dropping_a_client_tells_it_why(port: ClientPort, dial: Dial) -> None:
     assert port.receive() == [Refused("client", "it floods", None, 1)]
 
 
-def test_a_number_that_comes_again_ends_the_older_connection(port: ClientPort, dial: Dial) -> None:
+def test_a_number_that_comes_again_ends_the_older_connection(port: ClientPort, dial: ZmqPipe) -> None:
     older, newer = dial(), dial()
     greet(port, older)
     greet(port, newer)
@@ -303,7 +303,7 @@ def test_a_number_that_comes_again_ends_the_older_connection(port: ClientPort, d
 
 
 def test_a_full_port_forgets_who_is_gone_and_refuses_the_rest(
-    port: ClientPort, dial: Dial, monkeypatch: pytest.MonkeyPatch
+    port: ClientPort, dial: ZmqPipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "CLIENTS_MAX", 2)
     one, two, three = dial(), dial(), dial()

@@ -11,7 +11,7 @@ import pytest
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.frame import HEADER_BYTES, BadFrame
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
-from zab_chaos.node.core.messages import Ack, Message, Propose, Run, Vote
+from zab_chaos.node.core.messages import Ack, Message, Propose, TxnRun, Vote
 from zab_chaos.node.core.zxid import zxid
 
 CLUSTER = frame.cluster_hash("ours")
@@ -26,7 +26,7 @@ def read(data: bytes) -> tuple[FrameHeader, list[Any]]:
 
 
 def good() -> bytes:
-    return bytes(frame.pack(HEADER, [Ack(1, zxid(1, 2)), Propose(1, Run(zxid(1, 3), [b"a", b"bc"]), zxid(1, 2), 9)]))
+    return bytes(frame.pack(HEADER, [Ack(1, zxid(1, 2)), Propose(1, TxnRun(zxid(1, 3), [b"a", b"bc"]), zxid(1, 2), 9)]))
 
 
 def summed(data: bytes | bytearray) -> bytes:
@@ -38,7 +38,7 @@ def test_what_is_packed_is_read_again() -> None:
     messages = [
         Vote(1, 2, zxid(3, 4), 3, 0, False),
         Ack(1, zxid(1, 2)),
-        Propose(1, Run(zxid(1, 3), [b""]), zxid(0, 0), 9),
+        Propose(1, TxnRun(zxid(1, 3), [b""]), zxid(0, 0), 9),
     ]
     data = bytes(frame.pack(HEADER, messages))
     header, got = read(data)
@@ -93,7 +93,7 @@ def test_the_cluster_hash_is_stable_and_tells_names_apart() -> None:
         (bytes(frame.pack(HEADER._replace(to=2**64 - 1), [])), "life 18446744073709551615 is out of range", 2),
         (bytes(frame.pack(HEADER._replace(kind=4), [])), "neither messages nor an empty greeting", 2),
         (bytes(frame.pack(HEADER._replace(kind=1), [Ack(1, zxid(1, 2))])), "neither messages nor an empty", 2),
-        (bytes(frame.pack(HEADER, [Propose(1, Run(zxid(1, 1), [bytes(LIMIT)]), zxid(0, 0), 0)])), "oversized", 2),
+        (bytes(frame.pack(HEADER, [Propose(1, TxnRun(zxid(1, 1), [bytes(LIMIT)]), zxid(0, 0), 0)])), "oversized", 2),
         (bytes(frame.pack(HEADER, [["NOSUCH", 1]])), "the messages cannot be decoded", 2),
         (bytes(frame.pack(HEADER, [["ACK", 1, "x"]])), "the messages cannot be decoded", 2),
         (bytes(frame.pack(HEADER, {"not": "an array"})), "the messages cannot be decoded", 2),  # type: ignore[arg-type]

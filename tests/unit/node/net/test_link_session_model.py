@@ -44,7 +44,7 @@ class Node:
 
     def header(self, kind: FrameKind) -> FrameHeader:
         s = self.session
-        return FrameHeader(0, kind, self.name, 3 - self.name, s.mine, s.theirs, s.number, s.sent, 0)
+        return FrameHeader(0, kind, self.name, 3 - self.name, s.own_life, s.peer_life, s.number, s.sent, 0)
 
     def greet(self) -> None:
         if self.out.connected:
@@ -58,8 +58,8 @@ class Node:
         if not self.out.connected:
             self.close()
             return
-        text = f"{self.name}/{s.mine}/{s.number}/{s.sent}"
-        self.sent.setdefault((s.mine, s.theirs, s.number), []).append(text)
+        text = f"{self.name}/{s.own_life}/{s.number}/{s.sent}"
+        self.sent.setdefault((s.own_life, s.peer_life, s.number), []).append(text)
         self.out.frames.append((self.header(FrameKind.MESSAGES), text))
         s.sent += 1
 
@@ -213,14 +213,14 @@ class TakesRepeats(ChannelSession):
 
 class TakesOldSessions(ChannelSession):
     def receive(self, header: FrameHeader) -> FrameOutcome:
-        if header.kind == FrameKind.MESSAGES and header.to == self.mine and header.session < self.number:
+        if header.kind == FrameKind.MESSAGES and header.to == self.own_life and header.session < self.number:
             return FrameOutcome(accepted=True)
         return super().receive(header)
 
 
 class TakesOldLives(ChannelSession):
     def receive(self, header: FrameHeader) -> FrameOutcome:
-        if header.kind == FrameKind.MESSAGES and 0 < header.to < self.mine:
+        if header.kind == FrameKind.MESSAGES and 0 < header.to < self.own_life:
             return FrameOutcome(accepted=True)
         return super().receive(header)
 
@@ -243,7 +243,7 @@ class UpWhenAddressed(ChannelSession):
 
     def receive(self, header: FrameHeader) -> FrameOutcome:
         outcome = super().receive(header)
-        if not self.up and header.to == self.mine and header.session == self.number:
+        if not self.up and header.to == self.own_life and header.session == self.number:
             self.up = True
             return FrameOutcome(outcome.closed, opened=True, accepted=outcome.accepted, answer=outcome.answer)
         return outcome
@@ -332,19 +332,19 @@ def test_a_newer_life_closes_the_session_and_a_larger_number_is_adopted() -> Non
     session, first = up_session()
     restarted = first._replace(kind=FrameKind.HELLO, incarnation=10, to=0, session=1)
     assert session.receive(restarted).closed == "the peer has started again"
-    assert (session.number, session.theirs, session.up) == (2, 10, False)
+    assert (session.number, session.peer_life, session.up) == (2, 10, False)
     assert session.receive(restarted._replace(session=7)) == FrameOutcome("the peer opened a new session", answer=True)
     assert session.number == 7
 
 
 def test_two_ends_that_only_know_each_others_former_lives_meet() -> None:
     one, two = ChannelSession(3), ChannelSession(4)
-    one.theirs, two.theirs = 3, 1  # by old frames of node 2's life 3 and node 1's life 1
+    one.peer_life, two.peer_life = 3, 1  # by old frames of node 2's life 3 and node 1's life 1
     from_one = FrameHeader(0, FrameKind.HELLO, 1, 2, 3, 3, 1, 0, 0)
     two.receive(from_one)
-    assert two.theirs == 3
-    one.receive(FrameHeader(0, two.greeting, 2, 1, 4, two.theirs, two.number, 0, 0))
-    assert one.theirs == 4
+    assert two.peer_life == 3
+    one.receive(FrameHeader(0, two.greeting, 2, 1, 4, two.peer_life, two.number, 0, 0))
+    assert one.peer_life == 4
 
 
 def test_messages_from_one_who_does_not_know_this_node_are_not_taken() -> None:

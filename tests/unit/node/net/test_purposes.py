@@ -12,7 +12,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from tests.unit.node.net.conftest import send_unless_turned_away
 from zab_chaos.harness.machine.ports import free_ports, release_ports
-from zab_chaos.node.__main__ import live
+from zab_chaos.node.__main__ import build_server
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.config import NodeConfig
@@ -42,7 +42,7 @@ class Node:
         )  # fmt: skip
         (folder / "trace").mkdir()
         self.trace = Trace(self.config.trace, 1, 1)
-        self.server: Server = live(self.config, Namespace(life=1, bootstrap=True, crash_at=None), self.trace)
+        self.server: Server = build_server(self.config, Namespace(life=1, bootstrap=True, crash_at=None), self.trace)
         self.context: zmq.Context[Any] = zmq.Context()
         for _ in self.server.replica.start(self.server.clock.now_ns()):
             pass

@@ -141,7 +141,7 @@ def test_the_tree_is_a_dictionary_whatever_is_outstanding(requests: list[tuple[W
             flying.append(prepared)
     deliver(len(flying))
     check_equal(tree, naive)
-    assert primary._outlooks == {}
+    assert primary._futures == {}
 
 
 def children(tree: Tree) -> dict[str, set[str]]:

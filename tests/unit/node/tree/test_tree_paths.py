@@ -2,12 +2,12 @@
 
 import pytest
 
-from zab_chaos.node.tree.paths import flaw, name_of, parent_of
+from zab_chaos.node.tree.paths import name_of, parent_of, path_error
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b", "/a.b", "/..a", "/a..", "/ä/日本", "/with space", "/-_=+"])
 def test_a_good_path_has_no_flaw(path: str) -> None:
-    assert flaw(path) is None
+    assert path_error(path) is None
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_good_path_has_no_flaw(path: str) -> None:
     ],
 )
 def test_a_bad_path_is_told_what_is_wrong_with_it(path: str, words: str) -> None:
-    assert words in (flaw(path) or "")
+    assert words in (path_error(path) or "")
 
 
 def test_parents_and_names() -> None:

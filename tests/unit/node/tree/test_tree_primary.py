@@ -10,13 +10,13 @@ from zab_chaos.node.tree.outcomes import Failed, Ok, Stat, outcome_of
 from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import Refusal
 from zab_chaos.node.tree.requests import (
-    Asked,
     Check,
     Children,
     Create,
     Delete,
     Exists,
     Fence,
+    ForwardedRequest,
     Get,
     Multi,
     Set,
@@ -107,13 +107,13 @@ def test_an_outlook_lives_until_its_last_transaction_is_delivered(leader: Leader
         assert leader.primary.outstanding == left
         refusal = leader.primary.prepare(Check("/a", version=9), leader.origin())
         assert refusal == Refusal("bad version", "/a is at version 3, not 9")
-    assert not leader.primary._outlooks
+    assert not leader.primary._futures
 
 
 def test_a_refusal_leaves_no_trace(leader: Leader) -> None:
     assert leader.prepare(Multi([Create("/a"), Set("/a", b"1"), Delete("/nothing")])) == "no node"
     assert leader.prepare(Set("/a", b"")) == "no node"
-    assert (leader.primary.outstanding, leader.primary._outlooks) == (0, {})
+    assert (leader.primary.outstanding, leader.primary._futures) == (0, {})
 
 
 def test_reset_forgets_what_is_outstanding(leader: Leader) -> None:
@@ -270,7 +270,7 @@ def test_an_old_fence_does_not_let_in_what_a_later_one_shut_out(leader: Leader) 
 def test_what_a_transaction_does_is_told_step_by_step(leader: Leader) -> None:
     """`broadcast` in a trace, from the primary and, in a replay, from the bytes."""
     steps: list[Step] = [Create("/a", b"x"), Set("/a", b"y"), Check("/a"), Delete("/a")]
-    requests: list[Asked] = [Set("/", b"z"), Multi(steps), Fence()]
+    requests: list[ForwardedRequest] = [Set("/", b"z"), Multi(steps), Fence()]
     flying = [leader.primary.prepare(request, leader.origin()) for request in requests]
     told = leader.primary.summaries()
     client = ORIGIN.client

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.tree import seqs
-from zab_chaos.node.tree.seqs import NONE, raise_to
+from zab_chaos.node.tree.seqs import NO_SEQ, raise_seq
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CheckTxn, Origin, Txn, encode
 
@@ -26,8 +26,8 @@ def test_the_longest_unused_client_is_forgotten(pairs: list[tuple[int, int]]) ->
     found: dict[int, int] = {}
     naive = OrderedDict[int, int]()
     for client, seq in pairs:
-        raise_to(found, client, seq)
-        seq = max(seq, naive.pop(client, NONE))
+        raise_seq(found, client, seq)
+        seq = max(seq, naive.pop(client, NO_SEQ))
         naive[client] = seq
         if len(naive) > 4:
             naive.popitem(last=False)

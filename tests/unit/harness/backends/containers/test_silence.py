@@ -1,6 +1,6 @@
 """The dead man's switch of a node in a container."""
 
-from zab_chaos.node.watchdog import AWAKE, Silence
+from zab_chaos.node.watchdog import LONGEST_ROUND_NS, Watchdog
 
 
 class Ticking:
@@ -16,28 +16,28 @@ class Ticking:
 
 def test_silence_ends_a_life_and_a_word_begins_it_anew() -> None:
     clock = Ticking()
-    silence = Silence(2000, clock)
+    silence = Watchdog(2000, clock)
     for _ in range(20):
         clock.sleep(0.1)
-        assert not silence.too_long(heard=False)
-    assert not silence.too_long(heard=True)
+        assert not silence.expired(contacted=False)
+    assert not silence.expired(contacted=True)
     for _ in range(20):
         clock.sleep(0.1)
-        assert not silence.too_long(heard=False)
+        assert not silence.expired(contacted=False)
     clock.sleep(0.1)
-    assert silence.too_long(heard=False)
+    assert silence.expired(contacted=False)
 
 
 def test_a_node_that_was_frozen_does_not_take_its_sleep_for_silence() -> None:
     clock = Ticking()
-    silence = Silence(2000, clock)
+    silence = Watchdog(2000, clock)
     clock.sleep(3600)
-    assert not silence.too_long(heard=False)  # it looks for what was asked meanwhile first
-    assert not silence.too_long(heard=True)
+    assert not silence.expired(contacted=False)  # it looks for what was asked meanwhile first
+    assert not silence.expired(contacted=True)
     clock.sleep(3600)
-    assert not silence.too_long(heard=False)
-    clock.sleep(2 * AWAKE / 1e9)
+    assert not silence.expired(contacted=False)
+    clock.sleep(2 * LONGEST_ROUND_NS / 1e9)
     clock.sleep(3600)
-    assert not silence.too_long(heard=False)
+    assert not silence.expired(contacted=False)
     clock.sleep(3600)
-    assert silence.too_long(heard=False)
+    assert silence.expired(contacted=False)

@@ -19,7 +19,7 @@ _RECONNECT_MS = 20  # the first pause between two attempts to connect; doubled f
 _RECONNECT_MAX_MS = 200  # ... up to here, so that a healed link is used at once
 
 
-class Dial:
+class ZmqPipe:
     """Connects to `address` (host:port), again and again by itself. Implements `zab_chaos.node.channel.channels.Pipe`.
 
     `poller` wakes up for its monitor.

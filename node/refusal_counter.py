@@ -5,7 +5,7 @@ from zab_chaos.node.events import Refused
 REPORT_NS = 1_000_000_000  # a kind of refusal is reported at once the first time, then once a second at most
 
 
-class Refusals:
+class RefusalCounter:
     """Refusals by kind and peer."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from zab_chaos.model.transcripts.scripted_ensemble import ScriptedEnsemble
-from zab_chaos.node.core.agreement import REMEMBERED, Agreement
+from zab_chaos.node.core.digest_check import REMEMBERED, DigestCheck
 from zab_chaos.node.core.zxid import Zxid
 
 
@@ -63,32 +63,32 @@ def test_a_node_that_lags_behind_is_compared_where_it_stands() -> None:
 
 
 def test_what_was_settled_does_not_count_again() -> None:
-    agreement = Agreement(quorum=2, patience=100)
-    agreement.hear(2, Zxid(1), 5, Zxid(1), 6, now=0)
-    assert agreement.disputed
-    agreement.hear(3, Zxid(1), 6, Zxid(1), 6, now=1)
-    assert agreement.wrong(2, now=200) is None
-    assert not agreement.disputed
-    agreement.hear(2, Zxid(1), 5, Zxid(1), 6, now=300)
-    assert agreement.wrong(2, now=399) is None
-    assert "the leader is believed" in str(agreement.wrong(2, now=400))
+    check = DigestCheck(quorum=2, patience=100)
+    check.compare(2, Zxid(1), 5, Zxid(1), 6, now=0)
+    assert check.disputed
+    check.compare(3, Zxid(1), 6, Zxid(1), 6, now=1)
+    assert check.reason_to_abort(2, now=200) is None
+    assert not check.disputed
+    check.compare(2, Zxid(1), 5, Zxid(1), 6, now=300)
+    assert check.reason_to_abort(2, now=399) is None
+    assert "the leader is believed" in str(check.reason_to_abort(2, now=400))
 
 
 def test_a_peer_that_started_again_is_heard_anew() -> None:
-    agreement = Agreement(quorum=2, patience=100)
-    agreement.hear(2, Zxid(1), 5, Zxid(1), 6, now=0)
-    agreement.forget(2)
-    agreement.hear(3, Zxid(1), 5, Zxid(1), 6, now=0)
-    assert agreement.wrong(None, now=1000) is None
-    agreement.hear(2, Zxid(1), 5, Zxid(1), 6, now=0)
-    assert "2 nodes contradict" in str(agreement.wrong(None, now=1000))
+    check = DigestCheck(quorum=2, patience=100)
+    check.compare(2, Zxid(1), 5, Zxid(1), 6, now=0)
+    check.forget(2)
+    check.compare(3, Zxid(1), 5, Zxid(1), 6, now=0)
+    assert check.reason_to_abort(None, now=1000) is None
+    check.compare(2, Zxid(1), 5, Zxid(1), 6, now=0)
+    assert "2 nodes contradict" in str(check.reason_to_abort(None, now=1000))
 
 
 def test_only_so_many_digests_are_remembered() -> None:
-    agreement = Agreement(quorum=2, patience=100)
+    check = DigestCheck(quorum=2, patience=100)
     for z in range(REMEMBERED + 10):
-        agreement.remember(Zxid(z), z)
-    agreement.hear(2, Zxid(9), 0, Zxid(10**6), 0, now=0)
-    assert not agreement.disputed, "too long ago to tell"
-    agreement.hear(2, Zxid(REMEMBERED), 0, Zxid(10**6), 0, now=0)
-    assert agreement.disputed
+        check.remember(Zxid(z), z)
+    check.compare(2, Zxid(9), 0, Zxid(10**6), 0, now=0)
+    assert not check.disputed, "too long ago to tell"
+    check.compare(2, Zxid(REMEMBERED), 0, Zxid(10**6), 0, now=0)
+    assert check.disputed

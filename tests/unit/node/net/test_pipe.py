@@ -11,7 +11,7 @@ import zmq
 
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.net import keys
-from zab_chaos.node.net.dial import Dial
+from zab_chaos.node.net.pipe import ZmqPipe
 
 PATIENCE_S = 30
 
@@ -48,7 +48,7 @@ def test_a_call_that_nobody_answers_is_given_up_and_made_anew(deaf: int, tmp_pat
     from that network's address, for long after the cable was in again.
     """
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    dial = Dial(context, zmq.Poller(), f"127.0.0.1:{deaf}", keys.create(tmp_path / "links.json"), 10, immediate=True)
+    dial = ZmqPipe(context, zmq.Poller(), f"127.0.0.1:{deaf}", keys.create(tmp_path / "links.json"), 10, immediate=True)
     try:
         seen: set[int] = set()
 

@@ -15,11 +15,11 @@ _encode = msgspec.msgpack.Encoder().encode
 Asked = TypeVar("Asked")
 
 
-class Alone(Exception):
+class HarnessGone(Exception):
     """The harness is gone."""
 
 
-class Line(Generic[Asked]):
+class HarnessConnection(Generic[Asked]):
     """A DEALER socket, named, so that the harness knows who is there. `decode` raises msgspec.DecodeError.
 
     `tied`: stdin is a pipe that the harness holds; that it is closed says that the harness is gone.
@@ -41,13 +41,13 @@ class Line(Generic[Asked]):
         self._socket.send(_encode(answer))
 
     def receive(self) -> Asked:
-        """Waits. Raises Alone."""
+        """Waits. Raises HarnessGone."""
         while True:
             woken = dict(self._poller.poll())
             if self._socket in woken:
                 return self._decode(self._socket.recv())
             if woken:
-                raise Alone
+                raise HarnessGone
 
     def close(self) -> None:
         """What was sent leaves the process first."""
