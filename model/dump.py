@@ -23,7 +23,7 @@ from zab_chaos.node.store.recovery import Recovery
 
 @dataclass(slots=True)
 class Standing:
-    """One node at the end of a run. Implements `zab_chaos.model.lab.dump.Dumped`."""
+    """One node at the end of a run. Implements `zab_chaos.model.lab.dump.DumpedNode`."""
 
     id: int
     role: Role = Role.LOOKING

@@ -14,7 +14,7 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say
 from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
-from zab_chaos.model.lab.shrink import events, shrink_flapping
+from zab_chaos.model.lab.shrink import count_events, shrink_flapping
 from zab_chaos.model.lab.timeline import timeline
 
 LAB = "lab-flapping"  # not a scenario: the lab's own protocol under links that fail and heal
@@ -93,14 +93,14 @@ def shrink_lab(
     verdict, reasons = judge_full(before)
     say(
         console,
-        f"\nseed {before.seed}: {events(before)} events (links cut and healed, proposals), {before.nodes} nodes, "
-        f"{before.rounds} ticks; now {events(after)} events, {after.nodes} nodes, {after.rounds} ticks ({tries} tries)\n"
+        f"\nseed {before.seed}: {count_events(before)} events (links cut and healed, proposals), {before.nodes} nodes, "
+        f"{before.rounds} ticks; now {count_events(after)} events, {after.nodes} nodes, {after.rounds} ticks ({tries} tries)\n"
         f"the full protocol under the original links: {verdict}",
     )
     if out is not None:
         write_file(out, full_protocol(after).source)
         say(console, f"file     {out}, the shrunk links as a scenario for the full protocol")
     if json:
-        facts = {"events": [events(before), events(after)], "tries": tries, "story": lines}
+        facts = {"events": [count_events(before), count_events(after)], "tries": tries, "story": lines}
         print_json({"exit": int(Exit.PASS), **facts, "full_protocol": verdict, "reasons": reasons})
     return Exit.PASS

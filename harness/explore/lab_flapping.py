@@ -6,7 +6,7 @@ from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, Workload, 
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
-from zab_chaos.model.lab.shrink import proposal_ticks, stretches
+from zab_chaos.model.lab.shrink import cut_intervals, proposal_ticks
 
 TICK_SECONDS = 0.01  # a lab's heartbeat is then 0.5 s, and a message takes 10 to 30 ms
 SHORTEST = 0.5  # seconds of load that a scenario has at least
@@ -46,7 +46,7 @@ def full_protocol(arguments: LabArguments) -> Scenario:
             at=seconds(begin), do="partition", target=None, lasts=seconds(end - begin),
             params={"shape": "pairs", "how": "timeout", "direction": "out", "pairs": _pairs(links)},
         )
-        for begin, end, links in stretches(arguments)
+        for begin, end, links in cut_intervals(arguments)
     )  # fmt: skip
     ticks = proposal_ticks(arguments.rounds, arguments.proposals)
     scenario = Scenario(

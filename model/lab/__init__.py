@@ -1,19 +1,20 @@
-"""The db-19 lab: a small Zab and its deterministic simulator, whose canonical dump is the same byte for byte as the
-Rust, Go and C++ implementations' for the same arguments (db-19, CONCEPTS).
+"""The db-19 lab: a small Zab and its deterministic simulator. For the same arguments its canonical dump has the same bytes
+as the dumps of the Rust, Go and C++ implementations (db-19, CONCEPTS).
 
-It is a protocol of its own (nine messages, nothing durable, votes that compare zxids only) and not what the nodes of
-this project run. `LabNode` is the protocol: inputs in, messages out. `LabSimulator` is the world around it: ticks, the
-heap of messages in flight, cut links. `lab_flapping` shows what the protocol does not survive.
+Its protocol is its own (nine messages, nothing durable, votes that compare only zxids), not the one that the nodes of this
+project run. `LabNode` is the protocol: inputs in, messages out. `LabSimulator` has the ticks, the heap of messages in flight
+and the cut links. `lab_flapping` makes runs with links that fail and heal, which the protocol does not survive.
 """
 
 from zab_chaos.model.lab.arguments import BadLabArguments, Cut, LabArguments, Link
 from zab_chaos.model.lab.flapping import FLAPPING_PROPERTY, PrefixViolation, find_prefix_violation, lab_flapping
 from zab_chaos.model.lab.messages import Message, Role, Txn
 from zab_chaos.model.lab.node import LabNode
-from zab_chaos.model.lab.simulator import LabSimulator, Observer
+from zab_chaos.model.lab.simulator import ArrivalObserver, LabSimulator
 
 __all__ = [
     "FLAPPING_PROPERTY",
+    "ArrivalObserver",
     "BadLabArguments",
     "Cut",
     "LabArguments",
@@ -21,7 +22,6 @@ __all__ = [
     "LabSimulator",
     "Link",
     "Message",
-    "Observer",
     "PrefixViolation",
     "Role",
     "Txn",

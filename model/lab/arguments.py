@@ -1,18 +1,18 @@
-"""What one run of the lab is given: everything that its dump depends on."""
+"""The arguments of a run of the lab: everything that its dump depends on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 Link = tuple[int, int]  # (from, to): one direction between two nodes
-Cut = tuple[int, frozenset[Link]]  # (tick, links): from this tick on exactly these are cut, until the next one
+Cut = tuple[int, frozenset[Link]]  # (tick, links): the links that are cut from this tick until the next `Cut`
 
 SEED_MAX = 2**64 - 1  # the generator's state is a u64
 COUNT_MAX = 2**32 - 1  # rounds and proposals are u32
-NODES_MAX = 64  # messages grow with the square of it; beyond this a run tells nothing more, and takes minutes
+NODES_MAX = 64  # the number of messages grows with its square; larger runs take minutes and show nothing new
 
 
 class BadLabArguments(ValueError):
-    """Arguments that no run can have; `mistakes` holds all of them, a sentence each."""
+    """Raised for arguments that no run can have. `mistakes`: all of them, one sentence each."""
 
     def __init__(self, mistakes: list[str]) -> None:
         super().__init__("\n".join(mistakes))
@@ -23,8 +23,8 @@ class BadLabArguments(ValueError):
 class LabArguments:
     """The arguments of one run. Raises BadLabArguments, which lists all mistakes at once.
 
-    `rounds` is in ticks. `partition` holds the links that are cut for the whole run, `schedule` those that come and go
-    on top of it, ascending by tick. A link from a node to itself may be named: nothing travels on it.
+    `rounds` is in ticks. `partition`: the links that are cut for the whole run. `schedule`: the links that are cut in addition,
+    ascending by tick. A link from a node to itself may be named; nothing travels on it.
     """
 
     seed: int
@@ -52,7 +52,7 @@ class LabArguments:
                 yield f"{name} is {value}; allowed is {low} to {high}"
 
     def _partition(self) -> Iterator[str]:
-        yield from self._strangers("partition", self.partition)
+        yield from self._unknown_nodes("partition", self.partition)
 
     def _schedule(self) -> Iterator[str]:
         ticks = [tick for tick, _ in self.schedule]
@@ -61,11 +61,11 @@ class LabArguments:
         if any(tick < 0 for tick in ticks):
             yield f"schedule begins at tick {min(ticks)}; the first tick is 0"
         for tick, links in self.schedule:
-            yield from self._strangers(f"schedule at tick {tick}", links)
+            yield from self._unknown_nodes(f"schedule at tick {tick}", links)
 
-    def _strangers(self, where: str, links: frozenset[Link]) -> Iterator[str]:
-        """A sentence for each end of a link that is no node; none when the number of nodes is itself a mistake."""
+    def _unknown_nodes(self, where: str, links: frozenset[Link]) -> Iterator[str]:
+        """Yield a sentence for each end of a link that is not a node. Yields none if the number of nodes is itself wrong."""
         if not 1 <= self.nodes <= NODES_MAX:
             return
-        for stranger in sorted({end for link in links for end in link if not 0 <= end < self.nodes}):
-            yield f"{where} names node {stranger}; with {self.nodes} nodes the ids are 0 to {self.nodes - 1}"
+        for unknown in sorted({end for link in links for end in link if not 0 <= end < self.nodes}):
+            yield f"{where} names node {unknown}; with {self.nodes} nodes the ids are 0 to {self.nodes - 1}"

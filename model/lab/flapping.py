@@ -1,9 +1,9 @@
-"""What the lab's protocol does not survive: links that are cut and heal.
+"""Runs of the lab with links that fail and heal, which violate agreement.
 
-A follower takes any zxid above its last. So: 1. the leader proposes 1:1 while its link to a follower is cut; 2. the
-link heals; 3. the leader proposes 1:2, the follower appends it and acknowledges, without ever having had 1:1; 4. the
-Commit of 1:2 makes both commit histories of which neither is a prefix of the other. Agreement (DSN 2011, section III)
-does not hold. The protocol that the nodes run refuses the gap instead (closes the session, synchronizes again).
+A follower of the lab accepts any zxid above its last. So: 1. the leader proposes 1:1 while its link to a follower is cut;
+2. the link heals; 3. the leader proposes 1:2, and the follower appends and acknowledges it, although it never received 1:1;
+4. the Commit of 1:2 makes both commit histories of which neither is a prefix of the other. That violates agreement (DSN 2011,
+section III). The protocol that the nodes run refuses the gap: it closes the session and synchronizes again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,18 +12,18 @@ from itertools import combinations
 from random import Random
 
 from zab_chaos.model.lab.arguments import Cut, LabArguments, Link
-from zab_chaos.model.lab.messages import Txn, shown
-from zab_chaos.model.lab.simulator import LabSimulator, Node
+from zab_chaos.model.lab.messages import Txn, display_number
+from zab_chaos.model.lab.simulator import LabNodeInterface, LabSimulator
 
-FLAPPING_PROPERTY = "agreement"  # its name among the oracle's properties
+FLAPPING_PROPERTY = "agreement"  # the name of this property in the oracle
 FLAPPING_ROUNDS = 4000
 FLAPPING_PROPOSALS = 60
-STRETCH_TICKS = (20, 200)  # how long links stay cut, and how long they stay whole
+INTERVAL_TICKS = (20, 200)  # least and most time that links stay cut, or stay whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixViolation:
-    """Two nodes that committed different transactions at the same place (from 0) of their histories."""
+    """Two nodes that committed different transactions at the same position (from 0) of their histories."""
 
     first_node: int
     second_node: int
@@ -32,14 +32,15 @@ class PrefixViolation:
     second: Txn
 
     def __str__(self) -> str:
+        first, second = display_number(self.first_node), display_number(self.second_node)
         return (
-            f"{FLAPPING_PROPERTY}: node {shown(self.first_node)} and node {shown(self.second_node)} committed different "
+            f"{FLAPPING_PROPERTY}: node {first} and node {second} committed different "
             f"transactions at position {self.position}: {self.first} and {self.second}"
         )
 
 
-def find_prefix_violation(nodes: Sequence[Node]) -> PrefixViolation | None:
-    """The first pair of nodes of which neither's committed history is a prefix of the other's, or None."""
+def find_prefix_violation(nodes: Sequence[LabNodeInterface]) -> PrefixViolation | None:
+    """Return the first two nodes of whose committed histories neither is a prefix of the other, or None."""
     committed = [(node.id, node.committed()) for node in nodes]
     for (first_node, ours), (second_node, theirs) in combinations(committed, 2):
         for position, (first, second) in enumerate(zip(ours, theirs, strict=False)):
@@ -51,7 +52,7 @@ def find_prefix_violation(nodes: Sequence[Node]) -> PrefixViolation | None:
 
 
 def lab_flapping(seed: int) -> LabArguments:
-    """A run of 3 or 5 nodes with cuts that come and go, drawn from `seed`."""
+    """Draw a run of 3 or 5 nodes with links that fail and heal. The same seed gives the same run."""
     chance = Random(seed)
     nodes = chance.choice([3, 5])
     return LabArguments(
@@ -64,16 +65,16 @@ def lab_flapping(seed: int) -> LabArguments:
 
 
 def _draw_schedule(chance: Random, nodes: int) -> Iterable[Cut]:
-    now = chance.randint(*STRETCH_TICKS)
+    now = chance.randint(*INTERVAL_TICKS)
     while now < FLAPPING_ROUNDS:
         yield now, _draw_links(chance, nodes)
-        now += chance.randint(*STRETCH_TICKS)
+        now += chance.randint(*INTERVAL_TICKS)
         yield now, frozenset()
-        now += chance.randint(*STRETCH_TICKS)
+        now += chance.randint(*INTERVAL_TICKS)
 
 
 def _draw_links(chance: Random, nodes: int) -> frozenset[Link]:
-    """Either two sides that don't hear each other, or each direction of each link for itself with chance 0.3."""
+    """Draw the links that are cut: all between two groups of nodes, or each direction of each link with probability 0.3."""
     links = [(source, to) for source in range(nodes) for to in range(nodes) if source != to]
     if chance.random() < 0.5:
         side = [chance.random() < 0.5 for _ in range(nodes)]
@@ -82,7 +83,7 @@ def _draw_links(chance: Random, nodes: int) -> frozenset[Link]:
 
 
 def judge_flapping(arguments: LabArguments) -> PrefixViolation | None:
-    """Run once, and judge the end; None: it violates nothing."""
+    """Execute a run. Return its violation of agreement, or None."""
     simulator = LabSimulator(arguments)
     simulator.run()
     return find_prefix_violation(simulator.nodes)

@@ -1,4 +1,4 @@
-"""The lab's nine messages, under the names of its wire format (db-19, "Wire format")."""
+"""The nine messages of the lab, with the names of its wire format (db-19, "Wire format")."""
 
 from enum import IntEnum
 
@@ -7,13 +7,13 @@ import msgspec
 from zab_chaos.node.core.zxid import Zxid, show
 
 
-def shown(node: int) -> int:
-    """A node's number for people, who count from 1. The lab's arguments, messages and dump count from 0, as published."""
+def display_number(node: int) -> int:
+    """Return the number of a node in texts for people, which count from 1. Arguments, messages and the dump count from 0."""
     return node + 1
 
 
 class Role(IntEnum):
-    """The numbers are the dump's."""
+    """The role of a node. The numbers are those of the dump."""
 
     LOOKING = 0
     FOLLOWING = 1

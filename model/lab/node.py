@@ -1,9 +1,9 @@
-"""One node of the lab: inputs in (a start, a message, a tick, a proposal), messages out. No clock, no network.
+"""One node of the lab: inputs in (a start, a message, a tick, a proposal), messages out. It has no clock and no network.
 
-The methods follow db-19's pseudo-code ("How does it work?") name by name, its weaknesses included, because the dump is
-compared byte for byte: a follower takes any zxid above its last, so it does not see a gap; a leader keeps its own
-history whatever the AckEpochs say; a late AckEpoch starts synchronization and the counter again. What the pseudo-code
-leaves open is decided here, each time with a sentence.
+The methods follow the pseudo-code of db-19 ("How does it work?") name by name, with its weaknesses, because the dump is
+compared byte for byte: a follower accepts any zxid above its last, so it does not notice a gap; a leader keeps its own
+history whatever the AckEpochs say; a late AckEpoch restarts synchronization and the counter. Where the pseudo-code leaves
+something open, a docstring says what was decided.
 """
 
 from collections.abc import Callable
@@ -26,17 +26,17 @@ from zab_chaos.model.lab.messages import (
 from zab_chaos.model.lab.splitmix import splitmix64
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 
-ELECTION_TICKS = 150  # the shortest election timeout, and the width of the jitter on top of it
+ELECTION_TICKS = 150  # the least election timeout, and the range of the jitter that is added
 HEARTBEAT_TICKS = 50
 
 Outgoing = list[tuple[int, Message]]  # (destination, message), in the order of sending
 
 
 class LabNode:
-    """A node among `nodes`, with ids 0 to nodes - 1; a quorum is nodes // 2 + 1.
+    """One of `nodes` nodes, whose ids are 0 to nodes - 1. A quorum is nodes // 2 + 1.
 
-    Every input takes the tick `now` at which it happens, and returns the messages that it causes. The attributes are
-    db-19's state and are for reading.
+    Every input has the tick `now` at which it happens, and returns the messages that it causes. The attributes are the state
+    of db-19; callers only read them.
     """
 
     def __init__(self, node_id: int, nodes: int, seed: int) -> None:
@@ -54,13 +54,13 @@ class LabNode:
 
         self.role = Role.LOOKING
         self.leader_id: int | None = None
-        self.vote_target: tuple[Zxid, int] = (ZERO, node_id)  # (zxid, id): compared as a pair
-        self.vote_view: dict[int, int] = {}  # voter -> whom it wants to lead
+        self.vote_target: tuple[Zxid, int] = (ZERO, node_id)  # (zxid, id), compared as a pair
+        self.vote_view: dict[int, int] = {}  # voter -> the node that it votes for
 
         self.pending_new_epoch = 0
         self.epoch_acks: set[int] = set()
         self.leader_acks: set[int] = set()
-        self.discovered = False  # NewLeader has been sent in this leadership
+        self.discovered = False  # whether NewLeader was sent in this leadership
         self.synced = False
         self.next_counter = 0
         self.ack_set: dict[Zxid, set[int]] = {}
@@ -101,7 +101,7 @@ class LabNode:
         return self._sent()
 
     def propose(self, payload: bytes, now: int) -> Outgoing:
-        """A client's proposal; only for a node that is leading and synced."""
+        """Propose a client's transaction. The node must be leading and synced."""
         if self.role is not Role.LEADING or not self.synced:
             raise RuntimeError(f"node {self.id} was asked to propose, but it is no synced leader")
         self.now = now
@@ -126,7 +126,7 @@ class LabNode:
         self._check_election()
 
     def _on_look_for_leader(self, source: int, message: LookForLeader) -> None:
-        """Structurally a vote of the sender for itself."""
+        """Count it as a vote of the sender for itself."""
         self._count_vote(message.src_id, message.last_zxid, message.src_id)
 
     def _on_vote(self, source: int, message: Vote) -> None:
@@ -144,8 +144,8 @@ class LabNode:
         self._check_election()
 
     def _answer_vote(self, voter: int) -> None:
-        """Says who leads. A Vote does not tell whether its sender is Looking, so two nodes that are not go on answering
-        each other's votes; it changes nothing in either of them, and the lab has no rule against it.
+        """Answer with the present leader. A Vote does not show whether its sender is Looking, so two nodes that are not Looking
+        keep answering each other. That changes nothing in either, and the lab has no rule against it.
         """
         assert self.leader_id is not None  # only Looking has none
         self._out.append((voter, Vote(self.id, self.last_zxid(), self.current_epoch, self.leader_id)))
@@ -160,7 +160,7 @@ class LabNode:
             self._become_following(target)
 
     def _become_following(self, leader: int) -> None:
-        """Whoever starts to follow gives the leader a whole election timeout to be heard from."""
+        """Follow a leader. A new follower waits a full election timeout for its leader's first message."""
         self.role = Role.FOLLOWING
         self.leader_id = leader
         self._reset_election_deadline()
@@ -182,7 +182,7 @@ class LabNode:
         self._try_finish_discovery()
 
     def _on_new_epoch(self, source: int, message: NewEpoch) -> None:
-        """The sender becomes the leader also of a node that follows another one; the published hashes need that."""
+        """Follow the sender, also if this node follows another leader: the published hashes require that."""
         if message.new_epoch >= self.accepted_epoch:
             if message.new_epoch > self.accepted_epoch:
                 self.accepted_epoch = message.new_epoch
@@ -196,7 +196,7 @@ class LabNode:
             self._try_finish_discovery()
 
     def _try_finish_discovery(self) -> None:
-        """Every AckEpoch from the quorum's last one on gets here: synchronization starts again with each."""
+        """Start synchronization once a quorum has answered. Each further AckEpoch starts it again."""
         if len(self.epoch_acks) < self.quorum:
             return
         self.current_epoch = self.pending_new_epoch
@@ -255,7 +255,7 @@ class LabNode:
     # Timers and sending
 
     def _heartbeat(self) -> None:
-        """Sends again what was sent last: Commit, or NewLeader before sync. In discovery neither has been sent."""
+        """Repeat the last message: Commit, or NewLeader before the node is synced. In discovery neither was sent."""
         self.last_heartbeat_sent = self.now
         if self.synced:
             self._broadcast(Commit(self.last_committed))

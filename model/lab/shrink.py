@@ -1,4 +1,4 @@
-"""A flapping schedule that breaks the lab's protocol, made small: fewer cuts, proposals, nodes and ticks, rounder times."""
+"""Shrinks a run of the lab that violates agreement: fewer cuts, proposals, nodes and ticks, and rounder times."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ ROUND_TICKS = (100, 50, 20, 10, 5)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Outage:
-    """One link that loses everything from tick `begin` on, until tick `end`."""
+    """One link that is cut from tick `begin` on, until tick `end`."""
 
     begin: int
     end: int
@@ -21,7 +21,7 @@ class Outage:
 
 
 def outages(schedule: Sequence[Cut], rounds: int) -> list[Outage]:
-    """The schedule, link by link, by time; a cut that never heals ends with the run."""
+    """Return the schedule as outages of single links, by time. A cut that never heals ends with the run."""
     found, since = [], dict[Link, int]()
     for tick, links in (*schedule, (rounds, frozenset[Link]())):
         for link in sorted(set(since) - links):
@@ -32,22 +32,25 @@ def outages(schedule: Sequence[Cut], rounds: int) -> list[Outage]:
 
 
 def schedule_of(outs: Iterable[Outage]) -> tuple[Cut, ...]:
-    """The outages as the lab's schedule: at each tick at which anything changes, all links that are cut from then on."""
+    """Return the outages as a schedule of the lab: for each tick of a change, all links that are cut from then on."""
     outs = list(outs)
     ticks = sorted({tick for out in outs for tick in (out.begin, out.end)})
     cuts = [(tick, frozenset(out.link for out in outs if out.begin <= tick < out.end)) for tick in ticks]
     return tuple(cut for cut, before in zip(cuts, [None, *cuts], strict=False) if before is None or cut[1] != before[1])
 
 
-def events(arguments: LabArguments) -> int:
-    """What happens to the ensemble in a run, counted: each link's cutting and healing, each proposal."""
+def count_events(arguments: LabArguments) -> int:
+    """Count what happens to the ensemble in a run: each cut and healing of a link, and each proposal."""
     outs = outages(arguments.schedule, arguments.rounds)
     return sum(1 + (out.end < arguments.rounds) for out in outs) + arguments.proposals
 
 
 def shrink_flapping(arguments: LabArguments, tell: Callable[[LabArguments, int], None]) -> tuple[LabArguments, int]:
-    """Arguments that still break agreement, and how many were tried. `arguments` must break it. `tell` hears of every step
-    and of the tries until then. Deterministic: the same arguments give the same result."""
+    """Return smaller arguments that still violate agreement, and how many were tried.
+
+    `arguments` must violate it. `tell` is called after every step with its result and the number of tries so far. The same
+    arguments always give the same result.
+    """
     search = _Search()
     while True:
         before = arguments
@@ -59,7 +62,7 @@ def shrink_flapping(arguments: LabArguments, tell: Callable[[LabArguments, int],
 
 
 class _Search:
-    """Tries candidates in their order; each only once."""
+    """Tests candidates in order, and remembers the results."""
 
     def __init__(self) -> None:
         self.tries = 0
@@ -77,7 +80,7 @@ class _Search:
     def descend(
         self, arguments: LabArguments, simpler: Callable[[LabArguments], Iterator[LabArguments]]
     ) -> LabArguments:
-        """Take the first simpler one that fails, as long as there is one."""
+        """Replace the arguments by the first simpler ones that fail, as often as there are any."""
         while True:
             smaller = next((one for one in simpler(arguments) if one != arguments and self.fails(one)), None)
             if smaller is None:
@@ -90,7 +93,7 @@ def _with(arguments: LabArguments, outs: Iterable[Outage]) -> LabArguments:
 
 
 def _shorter(arguments: LabArguments, search: _Search) -> LabArguments:
-    """An earlier end; proposals come as often as before, so fewer come, at the same ticks."""
+    """End the run earlier. The interval between proposals stays the same, so there are fewer, at the same ticks."""
 
     def simpler(now: LabArguments) -> Iterator[LabArguments]:
         for count in sorted({now.proposals // 16, now.proposals // 8, now.proposals // 4, now.proposals // 2}):
@@ -113,7 +116,7 @@ def _fewer_outages(arguments: LabArguments, search: _Search) -> LabArguments:
 
 
 def _fewer_proposals(arguments: LabArguments, search: _Search) -> LabArguments:
-    """Fewer proposals are spread otherwise, so the outages may have to move along with one of them."""
+    """Make fewer proposals. They then come at other ticks, so all outages may have to be moved along with one of them."""
     candidates = [
         candidate
         for count in range(arguments.proposals)
@@ -125,18 +128,18 @@ def _fewer_proposals(arguments: LabArguments, search: _Search) -> LabArguments:
 
 
 def _shifts(arguments: LabArguments, count: int) -> list[int]:
-    """By how many ticks a proposal may be another one's time away, the nearest first."""
+    """Return by how many ticks the outages may be moved: all distances from an old to a new proposal, the smallest first."""
     before, after = (proposal_ticks(arguments.rounds, number) for number in (arguments.proposals, count))
     return sorted({0, *(new - old for new in after for old in before)}, key=lambda ticks: (abs(ticks), ticks))
 
 
 def proposal_ticks(rounds: int, proposals: int) -> list[int]:
-    """When the proposals of a run come (db-19, "Simulator loop")."""
+    """Return the ticks at which the proposals of a run come (db-19, "Simulator loop")."""
     return [(number + 1) * rounds // (proposals + 1) for number in range(proposals)]
 
 
 def _moved(arguments: LabArguments, by: int) -> LabArguments | None:
-    """All outages later (or earlier, by less than 0); None if that is no schedule any more."""
+    """Move all outages by so many ticks. Return None if the result is not a legal schedule."""
     outs = outages(arguments.schedule, arguments.rounds)
     moved = [replace(out, begin=out.begin + by, end=min(arguments.rounds, out.end + by)) for out in outs]
     return _with(arguments, moved) if all(0 <= out.begin < out.end for out in moved) else None
@@ -150,7 +153,7 @@ def _fewer_nodes(arguments: LabArguments, search: _Search) -> LabArguments:
 
 
 def _shorter_outages(arguments: LabArguments, search: _Search) -> LabArguments:
-    """A later cut or an earlier healing, so that what is cut is needed."""
+    """Cut links later, or heal them earlier."""
 
     def simpler(now: LabArguments) -> Iterator[LabArguments]:
         outs = outages(now.schedule, now.rounds)
@@ -165,7 +168,7 @@ def _shorter_outages(arguments: LabArguments, search: _Search) -> LabArguments:
 
 
 def _rounder(arguments: LabArguments, search: _Search) -> LabArguments:
-    """Round ticks: an outage becomes shorter by it, never longer, so that it comes to an end."""
+    """Round the ticks of outages. Rounding only shortens them, so this comes to an end."""
 
     def simpler(now: LabArguments) -> Iterator[LabArguments]:
         outs = outages(now.schedule, now.rounds)
@@ -179,7 +182,7 @@ def _rounder(arguments: LabArguments, search: _Search) -> LabArguments:
     return search.descend(arguments, simpler)
 
 
-def stretches(arguments: LabArguments) -> list[tuple[int, int, frozenset[Link]]]:
-    """(from tick, to tick, links that are cut meanwhile), without those in which none is."""
+def cut_intervals(arguments: LabArguments) -> list[tuple[int, int, frozenset[Link]]]:
+    """Return (first tick, end tick, links that are cut) for each interval in which any link is cut."""
     ends = [*arguments.schedule, (arguments.rounds, frozenset[Link]())]
     return [(begin, end, links) for (begin, links), (end, _) in pairwise(ends) if links]

@@ -1,4 +1,4 @@
-"""The world around the lab's nodes: ticks, messages in flight, cut links, the clients' proposals."""
+"""Simulates the lab's nodes in their surroundings: ticks, messages in flight, cut links, and the clients' proposals."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,17 +6,17 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from zab_chaos.model.lab.arguments import LabArguments
-from zab_chaos.model.lab.dump import Dumped, dump
+from zab_chaos.model.lab.dump import DumpedNode, dump
 from zab_chaos.model.lab.messages import Message, Role, Txn
 from zab_chaos.model.lab.node import LabNode, Outgoing
 from zab_chaos.model.lab.splitmix import splitmix64
 
-# Called at each message's arrival: tick, source, destination, message, and False if a cut link swallows it.
-Observer = Callable[[int, int, int, Message, bool], None]
+# Called at each arrival of a message with the tick, source, destination, message, and False if it is lost on a cut link.
+ArrivalObserver = Callable[[int, int, int, Message, bool], None]
 
 
-class Node(Dumped, Protocol):
-    """A `LabNode`, here or in a process of its own."""
+class LabNodeInterface(DumpedNode, Protocol):
+    """A `LabNode`, in this process or in one of its own."""
 
     @property
     def synced(self) -> bool: ...
@@ -28,17 +28,17 @@ class Node(Dumped, Protocol):
 
 
 class LabSimulator:
-    """One run; the same arguments give the same dump (db-19, "Simulator loop").
+    """One run. The same arguments give the same dump (db-19, "Simulator loop").
 
-    A message takes 1 to 3 ticks. One whose link is cut at the tick of its arrival is lost. `make_node` makes a node of
-    its id, the number of nodes and the seed.
+    A message takes 1 to 3 ticks. It is lost if its link is cut at the tick of its arrival. `make_node` makes a node from its
+    id, the number of nodes and the seed.
     """
 
     def __init__(
         self,
         arguments: LabArguments,
-        observe: Observer | None = None,
-        make_node: Callable[[int, int, int], Node] = LabNode,
+        observe: ArrivalObserver | None = None,
+        make_node: Callable[[int, int, int], LabNodeInterface] = LabNode,
     ) -> None:
         self.arguments = arguments
         self.nodes = [make_node(i, arguments.nodes, arguments.seed) for i in range(arguments.nodes)]
@@ -49,10 +49,10 @@ class LabSimulator:
         self._cut = arguments.partition
         self._cuts = deque(arguments.schedule)
         self._pending: deque[bytes] = deque()
-        self._scheduled = 0  # proposals whose time has come
+        self._scheduled = 0  # proposals that have come so far
 
     def run(self) -> bytes:
-        """Runs all rounds; the canonical dump. Every node enters Looking at tick 0, before the first round."""
+        """Execute all rounds and return the canonical dump. Every node enters Looking at tick 0, before the first round."""
         for node in self.nodes:
             self._send(node.id, node.start(0), 0)
         for now in range(self.arguments.rounds):
@@ -69,14 +69,14 @@ class LabSimulator:
             self._cut = self.arguments.partition | self._cuts.popleft()[1]
 
     def _schedule_proposals(self, now: int) -> None:
-        """The i-th of K proposals comes at (i + 1) * rounds // (K + 1); several may fall on one tick."""
+        """Add the proposals of this tick. The i-th of K comes at (i + 1) * rounds // (K + 1); several may come at one tick."""
         total, rounds = self.arguments.proposals, self.arguments.rounds
         while self._scheduled < total and (self._scheduled + 1) * rounds // (total + 1) == now:
             self._pending.append(b"zab-%d" % self._scheduled)
             self._scheduled += 1
 
     def _inject(self, now: int) -> None:
-        """InteractiveLoad what clients wait for to the synced leader with the lowest id; without one they go on waiting."""
+        """Give all waiting proposals to the synced leader with the lowest id. They wait while there is none."""
         if not self._pending:
             return
         leader = next((node for node in self.nodes if node.role is Role.LEADING and node.synced), None)
@@ -94,7 +94,7 @@ class LabSimulator:
                 self._send(destination, nodes[destination].receive(source, message, now), now)
 
     def _send(self, source: int, out: Outgoing, now: int) -> None:
-        """Puts messages into flight; the delay depends on seed, ends and tick only."""
+        """Put messages into flight. Their delay depends only on the seed, the two nodes and the tick."""
         mixed = self.arguments.seed ^ source ^ now
         for destination, message in out:
             self._seq += 1

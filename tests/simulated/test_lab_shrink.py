@@ -13,7 +13,7 @@ from zab_chaos.harness.explore.lab_flapping import full_protocol, judge_full
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
-from zab_chaos.model.lab.shrink import events, outages, schedule_of, shrink_flapping, stretches
+from zab_chaos.model.lab.shrink import count_events, cut_intervals, outages, schedule_of, shrink_flapping
 from zab_chaos.model.lab.timeline import timeline
 
 SEEDS = (1, 2, 3, 5, 11)
@@ -27,7 +27,7 @@ def shrunk(seed: int) -> LabArguments:
 def test_at_most_twelve_events_that_still_break_it(seed: int) -> None:
     before, after = lab_flapping(seed), shrunk(seed)
     assert judge_flapping(after) is not None
-    assert events(after) <= 12 < events(before)
+    assert count_events(after) <= 12 < count_events(before)
     assert after == shrunk(seed)
 
 
@@ -64,7 +64,7 @@ def test_the_full_protocol_gets_the_same_cuts_at_the_same_times() -> None:
     scenario = full_protocol(arguments)
     (cut,) = scenario.faults
     assert (cut.at, cut.lasts, cut.params["pairs"]) == (0.1, 0.25, ((1, 2), (5, 3)))
-    assert stretches(arguments) == [(10, 35, frozenset({(0, 1), (4, 2)}))]
+    assert cut_intervals(arguments) == [(10, 35, frozenset({(0, 1), (4, 2)}))]
     assert [one.at for one in scenario.operations] == [10.0, 20.0, 30.0]
     assert scenario.nodes == 5
 

@@ -13,7 +13,7 @@ from zab_chaos.harness.backends.lockstep import lab_wire as wire
 from zab_chaos.harness.backends.lockstep.hub import Hub
 from zab_chaos.harness.backends.processes.life import environment
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.model.lab import LabArguments, LabSimulator, Message, Observer, Role, Txn
+from zab_chaos.model.lab import ArrivalObserver, LabArguments, LabSimulator, Message, Role, Txn
 from zab_chaos.model.lab.node import Outgoing
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.net.keys import Keys
@@ -22,7 +22,8 @@ END_SECONDS = 10.0  # what a process gets to end by itself
 
 
 class RemoteLabNode:
-    """Implements `zab_chaos.model.lab.simulator.Node` with a process. From the main thread only: it dies with that thread."""
+    """Implements `zab_chaos.model.lab.simulator.LabNodeInterface` with a process. From the main thread only: it dies with
+    that thread."""
 
     life = 1
 
@@ -116,7 +117,7 @@ class RemoteLabNode:
 
 
 @contextmanager
-def lab_in_lockstep(arguments: LabArguments, observe: Observer | None = None) -> Iterator[LabSimulator]:
+def lab_in_lockstep(arguments: LabArguments, observe: ArrivalObserver | None = None) -> Iterator[LabSimulator]:
     """A simulator whose nodes are processes until it is left. Raises HarnessError."""
     keys = Keys(*zmq.curve_keypair())
     with ExitStack() as stack:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from zab_chaos.model.lab import BadLabArguments, LabArguments, LabSimulator, Link, Message, Observer
+from zab_chaos.model.lab import ArrivalObserver, BadLabArguments, LabArguments, LabSimulator, Link, Message
 from zab_chaos.model.lab.messages import LookForLeader, NewLeader, Propose, Txn, Vote
 from zab_chaos.model.lab.splitmix import splitmix64
 from zab_chaos.model.lab.transcript import transcript_line
@@ -13,7 +13,7 @@ from zab_chaos.node.core.zxid import ZERO, zxid
 Arrival = tuple[int, Link, Message, bool]
 
 
-def recording(into: list[Arrival]) -> Observer:
+def recording(into: list[Arrival]) -> ArrivalObserver:
     def observe(now: int, source: int, destination: int, message: Message, arrives: bool) -> None:
         into.append((now, (source, destination), message, arrives))
 
