@@ -21,14 +21,14 @@ class Hang(BaseException):
 
 def explore(scenario: str, seeds: int) -> dict[str, Any]:
     """What the first failing seed of 1 to `seeds` shows."""
-    from zab_chaos.harness.explore.exploration import Task, try_seed
+    from zab_chaos.harness.explore.exploration import Task, simulate_seed
     from zab_chaos.harness.runs.options import read_scenario
 
     task = Task(scenario=read_scenario(scenario, on="sim", nodes=None, defect=None), swarm=True)
     for seed in range(1, seeds + 1):
         signal.setitimer(signal.ITIMER_PROF, HANG_SECONDS)
         try:
-            found, trouble = try_seed(task, seed)
+            found, trouble = simulate_seed(task, seed)
         except Hang:
             return {"seed": seed, "outcome": "HANG", "violated": [], "why": f"more than {HANG_SECONDS} s"}
         if found.failed:

@@ -103,7 +103,7 @@ def _check(
         wrong.append("--fail-if-worse needs --compare A B")
     wrong += filter(None, map(_unfit, [*places, *(compare or ())]))
     if not re.fullmatch(spark_session.MASTER, master):
-        wrong.append(spark_session.NO_MASTER.format(master))
+        wrong.append(spark_session.BAD_MASTER.format(master))
     if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
         wrong.append(f"--memory is {memory!r}; it needs a number and k, m or g, as in 4g")
     if "://" in out:

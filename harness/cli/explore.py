@@ -18,18 +18,18 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.cli.lab_flapping import LAB, explore_lab
-from zab_chaos.harness.cli.output import console_for, tell
+from zab_chaos.harness.cli.output import console_for, write_answer
 from zab_chaos.harness.errors import BadInput, HarnessError, Interrupted
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.coverage import show_coverage
-from zab_chaos.harness.explore.exploration import AHEAD, LOG, Explored, Task, explore_with
+from zab_chaos.harness.explore.exploration import AHEAD, LOG, SeedResult, Task, explore_with
 from zab_chaos.harness.explore.guided import explore_guided, keep_weights, read_weights
-from zab_chaos.harness.explore.kept import SIM, Elsewhere, options_of_seed, read_keep
+from zab_chaos.harness.explore.seed_runs import SIM, OtherBackend, options_of_seed, read_keep
 from zab_chaos.harness.explore.seeds import read_seeds
-from zab_chaos.harness.explore.spark_session import MASTER, NO_MASTER
+from zab_chaos.harness.explore.spark_session import BAD_MASTER, MASTER
 from zab_chaos.harness.explore.summary import ExplorationSummary
 from zab_chaos.harness.explore.swarm import EVEN, Weights
-from zab_chaos.harness.explore.workers import Crew, Workers
+from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
@@ -40,12 +40,12 @@ from zab_chaos.harness.runs.run import run_shown
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import EXIT_CODES, Outcome, worst
 
-SHOWN = 12  # lines of a list on the terminal; the summary file has all
+SHOWN_MAX = 12  # lines of a list on the terminal; the summary file has all of them
 
 
 @dataclass(slots=True, kw_only=True)
 class _Exploration:
-    """One call of the command: what was asked for, and what was found so far."""
+    """One call of the command: its options, and what was found so far."""
 
     name: str
     nodes: int | None
@@ -56,82 +56,80 @@ class _Exploration:
     results: Path
     out: Path | None
     quiet: bool
-    reported: bool  # whether cases are wanted
+    collect_cases: bool  # for JUnit and the CI summary
     console: Console
     summary: ExplorationSummary
     cases: list[ci.Case] = field(default_factory=list)
-    failing: Task | None = None  # of the first seed that failed
-    interrupted: str = ""  # in words
+    failing_task: Task | None = None  # the task of the first seed that failed
+    interrupted: str = ""  # the message for the user, if it was interrupted
 
-    def run(self, crew: Crew) -> None:
-        """All seeds, or up to the first that fails, or until the user stops it."""
+    def run(self, workers: WorkerPool) -> None:
+        """Run all seeds, or up to the first that fails, or until the user stops it."""
         try:
-            for used, found in self._answers(crew):
-                self._heard(used, found)
+            for used, found in self._results(workers):
+                self._add(used, found)
                 if found.failed and not self.keep_going:
                     break
         except (Stopped, Interrupted) as error:
             self.interrupted = str(error) or "interrupted"
             self.summary.outcomes.add(Outcome.UNKNOWN)
 
-    def _answers(self, crew: Crew) -> Iterator[tuple[Task, Explored]]:
+    def _results(self, workers: WorkerPool) -> Iterator[tuple[Task, SeedResult]]:
         if self.guided:
-            kept = partial(_keep_weights, self.task.scenario, self.results, self.console)
-            return explore_guided(crew, self.task, self.seeds, kept)
-        return ((self.task, found) for found in explore_with(crew, self.task, self.seeds))
+            on_batch = partial(_keep_weights, self.task.scenario, self.results, self.console)
+            return explore_guided(workers, self.task, self.seeds, on_batch)
+        return ((self.task, found) for found in explore_with(workers, self.task, self.seeds))
 
-    def _heard(self, used: Task, found: Explored) -> None:
-        """One seed is done."""
+    def _add(self, used: Task, found: SeedResult) -> None:
+        """Count and print the result of one seed. `used`: the task that it was run with."""
         self.summary.add(found)
-        if self.reported:
-            self.cases.append(_case(self.task, self.name, found, self.nodes))
-        _say(used, found, self.console, drawn=not self.quiet and self.summary.total <= SHOWN)
-        if self.summary.due():
-            tell(self.summary.to_dict(), self.out, json=False)
+        if self.collect_cases:
+            self.cases.append(_case_of(self.task, self.name, found, self.nodes))
+        show_draw = not self.quiet and self.summary.total <= SHOWN_MAX
+        _print_seed(used, found, self.console, show_draw=show_draw)
+        if self.summary.progress_due():
+            write_answer(self.summary.to_dict(), self.out, json=False)
             if not self.quiet:
-                say(self.console, self.summary.line())
+                say(self.console, self.summary.progress_line())
         if found.failed:
-            self.failing = self.failing or used
+            self.failing_task = self.failing_task or used
 
     def show(self) -> None:
-        """The totals, what is UNKNOWN, and where the kept runs are."""
-        for line in self.summary.summary():
+        """Print the totals, the seeds that are UNKNOWN, and where the kept runs are."""
+        for line in self.summary.total_lines():
             say(self.console, line)
-        for each in self.summary.unknown[:SHOWN]:
-            words = f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}"
-            say(self.console, words)
+        for each in self.summary.unknown[:SHOWN_MAX]:
+            say(self.console, f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}")
         if self.summary.kept:
             place = shlex.quote(str(self.results / self.task.scenario.name))
-            words = f"kept     {self.summary.kept:,} runs; analyze them with: zab analyze {place}"
-            say(self.console, words)
+            say(self.console, f"kept     {self.summary.kept:,} runs; analyze them with: zab analyze {place}")
 
     def show_smallest(self) -> str | None:
-        """The smallest seed that failed, with all that its run left, and the command that repeats it; None if none failed."""
+        """Show the run of the smallest seed that failed. Return the command that repeats it; None if no seed failed."""
         if not self.summary.failed:
             return None
         smallest = self.summary.failed[0]
         if self.interrupted:
-            again = shlex.join(_repeating(self.task, self.name, smallest.seed, self.nodes))
-            words = f"\nThe smallest seed that failed is {smallest.seed}:  {again}"
-            say(self.console, words)
+            again = shlex.join(_repeat_command(self.task, self.name, smallest.seed, self.nodes))
+            say(self.console, f"\nThe smallest seed that failed is {smallest.seed}:  {again}")
             return again
-        folder = self._failed_run(self.failing or self.task, smallest)
+        folder = self._show_failed_run(self.failing_task or self.task, smallest)
         verdict = folder.read_verdict()
         if verdict is not None:
-            shown = ci.case_of(folder, verdict)
-            self.cases = [shown if case.seed == smallest.seed else case for case in self.cases]
+            full_case = ci.case_of(folder, verdict)
+            self.cases = [full_case if case.seed == smallest.seed else case for case in self.cases]
         return folder.read_run().get("command")
 
-    def _failed_run(self, task: Task, found: Explored) -> RunFolder:
-        """Show the run of a seed that failed; unless it was kept, run it again with all its files."""
+    def _show_failed_run(self, task: Task, found: SeedResult) -> RunFolder:
+        """Show the run of a seed that failed. If its folder was not kept, run the seed again with all its files."""
         say(self.console, f"\nThe smallest seed that fails is {found.seed}:")
-        folder = RunFolder(found.folder) if found.folder is not None else self._again(task, found.seed)
+        folder = RunFolder(found.folder) if found.folder is not None else self._run_again(task, found.seed)
         terminal.show(folder, self.console, brief=True)
         smaller = shlex.join(["zab", "shrink", str(folder.path)])
         say(self.console, f"smaller  {smaller}")
         return folder
 
-    def _again(self, task: Task, seed: int) -> RunFolder:
+    def _run_again(self, task: Task, seed: int) -> RunFolder:
         scenario = task.scenario_of(seed)
         options = options_of_seed(self.name, scenario, seed, self.results, self.nodes, drawn=task.swarm)
         return run_shown(scenario, options, self.console, quiet=True).folder
@@ -145,66 +143,70 @@ def explore_command(
 ) -> int:  # fmt: skip
     """Run the seeds and show the smallest that fails. The exit code is that of the worst unexpected verdict.
 
-    `out`: a file for the summary; `keep`: as `read_keep` has it; `zookeeper`: a release. Raises BadInput, HarnessError.
+    `out`: a file for the summary; `keep`: see `read_keep`; `zookeeper`: a release. Raises BadInput, HarnessError.
     """
-    numbers = read_seeds(seeds)
+    seed_range = read_seeds(seeds)
     on = on if zookeeper is None else implied_backend("zookeeper" if on == SIM else on)
-    _check(name, master=master, jobs=jobs, guided=guided, weights=weights, junit=junit, keep=keep)
+    _check_combinations(name, master=master, jobs=jobs, guided=guided, weights=weights, junit=junit, keep=keep)
     if on != SIM:
-        _check_elsewhere(
+        _check_simulator_options(
             name, on, swarmed=swarmed, master=master, jobs=jobs, coverage=coverage, guided=guided, weights=weights,
             keep=keep,
         )  # fmt: skip
-    kept = read_keep(keep, numbers, name, nodes, results) if keep is not None else None
+    keep_rule = read_keep(keep, seed_range, name, nodes, results) if keep is not None else None
     console = console_for(json=json)
-    many = min(jobs or environment.cores(), len(numbers)) if on == SIM else 1
+    processes = min(jobs or environment.cores(), len(seed_range)) if on == SIM else 1
     if name == LAB:
-        return explore_lab(numbers, console, out, jobs=many, keep_going=keep_going, json=json)
+        return explore_lab(seed_range, console, out, jobs=processes, keep_going=keep_going, json=json)
     scenario = read_scenario(name, on=on, nodes=nodes, defect=defect)
     ci.check_writable(junit)
-    known = DEFECTS.get(scenario.defect or "")
+    known_defect = DEFECTS.get(scenario.defect or "")
     terminal = console if console.is_terminal and not quiet else None
-    backend = Elsewhere(on=on, release=zookeeper, name=name, nodes=nodes, results=results, terminal=terminal)
+    backend = OtherBackend(on=on, release=zookeeper, name=name, nodes=nodes, results=results, terminal=terminal)
     task = Task(
         scenario=scenario,
-        defect=known.path if known is not None else None,
-        elsewhere=backend if on != SIM else None,
+        defect=known_defect.path if known_defect is not None else None,
+        other_backend=backend if on != SIM else None,
         swarm=swarmed or guided or weights is not None,
         coverage=coverage or guided,
         weights=read_weights(weights) if weights is not None else EVEN,
-        keep=kept,
+        keep=keep_rule,
     )
-    one = _Exploration(
-        name=name, nodes=nodes, seeds=numbers, task=task, guided=guided, keep_going=keep_going, results=results, out=out,
-        quiet=quiet, reported=ci.is_enabled(junit), console=console,
-        summary=ExplorationSummary(len(numbers), simulated=on == SIM),
+    exploration = _Exploration(
+        name=name, nodes=nodes, seeds=seed_range, task=task, guided=guided, keep_going=keep_going, results=results, out=out,
+        quiet=quiet, collect_cases=ci.is_enabled(junit), console=console,
+        summary=ExplorationSummary(len(seed_range), simulated=on == SIM),
     )  # fmt: skip
-    tell(one.summary.to_dict(), out, json=False)  # fails now, not at the end, if the file can't be written
-    with log_to(results, scenario.name), _crew(master, many, results) as crew:
-        one.run(crew)
-    return _finish(one, out, junit, json=json)
+    write_answer(
+        exploration.summary.to_dict(), out, json=False
+    )  # fails now, not at the end, if the file can't be written
+    with log_to(results, scenario.name), _worker_pool(master, processes, results) as workers:
+        exploration.run(workers)
+    return _finish(exploration, out, junit, json=json)
 
 
-def _crew(master: str | None, jobs: int, results: Path) -> AbstractContextManager[Crew]:
-    """Processes of this machine, or the executors of a Spark cluster."""
+def _worker_pool(master: str | None, jobs: int, results: Path) -> AbstractContextManager[WorkerPool]:
+    """Return a pool of processes on this machine or, with --master, of the executors of Spark."""
     if master is None:
-        return Workers(jobs, AHEAD)
-    crew: AbstractContextManager[Crew] = import_module("zab_chaos.harness.explore.spark_workers").on_spark(
+        return LocalWorkers(jobs, AHEAD)
+    pool: AbstractContextManager[WorkerPool] = import_module("zab_chaos.harness.explore.spark_workers").spark_workers(
         master, results / "explore-spark.log"
     )
-    return crew
+    return pool
 
 
-def _finish(one: _Exploration, out: Path | None, junit: Path | None, *, json: bool) -> int:
-    """Show and store what was found. The exit code."""
-    one.show()
-    scenario, summary = one.task.scenario, one.summary
-    covered = show_coverage(scenario, summary.reached, one.results, one.console) if one.task.coverage else None
-    answer = {**summary.to_dict(), "command": one.show_smallest()}
-    tell(answer if covered is None else {**answer, "coverage": covered}, out, json=json)
-    if one.interrupted:
-        say(one.console, one.interrupted)
-    ci.write_reports(f"zab explore {scenario.name}", one.cases, junit)
+def _finish(exploration: _Exploration, out: Path | None, junit: Path | None, *, json: bool) -> int:
+    """Show and store what was found. Return the exit code."""
+    exploration.show()
+    scenario, summary, console = exploration.task.scenario, exploration.summary, exploration.console
+    coverage = {}
+    if exploration.task.coverage:
+        coverage = {"coverage": show_coverage(scenario, summary.reached, exploration.results, console)}
+    answer = {**summary.to_dict(), "command": exploration.show_smallest(), **coverage}
+    write_answer(answer, out, json=json)
+    if exploration.interrupted:
+        say(console, exploration.interrupted)
+    ci.write_reports(f"zab explore {scenario.name}", exploration.cases, junit)
     return worst(summary.outcomes).exit_code
 
 
@@ -216,16 +218,16 @@ def _keep_weights(scenario: Scenario, results: Path, console: Console, first: in
         say(console, f"weights from seed {first} on: --weights {path}")
 
 
-def _check(
+def _check_combinations(
     name: str, *, master: str | None, jobs: int | None, guided: bool, weights: Path | None, junit: Path | None,
     keep: str | None,
 ) -> None:  # fmt: skip
-    """Check what does not go together. Raises BadInput with all mistakes."""
+    """Check for options that exclude each other. Raises BadInput with all mistakes."""
     wrong = []
     if guided and weights is not None:
         wrong.append("--guided computes weights and --weights reads them; use one of them")
     if master is not None and not re.fullmatch(MASTER, master):
-        wrong.append(NO_MASTER.format(master))
+        wrong.append(BAD_MASTER.format(master))
     if master is not None and jobs is not None:
         wrong.append("--jobs and --master exclude each other: with --master all cores of the cluster are used")
     if name == LAB and master is not None:
@@ -238,11 +240,11 @@ def _check(
         raise BadInput("\n".join(wrong))
 
 
-def _check_elsewhere(
+def _check_simulator_options(
     name: str, on: str, *, swarmed: bool, master: str | None, jobs: int | None, coverage: bool, guided: bool,
     weights: Path | None, keep: str | None,
 ) -> None:  # fmt: skip
-    """Check what only the simulator can do. Raises BadInput with all mistakes."""
+    """Check that no option is given that only the simulator supports. Raises BadInput with all mistakes."""
     backend = registry.find(on)
     given = {"--coverage": coverage, "--guided": guided, "--weights": weights, "--master": master}
     wrong = [
@@ -251,12 +253,13 @@ def _check_elsewhere(
     if name == LAB:
         wrong.append(f"{LAB} is a simulation of its own; leave out --on {on}")
     if jobs is not None:
-        wrong.append(f"runs on {on} come one after the other, for each uses the whole machine; leave out --jobs")
+        wrong.append(f"runs on {on} come one after the other, because each uses the whole machine; leave out --jobs")
     if keep is not None:
-        wrong.append(f"runs on {on} are always kept, for none can be repeated exactly; leave out --keep")
+        wrong.append(f"runs on {on} are always kept, because none can be repeated exactly; leave out --keep")
     if swarmed and backend.evidence != TRACES:
         wrong.append(
-            f"--swarm draws for this project's own nodes; a scenario with a [nemesis] varies with the seed on {on}, too"
+            "--swarm draws for this project's own nodes only; leave it out. A scenario with a [nemesis] varies with the "
+            f"seed on {on}, too"
         )
     if wrong:
         raise BadInput("\n".join(wrong))
@@ -264,7 +267,7 @@ def _check_elsewhere(
 
 @contextmanager
 def log_to(results: Path, name: str) -> Iterator[None]:
-    """Log the failures of the workers, with their tracebacks, to a file below `results`."""
+    """Log the failures of the workers, with their tracebacks, to explore-NAME.log in `results`. Raises HarnessError."""
     path = results / f"explore-{name.replace('/', '-')}.log"
     try:
         results.mkdir(parents=True, exist_ok=True)
@@ -275,49 +278,48 @@ def log_to(results: Path, name: str) -> Iterator[None]:
     LOG.addHandler(handler)
     LOG.propagate = False
     multiprocessing_logging.install_mp_handler(LOG)
-    of_workers = LOG.handlers[-1]  # it stands for ours, which was added last
+    worker_handler = LOG.handlers[-1]  # it has replaced our handler, which was the last one
     try:
         yield
     finally:
         multiprocessing_logging.uninstall_mp_handler(LOG)
         LOG.removeHandler(handler)
-        of_workers.close()  # when it has written what the workers have said; it closes the file, too
+        worker_handler.close()  # writes the workers' last messages and closes the file
 
 
-def _say(task: Task, found: Explored, console: Console, *, drawn: bool) -> None:
-    """Print a failure, and what the seed drew if it failed or if `drawn`."""
+def _print_seed(task: Task, found: SeedResult, console: Console, *, show_draw: bool) -> None:
+    """Print the verdict of a seed that failed, and what a seed drew if it failed or with `show_draw`."""
     if found.failed:
         words = Text(f"seed {found.seed}: ").append(found.verdict, "bold red")
         say(
             console,
             words.append(f"  {', '.join(found.violated) or next(iter(found.reasons), 'not the expected verdict')}"),
         )
-    if task.swarm and (found.failed or drawn):
-        drew = swarm.in_words(task.scenario_of(found.seed))
-        say(console, f"seed {found.seed} drew {drew}")
+    if task.swarm and (found.failed or show_draw):
+        say(console, f"seed {found.seed} drew {swarm.describe(task.scenario_of(found.seed))}")
 
 
-def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:
-    """The JUnit case of one seed."""
-    folder = RunFolder(found.folder) if task.elsewhere is not None and found.folder is not None else None
+def _case_of(task: Task, name: str, found: SeedResult, nodes: int | None) -> ci.Case:
+    """Return the JUnit case of one seed."""
+    folder = RunFolder(found.folder) if task.other_backend is not None and found.folder is not None else None
     verdict = folder.read_verdict() if folder is not None else None
     if folder is not None and verdict is not None:
         return ci.case_of(folder, verdict)
-    words = _repeating(task, name, found.seed, nodes)
+    again = shlex.join(_repeat_command(task, name, found.seed, nodes))
     expected = next(outcome for outcome, code in EXIT_CODES.items() if code == found.expected)
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
-        violated=found.violated, headline=next(iter(found.reasons), ""), details=details, again=shlex.join(words),
+        violated=found.violated, headline=next(iter(found.reasons), ""), details=details, again=again,
         folder=str(found.folder) if found.folder is not None else None,
     )  # fmt: skip
 
 
-def _repeating(task: Task, name: str, seed: int, nodes: int | None) -> list[str]:
-    """The command that runs this seed again."""
+def _repeat_command(task: Task, name: str, seed: int, nodes: int | None) -> list[str]:
+    """Return the command that runs this seed again."""
     words = ["zab", "explore", name, "--seeds", str(seed), *(["--swarm"] if task.swarm else [])]
     words += ["--nodes", str(nodes)] if nodes is not None else []
-    if task.elsewhere is not None:
-        words += ["--on", task.elsewhere.on]
-        words += ["--zookeeper", task.elsewhere.release] if task.elsewhere.release is not None else []
+    if task.other_backend is not None:
+        words += ["--on", task.other_backend.on]
+        words += ["--zookeeper", task.other_backend.release] if task.other_backend.release is not None else []
     return words + (["--defect", task.scenario.defect] if task.scenario.defect is not None else [])

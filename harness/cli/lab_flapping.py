@@ -1,4 +1,4 @@
-"""`zab explore lab-flapping` and `zab shrink lab-flapping`: the lab's protocol and the full one under flapping links."""
+"""`zab explore lab-flapping` and `zab shrink lab-flapping`: the lab's protocol and the full protocol under flapping links."""
 
 import shlex
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from zab_chaos.harness.cli.output import print_json, tell, write_file
+from zab_chaos.harness.cli.output import print_json, write_answer, write_file
 from zab_chaos.harness.errors import BadInput, Exit
-from zab_chaos.harness.explore.lab_flapping import Compared, compare, full_protocol, judge_full
-from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.explore.lab_flapping import FlappingResult, compare, full_protocol, judge_full
+from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say
 from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
@@ -17,29 +17,29 @@ from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import count_events, shrink_flapping
 from zab_chaos.model.lab.timeline import timeline
 
-LAB = "lab-flapping"  # not a scenario: the lab's own protocol under links that fail and heal
+LAB = "lab-flapping"  # this is not a scenario but the lab's own protocol, under links that fail and heal
 
 
 def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, keep_going: bool, json: bool) -> int:
     """Run both protocols under the links of each seed. Exit 1 if either violates a property."""
-    compared: list[Compared] = []
+    compared: list[FlappingResult] = []
     interrupted = False
-    with Workers(jobs) as workers:
+    with LocalWorkers(jobs) as workers:
         try:
-            for one in workers.answers(compare, seeds):
+            for one in workers.results(compare, seeds):
                 compared.append(one)
                 if one.lab is not None and not keep_going:
                     break
         except Stopped:
             interrupted = True
     failed = [one for one in compared if one.lab is not None]
-    fallen = [one for one in compared if one.verdict != "PASS"]
-    for one in failed if keep_going is False else fallen:
-        _say_one(one, console)
+    full_failed = [one for one in compared if one.verdict != "PASS"]
+    for one in full_failed if keep_going else failed:
+        _print_seed(one, console)
     say(
         console,
         f"{_seeds(len(compared))}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same links the "
-        f"full protocol passes in {len(compared) - len(fallen)}",
+        f"full protocol passes in {len(compared) - len(full_failed)}",
     )
     again = shlex.join(["zab", "explore", LAB, "--seeds", str(failed[0].seed)]) if failed else None
     if failed:
@@ -48,13 +48,13 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
     answer = {
         "seeds": len(compared),
         "failed": [{"seed": one.seed, "violated": [FLAPPING_PROPERTY], "words": one.lab} for one in failed],
-        "full_protocol": [{"seed": one.seed, "verdict": one.verdict, "reasons": one.reasons} for one in fallen],
+        "full_protocol": [{"seed": one.seed, "verdict": one.verdict, "reasons": one.reasons} for one in full_failed],
         "command": again,
     }
-    tell(answer, out, json=json)
+    write_answer(answer, out, json=json)
     if interrupted:
         say(console, "interrupted")
-    if failed or fallen:
+    if failed or full_failed:
         return Exit.VIOLATION
     return Exit.UNKNOWN if interrupted else Exit.PASS
 
@@ -63,7 +63,7 @@ def _seeds(count: int) -> str:
     return "1 seed" if count == 1 else f"{count} seeds"
 
 
-def _say_one(one: Compared, console: Console) -> None:
+def _print_seed(one: FlappingResult, console: Console) -> None:
     line = Text(f"seed {one.seed}: ")
     if one.lab is not None:
         line.append("VIOLATION", "bold red").append(f" of the lab's protocol  {one.lab}")
@@ -73,14 +73,14 @@ def _say_one(one: Compared, console: Console) -> None:
 
 
 def shrink_lab(
-    console: Console, *, seed: int | None, out: Path | None, unfit: dict[str, bool], json: bool, quiet: bool
+    console: Console, *, seed: int | None, out: Path | None, excluded: dict[str, bool], json: bool, quiet: bool
 ) -> int:
-    """Shrink the seed's links and proposals and print what happens with them. Raises BadInput if the seed does not fail.
+    """Shrink the seed's links and proposals, and print what happens with them. Raises BadInput if the seed does not fail.
 
-    `out`: a file for the shrunk links as a scenario for the full protocol. `unfit`: options that do not apply, and whether
-    they were given.
+    `out`: a file for the shrunk links, as a scenario for the full protocol. `excluded`: options that do not apply here, and
+    whether they were given.
     """
-    given = [name for name, was_given in unfit.items() if was_given]
+    given = [name for name, was_given in excluded.items() if was_given]
     if given:
         raise BadInput(f"{LAB} runs the lab's own protocol: leave out {', '.join(given)}")
     before = lab_flapping(1 if seed is None else seed)

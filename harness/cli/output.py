@@ -1,4 +1,4 @@
-"""Output of the commands: with --json only the JSON result goes to stdout, everything else to stderr."""
+"""Output of the commands. With --json, only the JSON result goes to stdout and everything else to stderr."""
 
 import json as json_module
 import os
@@ -15,8 +15,8 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import environment
 
 
-class Screen(Console):
-    """A console that survives a closed pipe: the run goes on to its end, and its exit code counts."""
+class PipeSafeConsole(Console):
+    """A console that survives a closed pipe: the command goes on to its end and returns its own exit code."""
 
     def on_broken_pipe(self) -> None:
         """Discard all further output. rich would end the process with exit code 1, which means VIOLATION here."""
@@ -25,7 +25,7 @@ class Screen(Console):
 
 
 def indented(text: str) -> Padding:
-    """A paragraph under a heading, wrapped where the terminal ends."""
+    """Return the text as an indented paragraph, wrapped to the width of the terminal."""
     return Padding(Text(" ".join(text.split())), (0, 0, 0, 2))
 
 
@@ -46,12 +46,12 @@ def _discard_stdout() -> None:
 
 
 def console_for(*, json: bool) -> Console:
-    """The console for people: stdout, or stderr if stdout carries JSON."""
-    return Screen(stderr=json)
+    """Return the console for people: stdout, or stderr if stdout carries JSON."""
+    return PipeSafeConsole(stderr=json)
 
 
 def header(command: str, started: datetime) -> dict[str, Any]:
-    """How an answer begins that is kept: the command that repeats it, and when, on what and where it was made."""
+    """Return the first fields of a stored answer: the command that repeats it, and when, with what and where it was made."""
     return {
         "command": command,
         "started": started.isoformat(timespec="seconds"),
@@ -60,7 +60,7 @@ def header(command: str, started: datetime) -> dict[str, Any]:
     }
 
 
-def tell(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
+def write_answer(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
     """Write the answer as JSON to `out` and, with `json`, to stdout. Raises HarnessError."""
     if out is not None:
         try:
@@ -71,9 +71,9 @@ def tell(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
         print_json(answer)
 
 
-def write_file(place: Path, text: str) -> None:
-    """Write what the user has named a file for. Raises HarnessError."""
+def write_file(file: Path, text: str) -> None:
+    """Write a text to a file that the user has named. Raises HarnessError."""
     try:
-        place.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise HarnessError(f"{place} cannot be written: {error.strerror}") from None
+        raise HarnessError(f"{file} cannot be written: {error.strerror}. Choose another file with --out.") from None

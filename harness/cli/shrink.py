@@ -19,113 +19,124 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
 from zab_chaos.harness.cli.output import console_for, print_json, write_file
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
-from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
-from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_seed
+from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
-from zab_chaos.harness.shrink.failure import Culprit, Start, facts_of, find_culprit, find_start
-from zab_chaos.harness.shrink.rerun import Rerun
-from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, still_fails, witnesses
+from zab_chaos.harness.shrink.failure import (
+    FailingCase,
+    StartingPoint,
+    facts_of,
+    find_failing_case,
+    find_starting_point,
+)
+from zab_chaos.harness.shrink.rerun import CandidateRuns
+from zab_chaos.harness.shrink.search import Budget, Search, reparsed, seeds_that_fail, still_fails, witness_seeds
 
-PERIOD = 2.0  # seconds from one line of progress to the next
-TRIES = 3  # on real processes
-OTHER_SEEDS = 20  # that the result is tried with
-FOLDER = "shrunk/"  # before the name of what was shrunk
+PROGRESS_SECONDS = 2.0  # between two lines of progress
+CONFIRM_TRIES = 3  # of the result on real processes
+OTHER_SEEDS = 20  # the number of further seeds that the result is tried with
+PREFIX = "shrunk/"  # of a shrunk scenario's name
 
 
 @dataclass(slots=True)
 class _Progress:
-    """Prints a line of progress every few seconds."""
+    """Prints a line of progress every PROGRESS_SECONDS: the number of tries, and the size of the smallest scenario so far."""
 
     console: Console
     quiet: bool
-    printed: float = field(default_factory=time.monotonic)
-    words: str = ""
+    printed: float = field(default_factory=time.monotonic)  # the time of the last line
+    size: str = ""
 
-    def step(self, scenario: Scenario) -> None:
+    def on_step(self, scenario: Scenario) -> None:
         load = f"{len(scenario.operations)}" if scenario.operations else f"{scenario.workload.rate:g} a second"
         faults = f"{len(scenario.faults)} fault{'' if len(scenario.faults) == 1 else 's'}"
-        self.words = f"{faults}, operations: {load}, {scenario.nodes} nodes, {scenario.duration:g} s"
+        self.size = f"{faults}, operations: {load}, {scenario.nodes} nodes, {scenario.duration:g} s"
 
-    def tried(self, search: Search) -> None:
-        if not self.quiet and time.monotonic() - self.printed > PERIOD:
+    def on_try(self, search: Search) -> None:
+        if not self.quiet and time.monotonic() - self.printed > PROGRESS_SECONDS:
             self.printed = time.monotonic()
-            say(self.console, f"{search.tries} tries: {self.words}")
+            say(self.console, f"{search.tries} tries: {self.size}")
 
 
 def shrink_command(
     what: str, *, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None, out: Path | None,
     budget: str, jobs: int | None, confirm: bool, rerun: bool, times: int, results: Path, json: bool, quiet: bool,
 ) -> int:  # fmt: skip
-    """Shrink a failed run or a failing seed. Raises BadInput, also for one that did not fail.
+    """Shrink a failed run or a failing seed, and write the result to a scenario file.
 
-    Exit 0: shrunk; 2: it does not fail again, or the user stopped the search (the smallest so far is written).
+    Exit codes: 0 shrunk; 2 it does not fail again, or the user stopped the search (the smallest scenario so far is written).
+    Raises BadInput, also if it did not fail in the first place.
     """
     limit = read_budget(budget)
     console = console_for(json=json)
     if what == LAB:
-        unfit = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None}
-        return shrink_lab(console, seed=seed, out=out, unfit=unfit, json=json, quiet=quiet)
-    culprit = find_culprit(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, real=rerun)
-    place = _place(culprit, out)
-    if culprit.on != "sim":
-        return _by_running(culprit, place, limit, times, console, json=json, quiet=quiet)
+        excluded = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None}
+        return shrink_lab(console, seed=seed, out=out, excluded=excluded, json=json, quiet=quiet)
+    case = find_failing_case(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, real=rerun)
+    file = _output_file(case, out)
+    if case.on != "sim":
+        return _shrink_by_running(case, file, limit, times, console, json=json, quiet=quiet)
     if not quiet:
         say(console, "reproducing the failure in the simulator")
-    with Workers(jobs or environment.cores()) as workers:
-        start = find_start(culprit, workers)
+    with LocalWorkers(jobs or environment.cores()) as workers:
+        start = find_starting_point(case, workers)
         if start is None:
-            return _not_there(culprit, console, json=json)
-        result = _shrink(culprit, start, workers, limit, console, quiet=quiet)
-    wanted = confirm and not result.interrupted
-    tried = partial(_confirm, result.scenario, start, place, results, console) if wanted else None
-    return _tell(start, result, place, ["sim"], console, json=json, confirm=tried)
+            return _report_not_reproduced(case, console, json=json)
+        result = _shrink_in_simulator(case, start, workers, limit, console, quiet=quiet)
+    to_confirm = confirm and not result.interrupted
+    confirm_result = partial(_confirm, result.scenario, start, file, results, console) if to_confirm else None
+    return _report(start, result, file, ["sim"], console, json=json, confirm=confirm_result)
 
 
-def _by_running(
-    culprit: Culprit, place: Path, limit: Budget, times: int, console: Console, *, json: bool, quiet: bool
+def _shrink_by_running(
+    case: FailingCase, file: Path, limit: Budget, times: int, console: Console, *, json: bool, quiet: bool
 ) -> int:
-    """Shrink a run of what the simulator does not have. The runs' folders are not kept."""
+    """Shrink by running every candidate on the backend of the failed run. The folders of these runs are not kept."""
     if not quiet:
         tries = "" if times == 1 else f", up to {times} times each"
-        say(console, f"candidates are run on {culprit.on}, one after the other{tries}")
+        say(console, f"candidates are run on {case.on}, one after the other{tries}")
     with tempfile.TemporaryDirectory(prefix="zab-shrink-") as results:
-        runs = Rerun(culprit=culprit, results=Path(results), times=times)
+        runs = CandidateRuns(case=case, results=Path(results), times=times)
         start = runs.start()
         if start is None:
-            why = f"{culprit.scenario.name} (seed {culprit.seed}) did not fail again on {culprit.on}; --times raises the tries"
-            return _say_unknown(why, console, json=json)
+            why = f"{case.scenario.name} (seed {case.seed}) did not fail again on {case.on}; --times raises the tries"
+            return _report_unknown(why, console, json=json)
         say(console, f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}")
         begun, before, progress = time.monotonic(), start.before, _Progress(console, quiet)
-        search = Search(Workers(1), partial(runs.fails, start.failure), limit, progress.tried)
-        result = _searched(search, progress, culprit, start, begun, lambda small: (runs.failing or before, None))
-    release = [f"--{culprit.on}", culprit.release] if culprit.release is not None else []
-    defect = ["--defect", culprit.scenario.defect] if culprit.scenario.defect is not None else []
-    return _tell(start, result, place, [culprit.on, *release, *defect], console, json=json)
+        search = Search(LocalWorkers(1), partial(runs.fails, start.failure), limit, progress.on_try)
+        result = _run_search(search, progress, case, start, begun, lambda small: (runs.failing or before, None))
+    release = [f"--{case.on}", case.release] if case.release is not None else []
+    defect = ["--defect", case.scenario.defect] if case.scenario.defect is not None else []
+    return _report(start, result, file, [case.on, *release, *defect], console, json=json)
 
 
-def _tell(
-    start: Start,
+def _report(
+    start: StartingPoint,
     result: "_Result",
-    place: Path,
+    file: Path,
     on: Sequence[str],
     console: Console,
     *,
     json: bool,
     confirm: Callable[[], dict[str, Any]] | None = None,
 ) -> int:
-    """Write the result and say what came of it. `on`: where it fails, as for `zab run --on`; `confirm` tries it elsewhere."""
-    write_file(place, result.scenario.source)
-    again = shlex.join(["zab", "run", str(place), "--on", *on])
-    _show(start, result, place, again, console)
+    """Write the result to `file` and show it. Return the exit code.
+
+    `on`: the arguments of `zab run --on` with which it fails. `confirm` tries it on real processes and returns the answer for
+    --json.
+    """
+    write_file(file, result.scenario.source)
+    again = shlex.join(["zab", "run", str(file), "--on", *on])
+    _show(start, result, file, console)
     confirmed = confirm() if confirm is not None else None
     say(console, f"again    {again}")
     if json:
-        print_json(_answer(start, result, place, again, confirmed))
+        print_json(_answer(start, result, file, again, confirmed))
     return Exit.UNKNOWN if result.interrupted else Exit.PASS
 
 
@@ -140,25 +151,28 @@ def read_budget(text: str) -> Budget:
     return Budget(None, float(number * (60 if unit == "m" else 1)))
 
 
-def _place(culprit: Culprit, out: Path | None) -> Path:
-    """The path of the result. Raises BadInput if it can't be written, before any work is done."""
-    name = f"shrunk-{culprit.scenario.name.removeprefix(FOLDER).replace('/', '-')}-{culprit.seed}.toml"
-    place = out or (culprit.folder.path / "shrunk.toml" if culprit.folder is not None else Path(name))
-    if place.is_dir() or not place.parent.is_dir():
-        what = "is a folder" if place.is_dir() else f"cannot be written: there is no folder {place.parent}"
-        raise BadInput(f"--out: {place} {what}; name a file")
-    return place
+def _output_file(case: FailingCase, out: Path | None) -> Path:
+    """Return the path of the result. Raises BadInput if it can't be written, before any work is done."""
+    name = f"shrunk-{case.scenario.name.removeprefix(PREFIX).replace('/', '-')}-{case.seed}.toml"
+    file = out or (case.folder.path / "shrunk.toml" if case.folder is not None else Path(name))
+    if file.is_dir() or not file.parent.is_dir():
+        what = "is a folder" if file.is_dir() else f"cannot be written: there is no folder {file.parent}"
+        raise BadInput(f"--out: {file} {what}; name a file in a folder that exists")
+    return file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """The shrunk scenario. `after`: its run; `others`: how many of OTHER_SEEDS other seeds fail with it as well. Both are
-    None if the user stopped the search."""
+    """The shrunk scenario.
+
+    `after`: the result of its run. `others`: how many of OTHER_SEEDS other seeds fail with it as well; None if that was not
+    tried. Both are None if the user stopped the search. `out_of_budget`: the search ended because the budget was used up.
+    """
 
     scenario: Scenario
-    after: Explored | None
+    after: SeedResult | None
     search: Search
-    stopped: bool
+    out_of_budget: bool
     others: int | None
     seconds: float
 
@@ -167,114 +181,124 @@ class _Result:
         return self.after is None
 
 
-def _shrink(
-    culprit: Culprit, start: Start, workers: Workers, limit: Budget, console: Console, *, quiet: bool
+def _shrink_in_simulator(
+    case: FailingCase, start: StartingPoint, workers: LocalWorkers, limit: Budget, console: Console, *, quiet: bool
 ) -> _Result:  # fmt: skip
-    """Shrink in the simulator."""
     begun = time.monotonic()
-    scenario, failure, defect = start.scenario, start.failure, culprit.defect
-    seeds = witnesses(workers, defect, failure, scenario, scenario.seed)
-    meant = "seed" if len(seeds) == 1 else "all of the seeds"
-    told = f"each candidate must fail with {meant} {', '.join(map(str, seeds))}"
-    say(console, f"{scenario.name}, seed {scenario.seed}: {failure}; {told}")
+    scenario, failure, defect = start.scenario, start.failure, case.defect
+    seeds = witness_seeds(workers, defect, failure, scenario, scenario.seed)
+    which = "seed" if len(seeds) == 1 else "all of the seeds"
+    say(
+        console,
+        f"{scenario.name}, seed {scenario.seed}: {failure}; each candidate must fail with {which} {', '.join(map(str, seeds))}",
+    )
 
-    def tried(small: Scenario) -> tuple[Explored, int]:
-        found, _ = try_seed(Task(scenario=small, defect=defect), small.seed)
+    def evaluate(small: Scenario) -> tuple[SeedResult, int]:
+        found, _ = simulate_seed(Task(scenario=small, defect=defect), small.seed)
         seeds_after = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
-        return found, len(failing_seeds(workers, defect, failure, small, seeds_after))
+        return found, len(seeds_that_fail(workers, defect, failure, small, seeds_after))
 
     progress = _Progress(console, quiet)
-    search = Search(workers, partial(still_fails, defect, failure, seeds), limit, progress.tried)
-    return _searched(search, progress, culprit, start, begun, tried)
+    search = Search(workers, partial(still_fails, defect, failure, seeds), limit, progress.on_try)
+    return _run_search(search, progress, case, start, begun, evaluate)
 
 
-def _searched(
-    search: Search, progress: _Progress, culprit: Culprit, start: Start, begun: float,
-    tried: Callable[[Scenario], tuple[Explored, int | None]],
+def _run_search(
+    search: Search, progress: _Progress, case: FailingCase, start: StartingPoint, begun: float,
+    evaluate: Callable[[Scenario], tuple[SeedResult, int | None]],
 ) -> _Result:  # fmt: skip
-    """Search until nothing smaller fails, or until the user stops it. `tried`: `_Result.after` and `.others`."""
-    progress.step(start.scenario)
-    after: Explored | None = None
+    """Search until nothing smaller fails, or until the user stops it. `evaluate` returns `_Result.after` and `.others`."""
+    progress.on_step(start.scenario)
+    after: SeedResult | None = None
     others: int | None = None
     try:
-        small = _named(shrink(search, start.scenario, progress.step), culprit, start)
-        after, others = tried(small)
+        small = _with_description(shrink(search, start.scenario, progress.on_step), case, start)
+        after, others = evaluate(small)
     except (Stopped, Interrupted):
-        small = _named(search.best or start.scenario, culprit, start)
+        small = _with_description(search.best or start.scenario, case, start)
     return _Result(
-        scenario=small, after=after, search=search, stopped=search.over, seconds=time.monotonic() - begun, others=others
+        scenario=small,
+        after=after,
+        search=search,
+        out_of_budget=search.out_of_budget,
+        seconds=time.monotonic() - begun,
+        others=others,
     )
 
 
-def _named(small: Scenario, culprit: Culprit, start: Start) -> Scenario:
-    """The scenario with a name and an `about` that say where it comes from and what it violates."""
-    origin = culprit.scenario.name.removeprefix(FOLDER)
-    defect = f" with the defect {culprit.scenario.defect}" if culprit.scenario.defect is not None else ""
-    about = f"Shrunk from {origin}, seed {culprit.seed}{defect}: {start.failure}."
-    simulated = culprit.on == "sim"
-    record, kept = simulated or small.record, culprit.scenario.defect if simulated else None
-    named = checked(replace(small, name=FOLDER + origin, about=about, defect=kept, record=record, ticket=None))
+def _with_description(small: Scenario, case: FailingCase, start: StartingPoint) -> Scenario:
+    """Return the scenario with a name and an `about` that say where it comes from and what it violates."""
+    origin = case.scenario.name.removeprefix(PREFIX)
+    defect = f" with the defect {case.scenario.defect}" if case.scenario.defect is not None else ""
+    about = f"Shrunk from {origin}, seed {case.seed}{defect}: {start.failure}."
+    simulated = case.on == "sim"
+    record, kept = simulated or small.record, case.scenario.defect if simulated else None
+    named = reparsed(replace(small, name=PREFIX + origin, about=about, defect=kept, record=record, ticket=None))
     assert named is not None  # every part of it was read before
     return named
 
 
-def _not_there(culprit: Culprit, console: Console, *, json: bool) -> int:
-    """Report that the failure does not show in the simulator."""
+def _report_not_reproduced(case: FailingCase, console: Console, *, json: bool) -> int:
+    """Report that the failure does not show in the simulator. Return the exit code of UNKNOWN."""
     why = (
-        f"{culprit.scenario.name} (seed {culprit.seed}) does not fail in the simulator, neither with its own schedule nor with "
-        "that of the run. Only what fails there can be shrunk. On real processes a seed fixes the faults and the load, but "
-        "not the interleaving. `zab replay` shows what the run did, step by step."
+        f"{case.scenario.name} (seed {case.seed}) does not fail in the simulator, neither with its own schedule nor with "
+        "that of the run. Only a failure that shows there can be shrunk. On real processes a seed fixes the faults and the "
+        "load, but not the interleaving. `zab replay` shows what the run did, step by step."
     )
-    return _say_unknown(why, console, json=json)
+    return _report_unknown(why, console, json=json)
 
 
-def _say_unknown(why: str, console: Console, *, json: bool) -> int:
+def _report_unknown(why: str, console: Console, *, json: bool) -> int:
     say(console, f"UNKNOWN: {why}")
     if json:
         print_json({"exit": int(Exit.UNKNOWN), "file": None, "why": why})
     return Exit.UNKNOWN
 
 
-def _show(start: Start, result: _Result, place: Path, again: str, console: Console) -> None:
+def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -> None:
+    """Print the scenario, its size before and after, and how the search ended."""
     console.print()
     console.print(Syntax(result.scenario.source.rstrip(), "toml", background_color="default", word_wrap=True))
     console.print()
     rows = {"before": facts_of(start.scenario, start.before)}
     if result.after is not None:
         rows["after"] = facts_of(result.scenario, result.after)
-    console.print(_table(rows))
+    console.print(_size_table(rows))
     words = f"{result.search.tries} tries in {result.seconds:.0f} s"
     if result.others is not None:
         words += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
     say(console, f"\n{words}")
     if result.interrupted:
         say(console, "interrupted: this is the smallest failing scenario so far")
-    elif result.stopped:
-        say(console, "The budget is used up: a larger --budget may find a smaller one.")
+    elif result.out_of_budget:
+        say(console, "The budget is used up: a larger --budget may find a smaller scenario.")
     if result.after is not None and set(start.before.violated) != set(result.after.violated):
-        say(console, f"Violated before: {_list(start.before.violated)}; now: {_list(result.after.violated)}")
-    say(console, f"file     {place}")
+        say(console, f"Violated before: {_names(start.before.violated)}; now: {_names(result.after.violated)}")
+    say(console, f"file     {file}")
 
 
-def _table(rows: dict[str, dict[str, Any]]) -> Table:
-    """A row for each scenario, a column for each fact."""
+def _size_table(rows: dict[str, dict[str, Any]]) -> Table:
+    """Return a table with a row for each scenario and a column for each number."""
     table = Table(box=None, pad_edge=False)
     for name in ("", *next(iter(rows.values()))):
         table.add_column(name, justify="right" if name else "left")
-    for words, facts in rows.items():
-        table.add_row(words, *(f"{value:g}" if isinstance(value, float) else f"{value:,}" for value in facts.values()))
+    for name, facts in rows.items():
+        table.add_row(name, *(f"{value:g}" if isinstance(value, float) else f"{value:,}" for value in facts.values()))
     return table
 
 
-def _list(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"
 
 
-def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, console: Console) -> dict[str, Any]:
-    """Run the result on real processes, up to TRIES times, and report whether it fails there too."""
+def _confirm(scenario: Scenario, start: StartingPoint, file: Path, results: Path, console: Console) -> dict[str, Any]:
+    """Run the result on real processes until it fails in the same way, up to CONFIRM_TRIES times.
+
+    Print whether it did, and return that for the JSON answer.
+    """
     verdicts = []
-    for number in range(TRIES):
-        options = options_for(str(place), scenario, seed=scenario.seed + number, results=results)
+    for number in range(CONFIRM_TRIES):
+        options = options_for(str(file), scenario, seed=scenario.seed + number, results=results)
         ran = run_quietly(scenario, options)
         violated = ran.verdict.violated
         verdicts.append(str(ran.verdict.verdict))
@@ -291,17 +315,19 @@ def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, conso
     return {"confirmed": False, "tries": len(verdicts), "run": str(ran.folder.path), "why": why}
 
 
-def _answer(start: Start, result: _Result, place: Path, again: str, confirmed: dict[str, Any] | None) -> dict[str, Any]:
+def _answer(
+    start: StartingPoint, result: _Result, file: Path, again: str, confirmed: dict[str, Any] | None
+) -> dict[str, Any]:
     return {
         "exit": int(Exit.UNKNOWN if result.interrupted else Exit.PASS),
-        "file": str(place),
+        "file": str(file),
         "failure": {"verdict": start.failure.verdict, "property": start.failure.property},
         "before": {**facts_of(start.scenario, start.before), "violated": start.before.violated},
         "after": None
         if result.after is None
         else {**facts_of(result.scenario, result.after), "violated": result.after.violated},
         "tries": result.search.tries,
-        "complete": not (result.stopped or result.interrupted),
+        "complete": not (result.out_of_budget or result.interrupted),
         "other_seeds": {"tried": 0 if result.others is None else OTHER_SEEDS, "failed": result.others},
         "processes": confirmed,
         "command": again,

@@ -1,4 +1,4 @@
-"""`zab zookeeper`: which releases of Apache ZooKeeper are known, getting one, and the matrix of tickets."""
+"""`zab zookeeper`: list the releases of Apache ZooKeeper, fetch one, and run the ticket matrix."""
 
 import shlex
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from rich.text import Text
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.zookeeper import releases
 from zab_chaos.harness.cli.explore import log_to
-from zab_chaos.harness.cli.output import console_for, header, print_json, tell
+from zab_chaos.harness.cli.output import console_for, header, print_json, write_answer
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
-from zab_chaos.harness.explore.tickets import Row, Tried, attempts, tickets, try_release
+from zab_chaos.harness.explore.tickets import ReleaseRuns, TicketResult, attempts, tickets, try_release
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, wrapping_table
 from zab_chaos.harness.runs.run import FinishedRun
 
 
 def list_command(*, json: bool) -> int:
-    """Show the known releases, and which of them are on this machine."""
+    """List the known releases, and which of them are on this machine."""
     found = [{"version": version, "here": releases.is_cached(version)} for version in releases.known()]
     if json:
         print_json(found)
@@ -38,9 +38,9 @@ def list_command(*, json: bool) -> int:
 
 
 def fetch_command(version: str, *, json: bool) -> int:
-    """Put a release into the cache. Raises BadInput, HarnessError."""
+    """Fetch a release into the cache. Raises BadInput, HarnessError."""
     if not releases.VERSION.fullmatch(version):
-        raise BadInput(f"{version!r} is no version; one is {releases.newest()}")
+        raise BadInput(f"{version!r} is not a version; it needs one such as {releases.newest()}")
     console = console_for(json=json)
     with console.status(f"fetching ZooKeeper {version}") as status:
         release = releases.locate(version, lambda jar: status.update(f"fetching {jar}"))
@@ -57,11 +57,14 @@ def fetch_command(version: str, *, json: bool) -> int:
 def check_command(
     names: Sequence[str], *, releases: str, times: int | None, results: Path, out: Path | None, json: bool
 ) -> int:
-    """Run the matrix and print it. Exit 1 if a ticket is not as it states. Raises BadInput, HarnessError."""
+    """Run the ticket matrix and print it. Raises BadInput, HarnessError.
+
+    Exit codes: 0 every ticket is as it states; 1 one is not; 2 the user stopped the check.
+    """
     rows, wanted = tickets(names), [one.strip() for one in releases.split(",") if one.strip()]
     plan = [(row, tried) for row in rows for tried in attempts(row, wanted)]
     if not plan:
-        raise BadInput(f"--releases {releases}: no ticket names one of these. {_named(rows)}")
+        raise BadInput(f"--releases {releases}: no ticket names one of these. {_known_releases(rows)}")
     registry.find("zookeeper").check()
     console, started = console_for(json=json), datetime.now(UTC)
     complete = False
@@ -69,7 +72,7 @@ def check_command(
         try:
             for number, (row, tried) in enumerate(plan, 1):
                 row.tried.append(tried)
-                _try(row, tried, f"{number}/{len(plan)}", results, times, console)
+                _try_release(row, tried, f"{number}/{len(plan)}", results, times, console)
             complete = True
         except (Stopped, Interrupted):
             say(console, "interrupted; the matrix is incomplete")
@@ -77,27 +80,29 @@ def check_command(
     console.print()
     console.print(matrix(done))
     answer = {
-        **header(_command(names, releases, times), started),
+        **header(_repeat_command(names, releases, times), started),
         "complete": complete,
         "tickets": [row.facts() for row in done],
     }
-    tell(answer, out, json=json)
+    write_answer(answer, out, json=json)
     if not complete:
         return Exit.UNKNOWN
     return Exit.PASS if all(row.as_stated for row in done) else Exit.VIOLATION
 
 
-def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, console: Console) -> None:
-    """One ticket on one release: what is run is said before, and what came of it after."""
-    meant = "must show it" if tried.shows else "must not"
-    where = f"{place} {row.ticket.id} on {tried.release}"
-    with console.status(f"{where}, which {meant}") as status:
+def _try_release(
+    row: TicketResult, tried: ReleaseRuns, number: str, results: Path, times: int | None, console: Console
+) -> None:
+    """Try one ticket on one release, and print the result. `number`: of this try among all, such as 1/3."""
+    expected = "must show it" if tried.shows else "must not"
+    where = f"{number} {row.ticket.id} on {tried.release}"
+    with console.status(f"{where}, which {expected}") as status:
 
-        def said(ran: FinishedRun) -> None:
-            status.update(f"{where}, which {meant}: run {tried.runs + 1} was {ran.verdict.verdict}")
+        def show_run(ran: FinishedRun) -> None:
+            status.update(f"{where}, which {expected}: run {tried.runs + 1} was {ran.verdict.verdict}")
 
-        try_release(row, tried, results, times, said)
-    line = Text(f"{where}, which {meant}: ").append_text(_count(tried))
+        try_release(row, tried, results, times, show_run)
+    line = Text(f"{where}, which {expected}: ").append_text(_count(tried))
     say(console, line)
     for why in dict.fromkeys(tried.unjudged):
         say(console, f"  not judged: {why}", "dim")
@@ -105,8 +110,8 @@ def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, c
         say(console, f"  {tried.folders[-1]}")
 
 
-def matrix(rows: Sequence[Row]) -> Table:
-    """Each ticket with its releases, as a table for the terminal."""
+def matrix(rows: Sequence[TicketResult]) -> Table:
+    """Return the ticket matrix as a table for the terminal."""
     table = wrapping_table("ticket", "property", "runs", "with it", "without it", "result")
     for column, words in ((0, "ZOOKEEPER-0000"), (-1, "as stated")):
         table.columns[column].min_width = len(words)
@@ -122,30 +127,30 @@ def matrix(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _result(row: Row) -> Text:
+def _result(row: TicketResult) -> Text:
     if row.as_stated:
         return Text("as stated", "green")
     unfinished = any(one.runs == 0 and not one.unjudged for one in row.tried)
     return Text("interrupted", "yellow") if unfinished else Text("NOT AS STATED", "bold red")
 
 
-def _counts(tried: Sequence[Tried]) -> Text:
+def _counts(tried: Sequence[ReleaseRuns]) -> Text:
     return Text("\n").join([Text(f"{one.release} ").append_text(_count(one)) for one in tried])
 
 
-def _count(tried: Tried) -> Text:
-    """In how many of its runs it was as stated."""
+def _count(tried: ReleaseRuns) -> Text:
+    """Format the number of runs that are as the ticket states, such as `1/3 shown` or `5/5 clean`."""
     good, word = (tried.shown, "shown") if tried.shows else (tried.clean, "clean")
     return Text(f"{good}/{tried.runs} {word}", "green" if tried.as_stated else "bold red")
 
 
-def _named(rows: Sequence[Row]) -> str:
+def _known_releases(rows: Sequence[TicketResult]) -> str:
     known = dict.fromkeys(tried.release for row in rows for tried in attempts(row))
-    return f"They name {', '.join(known)}"
+    return f"They name {', '.join(known)}."
 
 
-def _command(names: Sequence[str], releases: str, times: int | None) -> str:
-    """The command that repeats the check."""
+def _repeat_command(names: Sequence[str], releases: str, times: int | None) -> str:
+    """Return the command that repeats the check."""
     words = ["zab", "zookeeper", "check", *names]
     words += ["--releases", releases] if releases else []
     return shlex.join(words + (["--times", str(times)] if times is not None else []))

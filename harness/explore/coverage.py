@@ -1,4 +1,4 @@
-"""The coverage of an exploration: what it reached and what it never reached, as tables and as a JSON file."""
+"""The coverage report of an exploration: which combinations it reached and which it never reached, as tables and as JSON."""
 
 import json
 from collections.abc import Iterable
@@ -16,11 +16,19 @@ from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combinati
 
 
 def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, console: Console) -> dict[str, Any]:
-    """Print the coverage, grouped, and write all of it to a file. Return a summary for JSON. Raises HarnessError."""
+    """Print coverage tables and write every combination to coverage-NAME.json in `results`. Return the summary for --json.
+
+    Raises HarnessError if the file can't be written.
+    """
     kinds = scenario.nemesis.faults if scenario.nemesis is not None else [step.do for step in scenario.faults]
     missing = never(reached, sorted(set(kinds)))
     console.print(f"\n{len(reached)} combinations of role, phase, message or crash point, and fault", highlight=False)
-    for table in (_messages(missing["messages"]), _points(missing["points"]), _faults(reached, missing["faults"])):
+    tables = (
+        _message_table(missing["messages"]),
+        _point_table(missing["points"]),
+        _fault_table(reached, missing["faults"]),
+    )
+    for table in tables:
         console.print()
         console.print(table)
     path = results / f"coverage-{scenario.name.replace('/', '-')}.json"
@@ -29,9 +37,11 @@ def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, 
     return {"file": str(path), "reached": len(reached), "never": missing}
 
 
-def _messages(missing: list[str]) -> Table:
-    """A row for each role and phase: how many of the expected messages arrived."""
-    table = wrapping_table("role", "phase", "came", "never came", title="Messages where the protocol expects them")
+def _message_table(missing: list[str]) -> Table:
+    """Return a table with a row for each role and phase: which of the expected messages were received there."""
+    table = wrapping_table(
+        "role", "phase", "received", "never received", title="Messages where the protocol expects them"
+    )
     for role, phase in sorted({state[:2] for state in MESSAGE_STATES}):
         expected = [what for *place, what in MESSAGE_STATES if place == [role, phase]]
         absent = [what for what in expected if f"{role} {phase} {what}" in missing]
@@ -39,31 +49,31 @@ def _messages(missing: list[str]) -> Table:
     return table
 
 
-def _points(missing: list[str]) -> Table:
-    """A row for each record and message, a column for each step."""
+def _point_table(missing: list[str]) -> Table:
+    """Return a table with a row for each record or message, and a column for each step of a crash point."""
     steps = list(dict.fromkeys(point.split(":")[0] for point in POINTS))
     table = wrapping_table(
-        "of",
+        "record or message",
         *(step.replace("-", "-\n") for step in steps),
         title=f"Crash points: {len(POINTS) - len(missing)} of {len(POINTS)} reached",
     )
     for what in dict.fromkeys(point.split(":")[1] for point in POINTS):
         points = [f"{step}:{what}" for step in steps]
-        table.add_row(what, *(_mark(point, missing) for point in points))
+        table.add_row(what, *(_point_cell(point, missing) for point in points))
     return table
 
 
-def _mark(point: str, missing: list[str]) -> Text:
+def _point_cell(point: str, missing: list[str]) -> Text:
     if point not in POINTS:
         return Text("")
     return Text("never", "yellow") if point in missing else Text("reached", "green")
 
 
-def _faults(reached: set[Combination], missing: list[str]) -> Table:
-    """A row for each kind of fault: how much of all that was reached was reached under it."""
+def _fault_table(reached: set[Combination], missing: list[str]) -> Table:
+    """Return a table with a row for each kind of fault: how many of the reached combinations were reached under it."""
     everything = {place[:3] for place in reached}
     table = wrapping_table(
-        "fault", "messages and points by role and phase", "crash points", title="Reached while a fault was there"
+        "fault", "messages and points by role and phase", "crash points", title="Reached while a fault was active"
     )
     for fault in sorted({place[3] for place in reached}):
         under = {place[:3] for place in reached if place[3] == fault}

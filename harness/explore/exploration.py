@@ -1,7 +1,7 @@
-"""Runs many seeds of one scenario: in the simulator, on all cores of this machine or of a Spark cluster; or on another backend,
-one after the other.
+"""Run many seeds of one scenario.
 
-Answers come in the order of the seeds, so the first failure that is heard of has the smallest seed.
+Simulated seeds run on all cores of this machine or of a Spark cluster; on any other backend, seeds run one after the other.
+Results are yielded in the order of the seeds, so the first reported failure has the smallest seed.
 """
 
 import logging
@@ -17,45 +17,56 @@ from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import without_unsupported_faults
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
-from zab_chaos.harness.explore.kept import Elsewhere, Keep, keep_run
+from zab_chaos.harness.explore.seed_runs import KeepRule, OtherBackend, keep_run
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
-from zab_chaos.harness.explore.workers import Crew, Workers
+from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.model.coverage import Book, Combination, covering
 from zab_chaos.model.verdict import Verdict
 
-AHEAD = 4  # seeds handed out per worker: enough that none waits, few enough that a failure is heard of soon
+AHEAD = 4  # seeds submitted per worker: enough that no worker is idle, few enough that a failure is reported soon
 OUTCOMES = ("acked", "failed", "unknown")
 LOG = logging.getLogger("zab.explore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What every seed is run with. `defect` as in NodeConfig.defect; `keep`: which simulated seeds leave a run folder, if any;
-    `elsewhere`: where seeds are run that are not simulated."""
+    """What all seeds of an exploration have in common.
+
+    `defect` has the form of NodeConfig.defect. `swarm`: draw the scenario of each seed. `keep`: which simulated seeds leave a
+    run folder; None: none of them. `other_backend`: where the seeds run if not in the simulator.
+    """
 
     scenario: Scenario
     defect: str | None = None
     swarm: bool = False
     coverage: bool = False
     weights: Weights = EVEN
-    keep: Keep | None = None
-    elsewhere: Elsewhere | None = None
+    keep: KeepRule | None = None
+    other_backend: OtherBackend | None = None
 
     def scenario_of(self, seed: int) -> Scenario:
+        """Return the scenario that the seed runs: the drawn one for a swarm, without what the backend can't do."""
         if not self.swarm:
             return self.scenario
         drawn = draw_swarm(self.scenario, seed, self.weights)
-        return drawn if self.elsewhere is None else without_unsupported_faults(registry.find(self.elsewhere.on), drawn)
+        return (
+            drawn
+            if self.other_backend is None
+            else without_unsupported_faults(registry.find(self.other_backend.on), drawn)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explored:
-    """The result of one seed. `exit`: the run's; `expected`: the scenario's; `met`: all expectations of the scenario hold.
-    `seconds`: of virtual time, or for how long it was to run. `faults`: how many of each kind were injected; `operations`:
-    of the clients, by outcome; `invoked`: all of them; `events`: lines of the nodes' traces, where somebody has counted these
-    two; `folder`: of the run, if it was kept."""
+class SeedResult:
+    """The result of one seed.
+
+    `exit` and `expected`: the exit code of the run, and the one that the scenario expects; `met`: all expectations of the
+    scenario hold. `seconds`: virtual time or, on another backend than the simulator, the scenario's duration. `faults`: the
+    number of injected faults by kind. `operations`: the number of the clients' operations by outcome; `invoked`: of all of
+    them; `events`: of lines in the nodes' traces (these two are 0 if nobody counted). `folder`: the run's, if it was kept.
+    """
 
     seed: int
     verdict: str
@@ -70,12 +81,12 @@ class Explored:
     events: int = 0
     reached: set[Combination] = field(default_factory=set)
     met: bool = True
-    trouble: str = ""  # where the harness failed, if it did
+    trouble: str = ""  # the traceback, if the harness failed
     folder: Path | None = None
 
     @classmethod
     def judged(cls, scenario: Scenario, seed: int, verdict: Verdict, **measured: Any) -> Self:
-        """What a verdict says of a seed. `measured`: the other fields."""
+        """Return the result that a verdict gives. `measured`: the fields that are not in a verdict."""
         return cls(
             seed=seed,
             verdict=str(verdict.verdict),
@@ -89,7 +100,7 @@ class Explored:
 
     @classmethod
     def stored(cls, scenario: Scenario, seed: int, ran: FinishedRun) -> Self:
-        """What a run with a folder says of its seed."""
+        """Return the result of a run that has a folder."""
         metrics = ran.verdict.metrics
         return cls.judged(
             scenario,
@@ -103,24 +114,24 @@ class Explored:
 
     @property
     def failed(self) -> bool:
-        """Whether the result is not the expected one, and not just UNKNOWN."""
+        """True if the result is not the expected one. UNKNOWN is not a failure."""
         return not self.met and self.exit != Exit.UNKNOWN
 
 
-def explore_seed(task: Task, seed: int) -> Explored:
-    """Run one seed, and keep its run if that is wanted. Raises as `Elsewhere.run`."""
-    if task.elsewhere is not None:
+def explore_seed(task: Task, seed: int) -> SeedResult:
+    """Run one seed, and keep the run's folder if the task says so. Raises what `OtherBackend.run` raises."""
+    if task.other_backend is not None:
         scenario = task.scenario_of(seed)
-        return Explored.stored(scenario, seed, task.elsewhere.run(scenario, seed, drawn=task.swarm))
-    found, trouble = try_seed(task, seed)
+        return SeedResult.stored(scenario, seed, task.other_backend.run(scenario, seed, drawn=task.swarm))
+    found, trouble = simulate_seed(task, seed)
     folder = None
-    if task.keep is not None and task.keep.wants(seed, failed=found.failed):
+    if task.keep is not None and task.keep.keeps(seed, failed=found.failed):
         folder = keep_run(task.keep, task.scenario_of(seed), seed, drawn=task.swarm)
     return replace(found, trouble=trouble, folder=folder)
 
 
-def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
-    """Run one seed. Return its result and, if the harness failed, the traceback."""
+def simulate_seed(task: Task, seed: int) -> tuple[SeedResult, str]:
+    """Run one seed in the simulator. Return its result and, if the harness failed, the traceback (else an empty string)."""
     scenario = task.scenario_of(seed)
     book, plan = Book(), None
     if task.coverage:
@@ -128,7 +139,7 @@ def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
         plan = replace(plan_of(scenario, task.defect), replica_type=replica, crash_type=points)
     done = simulate(scenario, seed, task.defect, plan, book)
     verdict = done.verdict
-    found = Explored.judged(
+    found = SeedResult.judged(
         scenario,
         seed,
         verdict,
@@ -142,15 +153,18 @@ def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
     return found, done.trouble
 
 
-def explore(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[Explored]:
+def explore(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[SeedResult]:
     """Run the seeds in `jobs` processes and yield their results in order."""
-    with Workers(jobs, AHEAD) as workers:
+    with LocalWorkers(jobs, AHEAD) as workers:
         yield from explore_with(workers, task, seeds)
 
 
-def explore_with(crew: Crew, task: Task, seeds: Sequence[int]) -> Iterator[Explored]:
-    """Run the seeds with a crew and yield their results in order. Failures are logged here, since workers may be killed."""
-    for found in crew.answers(partial(explore_seed, task), seeds):
+def explore_with(workers: WorkerPool, task: Task, seeds: Sequence[int]) -> Iterator[SeedResult]:
+    """Run the seeds on a pool of workers and yield their results in order.
+
+    Failures are logged here and not by the workers, which may be killed before they have logged.
+    """
+    for found in workers.results(partial(explore_seed, task), seeds):
         if found.failed:
             LOG.error("seed %d: %s\n%s", found.seed, found.verdict, "\n".join([*found.reasons, found.trouble]))
         yield found

@@ -1,7 +1,7 @@
 """Exploration guided by coverage: what was seldom reached is drawn more often in the next batch of seeds.
 
-A seed alone says nothing then: what it draws depends on the batches before it. So each batch's weights are kept in a file,
-and with that file a seed draws the same again. The same seeds from the first one on give the same weights.
+What a seed draws then depends on the batches before it, so the seed alone does not repeat a run. Each batch's weights are
+therefore kept in a file; with that file the seed draws the same again. The same range of seeds always gives the same weights.
 """
 
 import json
@@ -12,15 +12,17 @@ from pathlib import Path
 
 from zab_chaos.faults.grammar import DRAWABLE
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.explore.exploration import Explored, Task, explore_with
+from zab_chaos.harness.explore.exploration import SeedResult, Task, explore_with
 from zab_chaos.harness.explore.swarm import EVEN, Weights
-from zab_chaos.harness.explore.workers import Crew
+from zab_chaos.harness.explore.workers import WorkerPool
 from zab_chaos.model.coverage import NO_FAULT, POINTS, Combination
 
 BATCH = 100  # seeds with the same weights
-SHARPER = 4  # what was reached under most faults differs by a few in a hundred
-MOST = 10.0  # how much more often than else something is drawn
-LEAST = 0.2
+SHARPNESS = (
+    4  # exponent of a fault's weight: without it weights hardly differ, since the counts differ by a few percent
+)
+WEIGHT_MAX = 10.0
+WEIGHT_MIN = 0.2
 
 
 class Guide:
@@ -28,40 +30,49 @@ class Guide:
 
     def __init__(self) -> None:
         self.seeds = 0
-        self.hits: Counter[str] = Counter()  # in how many seeds a crash point was reached
-        self.under: dict[str, set[Combination]] = {}  # by fault: what was reached while it was there
+        self.hits: Counter[str] = Counter()  # by crash point: the number of seeds that reached it
+        self.under: dict[str, set[Combination]] = {}  # by fault: the combinations that were reached while it was active
 
-    def learn(self, found: Explored) -> None:
+    def learn(self, found: SeedResult) -> None:
+        """Count what one more seed has reached."""
         self.seeds += 1
         self.hits.update({what for _, _, what, _ in found.reached} & set(POINTS))
         for place in found.reached:
             self.under.setdefault(place[3], set()).add((*place[:3], NO_FAULT))
 
     def weights(self) -> Weights:
-        """A crash point gets more weight the fewer seeds have reached it, a fault the less was reached under it."""
+        """Return the weights for the next batch.
+
+        The fewer seeds have reached a crash point, the more weight it gets; the fewer combinations were reached under a fault,
+        the more weight it gets.
+        """
         if not self.seeds:
             return EVEN
         everything = len(set[Combination]().union(*self.under.values()))
         met = {kind: len(self.under.get(kind, ())) for kind in DRAWABLE}
         points = {point: self.seeds / (2 * self.hits[point] + 1) for point in POINTS}
-        faults = {kind: ((everything + 1) / (met[kind] + 1)) ** SHARPER for kind in DRAWABLE}
-        return Weights(_within(faults), _within(points))
+        faults = {kind: ((everything + 1) / (met[kind] + 1)) ** SHARPNESS for kind in DRAWABLE}
+        return Weights(_clamped(faults), _clamped(points))
 
 
 def explore_guided(
-    crew: Crew, task: Task, seeds: Sequence[int], on_batch: Callable[[int, Weights], None]
-) -> Iterator[tuple[Task, Explored]]:
-    """Yield the results of all seeds, each with its task. `on_batch` is called with each batch's first seed and weights."""
+    workers: WorkerPool, task: Task, seeds: Sequence[int], on_batch: Callable[[int, Weights], None]
+) -> Iterator[tuple[Task, SeedResult]]:
+    """Run the seeds in batches; yield each result with the task (the weights) that it was drawn with.
+
+    `on_batch` is called with the first seed and the weights of each batch.
+    """
     guide = Guide()
     for start in range(0, len(seeds), BATCH):
         used = replace(task, coverage=True, weights=guide.weights())
         on_batch(seeds[start], used.weights)
-        for found in explore_with(crew, used, seeds[start : start + BATCH]):
+        for found in explore_with(workers, used, seeds[start : start + BATCH]):
             guide.learn(found)
             yield used, found
 
 
 def keep_weights(weights: Weights, path: Path) -> None:
+    """Write weights to a JSON file, for `zab explore --weights`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(weights), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -77,10 +88,10 @@ def read_weights(path: Path) -> Weights:
 
 
 def _numbers(values: Mapping[str, float], known: Sequence[str]) -> dict[str, float]:
-    if not set(values) <= set(known) or not all(0 < float(value) <= MOST for value in values.values()):
+    if not set(values) <= set(known) or not all(0 < float(value) <= WEIGHT_MAX for value in values.values()):
         raise ValueError("an unknown name, or an invalid weight")
     return {name: float(value) for name, value in values.items()}
 
 
-def _within(weights: Mapping[str, float]) -> dict[str, float]:
-    return {name: round(min(MOST, max(LEAST, weight)), 3) for name, weight in sorted(weights.items())}
+def _clamped(weights: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(min(WEIGHT_MAX, max(WEIGHT_MIN, weight)), 3) for name, weight in sorted(weights.items())}

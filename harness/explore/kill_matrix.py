@@ -1,7 +1,7 @@
-"""The kill matrix: proves that every known bug is caught by its scenario, and that the scenario passes without it.
+"""The kill matrix: checks that every known bug is caught by its scenario, and that the scenario passes without the bug.
 
-In the simulated world for many seeds, on real processes for some runs, and by swarm testing, which knows nothing of the
-bug, for as many seeds as it takes.
+Each bug is tried in the simulator with many seeds, on real processes with some runs, and by swarm testing, which knows nothing
+of the bug, until a seed finds it.
 """
 
 import dataclasses
@@ -17,18 +17,25 @@ from zab_chaos.harness.explore.exploration import Task, explore
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run_quietly
 
-SWARM = "long-mix"
-CHANCES = 5  # a bug in which chance has a part gets so many times the runs on processes, until it is caught
+SWARM = "long-mix"  # the scenario for swarm testing
+PROBABILISTIC_FACTOR = (
+    5  # a bug that shows only by chance gets this many times the runs on processes, until it is caught
+)
 
 
 @dataclass(slots=True)
-class Tried:
-    """Runs of one defect's scenario on one backend. `violated`: the violated properties of each run with the defect."""
+class DefectRuns:
+    """The runs of one defect's scenario on one backend, with the defect and without it.
+
+    `violated`: for each run with the defect, the violated properties.
+    """
 
     must_break: str
     violated: list[list[str]] = field(default_factory=list)
-    honest: list[str] = field(default_factory=list)  # the verdict of each run without it
-    strange: list[str] = field(default_factory=list)  # a missed or failed run: its folder, or the command
+    honest: list[str] = field(default_factory=list)  # for each run without the defect, the verdict
+    unexpected: list[str] = field(
+        default_factory=list
+    )  # runs that missed the defect or failed without it: folder or command
 
     @property
     def runs(self) -> int:
@@ -36,35 +43,40 @@ class Tried:
 
     @property
     def caught(self) -> int:
-        """The number of runs that found the property violated that the defect must break."""
+        """The number of runs in which the property was violated that the defect must break."""
         return sum(self.must_break in names for names in self.violated)
 
     @property
     def first(self) -> int | None:
-        """The number of runs until the first of them."""
+        """The number, from 1, of the first run that caught the defect; None if none did."""
         return next((number for number, names in enumerate(self.violated, 1) if self.must_break in names), None)
 
     @property
     def passed(self) -> int:
         return self.honest.count("PASS")
 
-    def also(self) -> set[str]:
-        """The other properties that were found violated."""
+    def also_violated(self) -> set[str]:
+        """Return the violated properties other than the one that the defect must break."""
         return {name for names in self.violated for name in names} - {self.must_break}
 
     def holds(self, probabilistic: bool) -> bool:
-        """Whether the defect was caught (every time, unless `probabilistic`) and every run without it passed."""
+        """Return True if every run (with `probabilistic`: any run) caught the defect and every run without it passed."""
         enough = self.caught > 0 if probabilistic else self.caught == self.runs
         return enough and self.passed == len(self.honest)
 
     def facts(self) -> dict[str, Any]:
+        """Return the counts for JSON."""
         counts = {"runs": self.runs, "caught": self.caught, "first": self.first}
-        return counts | {"honest_runs": len(self.honest), "honest_passes": self.passed, "also": sorted(self.also())}
+        return counts | {
+            "honest_runs": len(self.honest),
+            "honest_passes": self.passed,
+            "also": sorted(self.also_violated()),
+        }
 
 
 @dataclass(slots=True)
-class Swarmed:
-    """The result of swarm testing: the smallest seed of `SWARM` up to `seeds` that fails, and what it violated."""
+class SwarmResult:
+    """The result of swarm testing: the smallest failing seed of the scenario SWARM, from 1 to `seeds`, and what it violated."""
 
     seeds: int
     first: int | None = None
@@ -72,24 +84,25 @@ class Swarmed:
 
 
 @dataclass(slots=True)
-class Row:
+class DefectResult:
     """One defect's row of the kill matrix. Parts that were not tried are None."""
 
     defect: Defect
-    sim: Tried | None = None
-    processes: Tried | None = None
-    swarm: Swarmed | None = None
+    sim: DefectRuns | None = None
+    processes: DefectRuns | None = None
+    swarm: SwarmResult | None = None
 
     @property
     def survives(self) -> bool:
-        chance = self.defect.probabilistic is not None
-        return not all(tried.holds(chance) for tried in self.tried())
+        """True if the defect was missed, or if a run without it failed."""
+        probabilistic = self.defect.probabilistic is not None
+        return not all(tried.holds(probabilistic) for tried in self.tried())
 
-    def tried(self) -> list[Tried]:
+    def tried(self) -> list[DefectRuns]:
         return [tried for tried in (self.sim, self.processes) if tried is not None]
 
     def facts(self) -> dict[str, Any]:
-        """The row for JSON."""
+        """Return the row for JSON."""
         names = ("name", "ticket", "scenario", "property", "probabilistic")
         return {name: getattr(self.defect, name) for name in names} | {
             "sim": self.sim.facts() if self.sim else None,
@@ -101,7 +114,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to try: `seeds` in the simulator, `times` on processes, at most `swarm` swarm seeds; 0 skips a part."""
+    """How much to try: `seeds` in the simulator, `times` runs on processes, at most `swarm` swarm seeds; 0 skips that part."""
 
     seeds: int
     times: int
@@ -110,9 +123,9 @@ class Effort:
     results: Path
 
 
-def try_defect(defect: Defect, effort: Effort) -> Row:
+def try_defect(defect: Defect, effort: Effort) -> DefectResult:
     """Run a defect's scenario with and without it. Raises BadInput, HarnessError, Interrupted."""
-    row, name = Row(defect), f"defects/{defect.scenario}"
+    row, name = DefectResult(defect), f"defects/{defect.scenario}"
     if effort.seeds:
         row.sim = _in_simulation(defect, read_scenario(name, on="sim", nodes=None, defect=None), effort)
     if effort.times:
@@ -122,24 +135,24 @@ def try_defect(defect: Defect, effort: Effort) -> Row:
     return row
 
 
-def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort) -> Tried:
-    tried = Tried(defect.property)
+def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort) -> DefectRuns:
+    tried = DefectRuns(defect.property)
     command = f"zab run defects/{defect.scenario} --on sim --seed "
     seeds = range(1, effort.seeds + 1)
     for one in explore(Task(scenario=scenario, defect=defect.path), seeds, effort.jobs):
         tried.violated.append(one.violated)
         if defect.property not in one.violated:
-            tried.strange.append(f"{command}{one.seed} --defect {defect.name}")
+            tried.unexpected.append(f"{command}{one.seed} --defect {defect.name}")
     for one in explore(Task(scenario=scenario, defect=None), seeds, effort.jobs):
         tried.honest.append(one.verdict)
         if one.exit != Exit.PASS:
-            tried.strange.append(f"{command}{one.seed}")
+            tried.unexpected.append(f"{command}{one.seed}")
     return tried
 
 
-def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> Tried:
-    tried = Tried(defect.property)
-    times = effort.times * (CHANCES if defect.probabilistic else 1)
+def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> DefectRuns:
+    tried = DefectRuns(defect.property)
+    times = effort.times * (PROBABILISTIC_FACTOR if defect.probabilistic else 1)
     for seed in range(scenario.seed, scenario.seed + times):
         if tried.runs >= effort.times and tried.caught:
             break
@@ -153,13 +166,13 @@ def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> Tried:
             else:
                 tried.honest.append(str(ran.verdict.verdict))
             if defect.property not in violated if built.defect is not None else ran.verdict.exit != Exit.PASS:
-                tried.strange.append(str(ran.folder.path))
+                tried.unexpected.append(str(ran.folder.path))
     return tried
 
 
-def _by_swarm(defect: Defect, effort: Effort) -> Swarmed:
+def _by_swarm(defect: Defect, effort: Effort) -> SwarmResult:
     task = Task(scenario=read_scenario(SWARM, on="sim", nodes=None, defect=None), defect=defect.path, swarm=True)
-    swarmed = Swarmed(effort.swarm)
+    swarmed = SwarmResult(effort.swarm)
     found: Iterator[Any] = explore(task, range(1, effort.swarm + 1), effort.jobs)
     for one in found:
         if one.violated:

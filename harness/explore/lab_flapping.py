@@ -1,4 +1,4 @@
-"""Runs the lab's flapping links with the full protocol in the simulator: the same cuts and proposals at the same times."""
+"""Run the full protocol, in the simulator, under the lab's flapping links: the same cuts and proposals at the same times."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,16 @@ from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import cut_intervals, proposal_ticks
 
-TICK_SECONDS = 0.01  # a lab's heartbeat is then 0.5 s, and a message takes 10 to 30 ms
-SHORTEST = 0.5  # seconds of load that a scenario has at least
+TICK_SECONDS = 0.01  # the lab's heartbeat is then 0.5 s, and a message takes 10 to 30 ms
+DURATION_MIN = 0.5  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """The results of one seed. `lab`: the violation of the lab's protocol, or None; `verdict` and `reasons`: those of the full
-    protocol."""
+class FlappingResult:
+    """The results of one seed with both protocols.
+
+    `lab`: the violation of the lab's protocol, or None. `verdict` and `reasons`: those of the full protocol.
+    """
 
     seed: int
     lab: str | None
@@ -23,24 +25,26 @@ class Compared:
     reasons: tuple[str, ...]
 
 
-def compare(seed: int) -> Compared:
-    """Run both protocols with the links that are drawn from `seed`."""
+def compare(seed: int) -> FlappingResult:
+    """Run both protocols under the links that are drawn from `seed`."""
     arguments = lab_flapping(seed)
     violation = judge_flapping(arguments)
     verdict, reasons = judge_full(arguments)
-    return Compared(seed, str(violation) if violation is not None else None, verdict, reasons)
+    return FlappingResult(seed, str(violation) if violation is not None else None, verdict, reasons)
 
 
 def judge_full(arguments: LabArguments) -> tuple[str, tuple[str, ...]]:
-    """The full protocol's verdict under the lab's schedule, and why."""
+    """Run the full protocol under the lab's schedule. Return its verdict and the reasons."""
     scenario = full_protocol(arguments)
     verdict = simulate(scenario, scenario.seed, None).verdict
     return str(verdict.verdict), tuple(verdict.reasons)
 
 
 def full_protocol(arguments: LabArguments) -> Scenario:
-    """Convert the lab's schedule to a scenario: node ids from 1, a partition for each interval in which links are cut, a write
-    for each proposal."""
+    """Convert the lab's schedule to a scenario.
+
+    Node ids start at 1. Each interval in which links are cut becomes a partition, each proposal a write.
+    """
     faults = tuple(
         FaultStep(
             at=seconds(begin), do="partition", target=None, lasts=seconds(end - begin),
@@ -54,7 +58,7 @@ def full_protocol(arguments: LabArguments) -> Scenario:
         about=f"The links of the lab's run with seed {arguments.seed}, which come and go, under the full protocol.",
         nodes=arguments.nodes,
         seed=arguments.seed,
-        duration=max(SHORTEST, seconds(arguments.rounds)),
+        duration=max(DURATION_MIN, seconds(arguments.rounds)),
         workload=Workload(clients=1, keys=1),
         operations=tuple(Operation(at=seconds(tick)) for tick in ticks),
         faults=faults,

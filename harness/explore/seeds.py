@@ -1,4 +1,4 @@
-"""Parses ranges of seeds: `A..B`, both ends included, or a single seed."""
+"""Parse ranges of seeds: `A..B`, both ends included, or a single seed."""
 
 import re
 
@@ -6,7 +6,7 @@ from zab_chaos.harness.errors import BadInput
 
 
 def read_seeds(text: str, option: str = "--seeds") -> range:
-    """Parse a range of seeds. Raises BadInput, which names the option."""
+    """Parse a range of seeds. Raises BadInput, whose text names `option`."""
     match = re.fullmatch(r"(\d{1,18})(?:\.\.(\d{1,18}))?", text.strip())
     if match is None:
         raise BadInput(f"{option} is {text!r}; it needs a whole number, or two as in 1..1000")

@@ -1,4 +1,4 @@
-"""A run in the simulated world of which only the judgement is kept: for many seeds."""
+"""Runs in the simulator that leave no folder, only a verdict: the fast way to run many seeds."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -14,9 +14,12 @@ from zab_chaos.model.world.world import SimPlan
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A run of which only the judgement is kept. `trouble`: where the harness failed; `seconds`: of virtual time, without
-    those at the end in which the nodes were left alone, which cost little; `invoked`: operations of the clients;
-    `events`: lines of the nodes' traces."""
+    """The result of a simulated run without a folder.
+
+    `trouble`: the traceback, if the harness failed. `seconds`: virtual time, without the end of the run during which the nodes
+    were left alone, because that costs little. `invoked`: the number of the clients' operations; `events`: the number of lines
+    in the nodes' traces.
+    """
 
     verdict: Verdict
     outcome: str
@@ -29,20 +32,24 @@ class Simulated:
 def simulate(
     scenario: Scenario, seed: int, defect: str | None, plan: SimPlan | None = None, book: Book | None = None
 ) -> Simulated:
-    """One run without a folder. `defect` as NodeConfig.defect has it; `plan` and `book`: see coverage."""
+    """Run and judge one seed without a folder.
+
+    `defect` has the form of NodeConfig.defect. `plan` overrides the simulator's plan; `book` records the coverage
+    (`zab_chaos.model.coverage`).
+    """
     deployment = SimDeployment(scenario, seed, defect, None, record=False, plan=plan)
     if book is not None:
-        book.faults = partial(_active, deployment)
+        book.faults = partial(_active_faults, deployment)
     with seldom_collected():
         outcome, trouble = execute(scenario, seed, deployment)
         verdict = deployment.judge(outcome)
     records = deployment.records
-    alone = records.oracle.facts.milestones.get("left-alone")
-    quiet = deployment.settle_seconds + deployment.quiet_seconds if alone is not None else 0.0
-    return Simulated(verdict, outcome, trouble, deployment.seconds - quiet, records.invoked, records.events)
+    left_alone = records.oracle.facts.milestones.get("left-alone") is not None
+    seconds_alone = deployment.settle_seconds + deployment.quiet_seconds if left_alone else 0.0
+    return Simulated(verdict, outcome, trouble, deployment.seconds - seconds_alone, records.invoked, records.events)
 
 
-def _active(deployment: SimDeployment) -> list[str]:
-    """The kinds of fault that are there now."""
+def _active_faults(deployment: SimDeployment) -> list[str]:
+    """Return the kinds of the faults that are active now."""
     scheduler = deployment.monitor.scheduler
     return sorted({run.step.do for run in scheduler.active}) if scheduler is not None else []

@@ -1,4 +1,4 @@
-"""A Spark session for the length of a command, with the packages of zab-chaos on its executors."""
+"""A Spark session that lasts as long as a command, with the packages of zab-chaos on its executors."""
 
 import signal
 import threading
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER = r"local(\[(\*|[1-9]\d*)(,\d+)?\])?|yarn|(spark|k8s|mesos)://\S+"
-NO_MASTER = "--master is {!r}; it needs a Spark master's URL: local[*], local[2], spark://HOST:PORT, yarn or k8s://..."
-# What they import, and must have.
-NEEDED = ("msgspec", "zlib_ng", "xxhash", "zmq", "psutil", "requests", "toxiproxy", "rich")
+BAD_MASTER = "--master is {!r}; it needs a Spark master's URL: local[*], local[2], spark://HOST:PORT, yarn or k8s://..."
+# Modules that the executors import; their Python must have them.
+EXECUTOR_MODULES = ("msgspec", "zlib_ng", "xxhash", "zmq", "psutil", "requests", "toxiproxy", "rich")
 
 
 @contextmanager
@@ -41,9 +41,9 @@ def spark(master: str, memory: str, log: Path) -> Iterator["SparkSession"]:
             _interruptible(),
             session.session(master, memory=memory, log=log, packages=packages) as started,
             _interruptible(),
-            _spoken(log),
+            _errors_as_messages(log),
         ):
-            _require(started)
+            _require_modules(started)
             yield started
     except (JavaMissing, session.SparkUnavailable) as error:
         raise HarnessError(str(error)) from error
@@ -51,13 +51,13 @@ def spark(master: str, memory: str, log: Path) -> Iterator["SparkSession"]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Restore Ctrl-C, which Spark takes for itself, and kill the JVM on an interrupt: it would first finish its work."""
+    """Restore the handler of SIGINT, which Spark replaces. On an interrupt kill the JVM, which would first finish its work."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
     except (Stopped, Forced, KeyboardInterrupt):
         for child in psutil.Process().children(recursive=True):
-            # It may have ended meanwhile; one that nobody has waited for counts as ended, too.
+            # The process may have ended meanwhile. psutil raises NoSuchProcess for a zombie, too.
             with suppress(psutil.NoSuchProcess):
                 if "java" in child.name() or "spark" in " ".join(child.cmdline()):
                     child.kill()
@@ -68,8 +68,8 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def _spoken(log: Path) -> Iterator[None]:
-    """Turn an error of Spark into a one-line HarnessError, and append all of it to the log."""
+def _errors_as_messages(log: Path) -> Iterator[None]:
+    """Turn an error of Spark into a HarnessError of one line, and append its full text to the log."""
     errors = import_module("pyspark.errors")
     java = import_module("py4j.protocol")
     try:
@@ -77,43 +77,43 @@ def _spoken(log: Path) -> Iterator[None]:
     except (errors.PySparkException, java.Py4JError) as error:
         with log.open("a", encoding="utf-8") as file:
             file.write(f"{error}\n")
-        raise HarnessError(f"Spark failed: {reason(error)}. The whole message is in {log}") from error
+        raise HarnessError(f"Spark failed: {reason(error)}. The full message is in {log}") from error
 
 
-def _require(spark: "SparkSession") -> None:
-    """Check that the Python of the executors has the needed packages. Raises HarnessError."""
+def _require_modules(spark: "SparkSession") -> None:
+    """Check that the Python of the executors has the modules that it needs. Raises HarnessError."""
     context = spark.sparkContext
     probes = context.defaultParallelism
     try:
-        lacking = context.parallelize(range(probes), probes).flatMap(_lacking).distinct().collect()
+        missing = context.parallelize(range(probes), probes).flatMap(_missing_modules).distinct().collect()
     except Exception as error:
         raise HarnessError(
             f"Python does not run on the executors of {context.master}: {reason(error)}. They need the Python that runs "
             "here; set PYSPARK_PYTHON to its path there."
         ) from error
-    if lacking:
-        names = " ".join(sorted(_DISTRIBUTIONS.get(name, name) for name in lacking))
+    if missing:
+        names = " ".join(sorted(_DISTRIBUTIONS.get(name, name) for name in missing))
         raise HarnessError(
-            f"the Python of the executors of {context.master} lacks packages. There: pip install {names}"
+            f"the Python of the executors of {context.master} lacks packages. Install them there: pip install {names}"
         )
 
 
 _DISTRIBUTIONS = {"zmq": "pyzmq", "toxiproxy": "toxiproxy-python"}
 
 
-def _lacking(_probe: int) -> list[str]:
-    """The needed modules that this interpreter can't import."""
-    lacking = []
-    for name in NEEDED:
+def _missing_modules(_probe: int) -> list[str]:
+    """Return the needed modules that this interpreter can't import."""
+    missing = []
+    for name in EXECUTOR_MODULES:
         try:
             import_module(name)
         except ImportError:
-            lacking.append(name)
-    return lacking
+            missing.append(name)
+    return missing
 
 
 def reason(error: Exception) -> str:
-    """The line of Spark's long message that names the error."""
+    """Return the line of Spark's long message that names the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line or "Cannot run" in line or "Exception:" in line]
     return (telling or lines or [type(error).__name__])[-1]

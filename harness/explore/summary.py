@@ -1,4 +1,4 @@
-"""The results of an exploration so far, as lines for the terminal and as JSON."""
+"""The totals of an exploration so far, as lines for the terminal and as JSON."""
 
 import time
 from collections import Counter
@@ -7,35 +7,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zab_chaos.harness.errors import Exit
-from zab_chaos.harness.explore.exploration import Explored
+from zab_chaos.harness.explore.exploration import SeedResult
 from zab_chaos.model.coverage import Combination
 from zab_chaos.model.verdict import Outcome
 
-SOONEST = 2.0  # seconds from one line of progress to the next, ...
-RARER = 0.05  # ... and from then on this share of the time that has passed, ...
-RAREST = 60.0  # ... up to this many seconds: a long exploration leaves a page to read, not a thousand
+# The interval between two lines of progress: a share of the time that has passed, within limits. A long exploration then prints
+# a page, not a thousand lines.
+PROGRESS_SECONDS_MIN = 2.0
+PROGRESS_SHARE = 0.05
+PROGRESS_SECONDS_MAX = 60.0
 
 
 @dataclass(slots=True)
 class ExplorationSummary:
-    """Totals over the finished seeds. `seconds` is virtual time, if they are `simulated`."""
+    """Totals over the seeds that are done. `seconds`: the sum of their durations, in virtual time if they are `simulated`."""
 
-    total: int  # seeds asked for
+    total: int  # the number of seeds asked for
     simulated: bool = True
     begun: float = field(default_factory=time.monotonic)
-    printed: float = 0.0  # when a line of progress was printed
-    seeds: int = 0
+    printed: float = 0.0  # the time of the last line of progress
+    seeds: int = 0  # the number of seeds that are done
     seconds: float = 0.0
     verdicts: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
-    failed: list[Explored] = field(default_factory=list)
-    unknown: list[Explored] = field(default_factory=list)
-    outcomes: set[Outcome] = field(default_factory=set)  # that were not expected
+    failed: list[SeedResult] = field(default_factory=list)
+    unknown: list[SeedResult] = field(default_factory=list)
+    outcomes: set[Outcome] = field(default_factory=set)  # those that were not expected
     reached: set[Combination] = field(default_factory=set)
-    kept: int = 0  # run folders
+    kept: int = 0  # the number of run folders
 
-    def add(self, one: Explored) -> None:
+    def add(self, one: SeedResult) -> None:
+        """Add the result of one seed."""
         self.seeds += 1
         self.seconds += one.seconds
         self.verdicts[one.verdict] += 1
@@ -51,21 +54,24 @@ class ExplorationSummary:
             self.outcomes.add(Outcome(one.verdict))
 
     @property
-    def took(self) -> float:
+    def wall_seconds(self) -> float:
+        """The time since the exploration began; never 0."""
         return max(1e-9, time.monotonic() - self.begun)
 
-    def due(self) -> bool:
-        """Whether to print a line of progress now; the interval grows with time."""
+    def progress_due(self) -> bool:
+        """Return True if a line of progress is to be printed now, and start the next interval."""
         now = time.monotonic()
-        if now - self.printed < min(RAREST, max(SOONEST, RARER * (now - self.begun))):
+        if now - self.printed < min(
+            PROGRESS_SECONDS_MAX, max(PROGRESS_SECONDS_MIN, PROGRESS_SHARE * (now - self.begun))
+        ):
             return False
         self.printed = now
         return True
 
-    def line(self) -> str:
-        """A line of progress."""
-        left = (self.total - self.seeds) * self.took / max(1, self.seeds)
-        speed = f"{self.seeds / self.took:.1f}/s, {self.seconds / self.took:.0f} simulated s a second"
+    def progress_line(self) -> str:
+        """Return the number of seeds done and failed, the speed and the time left."""
+        left = (self.total - self.seeds) * self.wall_seconds / max(1, self.seeds)
+        speed = f"{self.seeds / self.wall_seconds:.1f}/s, {self.seconds / self.wall_seconds:.0f} simulated s a second"
         parts = [
             f"{self.seeds}/{self.total} seeds",
             *([speed] if self.simulated else []),
@@ -75,22 +81,23 @@ class ExplorationSummary:
         ]
         return ", ".join(parts)
 
-    def summary(self) -> list[str]:
-        """The lines that summarize the exploration."""
+    def total_lines(self) -> list[str]:
+        """Return the lines that summarize the exploration."""
         return [
-            self.line(),
-            f"time     {f'{self.seconds:,.0f} simulated seconds in ' if self.simulated else ''}{self.took:,.0f} s",
+            self.progress_line(),
+            f"time     {f'{self.seconds:,.0f} simulated seconds in ' if self.simulated else ''}{self.wall_seconds:,.0f} s",
             f"faults   {_counted(self.faults)}",
             f"clients  {_counted(self.operations)}",
             f"verdicts {_counted(self.verdicts)}",
         ]
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the totals for JSON."""
         return {
             "seeds": self.seeds,
             "asked": self.total,
             **({"simulated_seconds": self.seconds} if self.simulated else {}),
-            "wall_seconds": self.took,
+            "wall_seconds": self.wall_seconds,
             "faults": dict(sorted(self.faults.items())),
             "operations": dict(sorted(self.operations.items())),
             "verdicts": dict(sorted(self.verdicts.items())),
@@ -100,7 +107,7 @@ class ExplorationSummary:
         }
 
 
-def _failed(one: Explored) -> dict[str, Any]:
+def _failed(one: SeedResult) -> dict[str, Any]:
     folder = str(one.folder) if one.folder is not None else None
     return {
         "seed": one.seed,
@@ -112,13 +119,13 @@ def _failed(one: Explored) -> dict[str, Any]:
 
 
 def _counted(numbers: Mapping[str, int]) -> str:
-    """`3 in all: 2 crash, 1 wipe`, the most frequent first."""
+    """Format counts as `3 in all: 2 crash, 1 wipe`, the most frequent first."""
     parts = [f"{number:,} {name}" for name, number in sorted(numbers.items(), key=lambda item: (-item[1], item[0]))]
     return f"{sum(numbers.values()):,} in all: {', '.join(parts)}" if parts else "none"
 
 
 def _clock(seconds: float) -> str:
-    """`1:02:03`, or `2:03`."""
+    """Format a duration as `1:02:03` or `2:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,7 +1,7 @@
-"""Swarm testing: draws ensemble size, timing, limits, workload and mix of faults from the seed too.
+"""Swarm testing: ensemble size, timing, limits, workload and the mix of faults are drawn from the seed, too.
 
-Every seed then leaves some faults out and overdoes others, which reaches what no single mix reaches (Groce and others, 2012).
-What is drawn is a scenario like any other, so a failure can be kept as a file and run again.
+Every seed leaves some faults out and has too much of others, which reaches states that no single mix reaches (Groce and others,
+2012). What is drawn is a scenario like any other, so a failing one can be stored as a file and run again.
 """
 
 from collections.abc import Mapping
@@ -13,23 +13,24 @@ import msgspec
 from zab_chaos.faults.nemesis import DAMAGE, draw
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Disk, Nemesis, Scenario, Workload, overrides
-from zab_chaos.harness.explore.past import draw_disks
+from zab_chaos.harness.explore.disk_histories import draw_disks
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, POINTS
 
-# Of a nemesis' work, in seconds. Many short runs that differ reach more than few long ones: most of what a seed decides, it
-# decides at the start. Some stay long enough for histories and lives to add up. Never longer than the scenario.
+# The seconds for which a nemesis works; never longer than the scenario. Many different short runs reach more than a few
+# long ones, because most of what a seed decides is decided at the start. Some runs are long enough for long histories and
+# many lives.
 DURATIONS = (3, 4, 4, 5, 5, 6, 6, 8, 8, 8, 10, 10, 15, 60)
 HEALS = ((0.1, 0.5), (0.3, 1.5), (0.3, 1.5), (1.0, 5.0), (5.0, 20.0))  # seconds from a fault to its healing
-LONG = (
-    5.0  # who heals later than that runs for at least `LONG_RUN` seconds: what must work without the broken part does
-)
+# If faults are healed only after LONG_FAULT seconds, the run takes at least LONG_RUN seconds: long enough for the ensemble
+# to work without its broken part.
+LONG_FAULT = 5.0
 LONG_RUN = 40.0
 RATES = (5, 10, 20, 50, 100, 200)  # operations a second
-MOST_OPERATIONS = 400  # that come due in a run: faults break more than load does, so long runs get a light one
+MOST_OPERATIONS = 400  # due in one run: faults find more bugs than load does, so a long run gets a light load
 CONVERGES_SECONDS = 60.0
-KEEPS_QUORUM = 0.35  # how often no more is broken at once than a quorum survives
-ORDINARY = 0.15  # how often the disk is one that keeps unsynced bytes when a process dies
+KEEPS_QUORUM = 0.35  # the probability that a quorum always stays up
+ORDINARY = 0.15  # the probability of an ordinary disk, which keeps unsynced bytes when a process dies
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Weights:
     points: Mapping[str, float] = field(default_factory=dict)
 
     def times(self, other: "Weights") -> "Weights":
-        """Both."""
+        """Return the products of both weights."""
         return Weights(_product(self.faults, other.faults), _product(self.points, other.points))
 
 
@@ -53,8 +54,10 @@ EVEN = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What some seeds draw more of, `share` of them, and no seed of two. `rates`: operations a second at most, if it takes a
-    light load."""
+    """Faults and crash points that a `share` of the seeds draws more often. A seed has one focus at most.
+
+    `rates`: the operations a second from which the upper limit of the load is drawn, if the focus needs a light load.
+    """
 
     name: str
     share: float
@@ -63,20 +66,20 @@ class Focus:
 
 
 def _near(weight: float, *names: str) -> dict[str, float]:
-    """Weights for the crash points at these messages and records."""
+    """Return this weight for each crash point at one of these messages or records."""
     return {point: weight for point in POINTS if point.split(":")[1] in names}
 
 
-# A node may have joined a later epoch than another one, and have a shorter history. That is rare while everybody writes: an
-# epoch's first transaction puts it right. So in some seeds little is written, and nodes break where an epoch begins.
+# A node may have joined a later epoch than another node, and yet have a shorter history. Under load that is rare, because
+# the first transaction of the epoch ends it. So some seeds write little, and break nodes where an epoch begins.
 YOUNG = Focus(
     "young",
     share=0.25,
     weights=Weights({"crash-at": 12.0, "partition": 12.0}, _near(30.0, "NEWLEADER", "ACK-LD", "COMMIT-LD")),
     rates=(1, 2, 2, 5),
 )
-# A promise may be on a disk that is lost before its leader chooses a history, and a node that lost its disk may come back where
-# the members go another way. Both take elections, and nodes that break and links that change at their steps.
+# A disk with a promise may be lost before the leader chooses a history, and a node that has lost its disk may come back
+# while the members follow another leader. Both need elections, with nodes and links that fail during their steps.
 FORGETFUL = Focus(
     "forgetful",
     share=0.2,
@@ -85,8 +88,8 @@ FORGETFUL = Focus(
         _near(30.0, "EPOCH", "CEPOCH", "NEWEPOCH", "ACK-E", "ACK-LD", "CONFIRM", "ACK-CONFIRM", "MEMBER"),
     ),
 )
-# What one life has left in the page cache, the next one must have built on when the power goes. So in some seeds disks break,
-# and soon again, and files are often begun, replaced and removed.
+# A bug may need a life that builds on what an earlier life left in the page cache, and then a power cut. So in some seeds
+# disks fail repeatedly after short intervals, and files are often created, replaced and removed.
 BREAKING = Focus(
     "breaking",
     share=0.3,
@@ -95,41 +98,45 @@ BREAKING = Focus(
         _near(5.0, "SNAP", "SNAPSHOT") | {f"{step}:{ANY}": 40.0 if step in FILE_STEPS else 20.0 for step in DISK_STEPS},
     ),
 )
-# Who comes back after a short time may be sent a snapshot, with its clients' reads and writes under way. In some seeds nodes
-# are cut off again and again, links are slow, files small, and clients stay, and write and read in turn.
+# A node that was cut off for a short time may be sent a snapshot while its clients' reads and writes are under way. In some
+# seeds nodes are cut off again and again, links are slow, files are small, and clients stay at their node, writing and
+# reading in turn.
 LAGGING = Focus("lagging", share=0.12, weights=Weights({"partition": 10.0, "latency": 6.0, "flap": 4.0}))
 TURNS = {"set": 1.0, "get": 1.0}
 FOCUSES = (YOUNG, FORGETFUL, BREAKING, LAGGING)
-PASTS = 0.1  # how often there is something on the disks at the start
-# What a client knows from one node, a refusal too, it must not miss at the next one. So in some seeds clients go to another
-# node with nearly each operation, and all of them have to do with few keys, so that conditions often fail.
-RESTLESS = 0.15
+HISTORY_SHARE = 0.1  # of the seeds: the disks hold something at the start
+# What a client was told by one node (also by a refusal) must hold at the next node. So in some seeds clients move to
+# another node with nearly every operation, and use few keys, so that conditions often fail.
+RESTLESS_SHARE = 0.15
 RESTLESS_MIX = {"cas": 2.0, "check": 2.0, "delete": 1.0, "get": 2.0, "set": 1.0}
-# Who waits for long, waits at one node. In some seeds clients soon give up what is not answered, also what they could not send.
-IMPATIENT = 0.15
+# A client that waits for long stays at one node. In some seeds clients soon give up unanswered requests, also unsent ones.
+IMPATIENT_SHARE = 0.15
 TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
-# Who has been there for long has seen much, and is shown nothing older. In some seeds clients end their sessions, and come
-# again as ones that know nothing.
-VISITING = 0.15
-STAY = 3.0  # operations between two such ends, on average
-# What no state would allow is refused by itself, and is no transaction. In some seeds clients ask for such things, too.
-ASTRAY = 0.08
-ASTRAY_MIX = {"set": 2.0, "get": 1.0, BAD_PATH: 2.0}
-# A node that is a quorum by itself waits for nobody's acknowledgement.
-ALONE = 0.03
-# What is sent to a peer fits into its queue, or ends the session. In some seeds hardly anything fits.
-CROWDED = 0.2
-QUEUES = (1, 2)  # frames
+# A session that has seen much is shown nothing older, which hides stale reads. In some seeds clients often end their
+# sessions and begin new ones.
+VISITING_SHARE = 0.15
+OPERATIONS_PER_VISIT = 3.0  # on average
+# A request that no state allows (a bad path) is refused without a transaction. In some seeds clients send such requests, too.
+BAD_PATH_SHARE = 0.08
+BAD_PATH_MIX = {"set": 2.0, "get": 1.0, BAD_PATH: 2.0}
+# A single node is a quorum by itself and waits for no acknowledgement.
+SINGLE_NODE_SHARE = 0.03
+# If a frame does not fit into the queue to its peer, the session ends. In some seeds the queues hold hardly anything.
+SHORT_QUEUES_SHARE = 0.2
+QUEUE_FRAMES = (1, 2)
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
-    """Draw the scenario of a seed. A fixed schedule keeps its faults and number of nodes, listed operations are kept too."""
+    """Draw the scenario of a seed. A fixed schedule keeps its faults and its number of nodes; listed operations are kept, too.
+
+    Later additions have a random generator each, so that they do not change what the others draw.
+    """
     random = Random(f"swarm {seed}")
     timing = _timing(random, scenario.timing if scenario.faults else None)
     duration, heals = scenario.duration, random.choice(HEALS)
     if scenario.nemesis is not None:
         drawn_for = float(random.choice(DURATIONS))
-        duration = min(duration, drawn_for if heals[0] < LONG else max(drawn_for, LONG_RUN))
+        duration = min(duration, drawn_for if heals[0] < LONG_FAULT else max(drawn_for, LONG_RUN))
     workload = _workload(random, duration)
     emphasis = Random(f"emphasis {seed}")
     focus = _focus(emphasis) if scenario.nemesis is not None else None
@@ -137,10 +144,10 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         weights = weights.times(focus.weights)
         if focus.rates:
             workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(focus.rates))))
-    if Random(f"restless {seed}").random() < RESTLESS:
-        workload = _restless(workload)
-    elif Random(f"astray {seed}").random() < ASTRAY:
-        workload = replace(workload, mix=ASTRAY_MIX, burst=max(workload.burst, 3))
+    if Random(f"restless {seed}").random() < RESTLESS_SHARE:
+        workload = _with_moves(workload)
+    elif Random(f"astray {seed}").random() < BAD_PATH_SHARE:
+        workload = replace(workload, mix=BAD_PATH_MIX, burst=max(workload.burst, 3))
     workload = _with_clients(Random(f"clients {seed}"), workload)
     drawn = replace(
         scenario,
@@ -150,7 +157,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         duration=duration,
         workload=workload if not scenario.operations else scenario.workload,
         timing=timing,
-        limits=_crowded(Random(f"queues {seed}"), _limits(random, scenario.limits)),
+        limits=_with_short_queues(Random(f"queues {seed}"), _limits(random, scenario.limits)),
         expect=replace(scenario.expect, converges_within=CONVERGES_SECONDS, unavailable_at_most=None, min_acked=1),
     )
     if scenario.nemesis is not None:
@@ -164,15 +171,16 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         disks = _disks(scenario.disks, seed, nodes)
         drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk, disks=disks)
         if focus is BREAKING:
-            drawn = _with_disks_that_break(emphasis, drawn, weights)
+            drawn = _with_failing_disks(emphasis, drawn, weights)
         if focus is LAGGING:
-            drawn = _with_nodes_that_lag(drawn, weights)
-        elif Random(f"alone {seed}").random() < ALONE and not scenario.disks:
-            drawn = _alone(drawn)
+            drawn = _with_lagging_nodes(drawn, weights)
+        elif Random(f"alone {seed}").random() < SINGLE_NODE_SHARE and not scenario.disks:
+            drawn = _with_single_node(drawn)
     return replace(drawn, source=drawn.to_toml())
 
 
 def _focus(random: Random) -> Focus | None:
+    """Draw the focus of a seed; most have none."""
     lot = random.random()
     for focus in FOCUSES:
         if lot < focus.share:
@@ -182,13 +190,13 @@ def _focus(random: Random) -> Focus | None:
 
 
 def _disks(given: tuple[Disk, ...], seed: int, nodes: int) -> tuple[Disk, ...]:
-    """In some seeds the ensemble has a past."""
+    """Draw histories for the disks in some seeds, unless the scenario gives the contents of disks."""
     random = Random(f"past {seed}")
-    return draw_disks(random, nodes) if random.random() < PASTS and not given else given
+    return draw_disks(random, nodes) if random.random() < HISTORY_SHARE and not given else given
 
 
-def in_words(scenario: Scenario) -> str:
-    """Describe in one line what was drawn."""
+def describe(scenario: Scenario) -> str:
+    """Return one line on what was drawn."""
     work, nemesis = scenario.workload, scenario.nemesis
     parts = [
         f"{scenario.nodes} nodes for {scenario.duration:g} s",
@@ -205,7 +213,7 @@ def in_words(scenario: Scenario) -> str:
 
 
 def _timing(random: Random, given: Timing | None) -> Timing:
-    """Draw timeouts, unless there is a fixed schedule, which may depend on its own."""
+    """Draw timeouts. A fixed schedule may depend on its own timeouts, so these (`given`) stay."""
     heartbeat = random.choice((50, 100, 100, 200))
     timing = Timing(
         heartbeat_ms=heartbeat,
@@ -217,7 +225,7 @@ def _timing(random: Random, given: Timing | None) -> Timing:
 
 
 def _limits(random: Random, given: Limits) -> Limits:
-    """Draw small limits, so that snapshots and new segments occur in short runs."""
+    """Draw small limits, so that there are snapshots and new segments in short runs, too."""
     changes = {
         "snapshot_bytes": random.choice((2**10, 2**11, 2**12, 2**14, 2**24)),
         "segment_bytes": random.choice((2**12, 2**13, 2**16, 2**18)),
@@ -228,9 +236,11 @@ def _limits(random: Random, given: Limits) -> Limits:
     return _with(given, changes)
 
 
-def _crowded(random: Random, given: Limits) -> Limits:
-    """In some seeds hardly anything fits into the queues to the peers."""
-    return _with(given, {"queue_frames": random.choice(QUEUES)}) if random.random() < CROWDED else given
+def _with_short_queues(random: Random, given: Limits) -> Limits:
+    """Limit the queues to the peers to one or two frames in some seeds."""
+    return (
+        _with(given, {"queue_frames": random.choice(QUEUE_FRAMES)}) if random.random() < SHORT_QUEUES_SHARE else given
+    )
 
 
 def _with(given: Limits, changes: Mapping[str, int]) -> Limits:
@@ -254,20 +264,23 @@ def _workload(random: Random, duration: float) -> Workload:
     )
 
 
-def _restless(given: Workload) -> Workload:
+def _with_moves(given: Workload) -> Workload:
     return replace(given, moves=given.rate, mix=RESTLESS_MIX, keys=min(given.keys, 2), clients=max(given.clients, 3))
 
 
 def _with_clients(random: Random, given: Workload) -> Workload:
-    """In some seeds clients behave in another way."""
+    """Make the clients impatient in some seeds, and let them end their sessions often in others."""
     lot, timeout = random.random(), random.choice(TIMEOUTS)
-    if lot < IMPATIENT:
+    if lot < IMPATIENT_SHARE:
         return replace(given, timeout=timeout)
-    return replace(given, visits=given.rate / STAY) if lot < IMPATIENT + VISITING else given
+    return replace(given, visits=given.rate / OPERATIONS_PER_VISIT) if lot < IMPATIENT_SHARE + VISITING_SHARE else given
 
 
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
-    """Draw a nemesis: half of the kinds of fault, new weights and intervals, with a first fault soon after the start."""
+    """Draw a nemesis: half of the kinds of fault, with new weights and intervals.
+
+    The first fault comes soon after the start.
+    """
     kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
     lots = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
     chosen = sorted(sorted(kinds, key=lots.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])
@@ -277,14 +290,14 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     return replace(given, faults=faults, every=every, keep_quorum=keeps, points=weights.points)
 
 
-def _alone(drawn: Scenario) -> Scenario:
-    """With one node, which may break."""
+def _with_single_node(drawn: Scenario) -> Scenario:
+    """Return the scenario with one node, which faults may hit."""
     assert drawn.nemesis is not None
     return replace(drawn, nodes=1, disks=(), nemesis=replace(drawn.nemesis, keep_quorum=False))
 
 
-def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) -> Scenario:
-    """Mostly such faults, soon after one another, on disks that lose what is not synced; small files."""
+def _with_failing_disks(random: Random, drawn: Scenario, weights: Weights) -> Scenario:
+    """Return the scenario with many faults of BREAKING at short intervals, disks that lose unsynced bytes, and small files."""
     assert drawn.nemesis is not None
     often = {name: weights.faults[name] for name in BREAKING.weights.faults}
     often |= {name: 60.0 * weights.faults.get(name, 1.0) if drawn.nemesis.keep_quorum else 0.0 for name in DAMAGE}
@@ -292,7 +305,9 @@ def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) ->
         "snapshot_bytes": random.choice((2**9, 2**11, 2**13)),
         "segment_bytes": random.choice((2**9, 2**10, 2**12)),
     }
-    if drawn.nemesis.keep_quorum:  # disks are damaged, and a lost sector shows only between two syncs of one segment
+    if (
+        drawn.nemesis.keep_quorum
+    ):  # then disks are damaged, and a lost sector shows only between two syncs of one segment
         limits = {"snapshot_bytes": 2**13, "segment_bytes": 2**15}
     nemesis = replace(
         drawn.nemesis,
@@ -304,8 +319,11 @@ def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) ->
     return replace(drawn, disk="faithful", nemesis=nemesis, workload=workload, limits=_with(drawn.limits, limits))
 
 
-def _with_nodes_that_lag(drawn: Scenario, weights: Weights) -> Scenario:
-    """Only such faults, which nodes notice at once; few clients, with several requests under way at one node."""
+def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:
+    """Return the scenario with only the faults of LAGGING, and few clients, each with several requests under way at one node.
+
+    Timeouts are short, so that nodes notice these faults at once.
+    """
     assert drawn.nemesis is not None
     nemesis = replace(
         drawn.nemesis,

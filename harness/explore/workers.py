@@ -1,7 +1,7 @@
 """Worker processes that apply one function to many items and return the results in order.
 
-They are forked: they share what is imported already, and their logs may go through `multiprocessing-logging` to the
-parent's. They die with the process that forked them, whatever ends that.
+The processes are forked, so they share the modules that are imported already, and `multiprocessing-logging` can pass their log
+messages to the parent. They die with the process that forked them, even if that is killed.
 """
 
 import multiprocessing.context
@@ -24,18 +24,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Crew(Protocol):
+class WorkerPool(Protocol):
     """A pool of workers: local processes, or the executors of a Spark cluster (`spark_workers`)."""
 
-    def answers(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    def results(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield the result of `work` for each item, in order. Raises HarnessError if the workers fail."""
 
 
 def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -> Iterator[R]:
     """Yield the results in the order of the items, with at most `ahead` items submitted.
 
-    What nobody asks for any more is not cancelled here, but dropped when the pool ends: a pool whose processes are killed
-    fails every future that it holds, and a cancelled one can't be failed.
+    If the caller stops early, the submitted items are not cancelled here; they are dropped when the pool ends. A pool whose
+    processes are killed sets an exception on every future that it holds, and that is impossible for a cancelled one.
     """
     waiting: deque[Future[R]] = deque()
     for item in items:
@@ -47,26 +47,28 @@ def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -
 
 
 class _Forks(multiprocessing.context.ForkContext):
-    """Forks processes and remembers them."""
+    """A fork context that keeps a list of the processes it has started."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: list[multiprocessing.context.ForkProcess] = []
+        self.processes: list[multiprocessing.context.ForkProcess] = []
 
     def Process(self, *arguments: Any, **keywords: Any) -> multiprocessing.context.ForkProcess:  # type: ignore[override] # noqa: N802
-        self.made.append(multiprocessing.context.ForkProcess(*arguments, **keywords))
-        return self.made[-1]
+        self.processes.append(multiprocessing.context.ForkProcess(*arguments, **keywords))
+        return self.processes[-1]
 
 
-class Workers:
-    """A pool of `jobs` processes; with one job, this process does the work. `ahead`: items submitted per worker at a time.
+class LocalWorkers:
+    """A pool of `jobs` worker processes; with one job, this process does the work.
+
+    `ahead`: items submitted per worker at a time.
 
     Use it from the main thread: the processes end with the thread that forked them.
     """
 
     def __init__(self, jobs: int, ahead: int = 1) -> None:
         self._forks = _Forks()
-        self._pool = ProcessPoolExecutor(jobs, self._forks, _prepare, (os.getpid(),)) if jobs > 1 else None
+        self._pool = ProcessPoolExecutor(jobs, self._forks, _initialize_worker, (os.getpid(),)) if jobs > 1 else None
         self._ahead = jobs * ahead
 
     def __enter__(self) -> Self:
@@ -75,14 +77,16 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Kill the workers whose results are no longer needed."""
+        """Kill the workers: nobody needs their results any more."""
         if self._pool is not None:
-            for process in self._forks.made:
+            for process in self._forks.processes:
                 process.kill()
             self._pool.shutdown(cancel_futures=True)
 
-    def answers(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield the result of `work` for each item. Items are taken as needed. Raises HarnessError if a worker dies.
+    def results(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Yield the result of `work` for each item, in order.
+
+        Items are read only as needed. Raises HarnessError if a worker dies.
 
         The few items that were submitted when the caller stops are dropped at the end.
         """
@@ -97,13 +101,14 @@ class Workers:
     def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
         assert self._pool is not None
         with warnings.catch_warnings(), deferred_signals():  # a pool that is half started can't be shut down
-            # The parent's only other thread takes log records, and holds no lock that a child needs.
+            # Python warns about forking with threads. The only other thread receives log records; it holds no lock that a child
+            # needs.
             warnings.simplefilter("ignore", DeprecationWarning)
             return self._pool.submit(work, item)
 
 
-def _prepare(parent: int) -> None:
-    """Prepare a worker: it ends with its parent or on its order, not on Ctrl-C in the terminal."""
+def _initialize_worker(parent: int) -> None:
+    """Make this worker process end with its parent or when the parent ends it, but not on Ctrl-C in the terminal."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

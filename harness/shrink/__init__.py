@@ -1,1 +1,1 @@
-"""Shrinks failing scenarios: finds the smallest one that still fails in the same way."""
+"""Shrinking: find the smallest scenario that still fails in the same way."""

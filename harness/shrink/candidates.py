@@ -1,6 +1,9 @@
-"""Candidates for a simpler scenario: fewer or simpler faults, operations, nodes and settings. See `harness/shrink/search.py`.
+"""The steps of shrinking.
 
-Every step takes what still fails and goes on from there; all steps are repeated until none of them finds anything more.
+Each proposes simpler scenarios (candidates): fewer or simpler faults, operations, nodes and settings.
+
+`harness/shrink/search.py` tries them. A step continues from the candidate that still fails. All steps are repeated until
+none of them finds a simpler scenario.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,38 +22,44 @@ from zab_chaos.model.ddmin import ddmin
 from zab_chaos.node.config import Limits, Timing
 
 T = TypeVar("T")
-Simpler = Callable[[Scenario], Iterator[Scenario]]  # candidates, the most wanted first
+Simpler = Callable[[Scenario], Iterator[Scenario]]  # yields candidates, the best first
 
-WRITTEN_MOST = 400  # operations that are written out, to be left out one by one
-WRITTEN_KEPT = 60  # operations at most in a file; a load that needs more is better described by its rate
-LONGER = (
-    0.0,
-    2.0,
-)  # seconds: a drawn load goes on after the end until every fault has taken effect, a written one does not
+WRITTEN_OUT_MAX = 400  # operations: a larger load is not written out as a list
+LISTED_MAX = 60  # operations in the result: a load that needs more is better described by its rate
+# Seconds that are added to the duration of a load that is written out. A drawn load goes on after its end until every fault
+# has taken effect; a list of operations does not.
+EXTRA_SECONDS = (0.0, 2.0)
 RATES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 COUNTS = (1, 2, 3, 4, 5, 10, 20)
 SMALL_PAYLOAD = 16
-DOWN = ("power-cut", "wipe", "disk-full", "disk-error", "stop", "crash-at")  # kinds of which the plain form is a crash
+LIKE_CRASH = (
+    "power-cut",
+    "wipe",
+    "disk-full",
+    "disk-error",
+    "stop",
+    "crash-at",
+)  # faults that a plain crash may replace
 
 
 def shrink(search: Search, scenario: Scenario, on_step: Callable[[Scenario], None]) -> Scenario:
-    """Find a scenario that still fails and can't be simplified further (unless the budget is used up).
+    """Return a scenario that still fails and that no step can simplify, or the simplest so far when the budget is used up.
 
-    `scenario`: one that fails, with a fixed schedule. `on_step` is called with the result of every step.
+    `scenario` fails and has a fixed schedule. `on_step` is called with the result of every step.
     """
     while True:
         before = scenario
         for step in STEPS:
             scenario = step(search, scenario)
             on_step(scenario)
-        if scenario == before or search.over:
+        if scenario == before or search.out_of_budget:
             return scenario
 
 
 def descend(simpler: Simpler) -> Callable[[Search, Scenario], Scenario]:
-    """A step that takes the first failing candidate, again and again, until none fails."""
+    """Return a step that replaces the scenario by its first failing candidate until no candidate fails."""
 
-    def go(search: Search, scenario: Scenario) -> Scenario:
+    def step(search: Search, scenario: Scenario) -> Scenario:
         while True:
             candidates = [one for one in simpler(scenario) if one != scenario]
             found = search.first(candidates)
@@ -58,21 +67,23 @@ def descend(simpler: Simpler) -> Callable[[Search, Scenario], Scenario]:
                 return scenario
             scenario = candidates[found]
 
-    return go
+    return step
 
 
 # ---- faults ----
 
 
 def fewer_faults(search: Search, scenario: Scenario) -> Scenario:
-    """Leave out faults, and what refers to their names."""
+    """Leave out as many faults as possible, with everything that refers to their names."""
     kept = ddmin(scenario.faults, lambda lists: search.first([with_faults(scenario, one) for one in lists]))
     return with_faults(scenario, kept)
 
 
 def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
-    """The scenario with these faults only, without faults and waits that refer to a removed one. An operation that was
-    aimed at its nodes goes to whomever its client is connected to."""
+    """Return the scenario with these faults only, without the faults and waits that refer to a removed fault.
+
+    An operation that was aimed at a removed fault's nodes goes to the node that its client is connected to.
+    """
     kept: list[FaultStep] = []
     answered = {one.name for one in scenario.operations}
     for step in steps:
@@ -81,29 +92,33 @@ def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
             kept.append(step if step.awaits in names | answered else replace(step, awaits=None))
     named = {step.name for step in kept}
     kept = [step if step.until in named else replace(step, until=None) for step in kept]
-    return replace(scenario, faults=tuple(kept), operations=tuple(_freed(one, named) for one in scenario.operations))
+    return replace(
+        scenario,
+        faults=tuple(kept),
+        operations=tuple(_without_unknown_names(one, named) for one in scenario.operations),
+    )
 
 
-def _freed(operation: Operation, named: Collection[str | None]) -> Operation:
+def _without_unknown_names(operation: Operation, named: Collection[str | None]) -> Operation:
     node = operation.node if isinstance(operation.node, int) or operation.node in named else None
     return structs.replace(operation, node=node, awaits=operation.awaits if operation.awaits in named else None)
 
 
 def words_of(step: FaultStep) -> tuple[str, ...]:
-    """The words of a fault's target."""
+    """Return the words of a fault's target, such as `leader` or `node-2`."""
     return (step.target,) if isinstance(step.target, str) else step.target or ()
 
 
 def plainer_faults(scenario: Scenario) -> Iterator[Scenario]:
-    """Each fault as a plain crash, with fewer targets, with default keys, without an unused name."""
+    """Yield candidates with one fault simplified: a plain crash, fewer targets, default keys, or no unused name."""
     used = {word for step in scenario.faults for word in (*words_of(step), step.awaits, step.until)}
     for index, step in enumerate(scenario.faults):
-        for plainer in _plainer(step, used):
+        for plainer in _plainer_fault(step, used):
             yield replace(scenario, faults=(*scenario.faults[:index], plainer, *scenario.faults[index + 1 :]))
 
 
-def _plainer(step: FaultStep, used: set[str | None]) -> Iterator[FaultStep]:
-    if step.do in DOWN:
+def _plainer_fault(step: FaultStep, used: set[str | None]) -> Iterator[FaultStep]:
+    if step.do in LIKE_CRASH:
         yield replace(step, do="crash", params={})
     if step.name is not None and step.name not in used:
         yield replace(step, name=None)
@@ -119,7 +134,7 @@ def _plainer(step: FaultStep, used: set[str | None]) -> Iterator[FaultStep]:
 
 
 def _plainer_params(step: FaultStep) -> Iterator[dict[str, Any]]:
-    """Simpler values of single keys: the default, an earlier crash point, fewer links."""
+    """Yield simpler values of single keys: the default, an earlier crash point, or fewer links."""
     for key in KINDS[step.do].keys:
         value = step.params.get(key.name)
         if key.default is not REQUIRED and value != key.default and key.name != "pairs":
@@ -132,11 +147,11 @@ def _plainer_params(step: FaultStep) -> Iterator[dict[str, Any]]:
             yield from ({"pairs": tuple(other for other in value if other != pair)} for pair in value)
 
 
-# ---- what the clients ask for ----
+# ---- the load ----
 
 
 def lighter_load(scenario: Scenario) -> Iterator[Scenario]:
-    """A lower rate, fewer clients and keys, a smaller payload, fewer kinds of operations."""
+    """Yield candidates with a lower rate, fewer clients or keys, a smaller payload, or fewer kinds of operations."""
     work = scenario.workload
     changes: list[dict[str, Any]] = [{"timeout": Workload().timeout}]
     if scenario.operations:
@@ -159,30 +174,32 @@ def _without(values: Mapping[str, T], left_out: str) -> dict[str, T]:
 
 
 def fewer_operations(search: Search, scenario: Scenario) -> Scenario:
-    """Replace a light load by a list of operations, and leave out as many as possible."""
+    """Replace a light load by a list of operations, and leave out as many of them as possible."""
     written = scenario
     if not scenario.operations:
-        candidates = [_written_out(scenario, longer) for longer in LONGER]
-        found = search.first([one for one in candidates if len(one.operations) <= WRITTEN_MOST])
+        candidates = [_with_written_load(scenario, seconds) for seconds in EXTRA_SECONDS]
+        found = search.first([one for one in candidates if len(one.operations) <= WRITTEN_OUT_MAX])
         if found is None:
             return scenario
         written = candidates[found]
     kept = ddmin(written.operations, lambda lists: search.first([with_operations(written, one) for one in lists]))
-    return with_operations(written, kept) if 0 < len(kept) <= WRITTEN_KEPT else scenario
+    return with_operations(written, kept) if 0 < len(kept) <= LISTED_MAX else scenario
 
 
-def _written_out(scenario: Scenario, longer: float) -> Scenario:
-    duration = scenario.duration + longer
+def _with_written_load(scenario: Scenario, extra_seconds: float) -> Scenario:
+    duration = scenario.duration + extra_seconds
     written = written_operations(load_parameters(scenario), scenario.seed, duration)
     return with_operations(replace(scenario, duration=duration), written)
 
 
 def with_operations(scenario: Scenario, operations: Sequence[Operation]) -> Scenario:
-    """The scenario with these operations only. An empty list would mean a drawn load, so it becomes the slowest load.
-    No fault awaits the answer to one that is gone."""
+    """Return the scenario with these operations only; no fault waits for the answer to a removed one.
+
+    An empty list would mean a drawn load, so it becomes the slowest load instead.
+    """
     work = scenario.workload
-    gone = {one.name for one in scenario.operations} - {one.name for one in operations}
-    faults = tuple(step if step.awaits not in gone else replace(step, awaits=None) for step in scenario.faults)
+    removed = {one.name for one in scenario.operations} - {one.name for one in operations}
+    faults = tuple(step if step.awaits not in removed else replace(step, awaits=None) for step in scenario.faults)
     if operations:
         work = replace(work, rate=Workload().rate, mix=Workload().mix)
     elif scenario.operations:
@@ -191,7 +208,7 @@ def with_operations(scenario: Scenario, operations: Sequence[Operation]) -> Scen
 
 
 def plainer_operations(scenario: Scenario) -> Iterator[Scenario]:
-    """Operations of one client and key, all at once or one by one, and no more clients and keys than are used."""
+    """Yield candidates without unused clients and keys, and with operations of one client, key or kind (all or one by one)."""
     operations = scenario.operations
     if not operations:
         return
@@ -203,7 +220,7 @@ def plainer_operations(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def _with_each(scenario: Scenario, change: Mapping[str, Any]) -> Iterator[Scenario]:
-    """Apply the change to all operations, then to one at a time."""
+    """Yield the scenario with the change in all operations, then with the change in one operation at a time."""
     operations = scenario.operations
     changed = tuple(structs.replace(one, **change) for one in operations)
     if changed == operations:
@@ -218,7 +235,10 @@ def _with_each(scenario: Scenario, change: Mapping[str, Any]) -> Iterator[Scenar
 
 
 def fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
-    """A smaller ensemble, with the ids of named nodes unchanged, or else with the lowest ids in the same order."""
+    """Yield candidates with fewer nodes.
+
+    Nodes that faults name keep their ids or, if these are too large, get the lowest ids in order.
+    """
     named = sorted({node for step in scenario.faults for node in _named(step)})
     for nodes in range(1, scenario.nodes):
         if not named or named[-1] <= nodes:
@@ -248,7 +268,7 @@ def _renumbered(step: FaultStep, ids: Mapping[int, int]) -> FaultStep:
 
 
 def default_settings(scenario: Scenario) -> Iterator[Scenario]:
-    """Default timing, limits and expectations: all at once, or one by one."""
+    """Yield candidates with default timing, limits and expectations: all at once, or one by one."""
     expect = scenario.expect
     plain = Expect(verdict=expect.verdict, exit=expect.exit, min_acked=min(1, expect.min_acked))
     if expect != plain:
@@ -264,7 +284,7 @@ def default_settings(scenario: Scenario) -> Iterator[Scenario]:
 
 
 STEPS: tuple[Callable[[Search, Scenario], Scenario], ...] = (
-    descend(shorter),  # first what makes every further try cheaper
+    descend(shorter),  # the steps that make every further try cheaper come first
     descend(lighter_load),
     descend(default_settings),
     fewer_faults,

@@ -1,4 +1,4 @@
-"""The failure to shrink: a failed run or seed, turned into a scenario with a fixed schedule that fails in the simulator."""
+"""Where shrinking begins: find the failed run or failing seed, and a fixed schedule for it that fails in the simulator."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,9 @@ from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.registry import OURS
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
+from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_seed
 from zab_chaos.harness.explore.swarm import draw_swarm
-from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -21,16 +21,19 @@ from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
-from zab_chaos.harness.shrink.search import Failure, checked, failing_seeds, failure_of
+from zab_chaos.harness.shrink.search import Failure, failure_of, reparsed, seeds_that_fail
 from zab_chaos.model.events import TRACES
 
 FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator with its own seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Culprit:
-    """The failure to shrink: `scenario` with `seed`. `folder`: its run, if any; `preferred`: properties to keep, best first.
-    `on`: where candidates are tried; `release`: of what is not ours, if it has any."""
+class FailingCase:
+    """A scenario and a seed that fail, to be shrunk.
+
+    `folder`: the failed run, if there is one. `preferred`: the properties whose violation is to be preserved, best first.
+    `on`: the backend that tries candidates. `release`: the release of the tested system, if it is not ours and has releases.
+    """
 
     scenario: Scenario
     seed: int
@@ -41,29 +44,29 @@ class Culprit:
 
     @property
     def defect(self) -> str | None:
-        """The defect in the form of NodeConfig.defect."""
+        """The scenario's defect in the form of NodeConfig.defect."""
         return DEFECTS[self.scenario.defect].path if self.scenario.defect is not None else None
 
     @property
-    def real(self) -> bool:
-        """Whether it failed on real processes, whose interleaving no seed fixes."""
+    def not_simulated(self) -> bool:
+        """True if the run was not in the simulator, so that no seed fixes its interleaving."""
         return self.folder is not None and self.folder.read_run().get("backend") != "sim"
 
-    def simulated(self) -> Explored:
-        """Its result in the simulator."""
-        return try_seed(Task(scenario=self.scenario, defect=self.defect), self.seed)[0]
+    def simulate(self) -> SeedResult:
+        """Run the scenario with the seed in the simulator, and return the result."""
+        return simulate_seed(Task(scenario=self.scenario, defect=self.defect), self.seed)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """A scenario with a fixed schedule that fails with its seed. `before`: its result."""
+class StartingPoint:
+    """A scenario with a fixed schedule that fails with its own seed. `before`: the result before shrinking."""
 
     scenario: Scenario
     failure: Failure
-    before: Explored
+    before: SeedResult
 
 
-def find_culprit(
+def find_failing_case(
     what: str,
     *,
     results: Path,
@@ -72,22 +75,24 @@ def find_culprit(
     swarmed: bool,
     nodes: int | None,
     real: bool = False,
-) -> Culprit:
-    """Find the failure that a run folder or a scenario with a seed names. `real`: a run's candidates are tried where it was.
-    Raises BadInput, also for a run that passed."""
+) -> FailingCase:
+    """Find the run folder, or the scenario with its seed, that the user has named.
+
+    `real`: try the candidates on the run's own backend instead of the simulator. Raises BadInput, also for a run that passed.
+    """
     places = [path for path in (Path(what), results / what) if path.joinpath("run.json").is_file()]
     if not places:
         if real:
             raise BadInput(f"--rerun is for the folder of a failed run; there is none called {what}")
-        return _of_scenario(what, seed, defect, swarmed, nodes)
+        return _case_of_scenario(what, seed, defect, swarmed, nodes)
     given = {"--seed": seed, "--defect": defect, "--swarm": swarmed or None, "--nodes": nodes}
     wrong = [name for name, value in given.items() if value is not None]
     if wrong:
         raise BadInput(f"{what} is a run, which has its own seed, nodes and defect: leave out {', '.join(wrong)}")
-    return _of_run(stored.find(results, what), real)
+    return _case_of_run(stored.find(results, what), real)
 
 
-def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None) -> Culprit:
+def _case_of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None) -> FailingCase:
     try:
         scenario = read_scenario(what, on="sim", nodes=nodes, defect=defect)
     except BadInput as error:
@@ -95,14 +100,14 @@ def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool,
         raise error if known else BadInput(f"{error}\nThere is no run folder {what} either.") from None
     seed = scenario.seed if seed is None else seed
     scenario = draw_swarm(scenario, seed) if swarmed else scenario
-    return Culprit(scenario=scenario, seed=seed, folder=None, preferred=_preferred(scenario, []))
+    return FailingCase(scenario=scenario, seed=seed, folder=None, preferred=_preferred_properties(scenario, []))
 
 
-def _of_run(folder: RunFolder, real: bool) -> Culprit:
+def _case_of_run(folder: RunFolder, real: bool) -> FailingCase:
     facts = folder.read_run()
     backend = facts.get("backend", "processes")
-    others = backend not in OURS or facts.get("evidence", TRACES) != TRACES  # the simulator has our nodes only
-    on = backend if real or others else "sim"
+    foreign = backend not in OURS or facts.get("evidence", TRACES) != TRACES  # the simulator runs only our own nodes
+    on = backend if real or foreign else "sim"
     try:
         scenario = load(folder.file("scenario.toml"), facts.get("nodes"))
     except ScenarioError as error:
@@ -120,84 +125,88 @@ def _of_run(folder: RunFolder, real: bool) -> Culprit:
     if verdict.exit in (scenario.expect.exit, 2):
         words = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
         raise BadInput(f"{folder.path} {words} ({verdict.verdict}): there is nothing to shrink")
-    preferred = _preferred(scenario, verdict.violated)
-    release = facts["versions"].get(backend) if others else None
-    return Culprit(scenario=scenario, seed=seed, folder=folder, preferred=preferred, on=on, release=release)
+    preferred = _preferred_properties(scenario, verdict.violated)
+    release = facts["versions"].get(backend) if foreign else None
+    return FailingCase(scenario=scenario, seed=seed, folder=folder, preferred=preferred, on=on, release=release)
 
 
-def _preferred(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:
-    """The properties to keep violated: first the one that the defect is known to break, then those that the run violated."""
+def _preferred_properties(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:
+    """Return the property that the defect is known to break, if any, then those that the run violated."""
     known = [DEFECTS[scenario.defect].property] if scenario.defect in DEFECTS else []
     return (*known, *violated)
 
 
-def find_start(culprit: Culprit, workers: Workers) -> Start | None:
-    """Find a fixed schedule that fails in the simulator. Raises BadInput if a scenario's seed does not fail at all.
+def find_starting_point(case: FailingCase, workers: LocalWorkers) -> StartingPoint | None:
+    """Find a fixed schedule that fails in the simulator; None if there is none.
 
-    It fails with the culprit's seed or, if that is not known to fail in the simulator, with one of the next. None if there
-    is no such schedule.
+    It fails with the case's seed or, if that is not known to fail in the simulator, with one of the next seeds.
+    Raises BadInput if a scenario was named whose seed does not fail at all.
     """
-    found = culprit.simulated()
-    failure = failure_of(found, culprit.preferred)
-    if failure is None and not culprit.real:
-        name, seed = culprit.scenario.name, culprit.seed
-        if culprit.folder is not None:
-            return None  # a run of another version
+    found = case.simulate()
+    failure = failure_of(found, case.preferred)
+    if failure is None and not case.not_simulated:
+        name, seed = case.scenario.name, case.seed
+        if case.folder is not None:
+            return None  # the run was made by another version
         raise BadInput(
             f"{name} with seed {seed} ends as expected in the simulator ({found.verdict}): there is nothing to shrink.\n"
             f"`zab explore {name} --seeds 1..1000` looks for a seed that fails."
         )
-    if failure is not None and culprit.folder is not None and failure.property not in (None, *culprit.preferred):
-        failure = None  # another bug than the run's
-    for scenario in written(culprit):
-        for seed in [culprit.seed] if failure is not None else range(culprit.seed, culprit.seed + FURTHER_SEEDS):
-            start = _try(culprit, replace(scenario, seed=seed), failure)
+    if failure is not None and case.folder is not None and failure.property not in (None, *case.preferred):
+        failure = None  # it is another bug than that of the run
+    for scenario in fixed_schedules(case):
+        for seed in [case.seed] if failure is not None else range(case.seed, case.seed + FURTHER_SEEDS):
+            start = _try_schedule(case, replace(scenario, seed=seed), failure)
             if start is not None:
                 return start if failure is None else replace(start, before=found)
-    return None if failure is None else _with_another_seed(culprit, failure, found, workers)
+    return None if failure is None else _with_another_seed(case, failure, found, workers)
 
 
-def _try(culprit: Culprit, scenario: Scenario, failure: Failure | None) -> Start | None:
-    found, _ = try_seed(Task(scenario=scenario, defect=culprit.defect), scenario.seed)
-    wanted = failure if failure is not None else failure_of(found, culprit.preferred)
-    if wanted is None or not wanted.shows_in(found) or (failure is None and wanted.property not in culprit.preferred):
+def _try_schedule(case: FailingCase, scenario: Scenario, failure: Failure | None) -> StartingPoint | None:
+    """Simulate the scenario. Return it if it has the failure or, if that is None, violates a preferred property."""
+    found, _ = simulate_seed(Task(scenario=scenario, defect=case.defect), scenario.seed)
+    wanted = failure if failure is not None else failure_of(found, case.preferred)
+    if wanted is None or not wanted.shows_in(found) or (failure is None and wanted.property not in case.preferred):
         return None
-    return Start(scenario=scenario, failure=wanted, before=found)
+    return StartingPoint(scenario=scenario, failure=wanted, before=found)
 
 
-def _with_another_seed(culprit: Culprit, failure: Failure, found: Explored, workers: Workers) -> Start | None:
-    """Look for a later seed that fails: faults that a nemesis put off may leave a schedule that this seed passes."""
-    seeds = range(culprit.seed + 1, culprit.seed + FURTHER_SEEDS)
-    for scenario in written(culprit):
-        failing = failing_seeds(workers, culprit.defect, failure, scenario, seeds)
+def _with_another_seed(
+    case: FailingCase, failure: Failure, found: SeedResult, workers: LocalWorkers
+) -> StartingPoint | None:
+    """Look for a later seed that fails. The case's own may pass with a fixed schedule if the nemesis had postponed faults."""
+    seeds = range(case.seed + 1, case.seed + FURTHER_SEEDS)
+    for scenario in fixed_schedules(case):
+        failing = seeds_that_fail(workers, case.defect, failure, scenario, seeds)
         if failing:
-            return Start(scenario=replace(scenario, seed=failing[0]), failure=failure, before=found)
+            return StartingPoint(scenario=replace(scenario, seed=failing[0]), failure=failure, before=found)
     return None
 
 
-def written(culprit: Culprit) -> Iterator[Scenario]:
-    """The fixed schedules to begin with: as drawn (or written), as the run had it, as the simulated run has it."""
-    yield as_drawn(culprit.scenario, culprit.seed)
-    if culprit.folder is not None:
-        yield from _valid(as_it_happened(culprit.scenario, culprit.folder, culprit.seed))
-    if culprit.scenario.nemesis is not None and culprit.on == "sim":
+def fixed_schedules(case: FailingCase) -> Iterator[Scenario]:
+    """Yield the schedules to begin with: as drawn (or as the file has it), as in the run, as in a simulated run of the seed."""
+    yield as_drawn(case.scenario, case.seed)
+    if case.folder is not None:
+        yield from _valid(as_it_happened(case.scenario, case.folder, case.seed))
+    if case.scenario.nemesis is not None and case.on == "sim":
         with tempfile.TemporaryDirectory(prefix="zab-shrink-") as place:
             options = options_for(
-                culprit.scenario.name, culprit.scenario, seed=culprit.seed, results=Path(place), record=False, on="sim"
+                case.scenario.name, case.scenario, seed=case.seed, results=Path(place), record=False, on="sim"
             )
-            folder = run(culprit.scenario, options, Quiet()).folder
-            fixed = as_it_happened(culprit.scenario, folder, culprit.seed)
+            folder = run(case.scenario, options, Quiet()).folder
+            fixed = as_it_happened(case.scenario, folder, case.seed)
         yield from _valid(fixed)
 
 
 def _valid(scenario: Scenario) -> Iterator[Scenario]:
-    read_again = checked(scenario)
+    """Yield the scenario as it is read from its own file, or nothing if that file would be invalid."""
+    read_again = reparsed(scenario)
     if read_again is not None:
         yield read_again
 
 
-def facts_of(scenario: Scenario, found: Explored) -> dict[str, Any]:
-    """The size of a scenario and of its run."""
+def facts_of(scenario: Scenario, found: SeedResult) -> dict[str, Any]:
+    """Return the size of a scenario and of its run, as shown in the table of results."""
     return {
         "nodes": scenario.nodes,
         "faults": len(scenario.schedule()),

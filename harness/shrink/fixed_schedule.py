@@ -1,4 +1,4 @@
-"""Turns the drawn faults of a scenario into a fixed schedule, so that single faults can be left out."""
+"""Turn the drawn faults of a scenario into a fixed schedule, so that shrinking can leave out single faults."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,23 +12,26 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model import events as ev
 
-SHORTEST = 0.01  # seconds that a fault may last in a scenario's file
+LASTS_MIN = 0.01  # seconds: the shortest fault that a scenario file may have
 
 
 def as_drawn(scenario: Scenario, seed: int) -> Scenario:
-    """The scenario with the faults that its nemesis draws from the seed; targets are still roles."""
+    """Return the scenario with the faults that its nemesis draws from the seed.
+
+    Their targets are still roles, such as `leader`.
+    """
     return replace(scenario, nemesis=None, faults=tuple(scenario.schedule(seed)), seed=seed)
 
 
 def as_it_happened(scenario: Scenario, folder: RunFolder, seed: int) -> Scenario:
-    """The scenario with the faults of a run: their times, the nodes that they hit, and when they were healed.
+    """Return the scenario with the faults as they were in a run: when they began, which nodes they hit, when they were healed.
 
-    This is for faults that a nemesis had to put off, and for those that depend on who led.
+    It differs from `as_drawn` if the nemesis had to postpone faults, or if a target depended on which node led.
     """
-    return replace(scenario, nemesis=None, faults=tuple(_steps(folder)), seed=seed)
+    return replace(scenario, nemesis=None, faults=tuple(_fault_steps(folder)), seed=seed)
 
 
-def _steps(folder: RunFolder) -> Iterator[FaultStep]:
+def _fault_steps(folder: RunFolder) -> Iterator[FaultStep]:
     zero = origin(folder)
     milestones = folder.lines("harness.jsonl", ev.Milestone)
     ended = next((line.t for line in milestones if line.event == "safety-ended"), None)
@@ -36,12 +39,12 @@ def _steps(folder: RunFolder) -> Iterator[FaultStep]:
         if span.nodes and span.do in KINDS:
             lasts = None
             if span.healed is not None and (ended is None or span.healed < ended) and KINDS[span.do].heals:
-                lasts = max(SHORTEST, round((span.healed - span.at) / 1e9, 3))
-            yield _step(span, round(max(0, span.at - zero) / 1e9, 3), lasts)
+                lasts = max(LASTS_MIN, round((span.healed - span.at) / 1e9, 3))
+            yield _fault_step(span, round(max(0, span.at - zero) / 1e9, 3), lasts)
 
 
-def _step(span: FaultSpan, at: float, lasts: float | None) -> FaultStep:
-    """Convert a fault of a run; its target becomes the links or nodes that it hit."""
+def _fault_step(span: FaultSpan, at: float, lasts: float | None) -> FaultStep:
+    """Convert a fault of a run. Its target becomes the links or nodes that it hit."""
     keys = {key.name: key for key in KINDS[span.do].keys}
     params = {key.name: key.default for key in keys.values() if key.default is not REQUIRED} | span.params
     target: tuple[str, ...] | str | None = tuple(f"node-{node}" for node in span.nodes)

@@ -1,4 +1,4 @@
-"""Candidates with simpler times: an earlier end, shorter intervals, rounder numbers."""
+"""The steps of shrinking that simplify times: an earlier end, shorter intervals, rounder numbers."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -9,19 +9,19 @@ from msgspec import structs
 
 from zab_chaos.faults.scenario import Scenario
 
-STEPS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # seconds that a pause may be cut down to
-PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # of the load's time, that may be enough
-SHORTEST = 0.5  # seconds of load
+INTERVALS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # seconds: shorter intervals to try
+DURATION_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shorter durations to try, as shares of the present one
+DURATION_MIN = 0.5  # seconds
 FEWEST_DIGITS = (0, 1, 2, 3)
 
 Change = Callable[[float], float]
 
 
 def shorter(scenario: Scenario) -> Iterator[Scenario]:
-    """An earlier end of the load, without faults and operations after it."""
-    last = max([SHORTEST, *_moments(scenario)])
-    for end in (*(round(part * scenario.duration, 1) for part in PARTS), last):
-        if SHORTEST <= end < scenario.duration:
+    """Yield candidates with an earlier end of the load, without the faults and operations after it."""
+    last = max([DURATION_MIN, *_start_times(scenario)])
+    for end in (*(round(part * scenario.duration, 1) for part in DURATION_SHARES), last):
+        if DURATION_MIN <= end < scenario.duration:
             faults = tuple(step for step in scenario.faults if step.at <= end)
             operations = tuple(one for one in scenario.operations if one.at <= end)
             if operations or not scenario.operations:
@@ -29,26 +29,26 @@ def shorter(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def earlier(scenario: Scenario) -> Iterator[Scenario]:
-    """Shorter intervals between events (all later events move earlier by as much), and shorter faults."""
+    """Yield candidates with a shorter interval between two events (later events move, too), or with a shorter fault."""
     before = 0.0
-    for moment in _moments(scenario):
-        for pause in STEPS:
-            if pause < moment - before:
-                yield _moved(scenario, moment, moment - before - pause)
+    for moment in _start_times(scenario):
+        for interval in INTERVALS:
+            if interval < moment - before:
+                yield _moved(scenario, moment, moment - before - interval)
         before = moment
     for index, step in enumerate(scenario.faults):
-        for lasts in STEPS[1:]:
+        for lasts in INTERVALS[1:]:
             if step.lasts is not None and lasts < step.lasts:
                 yield _with_lasts(scenario, index, lasts)
 
 
 def rounder(scenario: Scenario) -> Iterator[Scenario]:
-    """Times with fewer digits, first all, then single ones; never later, so that the search terminates."""
+    """Yield candidates with fewer digits in all times, then in single ones. No time becomes later, so the search terminates."""
     for digits in FEWEST_DIGITS:
-        yield _mapped(scenario, partial(_floor, digits))
-    for moment in _moments(scenario):
+        yield _with_times(scenario, partial(_floor, digits))
+    for moment in _start_times(scenario):
         for digits in FEWEST_DIGITS:
-            yield _at(scenario, partial(_floor_one, digits, moment))
+            yield _with_start_times(scenario, partial(_floor_one, digits, moment))
     for index, step in enumerate(scenario.faults):
         for digits in FEWEST_DIGITS:
             if step.lasts is not None and _floor(digits, step.lasts):
@@ -64,18 +64,19 @@ def _floor_one(digits: int, moment: float, seconds: float) -> float:
     return _floor(digits, seconds) if seconds == moment else seconds
 
 
-def _moments(scenario: Scenario) -> list[float]:
+def _start_times(scenario: Scenario) -> list[float]:
+    """Return the times at which faults or operations begin, in ascending order."""
     return sorted({*(step.at for step in scenario.faults), *(one.at for one in scenario.operations)})
 
 
 def _moved(scenario: Scenario, since: float, by: float) -> Scenario:
-    """Move everything from `since` on, and the end, earlier."""
-    moved = _at(scenario, lambda at: round(at - by, 6) if at >= since else at)
-    return replace(moved, duration=max(SHORTEST, round(scenario.duration - by, 6)))
+    """Return the scenario with everything that begins at `since` or later, and the end, `by` seconds earlier."""
+    moved = _with_start_times(scenario, lambda at: round(at - by, 6) if at >= since else at)
+    return replace(moved, duration=max(DURATION_MIN, round(scenario.duration - by, 6)))
 
 
-def _at(scenario: Scenario, change: Change) -> Scenario:
-    """Change the start times of faults and operations."""
+def _with_start_times(scenario: Scenario, change: Change) -> Scenario:
+    """Return the scenario with `change` applied to the start times of its faults and operations."""
     return replace(
         scenario,
         faults=tuple(replace(step, at=change(step.at)) for step in scenario.faults),
@@ -83,11 +84,11 @@ def _at(scenario: Scenario, change: Change) -> Scenario:
     )
 
 
-def _mapped(scenario: Scenario, change: Change) -> Scenario:
-    """Change all times, and keep everything before the end."""
-    changed = _at(scenario, change)
+def _with_times(scenario: Scenario, change: Change) -> Scenario:
+    """Return the scenario with `change` applied to all its times; the end stays after every start."""
+    changed = _with_start_times(scenario, change)
     faults = tuple(replace(step, lasts=step.lasts and (change(step.lasts) or step.lasts)) for step in changed.faults)
-    duration = max([SHORTEST, change(scenario.duration), *_moments(changed)])
+    duration = max([DURATION_MIN, change(scenario.duration), *_start_times(changed)])
     return replace(changed, faults=faults, duration=duration)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine.interrupt import SIGNALS, Forced, Interrupt, Stopped, deferred_signals, stoppable
 from zab_chaos.harness.machine.waiting import wait_until
 
@@ -245,8 +245,8 @@ def square(number: int) -> int:
 
 def test_workers_answer_in_order_and_are_gone_afterwards() -> None:
     others = psutil.Process().children()
-    with Workers(2) as workers:
-        answers = workers.answers(square, range(6))
+    with LocalWorkers(2) as workers:
+        answers = workers.results(square, range(6))
         assert next(answers) == 0
         made = [one for one in psutil.Process().children() if one not in others]
         assert len(made) == 2

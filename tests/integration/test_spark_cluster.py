@@ -194,5 +194,5 @@ def test_what_the_executors_lack_is_named(cluster: dict[str, str], tmp_path: Pat
         check=False,
     )
     assert done.returncode == 3
-    assert "lacks packages. There: pip install pyzmq" in done.stderr
+    assert "lacks packages. Install them there: pip install pyzmq" in done.stderr
     assert "Traceback" not in done.stderr

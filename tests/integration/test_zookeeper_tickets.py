@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.zookeeper import release
 from zab_chaos.harness.backends.zookeeper import points, releases
-from zab_chaos.harness.explore.tickets import Row, Tried, attempts, tickets, try_release
+from zab_chaos.harness.explore.tickets import ReleaseRuns, TicketResult, attempts, tickets, try_release
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy, pytest.mark.timeout(600)]
 
@@ -15,7 +15,7 @@ TRIED = [(row, tried) for row in tickets() for tried in attempts(row)]
 
 
 @pytest.mark.parametrize(("row", "tried"), TRIED, ids=[f"{row.name}-{tried.release}" for row, tried in TRIED])
-def test_a_ticket_is_as_it_states(tmp_path: Path, row: Row, tried: Tried) -> None:
+def test_a_ticket_is_as_it_states(tmp_path: Path, row: TicketResult, tried: ReleaseRuns) -> None:
     release(tried.release)
     try_release(row, tried, tmp_path, None if tried.shows else 1)  # the matrix runs the others as often, too
     assert tried.as_stated, (tried.seen, tried.unjudged)

@@ -13,7 +13,7 @@ from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.exploration import Task, explore_seed
-from zab_chaos.harness.explore.kept import Elsewhere
+from zab_chaos.harness.explore.seed_runs import OtherBackend
 from zab_chaos.harness.runs import catalogue
 
 CUT = {"variant": "reordered", "within_ms": 500}
@@ -207,8 +207,8 @@ def test_what_only_the_simulator_can_do(short: str, capsys: pytest.CaptureFixtur
     for words in (
         "--coverage is for the simulator; leave it out, or leave out --on zookeeper",
         "--guided is for the simulator",
-        "runs on zookeeper come one after the other, for each uses the whole machine; leave out --jobs",
-        "runs on zookeeper are always kept, for none can be repeated exactly; leave out --keep",
+        "runs on zookeeper come one after the other, because each uses the whole machine; leave out --jobs",
+        "runs on zookeeper are always kept, because none can be repeated exactly; leave out --keep",
         "--swarm draws for this project's own nodes",
     ):
         assert words in told
@@ -228,8 +228,8 @@ def test_a_release_of_zookeeper_is_for_zookeeper(short: str, capsys: pytest.Capt
 @pytest.mark.parametrize("on", ["processes", "lockstep", "containers"])
 def test_what_the_swarm_draws_for_real_nodes_can_be_done_there(on: str) -> None:
     long_mix = load(catalogue.find("long-mix"))
-    elsewhere = Elsewhere(on=on, release=None, name="long-mix", nodes=None, results=Path("r"))
-    task = Task(scenario=long_mix, swarm=True, elsewhere=elsewhere)
+    other_backend = OtherBackend(on=on, release=None, name="long-mix", nodes=None, results=Path("r"))
+    task = Task(scenario=long_mix, swarm=True, other_backend=other_backend)
     backend, kinds = registry.find(on), set[str]()
     for seed in range(1, 61):
         drawn = task.scenario_of(seed)

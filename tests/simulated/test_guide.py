@@ -10,14 +10,14 @@ from zab_chaos.faults.grammar import DRAWABLE
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.explore.exploration import Explored, Task, explore
+from zab_chaos.harness.explore.exploration import SeedResult, Task, explore
 from zab_chaos.harness.explore.guided import BATCH, Guide, keep_weights, read_weights
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.model.coverage import POINTS, Combination
 
 
-def explored(seed: int, *reached: Combination) -> Explored:
-    return Explored(
+def explored(seed: int, *reached: Combination) -> SeedResult:
+    return SeedResult(
         seed=seed, verdict="PASS", exit=0, expected=0, violated=[], reasons=[], seconds=1.0, faults=Counter(),
         operations={}, reached=set(reached),
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.explore.kill_matrix import Tried
+from zab_chaos.harness.explore.kill_matrix import DefectRuns
 
 CHECK = ["defects", "--check", "--on", "sim", "--seeds", "2", "--jobs", "1"]
 QUICK = "truncate-error-ignored"
@@ -63,7 +63,7 @@ def test_swarm_testing_finds_what_it_finds(tmp_path: Path, capsys: pytest.Captur
     ],
 )
 def test_when_a_defect_is_killed(violated: list[list[str]], honest: list[str], certain: bool, by_chance: bool) -> None:
-    tried = Tried("a", violated, honest)
+    tried = DefectRuns("a", violated, honest)
     assert (tried.holds(probabilistic=False), tried.holds(probabilistic=True)) == (certain, by_chance)
 
 

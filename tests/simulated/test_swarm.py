@@ -12,7 +12,7 @@ from zab_chaos.faults.initial_and_final import disk_mistakes
 from zab_chaos.faults.scenario import Disk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore import swarm
-from zab_chaos.harness.explore.past import AGES
+from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.clients.sessions import ClientSessions
@@ -49,7 +49,7 @@ def test_some_nodes_have_too_much_to_do(shipped: Callable[[str], Scenario]) -> N
 def test_what_is_drawn_is_told(shipped: Callable[[str], Scenario]) -> None:
     drawn = swarm.draw_swarm(shipped("long-mix"), 7)
     assert drawn != swarm.draw_swarm(shipped("long-mix"), 8)
-    assert f"{drawn.nodes} nodes" in swarm.in_words(drawn)
+    assert f"{drawn.nodes} nodes" in swarm.describe(drawn)
 
 
 def test_runs_are_short_and_broken_from_the_start(shipped: Callable[[str], Scenario]) -> None:
@@ -125,29 +125,33 @@ def test_in_some_seeds_clients_go_elsewhere_all_the_time_and_are_often_refused(
     """What they know from one node, the next one may not have yet."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     restless = [one for one in drawn if one.workload.mix == swarm.RESTLESS_MIX]
-    assert 0.5 < len(restless) / len(drawn) / swarm.RESTLESS < 1.5
+    assert 0.5 < len(restless) / len(drawn) / swarm.RESTLESS_SHARE < 1.5
     assert all(one.workload.moves == one.workload.rate and one.workload.keys <= 2 for one in restless)
 
 
 def test_in_some_seeds_clients_soon_give_up(shipped: Callable[[str], Scenario]) -> None:
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed).workload.timeout for seed in SEEDS]
     assert set(drawn) == {*swarm.TIMEOUTS, Workload().timeout}
-    assert 0.5 < len([timeout for timeout in drawn if timeout in swarm.TIMEOUTS]) / len(drawn) / swarm.IMPATIENT < 1.5
+    assert (
+        0.5
+        < len([timeout for timeout in drawn if timeout in swarm.TIMEOUTS]) / len(drawn) / swarm.IMPATIENT_SHARE
+        < 1.5
+    )
 
 
 def test_in_some_seeds_clients_come_and_go(shipped: Callable[[str], Scenario]) -> None:
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed).workload for seed in SEEDS]
     visiting = [one for one in drawn if one.visits]
-    assert 0.5 < len(visiting) / len(drawn) / swarm.VISITING < 1.5
-    assert all(one.visits * swarm.STAY == pytest.approx(one.rate) for one in visiting)
+    assert 0.5 < len(visiting) / len(drawn) / swarm.VISITING_SHARE < 1.5
+    assert all(one.visits * swarm.OPERATIONS_PER_VISIT == pytest.approx(one.rate) for one in visiting)
 
 
 def test_in_some_seeds_clients_ask_for_what_no_znode_is_called(
     shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
-    astray = [one for one in drawn if one.workload.mix == swarm.ASTRAY_MIX]
-    assert 0.5 < len(astray) / len(drawn) / swarm.ASTRAY < 1.5
+    astray = [one for one in drawn if one.workload.mix == swarm.BAD_PATH_MIX]
+    assert 0.5 < len(astray) / len(drawn) / swarm.BAD_PATH_SHARE < 1.5
     monkeypatch.setattr(primary, "path_error", lambda path: None)
     done = simulate(astray[0], astray[0].seed or 0, None)
     found = done.verdict.property("values and versions").violations
@@ -157,7 +161,7 @@ def test_in_some_seeds_clients_ask_for_what_no_znode_is_called(
 def test_some_ensembles_have_one_node(shipped: Callable[[str], Scenario]) -> None:
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     alone = [one for one in drawn if one.nodes == 1]
-    assert 0.3 < len(alone) / len(drawn) / swarm.ALONE < 1.5
+    assert 0.3 < len(alone) / len(drawn) / swarm.SINGLE_NODE_SHARE < 1.5
     assert all(one.schedule() for one in alone)
     done = simulate(alone[0], alone[0].seed or 0, None)
     assert done.verdict.exit == 0, done.verdict.reasons
@@ -168,15 +172,15 @@ def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_ot
 ) -> None:
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     old = [one for one in drawn if one.disks]
-    assert 0.5 < len(old) / len(drawn) / swarm.PASTS < 1.5
+    assert 0.5 < len(old) / len(drawn) / swarm.HISTORY_SHARE < 1.5
     for one in old:
         assert not disk_mistakes(dict(enumerate(one.disks)), one.nodes)
         pairs = list(permutations(one.disks, 2))
         assert any(a.current_epoch < b.current_epoch and a.log[-1:] > b.log[-1:] for a, b in pairs)
         assert parse(one.source).disks == one.disks
     ages = [max(disk.accepted_epoch for disk in one.disks) for one in old]
-    assert all(any(age > epochs for age in ages) for epochs in AGES)
-    assert min(ages) < min(AGES)
+    assert all(any(age > epochs for age in ages) for epochs in EARLIER_EPOCHS)
+    assert min(ages) < min(EARLIER_EPOCHS)
 
 
 def test_disks_that_are_given_are_kept(shipped: Callable[[str], Scenario]) -> None:

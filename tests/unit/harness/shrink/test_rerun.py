@@ -14,8 +14,8 @@ from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.harness.shrink import rerun
-from zab_chaos.harness.shrink.failure import Culprit
-from zab_chaos.harness.shrink.rerun import Rerun
+from zab_chaos.harness.shrink.failure import FailingCase
+from zab_chaos.harness.shrink.rerun import CandidateRuns
 from zab_chaos.harness.shrink.search import Failure
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
@@ -92,11 +92,11 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scenario],
     return pretend
 
 
-def runs(results: Path, source: str = SOURCE, times: int = 1) -> Rerun:
-    culprit = Culprit(
+def runs(results: Path, source: str = SOURCE, times: int = 1) -> CandidateRuns:
+    case = FailingCase(
         scenario=parse(source), seed=1, folder=None, preferred=("durability",), on="zookeeper", release="3.9.4"
     )
-    return Rerun(culprit=culprit, results=results, times=times)
+    return CandidateRuns(case=case, results=results, times=times)
 
 
 def test_a_candidate_runs_where_the_run_was_and_counts_only_with_the_same_property(

@@ -1,5 +1,8 @@
-"""Seeds that leave a run folder. A simulated one is run again with all its files, as `zab run --on sim` does; on any other
-backend each seed is such a run."""
+"""Runs of single seeds of an exploration that leave a run folder.
+
+A simulated seed that is to be kept is run a second time, with all its files, as `zab run --on sim` does. On any other backend
+every seed leaves its folder.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,22 +20,29 @@ SIM = "sim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
-    """`before`: the seeds below this one are kept, and all that fail. `name`: the scenario's, as the user gave it."""
+class KeepRule:
+    """Which simulated seeds leave a run folder: those below `before`, and all that fail.
+
+    `name` and `nodes`: the scenario and the number of nodes as the user gave them.
+    """
 
     before: int
     name: str
     nodes: int | None
     results: Path
 
-    def wants(self, seed: int, *, failed: bool) -> bool:
+    def keeps(self, seed: int, *, failed: bool) -> bool:
         return failed or seed < self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
-    """Another backend than the simulator, on which seeds are run; each leaves its folder, for none can be repeated exactly.
-    `name`, `nodes`: as the user gave them; `terminal`: where each run is shown while it goes on."""
+class OtherBackend:
+    """A backend other than the simulator, on which seeds run.
+
+    Every run leaves its folder, because none can be repeated exactly.
+
+    `name` and `nodes`: the scenario and the number of nodes as the user gave them. `terminal`: shows each run's progress.
+    """
 
     on: str
     release: str | None
@@ -42,33 +52,33 @@ class Elsewhere:
     terminal: Console | None = None
 
     def run(self, scenario: Scenario, seed: int, *, drawn: bool) -> FinishedRun:
-        """Run the seed. `drawn`: the scenario is the seed's own. Raises BadInput, HarnessError, Interrupted."""
+        """Run one seed. `drawn`: the scenario was drawn from this seed. Raises BadInput, HarnessError, Interrupted."""
         options = options_of_seed(
             self.name, scenario, seed, self.results, self.nodes, drawn=drawn, on=self.on, release=self.release
         )
         return run_quietly(scenario, options, self.terminal)
 
 
-def read_keep(words: str, seeds: range, name: str, nodes: int | None, results: Path) -> Keep:
-    """`all`, `failed`, or a number: the first so many seeds, and all that fail. Raises BadInput."""
+def read_keep(words: str, seeds: range, name: str, nodes: int | None, results: Path) -> KeepRule:
+    """Parse --keep: `all`, `failed`, or N for the first N seeds and all that fail. Raises BadInput."""
     if words not in (ALL, FAILED) and not (words.isdecimal() and int(words) > 0):
         raise BadInput(f"--keep is {words!r}; it needs all, failed, or a number of runs, such as 20")
     before = seeds.stop if words == ALL else seeds.start if words == FAILED else seeds.start + int(words)
-    return Keep(before=before, name=name, nodes=nodes, results=results.absolute())
+    return KeepRule(before=before, name=name, nodes=nodes, results=results.absolute())
 
 
 def scenario_file(scenario: Scenario, seed: int, results: Path) -> Path:
-    """Write what the seed drew as a scenario file, and return its path."""
+    """Write the scenario that a seed drew to a file below `results`. Return its path."""
     path = results / "swarm" / f"{scenario.name.replace('/', '-')}-{seed}.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(scenario.source, encoding="utf-8")
     return path
 
 
-def keep_run(keep: Keep, scenario: Scenario, seed: int, *, drawn: bool) -> Path:
-    """Run the seed with its files and judge it; the run's folder. `drawn`: the scenario is the seed's own.
+def keep_run(keep: KeepRule, scenario: Scenario, seed: int, *, drawn: bool) -> Path:
+    """Run a seed in the simulator with all its files, judge it and return the run's folder. `drawn`: see `OtherBackend.run`.
 
-    For a worker process: it leaves the signals alone. Raises HarnessError, OSError if the folder can't be written.
+    Runs in a worker process, so it installs no signal handlers. Raises HarnessError, or OSError if the folder can't be written.
     """
     options = options_of_seed(keep.name, scenario, seed, keep.results, keep.nodes, drawn=drawn)
     one = Run(scenario, options)
@@ -82,7 +92,10 @@ def options_of_seed(
     name: str, scenario: Scenario, seed: int, results: Path, nodes: int | None, *, drawn: bool, on: str = SIM,
     release: str | None = None,
 ) -> RunOptions:  # fmt: skip
-    """What was drawn becomes a file, which the command that repeats the run names."""
+    """Return the options for the run of a seed.
+
+    A drawn scenario is written to a file, which the repeating command then names.
+    """
     if drawn:
         name, nodes = str(scenario_file(scenario, seed, results)), None
     return options_for(name, scenario, seed=seed, results=results, nodes=nodes, on=on, release=release)
