@@ -35,7 +35,7 @@ def client_command(
     nodes = target.nodes if request is None else {target.first: target.nodes[target.first]}
     client = _client(target, nodes, timeout)
     ops = SharedOpsFile(target.ops) if target.ops is not None else None
-    with Session(SocketLine(client, ops, own=True)) as session:
+    with Session(SocketLine(client, ops, owns_ops=True)) as session:
         if not client.connect(min(CONNECT_SECONDS, timeout)):
             raise HarnessError(_silent(target, client.last_trouble or "no answer", alone=request is not None))
         if request is None:

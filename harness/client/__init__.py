@@ -1,4 +1,4 @@
-"""The client of an ensemble, as a library: for one thread, and for asyncio. docs/client.md explains it.
+"""The client library: sessions with an ensemble for one thread, and for asyncio. docs/client.md explains it.
 
     with connect({1: "127.0.0.1:20001", 2: "127.0.0.1:20002"}, "config/clients.json") as client:
         client.create("/a", b"hello")
@@ -6,8 +6,8 @@
     async with connect_async(addresses, "config/clients.json") as client:
         await asyncio.gather(*(client.set("/a", b"%d" % n) for n in range(1000)))
 
-What was done is returned as `Done`; what certainly had no effect is raised as `Failed`, and what nobody can tell about as
-`Unknown`. A session goes on with another node when its own goes away, and never reads backwards.
+An operation that was executed returns `Done`. One that certainly had no effect raises `Failed`, and one whose outcome is not
+known raises `Unknown`. A session moves to another node when its own goes away, and never reads an older state than before.
 """
 
 from collections.abc import Mapping
@@ -57,11 +57,11 @@ def connect(
     addresses: Addresses, secret: str | Path | Keys, *, node: int | None = None, timeout: float = TIMEOUT,
     record: Path | None = None,
 ) -> Session:  # fmt: skip
-    """A session for one thread, which begins at `node` (else at the first).
+    """Return a session for one thread, which connects to `node` first (default: to the first one).
 
-    `secret`: the ensemble's client key file, or what is in it. `timeout`: seconds after which an operation is unknown.
-    `record`: a run's ops.jsonl, to which its operations are added. Nothing is waited for here: the first operation does
-    that. Raises ValueError (no such node) and KeyFileError.
+    `secret`: the ensemble's client key file, or its content. `timeout`: seconds after which an operation is unknown.
+    `record`: a run's ops.jsonl, to which the operations are appended. The call does not wait for the connection; the first
+    operation does. Raises ValueError (no such node) and KeyFileError.
     """
     return Session(_line(addresses, secret, node, timeout, record))
 
@@ -70,7 +70,7 @@ def connect_async(
     addresses: Addresses, secret: str | Path | Keys, *, node: int | None = None, timeout: float = TIMEOUT,
     record: Path | None = None,
 ) -> AsyncSession:  # fmt: skip
-    """A session for asyncio: use it with `async with`, in one event loop. Arguments and errors as for `connect`."""
+    """Return a session for asyncio: use it with `async with`, in one event loop. Arguments and errors as for `connect`."""
     poller = zmq.asyncio.Poller()
     return AsyncSession(_line(addresses, secret, node, timeout, record, poller), poller)
 
@@ -81,4 +81,4 @@ def _line(
 ) -> SocketLine:  # fmt: skip
     pair = secret if isinstance(secret, Keys) else keys.load(secret)
     client = Client(dict(addresses), pair, node, timeout=timeout, poller=poller)
-    return SocketLine(client, SharedOpsFile(record) if record is not None else None, own=True)
+    return SocketLine(client, SharedOpsFile(record) if record is not None else None, owns_ops=True)

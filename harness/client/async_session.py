@@ -1,8 +1,8 @@
 """A session for asyncio: many requests outstanding, each an awaitable, no thread. See `zab_chaos.harness.client.connect_async`.
 
-It is `zab_chaos.harness.client.core.Client` once more, whose sockets the event loop watches. Outcomes are those of
-`zab_chaos.harness.client.session`: done is returned, failed and unknown are raised. A request that its caller does not wait
-for any more (a cancelled task, a time limit) is on its way all the same, and may take effect.
+The event loop watches the sockets of an ordinary `zab_chaos.harness.client.client.Client`. Outcomes are those of
+`zab_chaos.harness.client.session`: `Done` is returned, `Failed` and `Unknown` are raised. A request that is not awaited any
+more (a cancelled task, a time limit) is sent all the same, and may take effect.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.requests import Children, Exists, Request
 
-BUSY_MS = 20  # between two looks at the clock while something is outstanding, or no node has been reached
-IDLE_MS = 500
+BUSY_MS = 20  # between two looks at the clock while requests are outstanding or no node is connected
+IDLE_MS = 500  # otherwise
 
 
 class AsyncSession(Verbs[Awaitable[Done]]):
-    """One client. Every verb is awaited and raises Failed or Unknown; `submit` gives a future at once.
+    """A session whose methods are awaited, and raise Failed or Unknown. `submit` returns a future at once.
 
-    `poller`: a zmq.asyncio.Poller, with which the line's client keeps its sockets registered.
+    `poller`: a zmq.asyncio.Poller with which the line's client keeps its sockets registered.
     """
 
     def __init__(self, line: SocketLine, poller: zmq.Poller) -> None:
         self._line = line
         self._poller: Any = poller
         self._pump: asyncio.Task[None] | None = None
-        self._owed = False  # a turn will come soon, and send what was submitted until then
+        self._turn_scheduled = False  # the event loop will call `_turn`, which sends what was submitted until then
 
     async def __aenter__(self) -> Self:
         self._pump = asyncio.create_task(self._run(), name="zab client")
@@ -49,23 +49,23 @@ class AsyncSession(Verbs[Awaitable[Done]]):
 
     @property
     def number(self) -> int:
-        """What the session is called in ops.jsonl."""
+        """The session's number, its `client` in ops.jsonl."""
         return self._line.number
 
     @property
     def node(self) -> int:
-        """The node that it is connected to, or tries to reach."""
+        """The node that the session is connected to, or tries to reach."""
         return self._line.node
 
     @property
     def outstanding(self) -> int:
-        """Requests whose outcome is not known."""
+        """The number of requests whose outcome is not known yet."""
         return self._line.client.outstanding
 
     def submit(self, request: Request) -> "asyncio.Future[Done]":
-        """A request (`zab_chaos.node.tree.requests`) that leaves when the caller next waits, with all others until then.
+        """Submit a request (`zab_chaos.node.tree.requests`), and return a future of its outcome.
 
-        They take effect in the order in which they were submitted.
+        Requests are sent together when the caller next awaits. They take effect in the order in which they were submitted.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Done] = loop.create_future()
@@ -81,9 +81,9 @@ class AsyncSession(Verbs[Awaitable[Done]]):
 
         if self._pump is None:
             raise ValueError("enter the session first: async with connect_async(...) as client")
-        self._line.take(request, known)
-        if not self._owed:
-            self._owed = True
+        self._line.enqueue(request, known)
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
             loop.call_soon(self._turn)
         return future
 
@@ -97,16 +97,16 @@ class AsyncSession(Verbs[Awaitable[Done]]):
         return (await self.ask(Children(path))).children or []
 
     def _turn(self) -> None:
-        """Send, and look at once what has arrived: sending may have swallowed the signal that would wake the loop."""
-        self._owed = False
+        """Send, and receive what has arrived: sending on a ZeroMQ socket may consume the event that would wake the loop."""
+        self._turn_scheduled = False
         if self._pump is not None and not self._pump.done():
             self._line.client.flush()
             self._line.client.poll()
 
     async def _run(self) -> None:
-        """Let the client do its work whenever its sockets have something, or time may be up."""
+        """Poll the client whenever its sockets are readable, or a timeout may be over."""
         client = self._line.client
         while True:
             client.poll()
-            calm = client.connected and not client.outstanding
-            await self._poller.poll(IDLE_MS if calm else BUSY_MS)
+            idle = client.connected and not client.outstanding
+            await self._poller.poll(IDLE_MS if idle else BUSY_MS)

@@ -1,4 +1,4 @@
-"""A client, single-threaded: `submit` takes an operation, `poll` does everything else."""
+"""Single-threaded clients on real connections: each drives a `zab_chaos.harness.client.core.ClientCore`."""
 
 import secrets
 import time
@@ -19,20 +19,21 @@ from zab_chaos.node.tree.requests import Children, Exists, Request
 
 
 class PolledConnection(core.Connection, Protocol):
-    """A connection whose news is asked for."""
+    """A connection that is polled for frames and for its end."""
 
     def receive(self) -> list[bytes]:
-        """All that has arrived."""
+        """Return all frames that have arrived."""
 
     def broken(self) -> str | None:
-        """Why the connection is over, in words, or None."""
+        """Return why the connection is over, in words, or None."""
 
 
 class PolledClient(Verbs[Outcome]):
-    """Base, whatever carries its frames: a subclass says how to `_dial`.
+    """Base of clients on real connections. A subclass opens a connection in `_dial`.
 
-    `number` (u64) names the session; drawn if not given. `timeout`: seconds after which an operation is unknown.
-    `poller`: one that sleeps for this client too; the client keeps what it waits for registered there.
+    `submit` enqueues an operation; `poll` does everything else. `number` (u64) names the session and is drawn if it is not
+    given. `timeout`: seconds after which an operation is unknown. `poller`: a poller that is shared with other clients;
+    the client keeps its sockets registered there.
     """
 
     def __init__(
@@ -41,13 +42,15 @@ class PolledClient(Verbs[Outcome]):
     ) -> None:  # fmt: skip
         self._addresses = dict(addresses)
         number = secrets.randbits(63) if number is None else number
-        self.core = ClientCore(self._addresses, self._dialled, number=number, node=node, timeout_ns=int(timeout * 1e9))
+        self.core = ClientCore(
+            self._addresses, self._connect_to, number=number, node=node, timeout_ns=int(timeout * 1e9)
+        )
         self._poller = poller or zmq.Poller()
-        self._connection: PolledConnection | None = None  # the latest; over unless it is the core's
+        self._connection: PolledConnection | None = None  # the latest one; closed unless it is the core's
 
     @abstractmethod
     def _dial(self, node: int) -> PolledConnection:
-        """A new connection to that node."""
+        """Open a new connection to the node."""
 
     @property
     def number(self) -> int:
@@ -64,7 +67,7 @@ class PolledClient(Verbs[Outcome]):
 
     @property
     def outstanding(self) -> int:
-        """Operations whose outcome is not known."""
+        """The number of operations whose outcome is not known yet."""
         return self.core.outstanding
 
     @property
@@ -73,7 +76,7 @@ class PolledClient(Verbs[Outcome]):
         return self.core.last_trouble
 
     def submit(self, request: Request, then: Then | None = None) -> Operation:
-        """Take an operation; `poll` or `flush` sends it. `then` is called, from within `poll`, when it is known."""
+        """Enqueue an operation, which `poll` or `flush` sends. `poll` calls `then` when its outcome is known."""
         return self.core.submit(request, time.monotonic_ns(), then)
 
     def poll(self, timeout: float = 0.0) -> None:
@@ -84,13 +87,13 @@ class PolledClient(Verbs[Outcome]):
             self._turn()
 
     def wait(self, operation: Operation) -> Outcome:
-        """The operation's outcome; comes in `timeout` seconds at the latest, then as Unknown."""
+        """Wait for the operation's outcome and return it. After the client's timeout it is Unknown."""
         while operation.outcome is None:
             self.poll(0.05)
         return operation.outcome
 
     def connect(self, timeout: float) -> bool:
-        """Wait until a node has said WELCOME; False if none has in `timeout` seconds."""
+        """Wait until a node has sent WELCOME. Return False if none has within `timeout` seconds."""
         end = time.monotonic() + timeout
         while not self.connected and time.monotonic() < end:
             self.poll(0.02)
@@ -106,15 +109,15 @@ class PolledClient(Verbs[Outcome]):
         return self.ask(Children(path))
 
     def flush(self) -> None:
-        """Send what was submitted, as far as the connection takes it."""
+        """Send what was submitted, as far as the connection accepts it."""
         self.core.flush()
 
     def move(self, node: int) -> None:
-        """Leave for that node without a word. What was sent and is not answered becomes unknown, the rest moves along."""
+        """Move to another node without BYE. What was sent and is not answered becomes unknown; the rest is sent there."""
         self.core.move(node, time.monotonic_ns())
 
     def close(self) -> None:
-        """Say BYE. Whatever is outstanding becomes unknown."""
+        """Send BYE and close the connection. Outstanding operations become unknown."""
         self.core.close(time.monotonic_ns())
 
     def __enter__(self) -> Self:
@@ -126,17 +129,20 @@ class PolledClient(Verbs[Outcome]):
     def _turn(self) -> None:
         arrived, broken = [], None
         if self._connection is not None and self._connection is self.core.connection:
-            broken = self._connection.broken()  # asked first: what had arrived before that still counts
+            broken = self._connection.broken()  # before `receive`, so that frames from before the end still count
             arrived = self._connection.receive()
         self.core.turn(time.monotonic_ns(), arrived, broken)
 
-    def _dialled(self, node: int) -> PolledConnection:
+    def _connect_to(self, node: int) -> PolledConnection:
         self._connection = self._dial(node)
         return self._connection
 
 
 class Client(PolledClient):
-    """Over ZeroMQ. `addresses`: host:port of each node, by id, or a list for the nodes 1, 2, ...; `node` is tried first."""
+    """A client over ZeroMQ.
+
+    `addresses`: host:port of each node, by id, or a list for the nodes 1, 2, ...; `node` is tried first.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""A client's connection to one node: a DEALER that is used once and never reconnects by itself.
+"""A client's connection to one node: a ZeroMQ DEALER that is used once and never reconnects by itself.
 
-A socket that reconnects would send again, into a new session, what was queued for the old one. So a connection that
-broke is closed, with what it still held, and the client opens a new one.
+A socket that reconnects would send what was queued for the old session into a new one. So a broken connection is closed,
+with its queue, and the client opens a new one.
 """
 
 from typing import Any
@@ -17,15 +17,15 @@ _BROKEN = {
     zmq.Event.CLOSED: "the connection was refused",
     zmq.Event.CONNECT_RETRIED: "the connection was refused",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "the handshake failed",
-    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "the handshake failed: it speaks another protocol",
-    zmq.Event.HANDSHAKE_FAILED_AUTH: "the handshake failed: it has another key",
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "the handshake failed: the peer has another protocol",
+    zmq.Event.HANDSHAKE_FAILED_AUTH: "the handshake failed: the peer has another key",
 }
 
 
 class Connection:
-    """Connects to `address` (host:port) at once, without waiting for it. `poller` wakes up for it.
+    """A connection to `address` (host:port). The constructor does not wait until it is established.
 
-    Implements `zab_chaos.harness.client.core.Connection`.
+    Its sockets are registered with `poller`. Implements `zab_chaos.harness.client.client.PolledConnection`.
     """
 
     def __init__(self, context: zmq.Context[Any], poller: zmq.Poller, address: str, keys: Keys) -> None:
@@ -43,7 +43,7 @@ class Connection:
         poller.register(self._monitor, zmq.POLLIN)
 
     def send(self, frame: bytes) -> bool:
-        """False if the connection takes nothing more for now."""
+        """Send a frame. Return False if the connection accepts no more for now."""
         try:
             self._socket.send(frame, zmq.NOBLOCK)
         except zmq.Again:
@@ -51,7 +51,7 @@ class Connection:
         return True
 
     def receive(self) -> list[bytes]:
-        """All that has arrived."""
+        """Return all frames that have arrived."""
         frames: list[bytes] = []
         while True:
             try:
@@ -60,7 +60,7 @@ class Connection:
                 return frames
 
     def broken(self) -> str | None:
-        """Why the connection is over, in words, or None."""
+        """Return why the connection is over, in words, or None."""
         try:
             event = recv_monitor_message(self._monitor, zmq.NOBLOCK)["event"]
         except zmq.Again:

@@ -1,14 +1,13 @@
-"""A client, sans-I/O: one session with the ensemble, many operations outstanding, on one node at a time.
+"""The client, sans-I/O: one session with the ensemble, with many operations outstanding, on one node at a time.
 
-An operation ends as `Ok`, `Failed` (certainly without effect) or `Unknown` (whatever was sent and not answered when the
-node went away or time was up). When its node goes away, or goes on saying that it has no leader, the client goes on with
-the next one, under the same number, and tells it the last zxid it has seen, so that it never reads backwards, and up to
-which of its writes the outcome is unknown, so that none of these takes effect after anything that it is told from there.
-What was not sent yet moves on with it.
+An operation ends as `Ok`, `Failed` (certainly without effect) or `Unknown` (it was sent, and not answered when the node went
+away or the timeout was over). When its node goes away, or has had no leader for a while, the client moves to the next one
+under the same number. It sends that node the last zxid that it has seen, so that it never reads an older state, and its
+fence, the highest number of its writes with an unknown outcome, so that none of these takes effect after any answer of the
+new node. Operations that were not sent yet move with it.
 
-Time, and what a connection brings, come in; outcomes go out, and frames to a connection that whoever drives the client makes:
-`zab_chaos.harness.client.client` over ZeroMQ, `zab_chaos.harness.backends.simulator.client` in the simulated world. Times are
-nanoseconds of a monotonic clock.
+The driver passes in the time and the frames that arrived, and opens the connections: `zab_chaos.harness.client.client` over
+ZeroMQ, `zab_chaos.harness.backends.simulator.client` in the simulated world. Times are nanoseconds of a monotonic clock.
 """
 
 import itertools
@@ -36,16 +35,16 @@ from zab_chaos.node.tree.refusal import BAD_REQUEST
 from zab_chaos.node.tree.requests import READS, Request, request_size
 
 BATCH_REQUESTS = 500  # requests in one message at most
-BATCH_BYTES = 2**18  # and a message is closed when it has so many bytes: it stays well below what a node takes
-CONNECT_NS = 1_000_000_000  # a node that has not said WELCOME by then is passed over
+BATCH_BYTES = 2**18  # a message of this size gets no further request; it stays well below a node's limit
+CONNECT_NS = 1_000_000_000  # a node that has not sent WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached
 
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """One request on its way. Times are nanoseconds of the client's clock.
+    """A submitted request and its outcome. Times are nanoseconds of the client's clock.
 
-    `node` is the node that it was sent to (None: it never left). `outcome` is None until it is known.
+    `node`: the node that it was sent to; None if it was not sent. `outcome`: None until it is known.
     """
 
     seq: int
@@ -57,24 +56,25 @@ class Operation:
     completed_ns: int = 0
 
 
-Then = Callable[[Operation, Outcome], None]  # what to do when an operation's outcome is known
+Then = Callable[[Operation, Outcome], None]  # called when an operation's outcome is known
 
 
 class Connection(Protocol):
-    """To one node, used once: it does not connect again by itself, since it would send into a new session what was
-    queued for the old one."""
+    """A connection to one node, used once. It must not reconnect by itself, since it would send what was queued for the
+    old session into a new one."""
 
     def send(self, frame: bytes) -> bool:
-        """False if the connection takes nothing more for now."""
+        """Send a frame. Return False if the connection accepts no more for now."""
 
     def close(self, linger_ms: int = 0) -> None:
-        """Drop what has not left within that time."""
+        """Close the connection. Frames that have not left within `linger_ms` are dropped."""
 
 
 class ClientCore:
-    """`addresses`: host:port of each node, by id; `node` is tried first. `dial` makes a connection to a node.
+    """A session's state machine.
 
-    `number` (u64) names the session. After `timeout_ns` an operation is unknown.
+    `addresses`: host:port of each node, by id; `node` is tried first. `dial` opens a connection to a node. `number` (u64)
+    names the session. An operation is unknown after `timeout_ns`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ClientCore:
         self._dial = dial
         self._timeout_ns = timeout_ns
         self._late = f"no answer within {timeout_ns / 1e9:g} s"
-        self.node = min(addresses) if node is None else self._known(node)  # it is connected to, or tries to reach
+        self.node = min(addresses) if node is None else self._known(node)  # connected to it, or trying to reach it
         self._leaderless = Leaderless()
         self._now = 0
         self._opened_ns = 0
@@ -109,31 +109,33 @@ class ClientCore:
 
     @property
     def outstanding(self) -> int:
-        """Operations whose outcome is not known."""
+        """The number of operations whose outcome is not known yet."""
         return len(self._sent) + len(self._unsent)
 
     def submit(self, request: Request, now: int, then: Then | None = None) -> Operation:
-        """Take an operation; `turn` or `flush` sends it. `then` is called, from within `turn`, when it is known."""
+        """Enqueue an operation, which `turn` or `flush` sends. `turn` calls `then` when its outcome is known."""
         self._now = now
         operation = Operation(next(self._seqs), request, now, then)
         self._unsent.append(operation)
         return operation
 
     def turn(self, now: int, arrived: Iterable[bytes] = (), broken: str | None = None) -> None:
-        """Do everything that is due. `arrived`: what the connection has brought by `now`; `broken`: why it is over."""
+        """Do everything that is due at `now`. `arrived`: frames from the connection; `broken`: why the connection is over."""
         self._now = now
         if self.connection is not None:
-            self._listen(arrived, broken)
+            self._process_arrived(arrived, broken)
         elif now >= self._retry_ns:
             self._open()
-        if not self._sent and self._leaves:  # what was sent is waited for: it would become unknown without need
+        if (
+            not self._sent and self._should_leave
+        ):  # answers to sent requests are awaited: else they became unknown needlessly
             self._move_on(f"node {self.node} has no leader")
         self._expire()
         if self._unsent:
             self.flush()
 
     def wakes_at(self) -> int | None:
-        """When `turn` will have something to do although nothing comes."""
+        """Return the time at which `turn` has something to do even if nothing arrives; None if there is no such time."""
         oldest = next(iter(self._sent.values())) if self._sent else self._unsent[0] if self._unsent else None
         expires = oldest.submitted_ns + self._timeout_ns if oldest is not None else None
         if self.connected:
@@ -142,13 +144,13 @@ class ClientCore:
         return due if expires is None else min(due, expires)
 
     def flush(self) -> None:
-        """Send what was submitted, as far as the connection takes it."""
-        while self._unsent and self.connected and self.connection is not None and not self._leaves:
+        """Send what was submitted, as far as the connection accepts it."""
+        while self._unsent and self.connected and self.connection is not None and not self._should_leave:
             batch = self._batch()
             try:
                 frame = encode(Requests([(each.seq, each.request) for each in batch]))
             except (TypeError, ValueError, OverflowError):
-                self._weed(batch)
+                self._fail_unencodable(batch)
                 continue
             if not self.connection.send(frame):
                 return
@@ -158,19 +160,22 @@ class ClientCore:
                 self._unsent.popleft()
 
     def move(self, node: int, now: int) -> None:
-        """Leave for that node without a word. What was sent and is not answered becomes unknown, the rest moves along."""
+        """Move to another node without BYE. What was sent and is not answered becomes unknown; the rest is sent there.
+
+        Raises ValueError if there is no such node.
+        """
         self._now = now
         self._go_to(self._known(node), "the client moved")
 
-    def begin_anew(self, number: int, now: int) -> None:
-        """End the session, and begin another one at the same node, which knows nothing of what this one has seen and done."""
+    def begin_new_session(self, number: int, now: int) -> None:
+        """End the session, and begin another one at the same node, without the state that this one has seen."""
         self.close(now)
         self.number, self.seen, self.fence = number, ZERO, 0
         self._seqs = itertools.count(1)
         self._retry_ns = now
 
     def close(self, now: int) -> None:
-        """Say BYE. Whatever is outstanding becomes unknown."""
+        """Send BYE and close the connection. Outstanding operations become unknown."""
         self._now = now
         if self.connection is not None and self.connected:
             self.connection.send(encode(Bye()))
@@ -186,7 +191,7 @@ class ClientCore:
         return node
 
     @property
-    def _leaves(self) -> bool:
+    def _should_leave(self) -> bool:
         return self._leaderless.given_up and len(self._addresses) > 1
 
     def _open(self) -> None:
@@ -194,7 +199,7 @@ class ClientCore:
         self.connection.send(encode(Hello(VERSION, self.number, self.seen, self.fence)))
         self._opened_ns = self._now
 
-    def _listen(self, arrived: Iterable[bytes], broken: str | None) -> None:
+    def _process_arrived(self, arrived: Iterable[bytes], broken: str | None) -> None:
         try:
             for frame in arrived:
                 message = decode_from_node(frame)
@@ -203,7 +208,7 @@ class ClientCore:
                 elif isinstance(message, Welcome):
                     self.connected = True
                 else:
-                    self.connected = False  # it was reached, but not to be asked again at once
+                    self.connected = False  # so that the next attempt waits for RETRY_NS
                     broken = broken or f"node {self.node} does not serve this client: {message.why}"
         except msgspec.DecodeError as error:
             broken = f"node {self.node} sent something that is not in the clients' protocol: {error}"
@@ -241,11 +246,11 @@ class ClientCore:
                 self.seen = outcome.zxid
             operation = self._sent.pop(seq, None)
             if operation is not None:
-                self._leaderless.heard(operation.request, outcome, self._now)
+                self._leaderless.note_answer(operation.request, outcome, self._now)
                 self._complete(operation, outcome)
 
     def _expire(self) -> None:
-        """Time is up for the oldest: the node is stuck, since it answers in order. Leave it."""
+        """Leave the node if the oldest request has timed out: it answers in order, so it is stuck. Expire unsent requests."""
         limit = self._now - self._timeout_ns
         if self._sent and next(iter(self._sent.values())).submitted_ns <= limit:
             self._move_on(f"node {self.node}: {self._late}")
@@ -260,7 +265,7 @@ class ClientCore:
         if operation.then is not None:
             operation.then(operation, outcome)
 
-    # ---- what is sent together ----
+    # ---- batches ----
 
     def _batch(self) -> list[Operation]:
         batch: list[Operation] = []
@@ -272,8 +277,8 @@ class ClientCore:
                 break
         return batch
 
-    def _weed(self, batch: list[Operation]) -> None:
-        """Fail the requests that have no MessagePack (a lone surrogate in a path, a number beyond 64 bits)."""
+    def _fail_unencodable(self, batch: list[Operation]) -> None:
+        """Fail the requests that MessagePack can't encode (a lone surrogate in a path, a number beyond 64 bits)."""
         for operation in batch:
             try:
                 encode(operation.request)

@@ -1,8 +1,8 @@
-"""Whose line an error is shown at: pytest leaves out the frames of a module that asks for it."""
+"""Hides frames of this project from pytest's tracebacks, so that an error is shown at the caller's line."""
 
 from collections.abc import Callable
 
 
 def hidden_for(*errors: type[BaseException]) -> Callable[[object], bool]:
-    """A module's `__tracebackhide__`: for these errors, which are about the line that called, the way down says nothing."""
+    """Return a value for a module's `__tracebackhide__` that hides its frames for these errors."""
     return lambda raised: isinstance(getattr(raised, "value", None), errors)

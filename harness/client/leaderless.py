@@ -1,21 +1,21 @@
-"""When a client should leave a node that has no leader: it may be cut off from a leader whom the other nodes have."""
+"""Decides when a client should leave a node without a leader: the node may be cut off from the leader of the others."""
 
 from zab_chaos.node.tree.outcomes import Failed, Outcome
 from zab_chaos.node.tree.refusal import NO_LEADER
 from zab_chaos.node.tree.requests import READS, Request
 
-LEADERLESS_NS = 1_000_000_000  # longer than an election takes: who only waits for one is not left
+LEADERLESS_NS = 1_000_000_000  # longer than an election takes, so that a node is not left because of an election
 
 
 class Leaderless:
-    """Follows what one node answers. `given_up`: it has gone on saying that it has no leader."""
+    """Follows the answers of one node. `given_up`: it has reported for LEADERLESS_NS that it has no leader."""
 
     def __init__(self) -> None:
         self.given_up = False
         self._since_ns: int | None = None
 
-    def heard(self, request: Request, outcome: Outcome, now_ns: int) -> None:
-        """An answer came. A read that is answered says nothing: a node answers reads without a leader too."""
+    def note_answer(self, request: Request, outcome: Outcome, now_ns: int) -> None:
+        """Take an answer into account. An answered read says nothing, because a node answers reads without a leader, too."""
         if type(outcome) is not Failed or outcome.error != NO_LEADER:
             if type(request) not in READS:
                 self._since_ns = None

@@ -1,4 +1,4 @@
-"""ops.jsonl: every client operation, as `results/README.md` says."""
+"""Writes ops.jsonl, the record of every client operation (results/README.md)."""
 
 import os
 import threading
@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OpsFile:
-    """Collects lines; `flush` writes them with one write(2). Raises OSError (ENOSPC, EIO).
+    """An ops.jsonl for one thread: it collects lines, and `flush` writes them with one write(2). Raises OSError (ENOSPC, EIO).
 
     Implements `zab_chaos.harness.workload.open_loop.OperationLog`.
     """
@@ -31,7 +31,7 @@ class OpsFile:
         self._open = True
 
     def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
-        """`due`: when the open loop owed it."""
+        """Record that an operation was submitted. `due`: when the open loop had planned it."""
         line: dict[str, Any] = {
             "type": "invoke",
             "t": operation.submitted_ns,
@@ -43,7 +43,7 @@ class OpsFile:
         self._lines.append(_encode(line | request_fields(operation.request)))
 
     def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
-        """Returns the outcome's name: ok, failed or unknown."""
+        """Record an operation's outcome, and return its name: ok, failed or unknown."""
         line: dict[str, Any] = {
             "type": "complete",
             "t": operation.completed_ns,
@@ -71,22 +71,25 @@ class OpsFile:
 
 
 class SharedOpsFile:
-    """An OpsFile for the clients of several threads, each line written at once. `told` hears invoked and each outcome."""
+    """An ops.jsonl for the clients of several threads, which writes each line at once.
 
-    def __init__(self, path: Path, told: Callable[[str], None] = lambda name: None) -> None:
+    `count` is called with "invoked" for each operation, and with the name of each outcome.
+    """
+
+    def __init__(self, path: Path, count: Callable[[str], None] = lambda name: None) -> None:
         self._file = OpsFile(path)
-        self._told = told
+        self._count = count
         self._lock = threading.Lock()
 
     def invoke(self, client: ClientCore, operation: Operation) -> None:
         with self._lock:
-            self._told("invoked")
+            self._count("invoked")
             self._file.invoke(client, operation, operation.submitted_ns)
             self._file.flush()
 
     def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> None:
         with self._lock:
-            self._told(self._file.complete(client, operation, outcome))
+            self._count(self._file.complete(client, operation, outcome))
             self._file.flush()
 
     def close(self) -> None:
@@ -95,7 +98,10 @@ class SharedOpsFile:
 
 
 def request_fields(request: Request) -> dict[str, Any]:
-    """Operation, path, the CRC-32 of the data, the version asked for. A multi is described by its last step, and by all."""
+    """Return the fields of an `invoke` line: operation, path, the CRC-32 of the data, the version that was asked for.
+
+    A multi has the fields of its last step, and all of its steps.
+    """
     if type(request) is Multi:
         steps = [request_fields(step) for step in request.steps]
         last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
@@ -112,7 +118,7 @@ def request_fields(request: Request) -> dict[str, Any]:
 
 
 def outcome_fields(outcome: Outcome) -> dict[str, Any]:
-    """What a program is told of it, as the library reads it; of a refusal also the zxid, of which programs are not told."""
+    """Return the fields of a `complete` line: the outcome as the library returns it, and the zxid of a refusal."""
     read = read_outcome(outcome)
     if isinstance(read, Unknown):
         return {"outcome": "unknown", "error": read.why}

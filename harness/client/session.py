@@ -1,10 +1,10 @@
-"""A client that a program holds in its hands: the verbs of the tree, and three outcomes that nobody can mix up.
+"""The session that a program uses: the operations of the tree, with three outcomes.
 
-What was done comes back as `Done`. What certainly had no effect is raised as `Failed`, and what nobody can tell about is
-raised as `Unknown`; the two have nothing in common but being exceptions, so that no `except` takes both by accident.
-A caller that would rather look at an outcome than catch it takes `submit(...).outcome()`, one of the three.
+An operation that was executed returns `Done`. One that certainly had no effect raises `Failed`, and one whose outcome is not
+known raises `Unknown`. The two have no common base but Exception, so that no `except` catches both by accident.
+`submit(...).outcome()` returns one of the three instead of raising.
 
-The same session works over ZeroMQ and in the simulated world: what carries its requests is a `Line`.
+The same session works over ZeroMQ and in the simulated world: a `Line` carries its requests.
 """
 
 from abc import ABC, abstractmethod
@@ -19,18 +19,19 @@ from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 R = TypeVar("R")
-STEP = 0.05  # seconds between two looks at what goes on beside the waiting
+STEP = 0.05  # seconds between two calls of `while_waiting`
 
 __all__ = ["ANY", "Done", "Failed", "Line", "Pending", "Session", "Unknown", "Verbs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """It was done.
+    """The result of an operation that was executed.
 
-    `zxid` (epoch, counter): of a write its transaction's, of a read the last one that the answering node had delivered.
-    `version`: the znode's afterwards; None where there is none (deleted, or `exists` of a missing one).
-    `path`: of a create the complete path. `value`, `children`: what a read asked for. `steps`: a multi's (path, version).
+    `zxid` (epoch, counter): for a write that of its transaction, for a read the last one that the answering node had
+    delivered. `version`: the znode's version afterwards; None if there is none (deleted, or `exists` of a missing one).
+    `path`: the complete path of a created znode. `value`, `children`: the result of a read. `steps`: (path, version) of
+    each step of a multi.
     """
 
     zxid: tuple[int, int]
@@ -42,7 +43,7 @@ class Done:
 
 
 class Failed(Exception):
-    """Certainly without effect. `error` is one of `zab_chaos.node.tree.refusal.ERRORS`, `words` explain it."""
+    """The operation certainly had no effect. `error` is one of `zab_chaos.node.tree.refusal.ERRORS`; `words` explains it."""
 
     def __init__(self, error: str, words: str) -> None:
         super().__init__(f"{error}: {words}" if words else error)
@@ -51,7 +52,7 @@ class Failed(Exception):
 
 
 class Unknown(Exception):
-    """It may have taken effect, may yet, or never will; `why` nobody can tell."""
+    """The operation may have taken effect, may still do so, or never will. `why`: the reason why that is not known."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"it is not known whether it took effect: {why}")
@@ -64,28 +65,28 @@ __tracebackhide__ = hidden_for(Failed, Unknown)
 
 
 class Line(Protocol):
-    """What carries a session's requests to an ensemble and its outcomes back."""
+    """Carries the requests of one session to the ensemble, and the outcomes back."""
 
     @property
     def number(self) -> int:
-        """The session's."""
+        """The session's number."""
 
     @property
     def node(self) -> int:
-        """The node that it is connected to, or tries to reach."""
+        """The node that the line is connected to, or tries to reach."""
 
     def submit(self, request: Request, then: Callable[[outcomes.Outcome], None]) -> None:
-        """Take a request, and send it as soon as it can be sent; `then` is called when its outcome is known."""
+        """Send a request as soon as possible; `then` is called when its outcome is known. Raises ValueError if closed."""
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
-        """Let time pass, but not beyond `seconds` and not much longer than until `known`."""
+        """Let time pass: at most `seconds`, and not much longer than until `known` returns True."""
 
     def close(self) -> None:
-        """Whatever is outstanding becomes unknown."""
+        """Close the line. Outstanding operations become unknown."""
 
 
 class Pending:
-    """A request on its way. Its outcome comes at the latest when the session's timeout is over, then as Unknown."""
+    """A submitted request. Its outcome is known at the latest after the session's timeout, and then is Unknown."""
 
     def __init__(self, request: Request, session: "Session") -> None:
         self.request = request
@@ -94,72 +95,72 @@ class Pending:
 
     @property
     def done(self) -> bool:
-        """Whether the outcome is known. Asking lets no time pass: wait with `outcome` or `result`."""
+        """Whether the outcome is known. This does not wait; `outcome` and `result` do."""
         return self._outcome is not None
 
     def outcome(self) -> Outcome:
-        """Wait for it: one of the three, none of them raised."""
+        """Wait for the outcome and return it; none of the three is raised."""
         while self._outcome is None:
             self._session.wait(lambda: self.done, STEP)
         return self._outcome
 
     def result(self) -> Done:
-        """Wait for it. Raises Failed or Unknown."""
+        """Wait for the outcome and return it if it is Done. Raises Failed or Unknown."""
         outcome = self.outcome()
         if isinstance(outcome, Done):
             return outcome
         raise outcome
 
-    def known(self, outcome: outcomes.Outcome) -> None:
-        """For the session: this became of it."""
+    def resolve(self, outcome: outcomes.Outcome) -> None:
+        """Set the outcome. Called by the session's line."""
         self._outcome = read_outcome(outcome)
 
 
 class Verbs(ABC, Generic[R]):
-    """The verbs of the tree. Each makes a request, and gives what `ask` makes of that."""
+    """The operations of the tree as methods. Each builds a request and returns what `ask` returns for it."""
 
     @abstractmethod
     def ask(self, request: Request) -> R:
-        """Do one request."""
+        """Execute one request."""
 
     def create(self, path: str, data: bytes = b"", sequential: bool = False) -> R:
-        """A new znode. `sequential`: ten digits, counted by the parent, are appended; `.path` tells the whole."""
+        """Create a znode. `sequential`: append ten digits, counted by the parent; `.path` is then the complete path."""
         return self.ask(Create(path, data, sequential))
 
     def set(self, path: str, data: bytes, version: int = ANY) -> R:
-        """Replace a znode's data, if it has that version."""
+        """Replace a znode's data, if the znode has that version."""
         return self.ask(Set(path, data, version))
 
     def delete(self, path: str, version: int = ANY) -> R:
-        """Remove a znode without children, if it has that version."""
+        """Delete a znode without children, if it has that version."""
         return self.ask(Delete(path, version))
 
     def check(self, path: str, version: int = ANY) -> R:
-        """Change nothing, but fail unless the znode is there and has that version."""
+        """Change nothing, but fail unless the znode exists and has that version."""
         return self.ask(Check(path, version))
 
     def multi(self, steps: Sequence[Step]) -> R:
-        """Several writes, of which all take effect or none."""
+        """Execute several writes; all of them take effect, or none."""
         return self.ask(Multi(list(steps)))
 
     def get(self, path: str) -> R:
-        """A znode's `.value` and `.version`, as the node has them that this session is connected to."""
+        """Read a znode's `.value` and `.version` from the node that this session is connected to."""
         return self.ask(Get(path))
 
 
 class Session(Verbs[Done]):
-    """One client. Every verb waits for its outcome and raises Failed or Unknown; `submit` does not wait.
+    """A session whose methods wait for the outcome, and raise Failed or Unknown. `submit` does not wait.
 
-    A session belongs to one thread. `beside` is called every now and then while it waits.
+    A session belongs to one thread. `while_waiting` is called regularly while it waits.
     """
 
-    def __init__(self, line: Line, beside: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, line: Line, while_waiting: Callable[[], object] = lambda: None) -> None:
         self._line = line
-        self._beside = beside
+        self._while_waiting = while_waiting
 
     @property
     def number(self) -> int:
-        """What the session is called in ops.jsonl."""
+        """The session's number, its `client` in ops.jsonl."""
         return self._line.number
 
     @property
@@ -168,29 +169,30 @@ class Session(Verbs[Done]):
         return self._line.node
 
     def submit(self, request: Request) -> Pending:
-        """Send a request (`zab_chaos.node.tree.requests`) and go on; several may be outstanding, and are answered in order."""
+        """Send a request (`zab_chaos.node.tree.requests`) without waiting. Several may be outstanding; they are answered in
+        order."""
         pending = Pending(request, self)
-        self._line.submit(request, pending.known)
+        self._line.submit(request, pending.resolve)
         return pending
 
     def ask(self, request: Request) -> Done:
         return self.submit(request).result()
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a znode."""
+        """Return whether the znode exists."""
         return self.ask(Exists(path)).version is not None
 
     def children(self, path: str) -> list[str]:
-        """The names of a znode's children."""
+        """Return the names of a znode's children."""
         return self.ask(Children(path)).children or []
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         """Let time pass; see `Line.wait`."""
         self._line.wait(known, seconds)
-        self._beside()
+        self._while_waiting()
 
     def close(self) -> None:
-        """Say goodbye. Whatever is outstanding becomes unknown."""
+        """Close the session. Outstanding operations become unknown."""
         self._line.close()
 
     def __enter__(self) -> Self:
@@ -201,7 +203,7 @@ class Session(Verbs[Done]):
 
 
 def read_outcome(outcome: outcomes.Outcome) -> Outcome:
-    """What the node answered, as one of the three."""
+    """Convert a node's answer to one of the three outcomes."""
     if type(outcome) is outcomes.Failed:
         return Failed(outcome.error, outcome.words)
     if type(outcome) is outcomes.Unknown:

@@ -1,4 +1,4 @@
-"""What carries a session's requests over a connection to a node."""
+"""The line of a session over a real connection."""
 
 from collections.abc import Callable
 
@@ -8,21 +8,21 @@ from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Request
 
-CLOSED = "this client is closed, or its ensemble is over"
+CLOSED = "this client is closed, or its ensemble has ended"
 
 Then = Callable[[Outcome], None]
 
 
 class SocketLine:
-    """Implements `zab_chaos.harness.client.session.Line`.
+    """Implements `zab_chaos.harness.client.session.Line` with a client on a real connection.
 
-    `ops`: where its operations are written down; `own`: closed with it.
+    `ops`: the file that records its operations, or None; `owns_ops`: whether the file is closed with the line.
     """
 
-    def __init__(self, client: PolledClient, ops: SharedOpsFile | None, *, own: bool = False) -> None:
+    def __init__(self, client: PolledClient, ops: SharedOpsFile | None, *, owns_ops: bool = False) -> None:
         self.client = client
         self._ops = ops
-        self._own = own
+        self._owns_ops = owns_ops
         self._closed = False
 
     @property
@@ -34,11 +34,11 @@ class SocketLine:
         return self.client.node
 
     def submit(self, request: Request, then: Then) -> None:
-        self.take(request, then)
+        self.enqueue(request, then)
         self.client.flush()
 
-    def take(self, request: Request, then: Then) -> None:
-        """Submit without sending: whoever calls this flushes when all is there that is to travel together."""
+    def enqueue(self, request: Request, then: Then) -> None:
+        """Submit without sending. The caller flushes the client once all requests are submitted that shall go together."""
 
         def known(operation: Operation, outcome: Outcome) -> None:
             if self._ops is not None:
@@ -59,5 +59,5 @@ class SocketLine:
             return
         self._closed = True
         self.client.close()
-        if self._ops is not None and self._own:
+        if self._ops is not None and self._owns_ops:
             self._ops.close()

@@ -162,7 +162,7 @@ class OpenLoop:
     def _submit(self, lane: Lane, now: int, due: int) -> None:
         request, asked = lane.agenda.next_operation()
         if asked.anew:
-            lane.client.begin_anew(lane.client.number + len(self.lanes), now)
+            lane.client.begin_new_session(lane.client.number + len(self.lanes), now)
         if isinstance(asked.node, int) and asked.node != lane.client.node:
             lane.client.move(asked.node, now)
         lane.delayed_by_fault = False

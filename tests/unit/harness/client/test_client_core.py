@@ -100,7 +100,7 @@ def test_a_client_that_comes_anew_knows_nothing(ensemble: FakeEnsemble) -> None:
         assert isinstance(client.create("/a"), Ok)
         lost = client.submit(Set("/a", b"new"))
         client.flush()
-        client.core.begin_anew(17, time.monotonic_ns())
+        client.core.begin_new_session(17, time.monotonic_ns())
         client.move(2)
         assert (client.number, lost.outcome) == (17, Unknown("the client was closed"))
         read = client.submit(Get("/a"))
@@ -197,15 +197,15 @@ def test_the_only_node_is_not_left(ensemble: FakeEnsemble) -> None:
 def test_a_leader_that_was_missing_for_a_moment_only_is_no_reason_to_leave() -> None:
     node, write = Leaderless(), Set("/a", b"1")
     no_leader, bad_version = Failed("no leader", ""), Failed("bad version", "")
-    node.heard(write, no_leader, 0)
-    node.heard(Get("/a"), Ok(zxid(1, 1)), LEADERLESS_NS // 2)  # needs no leader, and tells of none
-    node.heard(write, no_leader, LEADERLESS_NS - 1)
+    node.note_answer(write, no_leader, 0)
+    node.note_answer(Get("/a"), Ok(zxid(1, 1)), LEADERLESS_NS // 2)  # needs no leader, and tells of none
+    node.note_answer(write, no_leader, LEADERLESS_NS - 1)
     assert not node.given_up
-    node.heard(write, bad_version, LEADERLESS_NS)  # a leader's answer
-    node.heard(write, no_leader, LEADERLESS_NS + 1)
-    node.heard(write, no_leader, 2 * LEADERLESS_NS)
+    node.note_answer(write, bad_version, LEADERLESS_NS)  # a leader's answer
+    node.note_answer(write, no_leader, LEADERLESS_NS + 1)
+    node.note_answer(write, no_leader, 2 * LEADERLESS_NS)
     assert not node.given_up
-    node.heard(write, no_leader, 2 * LEADERLESS_NS + 1)
+    node.note_answer(write, no_leader, 2 * LEADERLESS_NS + 1)
     assert node.given_up
 
 
