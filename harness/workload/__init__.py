@@ -1,1 +1,1 @@
-"""What clients ask for: operations, drawn or written down, and the open loop that sends them."""
+"""The workload of a run: the clients' operations, drawn or written in the scenario, and the open loop that sends them."""

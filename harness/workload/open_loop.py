@@ -1,9 +1,9 @@
-"""The open-loop workload, sans-I/O: an operation is due at its time, whether or not the last one came back.
+"""The open-loop workload, sans-I/O: an operation is due at its time, whether or not the last one was answered.
 
-Client c of n owes its k-th operation at start + (k * n + c) / rate. While it is full (`max_outstanding`) or has no
-node, what it owes is not dropped: when it can go on it submits the overdue operations at once, each recorded with the
-time at which it was due, so that a stall shows in the latencies of all that it delayed (no coordinated omission).
-Which operations a client asks for is drawn from the seed; when, from the clock. Or both are written down.
+The k-th operation of client c of n is due at start + (k * n + c) / rate. While a client has `max_outstanding` operations in
+flight or no node, its due operations are not dropped: when it can go on, it submits them at once, each recorded with
+the time at which it was due. So a stall shows in the latencies of all operations that it delayed (no coordinated omission).
+The operations are drawn from the seed, and due by the clock; or both are written in the scenario.
 
 A thread drives it against real nodes (`zab_chaos.harness.workload.thread`), the world against simulated ones
 (`zab_chaos.harness.backends.simulator.workload`). Times are nanoseconds of the clients' clock.
@@ -20,15 +20,18 @@ from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NO_LEADER, NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Request
 
-WINDOW_NS = 1_000_000_000
-SETUP_WINDOW = 1000  # creations in flight while the keys are made; half as many each time that is too much for a node
-AGAIN_NS = 50_000_000  # after a creation that failed, until the next one: a node without a leader refuses at once
+WINDOW_NS = 1_000_000_000  # the rate and the latencies are those of the last second
+SETUP_WINDOW = 1000  # creations in flight while the keys are created; halved each time that is too much for a node
+RECREATE_NS = 50_000_000  # pause after a failed creation of a key: a node without a leader refuses at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """The workload at one moment. `owed`: due, but not sent yet. `rate` and the latencies (from the time at which an
-    operation was due; None if nothing was ok) are of the last second."""
+    """The state of a workload: operations by outcome, and `owed`, those that are due but not sent yet.
+
+    `rate` (answers per second) and the latencies are those of the last second. A latency counts from the time at which the
+    operation was due; None if no operation succeeded.
+    """
 
     invoked: int = 0
     ok: int = 0
@@ -41,79 +44,81 @@ class Counters:
 
 
 class OperationLog(Protocol):
-    """Where operations are put on record."""
+    """Takes the record of every operation (ops.jsonl)."""
 
     def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
-        """`due`: when the open loop owed it."""
+        """Record that an operation was submitted. `due`: when it was due."""
 
     def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
-        """The outcome's name: ok, failed or unknown."""
+        """Record an operation's outcome, and return its name: ok, failed or unknown."""
 
 
 class Lane:
-    """One client, and what it owes."""
+    """One client of the load, with its agenda."""
 
     def __init__(self, client: ClientCore, agenda: Agenda) -> None:
         self.client = client
         self.agenda = agenda
-        self.delayed_by_fault = False  # the next operation was due and had to wait for a fault
+        self.delayed_by_fault = False  # the next operation was due, but has to wait for a fault
 
     def has_room(self, window: int) -> bool:
-        """Whether another operation could leave now, with so many in flight at most."""
+        """Return whether another operation can be sent now, with at most `window` in flight."""
         return self.client.connected and self.client.outstanding < window
 
 
 class OpenLoop:
-    """First the first client creates the keys' znodes (recorded like everything else), then the load begins.
+    """Submits the operations of all clients when they are due. The driver calls `submit_due` for each client.
 
-    `taken`: the faults that have taken effect, with the nodes that they hit, for operations that await one. `answered`: the
-    names of operations that are, for faults that await one. Once it is `stopping`, nothing is asked for.
+    First client 1 creates the keys' znodes, which is recorded, too; then the load begins (`begun`). The driver sets
+    `effective_faults`, the faults that have taken effect with the nodes that they hit, for operations that await a fault. It
+    reads `answered`, the names of the operations that were answered, for faults that await one. While `stopping` is set,
+    nothing is submitted.
     """
 
-    def __init__(self, load: LoadParameters, seed: int, ledger: OperationLog, clients: Sequence[ClientCore]) -> None:
+    def __init__(self, load: LoadParameters, seed: int, log: OperationLog, clients: Sequence[ClientCore]) -> None:
         self.lanes = [Lane(client, Agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
         self.begun = self.stopping = False
         self.effective_faults: Mapping[str, Sequence[int]] = {}
         self.answered: frozenset[str] = frozenset()
         self._load = load
-        self._ledger = ledger
+        self._log = log
         self._counts = {"invoked": 0, "ok": 0, "failed": 0, "unknown": 0}
-        self._latencies: deque[tuple[int, float]] = deque()  # (completed, milliseconds) of the last second
+        self._latencies: deque[tuple[int, float]] = deque()  # (time of the answer, milliseconds) in the last second
         self._start_ns = 0
-        self._missing = deque(range(load.keys))
-        self._again_ns = 0  # no key is asked for before
+        self._keys_to_create = deque(range(load.keys))
+        self._recreate_ns = 0  # no key is created before this time
         self._window = SETUP_WINDOW
         self._draw = Draw(load, seed, client=0)
 
     def submit_due(self, lane: Lane, now: int) -> int | None:
-        """Submit what the client owes and has room for; when it will owe more, if that is known."""
+        """Submit the client's due operations as far as it has room. Return when its next one is due, if that is known."""
         if self.stopping:
             return None
         if not self.begun:
-            return self._make_keys(lane, now)
+            return self._create_keys(lane, now)
         due = self._next_due(lane)
         while due is not None and due <= now:
             if lane.agenda.waits_for_fault(self.effective_faults):
                 lane.delayed_by_fault = True
-                return None  # until it hears of the fault
-            self._head(lane, now)
+                return None  # until the fault is in `effective_faults`
+            self._move_to_named_node(lane, now)
             if not lane.has_room(self._load.max_outstanding):
                 break
             self._submit(lane, now, now if lane.delayed_by_fault else due)
             due = self._next_due(lane)
         return due if due is not None and due > now else None
 
-    def _head(self, lane: Lane, now: int) -> None:
-        """An operation for a node that a fault has named is sent there and nowhere else."""
-        asked = lane.agenda.upcoming
-        if asked is None or not isinstance(asked.node, str):
+    def _move_to_named_node(self, lane: Lane, now: int) -> None:
+        """Move the client if its next operation goes to a node that is named by a fault, and it is at another node."""
+        operation = lane.agenda.next_written
+        if operation is None or not isinstance(operation.node, str):
             return
-        nodes = nodes_named(asked.node, self.effective_faults)
+        nodes = nodes_named(operation.node, self.effective_faults)
         if nodes and lane.client.node not in nodes:
             lane.client.move(nodes[0], now)
 
     def counters(self, now: int) -> Counters:
-        """The workload now."""
+        """Return the counters at the time `now`."""
         while self._latencies and self._latencies[0][0] < now - WINDOW_NS:
             self._latencies.popleft()
         recent = sorted(latency for _, latency in self._latencies)
@@ -134,28 +139,28 @@ class OpenLoop:
         due = lane.agenda.due_ns
         return None if due is None else self._start_ns + due
 
-    def _make_keys(self, lane: Lane, now: int) -> int | None:
-        """Create every key's znode; whatever fails or is unknown is asked for again, until it is there."""
+    def _create_keys(self, lane: Lane, now: int) -> int | None:
+        """Create every key's znode, again and again if it fails or is unknown. Return when to call again, if known."""
         if lane is not self.lanes[0]:
             return None
-        if self._missing and now < self._again_ns:
-            return self._again_ns
-        while self._missing and lane.has_room(self._window):
-            self._make_key(lane, self._missing.popleft(), now)
-        if self._missing or lane.client.outstanding:
+        if self._keys_to_create and now < self._recreate_ns:
+            return self._recreate_ns
+        while self._keys_to_create and lane.has_room(self._window):
+            self._create_key(lane, self._keys_to_create.popleft(), now)
+        if self._keys_to_create or lane.client.outstanding:
             return None
         self.begun, self._start_ns = True, now
         return self.submit_due(lane, now)
 
-    def _make_key(self, lane: Lane, key: int, now: int) -> None:
+    def _create_key(self, lane: Lane, key: int, now: int) -> None:
         def known(operation: Operation, outcome: Outcome) -> None:
             self._complete(lane, operation, outcome, operation.submitted_ns)
             if not (isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)):
-                self._missing.append(key)
-                full = not (isinstance(outcome, Failed) and outcome.error == NO_LEADER)
-                if full and operation.completed_ns >= self._again_ns:  # the first one of those that failed together
+                self._keys_to_create.append(key)
+                overloaded = not (isinstance(outcome, Failed) and outcome.error == NO_LEADER)
+                if overloaded and operation.completed_ns >= self._recreate_ns:  # only once for those that fail together
                     self._window = max(1, self._window // 2)
-                self._again_ns = operation.completed_ns + AGAIN_NS
+                self._recreate_ns = operation.completed_ns + RECREATE_NS
 
         self._invoke(lane, Create(key_path(key), self._draw.payload()), now, now, known)
 
@@ -178,10 +183,10 @@ class OpenLoop:
     def _invoke(self, lane: Lane, request: Request, now: int, due: int, then: Then) -> None:
         operation = lane.client.submit(request, now, then)
         self._counts["invoked"] += 1
-        self._ledger.invoke(lane.client, operation, due)
+        self._log.invoke(lane.client, operation, due)
 
     def _complete(self, lane: Lane, operation: Operation, outcome: Outcome, due: int) -> None:
-        kind = self._ledger.complete(lane.client, operation, outcome)
+        kind = self._log.complete(lane.client, operation, outcome)
         self._counts[kind] += 1
         if kind == "ok":
             self._latencies.append((operation.completed_ns, (operation.completed_ns - due) / 1e6))

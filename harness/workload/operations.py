@@ -1,4 +1,4 @@
-"""What the workload asks for: its parameters, and each client's operations, drawn from the seed or written down."""
+"""The parameters of a workload, and each client's operations: drawn from the seed, or written in the scenario."""
 
 import dataclasses
 import random
@@ -13,26 +13,29 @@ from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Operation, Scenario
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
-CREATED_MAX = 10_000  # names of own children remembered for deletion
-STALE = 0.2  # how often a condition names a version that the client knows to be over
-REFUSED = 0.3  # how often a multi holds a step that must be refused
-ABSENT = 0.1  # how often a read asks for a znode that is not there
+CREATED_MAX = 10_000  # paths of its own children that a client remembers for deletion
+STALE_RATIO = 0.2  # of the conditions: they name a version that the client knows to be replaced
+REFUSED_RATIO = 0.3  # of the multis: they contain a step that must be refused
+ABSENT_RATIO = 0.1  # of the reads: they ask for a znode that does not exist
 READS = ("get", "exists", "children")
-CONDITIONAL = 0.5  # how often the deletion of a child asks for its version
-NAMELESS = 0.3  # how often a sequential child has nothing but its number for a name
-COMPOSED = 0.4  # how often a multi is made of any steps, in any order
-MOST_STEPS = 5  # of such a multi
-ONCE_MORE = 0.2  # how often the child that was deleted last is created or deleted, instead of another one
+CONDITIONAL_RATIO = 0.5  # of the deletions of a child: they have a condition on its version
+NAMELESS_RATIO = 0.3  # of the sequential children: their name is only the number
+COMPOSED_RATIO = 0.4  # of the multis: they consist of any steps in any order
+STEPS_MAX = 5  # of such a multi
+REPEATED_RATIO = 0.2  # of the creations and deletions: they concern the child that was deleted last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadParameters:
-    """`rate`: operations a second, of all clients together, of which each has `burst` at once. `mix`: weights of
-    `OPERATIONS`. `keys`: znodes that are set and read. `payload_bytes`: bytes of each write's data (more where the mark
-    that makes it unique needs it). `max_outstanding`: of one client. `moves`, `visits`: how often a second some client goes
-    to another of the `nodes`, or ends its session and begins another one. `timeout`: seconds after which an operation is
-    unknown. `sessions`: clients beside these that live in sessions, with ephemeral znodes and watches, where there are any.
-    `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming every mistake."""
+    """The parameters of a workload. The constructor raises ValueError, naming every mistake.
+
+    `rate`: operations per second of all clients together; each client sends `burst` of them at once. `keys`: number of
+    znodes that are set and read. `payload_bytes`: size of each write's data (more if the mark that makes it unique needs
+    it). `mix`: weights of `OPERATIONS`. `max_outstanding`: limit for each client. `moves`, `visits`: how often per second
+    a client moves to another of the `nodes`, or ends its session and begins another one. `timeout`: seconds after which an
+    operation is unknown. `sessions`: number of additional clients with ephemeral znodes and watches, on backends that have
+    these. `operations`: operations with their times; if there are any, nothing is drawn.
+    """
 
     clients: int = 6
     rate: float = 200.0
@@ -73,31 +76,31 @@ class LoadParameters:
             raise ValueError("; ".join(wrong))
 
     def due_by(self, elapsed_ns: int) -> int:
-        """How many operations are due so long after the load has begun."""
+        """Return how many operations are due so long after the load has begun."""
         if self.operations:
             return sum(int(one.at * 1e9) <= elapsed_ns for one in self.operations)
         return int(elapsed_ns / 1e9 * self.rate)
 
 
 def load_parameters(scenario: Scenario) -> LoadParameters:
-    """What a scenario's workload asks for."""
+    """Return the parameters of a scenario's workload."""
     return LoadParameters(**dataclasses.asdict(scenario.workload), nodes=scenario.nodes, operations=scenario.operations)
 
 
 def key_path(key: int) -> str:
-    """The path of a key's znode."""
+    """Return the path of a key's znode."""
     return f"/key-{key}"
 
 
 class Draw:
-    """One client's operations, in their order.
+    """Draws one client's operations in their order, and turns operations into requests.
 
-    Creations and deletions work on children of the keys that the client names itself, so that no client's set fails
-    for want of a znode. Conditions ask for the version that the client saw last, or now and then for one before: others'
-    writes make them fail, as they should.
+    Creations and deletions concern children of the keys with names of the client's own, so that no client's set fails
+    because its znode was deleted. Conditions name the version that the client saw last, or sometimes an earlier one; writes
+    of other clients make them fail, as they should.
 
-    What is asked for, and how (`_details`, `_forms`), are drawn apart: an operation that is written down is done the same
-    way.
+    The operation itself is drawn from another random stream than the details of its request (`_details`, `_forms`), so that
+    a written operation results in the same request as a drawn one.
     """
 
     def __init__(self, load: LoadParameters, seed: int, client: int) -> None:
@@ -115,20 +118,20 @@ class Draw:
         self._weights = list(accumulate(weights))
         self._count = 0
         self._created: deque[str] = deque(maxlen=CREATED_MAX)
-        self._deleted: str | None = None  # the last child that it has asked to delete
+        self._deleted: str | None = None  # the last child whose deletion it has requested
         self._versions: dict[str, int] = {}
 
     def payload(self) -> bytes:
-        """Data that no other write of the run has: client, number, padding."""
+        """Return data that no other write of the run has: client, number, padding."""
         self._count += 1
         mark = f"{self._client}.{self._count}.".encode()
         return mark + self._filler[len(mark) :]
 
     def choose(self) -> Operation:
-        """What the client asks for next; when is not said."""
+        """Draw the client's next operation, without its time."""
         (kind,) = self._random.choices(self._kinds, cum_weights=self._weights)
         key = self._random.randrange(self._keys)
-        if kind in READS and self._random.random() < ABSENT:
+        if kind in READS and self._random.random() < ABSENT_RATIO:
             key = self._keys
         moves = self._moves > 0 and self._random.random() < self._moves
         anew = self._visits > 0 and self._random.random() < self._visits
@@ -136,7 +139,7 @@ class Draw:
         return Operation(at=0.0, do=kind, client=self._client, key=key, node=node, anew=anew)
 
     def request(self, asked: Operation) -> Request:
-        """The operation, as a request."""
+        """Return the request for an operation."""
         path, kind = key_path(asked.key), asked.do
         data = self.payload() if asked.value is None else asked.value.encode()
         version = ANY if asked.version is None else asked.version
@@ -151,18 +154,18 @@ class Draw:
         if kind == "cas":
             return Set(path, data, self._condition(path) if asked.version is None else version)
         if kind == "multi":
-            composed = self._forms.random() < COMPOSED and asked.version is None
+            composed = self._forms.random() < COMPOSED_RATIO and asked.version is None
             return self._composed(data) if composed else self._multi(path, data, version)
         if kind == "check":
             return Check(path, self._versions.get(path, ANY) if asked.version is None else version)
         if kind == BAD_PATH:
-            return self._astray(path, data)
+            return self._bad_path(path, data)
         if kind == "get":
             return Get(path)
         return Exists(path) if kind == "exists" else Children(path)
 
     def learn(self, request: Request, outcome: Outcome) -> None:
-        """Remember what an answer showed: versions, and the names of sequential children."""
+        """Remember the versions and the names of sequential children from an answer."""
         if type(outcome) is not Ok:
             return
         if type(request) is Multi:
@@ -174,39 +177,39 @@ class Draw:
             self._created.append(outcome.path)
 
     def _condition(self, path: str) -> int:
-        """The version seen last, or one that is over."""
+        """Return the version that was seen last, or sometimes the one before."""
         seen = self._versions.get(path, 0)
-        return max(0, seen - 1) if self._details.random() < STALE else seen
+        return max(0, seen - 1) if self._details.random() < STALE_RATIO else seen
 
     def _create(self, parent: str, data: bytes) -> Create:
-        path = self._once_more() or f"{parent}/{self._client}-{self._count}"
+        path = self._repeated_path() or f"{parent}/{self._client}-{self._count}"
         self._created.append(path)
         return Create(path, data)
 
-    def _once_more(self) -> str | None:
-        """Now and then the child that was deleted last, or is just being deleted."""
-        return self._deleted if self._deleted is not None and self._forms.random() < ONCE_MORE else None
+    def _repeated_path(self) -> str | None:
+        """Return sometimes the path of the child whose deletion was requested last, else None."""
+        return self._deleted if self._deleted is not None and self._forms.random() < REPEATED_RATIO else None
 
     def _sequential(self, parent: str, data: bytes) -> Create:
-        name = "" if self._forms.random() < NAMELESS else f"{self._client}-"
+        name = "" if self._forms.random() < NAMELESS_RATIO else f"{self._client}-"
         return Create(f"{parent}/{name}", data, sequential=True)
 
     def _delete(self, parent: str, data: bytes, version: int | None) -> Delete | Create:
-        """A child that this client has made, now and then the one that it has deleted; if there is none, one is made."""
-        gone = self._once_more()
+        """Delete a child that this client has created, or sometimes the last deleted one. Create one if there is none."""
+        gone = self._repeated_path()
         if gone is not None:
             return Delete(gone, ANY)
         if not self._created:
             return self._create(parent, data)
         if version is None:
-            conditional = self._details.random() < CONDITIONAL
-            version = int(self._details.random() < STALE) if conditional else ANY  # a child's version stays 0
+            conditional = self._details.random() < CONDITIONAL_RATIO
+            version = int(self._details.random() < STALE_RATIO) if conditional else ANY  # a child's version stays 0
         self._deleted = self._created.popleft()
         return Delete(self._deleted, version)
 
     def _composed(self, data: bytes) -> Multi:
-        """Steps on any keys. Whether all of them can be done, and which can't, depends on what others do meanwhile."""
-        return Multi([self._step(data + b"%d" % n) for n in range(self._forms.randint(1, MOST_STEPS))])
+        """Return a multi of steps on any keys. Whether it is refused, and by which step, depends on the other clients."""
+        return Multi([self._step(data + b"%d" % n) for n in range(self._forms.randint(1, STEPS_MAX))])
 
     def _step(self, data: bytes) -> Step:
         path = key_path(self._forms.randrange(self._keys))
@@ -220,8 +223,8 @@ class Draw:
         version = ANY if kind == "set" else self._condition(path)
         return Check(path, version) if kind == "check" else Set(path, data, version)
 
-    def _astray(self, parent: str, data: bytes) -> Request:
-        """Any request for a path that no znode can have."""
+    def _bad_path(self, parent: str, data: bytes) -> Request:
+        """Return a request of any kind with a path that is not valid."""
         path = self._forms.choice(
             (parent[1:], f"{parent}/", f"/{parent}", f"{parent}//x", f"{parent}/./x", f"{parent}/..")
         )
@@ -234,11 +237,13 @@ class Draw:
         )
 
     def _multi(self, path: str, data: bytes, version: int) -> Multi:
-        """Two to nine steps. Now and then one must be refused: then nothing of those before it may be seen. Some of those
-        that are done leave nothing behind but the counter of the key's children."""
+        """Return a multi of two to nine steps. Sometimes one must be refused; then none of the steps before it may show.
+
+        Some of the others leave nothing behind but the counter of the key's children.
+        """
         child = f"{path}/{self._client}-{self._count}"
         steps: list[Step] = [Set(path, data, version)]
-        if self._details.random() < REFUSED:
+        if self._details.random() < REFUSED_RATIO:
             refused: tuple[tuple[Step, ...], ...] = (
                 (Check(path, 0),),
                 (Set(f"{child}/none", data),),
@@ -265,44 +270,46 @@ class Draw:
 
 
 def nodes_named(named: int | str | None, hit: Mapping[str, Sequence[int]]) -> Sequence[int]:
-    """The nodes to one of which an operation goes that names a node, or a fault that has `hit` some; none: to any."""
+    """Return the nodes that an operation may go to; empty if it may go to any.
+
+    `named`: a node's id, or the name of a fault. `hit`: the nodes that each fault has hit.
+    """
     if isinstance(named, str):
         return hit.get(named, ())
     return () if named is None else (named,)
 
 
 class Agenda:
-    """What one client owes, and when. `number` counts from 1."""
+    """The operations of one client, with their times. `number`: the client's, from 1."""
 
     def __init__(self, load: LoadParameters, seed: int, number: int) -> None:
         self.sent = 0
         self._load = load
         self._number = number
         self._draw = Draw(load, seed, number)
-        self._written = [one for one in load.operations if one.client == number]
+        self._operations = [one for one in load.operations if one.client == number]
 
     @property
     def due_ns(self) -> int | None:
-        """When the next operation is due, in nanoseconds after the load has begun; None if there is none."""
+        """When the next operation is due, in nanoseconds after the load began; None if there is none."""
         load = self._load
         if load.operations:
-            return int(self._written[self.sent].at * 1e9) if self.sent < len(self._written) else None
-        first = self.sent - self.sent % load.burst  # of those that come at once
+            return int(self._operations[self.sent].at * 1e9) if self.sent < len(self._operations) else None
+        first = self.sent - self.sent % load.burst  # of the burst that the operation belongs to
         return int((first * load.clients + self._number - 1) * 1e9 / load.rate)
 
     @property
-    def upcoming(self) -> Operation | None:
-        """The next operation, if it is written down."""
-        return self._written[self.sent] if self.sent < len(self._written) else None
+    def next_written(self) -> Operation | None:
+        """The next operation, if it is written in the scenario; None if it is drawn or there is none."""
+        return self._operations[self.sent] if self.sent < len(self._operations) else None
 
-    def waits_for_fault(self, taken: Container[str]) -> bool:
-        """Whether the next operation is put off, although it is due: a fault that it needs is not one of those that have
-        `taken` effect."""
-        return self.upcoming is not None and any(name not in taken for name in self.upcoming.needs)
+    def waits_for_fault(self, effective: Container[str]) -> bool:
+        """Return whether the next operation needs a fault that is not in `effective`, those that have taken effect."""
+        return self.next_written is not None and any(name not in effective for name in self.next_written.needs)
 
     def next_operation(self) -> tuple[Request, Operation]:
-        """The operation that is next, which is thereby sent: the request, and what else is to be done for it."""
-        asked = self._written[self.sent] if self._load.operations else self._draw.choose()
+        """Take the next operation: its request, and the operation itself. It counts as sent."""
+        asked = self._operations[self.sent] if self._load.operations else self._draw.choose()
         self.sent += 1
         return self._draw.request(asked), asked
 
@@ -312,7 +319,7 @@ class Agenda:
 
 
 def written_operations(load: LoadParameters, seed: int, seconds: float) -> tuple[Operation, ...]:
-    """What a drawn load asks for within so long, as operations to write down; its times to a microsecond."""
+    """Return the operations that a load draws within so many seconds, as a scenario writes them; times to a microsecond."""
     found = []
     for number in range(1, load.clients + 1):
         agenda, draw = Agenda(load, seed, number), Draw(load, seed, number)

@@ -1,4 +1,4 @@
-"""The workload against real nodes: a thread drives the open loop."""
+"""The workload against real nodes: a thread drives the open loop, with clients over ZeroMQ or others."""
 
 import threading
 import time
@@ -16,41 +16,41 @@ from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
 from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.node.net.keys import Keys
 
-PUBLISH_NS = 200_000_000
-NAP_NS = 50_000_000  # longest sleep: a stop is noticed after it
+PUBLISH_NS = 200_000_000  # between two updates of the counters
+SLEEP_NS_MAX = 50_000_000  # a stop is noticed after this time
 
 
 class WorkloadError(Exception):
-    """The workload could not go on; its words say why."""
+    """The workload could not go on, for the reason in the text."""
 
 
 class ThreadedLoad:
-    """What every load has that runs in threads of its own, and is begun, told and ended from another one."""
+    """The common part of loads that run in threads of their own and are controlled from another one."""
 
     def __init__(self) -> None:
-        self.answered: frozenset[str] = frozenset()  # the names of operations that are
+        self.answered: frozenset[str] = frozenset()  # the names of the operations that were answered
         self._effective_faults: Mapping[str, Sequence[int]] = {}
         self._begun = threading.Event()
         self._stopping = threading.Event()
         self._error: Exception | None = None
 
     def wait_begun(self, timeout: float) -> bool:
-        """Wait until the keys are there and the load runs. Raises WorkloadError if it came to grief."""
+        """Wait until the keys are created and the load runs; return whether it does. Raises WorkloadError if it failed."""
         self._begun.wait(timeout)
         self._raise()
         return self._begun.is_set()
 
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
-        """These faults have taken effect, on these nodes, and what awaits them may go."""
+        """Take note of all faults that have taken effect, with their nodes: operations that await them may be sent."""
         self._effective_faults = faults
 
     def _raise(self) -> None:
         if self._error is not None:
-            raise WorkloadError(f"the workload broke off: {self._error!r}") from self._error
+            raise WorkloadError(f"the workload failed: {self._error!r}") from self._error
 
 
 class LoadThread(ThreadedLoad, ABC):
-    """Runs `load` against the nodes at `addresses` in a thread of its own and writes the file `ops`."""
+    """Runs `load` against the nodes at `addresses` in a thread of its own, and records it in the file `ops`."""
 
     def __init__(self, addresses: dict[int, str], ops: Path, load: LoadParameters, seed: int) -> None:
         if not addresses:
@@ -69,14 +69,14 @@ class LoadThread(ThreadedLoad, ABC):
     def _client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
     ) -> PolledClient:
-        """A new client, which begins at `node`."""
+        """Return a new client, which connects to `node` first."""
 
     def start(self) -> None:
-        """Begin, with the setup."""
+        """Begin, first with the creation of the keys."""
         self._thread.start()
 
     def read_state(self, paths: Sequence[str]) -> StateByNode:
-        """What each node holds now, asked by a client of its own. When the load has stopped."""
+        """Read these znodes on each node, with a client of its own. Call it when the load has stopped."""
         found: StateByNode = {}
         for node, address in sorted(self._addresses.items()):
             with self._client({node: address}, node) as client:
@@ -85,8 +85,10 @@ class LoadThread(ThreadedLoad, ABC):
         return found
 
     def stop(self, grace: float = 5.0) -> Counters:
-        """Ask for no more operations, wait at most `grace` seconds for the outstanding ones (the rest are unknown),
-        and end. Returns the final counters. Raises WorkloadError if the workload had come to grief before."""
+        """Submit no more operations, wait at most `grace` seconds for the outstanding ones (the rest become unknown), and end.
+
+        Returns the final counters. Raises WorkloadError if the workload had failed before.
+        """
         self._grace_s = grace
         self._stopping.set()
         if self._thread.ident is None:
@@ -107,14 +109,14 @@ class LoadThread(ThreadedLoad, ABC):
             while not self._stopping.is_set():
                 self._round(loop, clients, poller)
             self._finish(clients, poller)
-        except Exception as error:  # a thread's error must reach whoever started it
+        except Exception as error:  # raised again in the thread that controls the load
             self._error = error
         finally:
             self._begun.set()
             self._end(loop, clients)
 
     def _round(self, loop: OpenLoop, clients: list[PolledClient], poller: zmq.Poller) -> None:
-        """Send what is due, take what came, sleep until something is due or comes."""
+        """Send what is due, receive what has arrived, and sleep until something is due or arrives."""
         loop.effective_faults = self._effective_faults
         now = time.monotonic_ns()
         dues = [loop.submit_due(lane, now) for lane in loop.lanes]
@@ -125,11 +127,11 @@ class LoadThread(ThreadedLoad, ABC):
         if now >= self._publish_ns:
             self._publish_ns = now + PUBLISH_NS
             self.counters = loop.counters(now)
-        next_due = min([now + NAP_NS, *(due for due in dues if due is not None)])
+        next_due = min([now + SLEEP_NS_MAX, *(due for due in dues if due is not None)])
         poller.poll(max(1, (next_due - time.monotonic_ns()) // 1_000_000))
 
     def _turn(self, clients: list[PolledClient]) -> None:
-        """What was invoked is on record before it can leave; then it leaves, and answers come in."""
+        """Write the records of what was submitted before it can be sent; then send it, and receive answers."""
         self._ops.flush()
         for client in clients:
             client.poll()
@@ -141,7 +143,7 @@ class LoadThread(ThreadedLoad, ABC):
             poller.poll(10)
 
     def _end(self, loop: OpenLoop, clients: list[PolledClient]) -> None:
-        """Whatever is outstanding becomes unknown, on record too."""
+        """Close the clients, which makes outstanding operations unknown, and then the record."""
         for client in clients:
             client.close()
         try:
@@ -152,12 +154,12 @@ class LoadThread(ThreadedLoad, ABC):
 
 
 class ZabLoad(LoadThread):
-    """Of our own nodes, over ZeroMQ."""
+    """The load for our own nodes, over ZeroMQ."""
 
     def __init__(self, addresses: dict[int, str], keys: Keys, ops: Path, load: LoadParameters, seed: int) -> None:
         super().__init__(addresses, ops, load, seed)
         self._keys = keys
-        self._context: zmq.Context[Any] | None = None  # of the load's clients, while it runs
+        self._context: zmq.Context[Any] | None = None  # shared by the load's clients while it runs
 
     def _client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None

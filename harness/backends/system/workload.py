@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.results.final_state import StateByNode
-from zab_chaos.harness.workload.open_loop import AGAIN_NS, Counters
+from zab_chaos.harness.workload.open_loop import RECREATE_NS, Counters
 from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
 from zab_chaos.harness.workload.thread import ThreadedLoad
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
@@ -97,7 +97,7 @@ class SystemLoad(ThreadedLoad):
                 outcome = self._ask(line, Create(path, data) if self._creates else Set(path, data), None)
                 there = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
                 if not there:
-                    self._stopping.wait(AGAIN_NS / 1e9)
+                    self._stopping.wait(RECREATE_NS / 1e9)
 
     def _work(self, line: SystemLine, agenda: Agenda) -> None:
         draws = random.Random(f"{self._seed}/{line.number}/made")

@@ -10,7 +10,7 @@ from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.client import log, session
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs.run import execute
-from zab_chaos.harness.workload.open_loop import AGAIN_NS
+from zab_chaos.harness.workload.open_loop import RECREATE_NS
 from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.node.config import Limits
@@ -26,7 +26,7 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     deployment.world.run_for(1_000_000_000)
     load = SimLoad(deployment.world, machines, deployment.records, load_parameters(scenario), 1)
     load.start()
-    deployment.world.run_for(20 * AGAIN_NS)
+    deployment.world.run_for(20 * RECREATE_NS)
     assert 0 < load.counters.failed <= 20 * 4
     assert not load.wait_begun(0)
     for machine in machines[1:]:
