@@ -1,1 +1,1 @@
-"""This machine: what it is, what it lacks, where things are kept on it."""
+"""Access to this machine: its facts, ports, files, processes and signals."""

@@ -1,4 +1,4 @@
-"""Something that goes on beside everything else, in a thread of its own."""
+"""A base class for background threads."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -7,7 +7,10 @@ from typing import Self
 
 
 class BackgroundThread(ABC):
-    """`_run` goes on while it is entered, and returns when `_over` is set. `name`: the thread's."""
+    """A context manager that runs `_run` in a thread while it is entered. `_run` must return once `_over` is set.
+
+    `name`: the thread's name.
+    """
 
     def __init__(self, name: str) -> None:
         self._over = threading.Event()

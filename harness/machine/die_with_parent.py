@@ -1,10 +1,10 @@
-"""`die_with_parent.py [--bare] [--parent PID] COMMAND...`: become COMMAND, and die with the process that started it.
+"""`die_with_parent.py [--bare] [--parent PID] COMMAND...`: execute COMMAND so that it dies with the process that started it.
 
-The kernel sends SIGKILL when the parent's *thread* that did the starting ends (prctl(2), PR_SET_PDEATHSIG), so start
-it from the main thread. Where the kernel has no such promise (not Linux) the command simply runs.
+The kernel sends SIGKILL when the *thread* that started it ends (prctl(2), PR_SET_PDEATHSIG), so start it from the main
+thread. On other systems than Linux the command is executed without that.
 
-`--bare`: without any capability, and without a way to gain one. Root's program is then no more than another user's: it
-can't listen on a port below 1024, for example.
+`--bare`: execute it without capabilities and without a way to gain any. Then root's processes have no more rights than
+another user's: they can't listen on a port below 1024, for example.
 """
 
 import ctypes
@@ -16,7 +16,8 @@ PR_SET_PDEATHSIG, PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 23,
 
 
 def die_with_parent(parent: int | None) -> None:
-    """Ask for the parent's death as our own. Ends at once if that parent is gone already: no signal would come."""
+    """Ask the kernel to kill this process when its parent ends. Exit at once if `parent` has ended already, because then no
+    signal would come."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -27,7 +28,7 @@ def die_with_parent(parent: int | None) -> None:
 
 
 def drop_capabilities() -> None:
-    """Leave no capability that the next execve(2) could give to root. Who may not drop them has few, or none."""
+    """Drop all capabilities that the next execve(2) could give to root. A process that may not drop them has few or none."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)

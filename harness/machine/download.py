@@ -1,23 +1,26 @@
-"""Downloads, each checked by a sum that is known before."""
+"""Downloads files and checks their checksums."""
 
 from pathlib import Path
 
 import pooch
 
-SECONDS = 30  # without a byte
+SECONDS = 30  # limit for the time without a byte
 
 
-class WrongSum(Exception):
-    """What came is not what was expected. The text says both sums."""
+class ChecksumMismatch(Exception):
+    """The downloaded file has another checksum than expected. The text has both."""
 
 
 def download(url: str, target: Path, algorithm: str, expected: str) -> Path:
-    """Put a file at `target`, in the place of what is there. Raises WrongSum, OSError (of which requests' errors are)."""
+    """Download a file to `target`, replacing what is there, and return `target`.
+
+    Raises ChecksumMismatch, and OSError, which includes the errors of requests.
+    """
     pooch.get_logger().setLevel("WARNING")
-    target.unlink(missing_ok=True)  # pooch would take it for what was asked for
+    target.unlink(missing_ok=True)  # else pooch would not download it
     pooch.retrieve(url, None, target.name, target.parent, downloader=pooch.HTTPDownloader(timeout=SECONDS))
     found = pooch.file_hash(str(target), alg=algorithm)
     if found != expected:
         target.unlink()
-        raise WrongSum(f"{url} has {algorithm} {found}, but {expected} was expected")
+        raise ChecksumMismatch(f"{url} has {algorithm} {found}, but {expected} was expected")
     return target

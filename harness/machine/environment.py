@@ -1,4 +1,4 @@
-"""What a run's numbers depend on: the machine, the versions, the disk's sync latency."""
+"""Facts that the numbers of a run depend on: the machine, the versions, the disk's sync latency."""
 
 import importlib.metadata
 import os
@@ -20,7 +20,7 @@ PAGE = 4096
 
 
 def facts() -> dict[str, Any]:
-    """Cores this process may use, memory in bytes, kernel."""
+    """Return the number of cores that this process may use, the memory in bytes, and the kernel."""
     return {
         "cores": cores(),
         "memory": psutil.virtual_memory().total,
@@ -29,12 +29,12 @@ def facts() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor() -> str:
-    """The processor's own name where the system tells it, else its architecture."""
+    """Return the processor's model name if the system has it, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -44,7 +44,7 @@ def processor() -> str:
 
 
 def versions() -> dict[str, str | None]:
-    """What the run was made with. Whoever starts a toxiproxy says which one."""
+    """Return the versions for run.json. A backend that starts toxiproxy fills in the version of that."""
     return {
         "zab-chaos": __version__,
         "python": platform.python_version(),
@@ -54,7 +54,7 @@ def versions() -> dict[str, str | None]:
 
 
 def package(name: str) -> str | None:
-    """An installed distribution's version, or None."""
+    """Return an installed distribution's version, or None."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -62,7 +62,7 @@ def package(name: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The checkout's commit, with `+changes` if the tree differs from it; None outside of a checkout."""
+    """Return the checkout's commit, with `+changes` if the working tree differs from it; None outside of a checkout."""
     root = checkout.root()
     if root is None or not root.joinpath(".git").exists():
         return None
@@ -79,7 +79,7 @@ def commit() -> str | None:
 
 
 def sync_latency(folder: Path, times: int = 20) -> tuple[float, float]:
-    """Median and worst milliseconds of a 4 KiB write made durable with fdatasync in this folder. Raises OSError."""
+    """Measure a 4 KiB write with fdatasync in this folder. Return the median and the maximum in ms. Raises OSError."""
     taken = []
     with tempfile.TemporaryFile(dir=folder) as file:
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""File descriptors: libraries abort a process that has none left, so what a command needs is made sure of before it starts.
+"""Raises the limit of open files before a command starts, because libraries abort a process that has none left.
 
 Child processes inherit the limit.
 """
@@ -7,17 +7,19 @@ import resource
 
 from zab_chaos.harness.errors import HarnessError
 
-LEAST = 64  # what any command needs
+MINIMUM = 64  # open files that every command needs
 
 
 def needed(nodes: int, clients: int) -> int:
-    """For an ensemble on this machine, in the process that needs most: a lock for each port and a few sockets for each node
-    (the harness), or three sockets for each link (toxiproxy), and a few for each client."""
-    return LEAST + 24 * nodes + 3 * nodes * nodes + 4 * clients
+    """Return how many open files an ensemble on this machine needs, in the process that needs most.
+
+    The harness needs a lock for each port and a few sockets for each node and client; toxiproxy three sockets for each link.
+    """
+    return MINIMUM + 24 * nodes + 3 * nodes * nodes + 4 * clients
 
 
-def require(count: int = LEAST) -> None:
-    """Allow this process so many, as far as it may. Raises HarnessError."""
+def require(count: int = MINIMUM) -> None:
+    """Raise this process's limit to `count` open files if it is lower. Raises HarnessError if that is not allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= count:
         return

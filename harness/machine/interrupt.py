@@ -1,7 +1,7 @@
-"""Ctrl-C, SIGTERM and SIGHUP (a terminal that was closed): the first ends the command properly, the second at once.
+"""Handles Ctrl-C, SIGTERM and SIGHUP (a closed terminal): the first signal ends the command in order, the second at once.
 
-`stoppable` is around every command: the first signal raises `Stopped` wherever the main thread is, and the command shows
-what it has. Where processes have to be ended first, `Interrupt` is around that: the first signal only sets `asked`.
+Every command runs inside `stoppable`: the first signal raises `Stopped` wherever the main thread is, and the command shows
+the results so far. A part that has processes to end runs inside `Interrupt`: there the first signal only sets `asked`.
 """
 
 import contextlib
@@ -14,35 +14,37 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-GRACE = 0.8  # seconds that whoever was asked to end gets: a command is to be over 2 s after the first Ctrl-C
+GRACE = 0.8  # seconds between `asked` and `Stopped`: a command shall have ended 2 s after the first Ctrl-C
 
 
 class Stopped(BaseException):
-    """The first interruption: what goes on is dropped where it is."""
+    """The first interruption: the work in progress is dropped."""
 
 
 class Forced(BaseException):
-    """The second interruption: nothing is healed, collected or judged any more, processes are killed."""
+    """The second interruption: nothing is healed, collected or judged any more, and processes are killed."""
 
 
 class _Handlers:
-    """While it is entered, the signals are handled here; in another thread than the main one nothing changes. Whom `nohup`
-    has told to ignore SIGHUP goes on ignoring it."""
+    """Handles the signals while it is entered. In another thread than the main one it does nothing.
+
+    A process that `nohup` has made ignore SIGHUP goes on ignoring it.
+    """
 
     def __init__(self) -> None:
-        self._before: dict[signal.Signals, Any] = {}
+        self._former_handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._handle)
+                    self._former_handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._former_handlers.items():
             signal.signal(number, handler)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
@@ -68,34 +70,34 @@ class _Stoppable(_Handlers):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """The first signal raises Stopped, the second Forced, in the main thread."""
+    """Raise Stopped in the main thread at the first signal, Forced at the second."""
     with _Stoppable():
         yield
 
 
-class _HeldBack(_Handlers):
+class _Deferring(_Handlers):
     def __init__(self) -> None:
         super().__init__()
-        self.came: list[int] = []
+        self.received: list[int] = []
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self.came.append(number)
+        self.received.append(number)
 
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """The signals wait until this is over. (Blocking them would not do: another thread would get them.)"""
-    with _HeldBack() as waiting:
+    """Defer signals until the end of the block. (Blocking them is not enough: another thread would get them.)"""
+    with _Deferring() as deferred:
         yield
-    for number in waiting.came:
+    for number in deferred.received:
         signal.raise_signal(number)
 
 
 class Interrupt(_Handlers):
-    """While it is entered, the first signal sets `asked` instead of raising; the second raises Forced.
+    """While it is entered, the first signal sets `asked` instead of raising; the second sets `forced` and raises Forced.
 
-    `grace`: after so many seconds Stopped is raised all the same, for whoever waits for something that does not come;
-    None: never.
+    `grace`: so many seconds after the first signal Stopped is raised nevertheless, in case the code waits for something else
+    than `asked`; None: never.
     """
 
     def __init__(self, grace: float | None = None) -> None:
@@ -103,27 +105,27 @@ class Interrupt(_Handlers):
         self.asked = threading.Event()
         self.forced = False
         self._grace = grace
-        self._timer: tuple[Any, tuple[float, float]] | None = None  # the handler and the timer that were there before
+        self._timer: tuple[Any, tuple[float, float]] | None = None  # the former SIGALRM handler and timer
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.cancel_grace()
         super().__exit__(kind, error, trace)
-        around = getattr(self._before.get(signal.SIGINT), "__self__", None)
+        around = getattr(self._former_handlers.get(signal.SIGINT), "__self__", None)
         if self.asked.is_set() and isinstance(around, _Stoppable):
-            around.stopped = True  # the next signal is the second one for the command, too
+            around.stopped = True  # for the enclosing command, too, the next signal is the second one
 
     def restart_grace(self) -> None:
-        """From now on the grace counts anew, if the first signal has come."""
+        """Start the grace period again, if the first signal has come."""
         if self.asked.is_set() and self._grace is not None:
-            before = signal.signal(signal.SIGALRM, self._late)
+            before = signal.signal(signal.SIGALRM, self._grace_over)
             timer = signal.setitimer(signal.ITIMER_REAL, self._grace)
             if self._timer is None:
                 self._timer = before, timer
 
     def cancel_grace(self) -> None:
-        """No Stopped is raised any more."""
+        """End the grace period: Stopped is not raised any more."""
         if self._timer is not None:
             handler, timer = self._timer
             self._timer = None
@@ -137,12 +139,12 @@ class Interrupt(_Handlers):
         self.asked.set()
         self.restart_grace()
 
-    def _late(self, _number: int, _frame: FrameType | None) -> None:
+    def _grace_over(self, _number: int, _frame: FrameType | None) -> None:
         raise Stopped
 
 
 def _leave_terminal() -> None:
-    """What is still said must not fail because the terminal is gone."""
+    """Redirect stdout and stderr to /dev/null if the terminal is gone, so that output does not fail."""
     for descriptor in (1, 2):
         try:
             os.write(descriptor, b"")

@@ -1,8 +1,8 @@
-"""Free ports for one run, below the range from which the kernel takes ports for outgoing connections.
+"""Reserves free ports for one run, below the range from which the kernel takes ports for outgoing connections.
 
-A port that is asked from the kernel (port 0) can be taken by anybody's outgoing connection between the asking and the
-listening, and again between a node's death and its restart. Below 32768 only listeners compete, and among our own runs
-(parallel tests, several campaigns) a lock file for each port settles who has it.
+A port that the kernel chooses (port 0) can be taken by an outgoing connection of any process before we listen on it, and
+again between a node's death and its restart. Below 32768 only listeners compete. Among our own runs (parallel tests,
+several campaigns) a lock file for each port decides who has it.
 """
 
 import atexit
@@ -20,26 +20,26 @@ from zab_chaos.harness.errors import HarnessError
 
 LOWEST, HIGHEST = 20000, 32767  # Linux takes ephemeral ports from 32768 up
 
-_held: dict[int, int] = {}  # port -> descriptor of its locked file
+_held: dict[int, int] = {}  # the descriptor of the locked file, by port
 
 
 class NoFreePortError(HarnessError):
-    """Nothing left to listen on."""
+    """There are not enough free ports, or ports can't be locked."""
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` ports on which nobody listens on 127.0.0.1, kept for this process until it ends or releases them.
+    """Reserve and return `count` ports on which nobody listens on 127.0.0.1.
 
-    Raises NoFreePortError.
+    They are kept until this process ends or releases them. Raises NoFreePortError.
     """
-    first = random.randrange(LOWEST, HIGHEST + 1)  # a random start, so that parallel runs seldom meet
+    first = random.randrange(LOWEST, HIGHEST + 1)  # a random start, so that parallel runs seldom try the same ports
     span = HIGHEST + 1 - LOWEST
     found: list[int] = []
     for step in range(span):
         port = LOWEST + (first - LOWEST + step) % span
         if len(found) == count:
             break
-        if port not in _held and _take(port):
+        if port not in _held and _reserve(port):
             found.append(port)
     if len(found) < count:
         release_ports(found)
@@ -51,7 +51,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def release_ports(ports: list[int]) -> None:
-    """Give ports back. The lock file goes first, so that nobody locks a file that is about to vanish unseen."""
+    """Release ports. The lock file is removed before it is unlocked: else another process could lock a file that then
+    vanishes."""
     for port in ports:
         descriptor = _held.pop(port, None)
         if descriptor is not None:
@@ -60,19 +61,19 @@ def release_ports(ports: list[int]) -> None:
 
 
 def lock_files() -> list[Path]:
-    """The lock files of this user's ports that are there, held or not."""
-    return sorted(_lock_folder().glob("*.lock")) if _ours(_lock_folder()) else []
+    """Return the existing lock files of this user's ports, locked or not."""
+    return sorted(_lock_folder().glob("*.lock")) if _is_private(_lock_folder()) else []
 
 
 def _lock_folder() -> Path:
-    """Where the user's own short-lived files go; without such a place, a folder among those of all users."""
+    """Return the folder of the lock files: in the user's runtime folder, or else in the folder for temporary files."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    base = Path(runtime) if runtime and _ours(Path(runtime)) else Path(tempfile.gettempdir())
+    base = Path(runtime) if runtime and _is_private(Path(runtime)) else Path(tempfile.gettempdir())
     return base / f"zab-ports-{os.getuid()}"
 
 
-def _ours(folder: Path) -> bool:
-    """Whether it is a folder, no link to one, that only this user may use."""
+def _is_private(folder: Path) -> bool:
+    """Return whether it is a folder, not a link to one, that belongs to this user and that nobody else may use."""
     try:
         found = folder.lstat()
     except OSError:
@@ -81,13 +82,13 @@ def _ours(folder: Path) -> bool:
 
 
 def _make_lock_folder() -> None:
-    """Raises NoFreePortError if somebody else has put something there: nothing is locked or removed in it."""
+    """Create the folder of the lock files. Raises NoFreePortError, and touches nothing, if it is not private."""
     folder = _lock_folder()
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    if not _ours(folder) and os.path.lexists(folder):
+    if not _is_private(folder) and os.path.lexists(folder):
         raise NoFreePortError(
-            f"ports are locked in {folder}, which is no folder that only you may use: somebody else may have made it. "
+            f"ports are locked in {folder}, which is not a folder that only you may use; another user may have created it. "
             "Remove it, or point XDG_RUNTIME_DIR at a folder of yours with mode 0700."
         )
 
@@ -96,14 +97,14 @@ def _lock_file(port: int) -> Path:
     return _lock_folder() / f"{port}.lock"
 
 
-def _take(port: int) -> bool:
+def _reserve(port: int) -> bool:
     path = _lock_file(port)
     _make_lock_folder()
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP):
-            return False  # another run has just ended and removed the empty folder; or it is a link, and not ours
+            return False  # another run has just removed the empty folder; or the file is a link, so it is not ours
         raise
     if not _locked(descriptor, path) or not _listenable(port):
         os.close(descriptor)
@@ -115,7 +116,7 @@ def _take(port: int) -> bool:
 def _locked(descriptor: int, path: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its last owner may have removed the file between our open and our lock: then the lock is on nothing.
+        # The last owner may have removed the file between our open and our lock; then we have locked a removed file.
         return os.fstat(descriptor).st_ino == path.stat().st_ino
     except (BlockingIOError, FileNotFoundError):
         return False
@@ -135,4 +136,4 @@ def _listenable(port: int) -> bool:
 def _release_all() -> None:
     release_ports(list(_held))
     with contextlib.suppress(OSError):
-        _lock_folder().rmdir()  # succeeds for the last user only
+        _lock_folder().rmdir()  # succeeds only for the last process that uses it

@@ -1,13 +1,13 @@
-"""Waiting for a condition, never for a time."""
+"""Waits for conditions."""
 
 import time
 from collections.abc import Callable
 
-STEP = 0.01
+STEP = 0.01  # seconds between two checks of a condition
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, step: float = STEP) -> bool:
-    """Look at `condition` every `step` seconds until it holds. False if it did not within `seconds`."""
+    """Check `condition` every `step` seconds until it holds. Return False if it did not hold within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() >= deadline:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.machine.file_descriptors import LEAST, needed
+from zab_chaos.harness.machine.file_descriptors import MINIMUM, needed
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,7 +39,7 @@ def small(tmp_path: Path) -> Callable[[int, int, str], "subprocess.CompletedProc
 def test_a_hard_limit_that_is_too_low_is_told(small: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
     done = small(40, 40, "sim")
     assert done.returncode == 3
-    assert done.stderr.startswith(f"Error: {LEAST} open files are needed, and a process may have 40 here.")
+    assert done.stderr.startswith(f"Error: {MINIMUM} open files are needed, and a process may have 40 here.")
 
 
 def test_a_soft_limit_is_raised(small: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:

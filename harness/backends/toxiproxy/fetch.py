@@ -20,7 +20,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
 from zab_chaos.harness.machine import cache
-from zab_chaos.harness.machine.download import WrongSum, download
+from zab_chaos.harness.machine.download import ChecksumMismatch, download
 from zab_chaos.harness.report.console import say
 
 MODULE = "github.com/Shopify/toxiproxy/v2"
@@ -133,7 +133,7 @@ def _download(folder: Path, release: str) -> Path:
         raise _FailedError(f"downloading it: there is no release for {platform.system()} on {platform.machine()}")
     try:
         return download(f"{release}/{asset}", folder / asset, "sha256", SHA256[asset])
-    except WrongSum as error:
+    except ChecksumMismatch as error:
         raise _FailedError(f"downloading it: {error}") from None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pooch
 import requests
 
-from zab_chaos.harness.machine.download import SECONDS, WrongSum, download
+from zab_chaos.harness.machine.download import SECONDS, ChecksumMismatch, download
 
 CENTRAL = "https://repo1.maven.org/maven2"
 MIRRORS_CENTRAL = re.compile(r"(^|,)\s*(\*|central|external:\*)\s*(,|$)")
@@ -83,7 +83,7 @@ class Repository:
             download(f"{self.url}/{path}", target, algorithm, expected)
         except requests.RequestException as error:
             raise MavenError(f"{self.url}/{path}: {_words(error)}") from error
-        except WrongSum as error:
+        except ChecksumMismatch as error:
             raise MavenError(str(error)) from error
         return sha256 or pooch.file_hash(str(target))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.file_server import serving
-from zab_chaos.harness.machine.download import WrongSum, download
+from zab_chaos.harness.machine.download import ChecksumMismatch, download
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_of_another_sum_nothing_is_left(there: tuple[str, Path], tmp_path: Path,
     address, folder = there
     (folder / "it").write_bytes(b"changed")
     with pytest.raises(
-        WrongSum, match=f"{algorithm} {hashlib.new(algorithm, b'changed').hexdigest()}, but ab was expected"
+        ChecksumMismatch, match=f"{algorithm} {hashlib.new(algorithm, b'changed').hexdigest()}, but ab was expected"
     ):
         download(f"{address}/it", tmp_path / "here", algorithm, "ab")
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
