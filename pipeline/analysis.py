@@ -1,4 +1,4 @@
-"""One analysis: reads run folders into tables, judges the runs, computes the metrics and writes all of it."""
+"""The whole analysis of `zab analyze`: reads run folders into tables, judges the runs, computes metrics, writes the results."""
 
 import json
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from zab_chaos.pipeline.tables import Rows
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The result. `read`: how many runs were new or changed; `summary`: the content of summary.json."""
+    """The result of an analysis. `newly_read`: how many runs were new or changed; `summary`: the content of summary.json."""
 
     verdicts: list[JudgedRun]
-    read: int
+    newly_read: int
     summary: dict[str, Any]
 
     @property
     def verdict(self) -> Outcome:
-        """The worst verdict."""
+        """The worst verdict of all runs."""
         return worst(it.verdict for it in self.verdicts)
 
 
@@ -39,23 +39,23 @@ def analyze(
     progress: Progress = lambda _: None,
     judge: Judge = oracle.judge,
 ) -> Analysis:
-    """Judge and measure these runs.
+    """Judge and measure the runs, and write the results to the folder `out`.
 
-    Below `out`: `tables/` (docs/tables.md), `metrics/<name>/`, `verdicts.jsonl` (a run's verdict a line, as in
-    results/README.md) and `summary.json`. Executors must see the runs and `out` under the same paths.
+    It gets `tables/` (docs/tables.md), `metrics/<name>/`, `verdicts.jsonl` (one verdict per line, as in results/README.md)
+    and `summary.json`. The executors must see the runs and `out` under the same paths as the driver.
     """
     out = out.absolute()
     done = ingest(spark, found, out / "tables", progress)
     verdicts = judge_runs(spark, done.runs, judge, progress)
-    sound = [it for it in verdicts if it.json["properties"]]
-    rows = Rows(spark, out / "tables", [it.facts for it in sound])
-    numbers = measure_runs(rows, out / "metrics", {it.run: it.json["metrics"] for it in sound}, progress)
-    rows.forget()
-    for it in sound:
+    usable = [it for it in verdicts if it.json["properties"]]
+    rows = Rows(spark, out / "tables", [it.facts for it in usable])
+    numbers = measure_runs(rows, out / "metrics", {it.run: it.json["metrics"] for it in usable}, progress)
+    rows.uncache()
+    for it in usable:
         it.json["metrics"] = numbers[it.run]
-    told = summary(verdicts)
+    result = summary(verdicts)
     with (out / "verdicts.jsonl").open("w", encoding="utf-8") as file:
         for it in verdicts:
             file.write(json.dumps({"path": it.path, "copies": it.copies, **it.json}, ensure_ascii=False) + "\n")
-    (out / "summary.json").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return Analysis(verdicts, len(done.read), told)
+    (out / "summary.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return Analysis(verdicts, len(done.newly_read), result)

@@ -1,7 +1,7 @@
-"""The summary of a campaign: means of each number over the runs, with their confidence intervals.
+"""Makes the summary of a campaign (summary.json): the mean of each number over the runs, with its confidence interval.
 
-A run is one observation: intervals are 95 % confidence intervals of the mean over runs, by Student's t. Only the times to recover
-from a fault are taken by fault, for a run has several kinds of them.
+A run is one observation: intervals are 95 % confidence intervals of the mean over runs, by Student's t. Only for the times to
+recover from a fault each fault is an observation, because a run has faults of several kinds.
 """
 
 from collections import Counter
@@ -14,14 +14,14 @@ from typing import Any
 from zab_chaos.model.verdict import WORST_FIRST, worst
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import experiment
-from zab_chaos.pipeline.significance import within
+from zab_chaos.pipeline.significance import interval_half_width
 
-SHOWN = 200  # values of a distribution that are kept; of more than that, evenly spaced quantiles
+MAX_VALUES = 200  # values of a distribution in the summary; more values are reduced to evenly spaced quantiles
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of a run: its name in `metrics`, its unit ("" for a plain ratio), and its meaning."""
+    """A number that is measured for each run: its name in `metrics`, its unit ("" for a plain ratio), and its meaning."""
 
     name: str
     unit: str
@@ -30,18 +30,20 @@ class Number:
 
 
 NUMBERS = (
-    Number("acked_per_second", "1/s", True, "operations that succeeded a second, over all seconds"),
+    Number("acked_per_second", "1/s", True, "successful operations per second, over all seconds"),
     Number("latency_p50_ms", "ms", False, "latency from the due time, median"),
     Number("latency_p90_ms", "ms", False, "90th percentile"),
     Number("latency_p99_ms", "ms", False, "99th percentile"),
     Number("latency_p999_ms", "ms", False, "99.9th percentile"),
-    Number("longest_unavailability_s", "s", False, "longest time in which a write waited and none succeeded"),
+    Number("longest_unavailability_s", "s", False, "longest time in which a write was waiting and none succeeded"),
     Number("recovery_s", "s", False, "from a fault to the next new commit, median of a run's faults"),
     Number("election_s", "s", False, "from looking for a leader to its establishment, mean of a run's elections"),
-    Number("election_rounds", "", False, "rounds that the leader voted in, mean"),
-    Number("election_messages", "", False, "votes that all nodes sent for it, mean"),
-    Number("catch_up_s", "s", False, "from following to holding the epoch's history, mean of those that lacked any"),
-    Number("converged_s", "s", False, "from the last healing to equal nodes"),
+    Number("election_rounds", "", False, "rounds of an election in which the later leader voted, mean"),
+    Number("election_messages", "", False, "votes that all nodes sent during an election, mean"),
+    Number(
+        "catch_up_s", "s", False, "from following to holding the epoch's history, mean of nodes that lacked any of it"
+    ),
+    Number("converged_s", "s", False, "from the last healing until all nodes are equal"),
     Number("messages_per_write", "", False, "FORWARD, PROPOSE, ACK, COMMIT for each committed write, all nodes"),
     Number("syncs_per_write", "", False, "syncs of a log for each committed write, all nodes"),
     Number("transactions_per_batch", "", True, "transactions that became durable with one sync"),
@@ -49,7 +51,8 @@ NUMBERS = (
 
 
 def summary(verdicts: Sequence[JudgedRun]) -> dict[str, Any]:
-    """summary.json: the campaign's verdict, its runs worst first, and its numbers by scenario, ensemble size and fault."""
+    """Return the content of summary.json: the campaign's verdict, its runs worst first, and its numbers by scenario, ensemble
+    size and fault."""
     ranked = sorted(verdicts, key=lambda it: (WORST_FIRST.index(it.verdict), it.path))
     overall = worst(it.verdict for it in verdicts)
     return {
@@ -65,24 +68,25 @@ def summary(verdicts: Sequence[JudgedRun]) -> dict[str, Any]:
 
 
 def experiment_of(it: JudgedRun) -> str:
-    """The experiment that a run belongs to."""
+    """Return the name of the experiment that a run belongs to."""
     return experiment(str(it.facts["scenario"] or "(no name)"), it.facts["defect"])
 
 
 def mean_with_interval(values: Sequence[float]) -> dict[str, Any]:
-    """`n`, `mean` and the half-width of its 95 % confidence mean_with_interval (`within`; None for a single value)."""
+    """Return `n`, `mean` and the half-width of its 95 % confidence interval (`within`; None for a single value)."""
     if len(values) < 2:
         return {"n": len(values), "mean": values[0] if values else None, "within": None}
-    return {"n": len(values), "mean": mean(values), "within": within(values)}
+    return {"n": len(values), "mean": mean(values), "within": interval_half_width(values)}
 
 
 def values_of(name: str, group: Iterable[JudgedRun]) -> list[float]:
-    """The values of a number, for the runs that have it."""
+    """Return the values of a number for those runs that have it."""
     return [value for it in group if (value := value_of(name, it)) is not None]
 
 
 def value_of(name: str, it: JudgedRun) -> float | None:
-    """The numbers of one run. `recovery_s` is the median over its faults; a fault that nothing was committed after has no time."""
+    """Return the value of a number for one run; None if the run does not have it. `recovery_s` is the median over the run's faults;
+    a fault after which nothing was committed does not count."""
     numbers = it.json["metrics"]
     if name == "recovery_s":
         took = [fault["seconds"] for fault in numbers.get("faults", []) if fault["seconds"] is not None]
@@ -101,7 +105,7 @@ def _run(it: JudgedRun) -> dict[str, Any]:
 
 
 def _groups(verdicts: Sequence[JudgedRun], key: Callable[[JudgedRun], str]) -> list[dict[str, Any]]:
-    """Count the verdicts and average the numbers, by a key."""
+    """Group the runs by a key; count the verdicts and average the numbers of each group."""
     groups: dict[str, list[JudgedRun]] = {}
     for it in verdicts:
         groups.setdefault(key(it), []).append(it)
@@ -117,8 +121,8 @@ def _groups(verdicts: Sequence[JudgedRun], key: Callable[[JudgedRun], str]) -> l
 
 
 def _recovery(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
-    """By kind of fault and role of what it hit: seconds to the next new commit (`mean`, `within`, all of them as `seconds`), how often
-    there was `never` one, and the seconds for which writes `stood_still`."""
+    """Return one row per kind of fault and role of the node that it hit: the times to the next new commit (`mean`, `within`, all
+    of them as `seconds`), how often there was `never` one, and for how long writes `stood_still`."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for it in verdicts:
         for fault in it.json["metrics"].get("faults", []):
@@ -126,35 +130,35 @@ def _recovery(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
     rows = []
     for (do, role), faults in sorted(found.items()):
         took = sorted(fault["seconds"] for fault in faults if fault["seconds"] is not None)
-        still = mean_with_interval([fault["stood_still"] for fault in faults])
+        stood_still = mean_with_interval([fault["stood_still"] for fault in faults])
         rows.append(
             {
                 "do": do, "role": role, **mean_with_interval(took), "never": len(faults) - len(took), "seconds": _sample(took),
-                "stood_still": still,
+                "stood_still": stood_still,
             }
         )  # fmt: skip
     return rows
 
 
 def _sample(ascending: Sequence[float]) -> list[float]:
-    """Few values unchanged, many reduced to quantiles with the first and the last value."""
-    if len(ascending) <= SHOWN:
+    """Reduce many values to quantiles that include the first and the last value; return few values unchanged."""
+    if len(ascending) <= MAX_VALUES:
         return list(ascending)
-    return [ascending[max(0, ceil(i / (SHOWN - 1) * len(ascending)) - 1)] for i in range(SHOWN)]
+    return [ascending[max(0, ceil(i / (MAX_VALUES - 1) * len(ascending)) - 1)] for i in range(MAX_VALUES)]
 
 
 def _catching_up(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
-    """By kind: how often nodes got a history so, and how much they took: transactions, transactions cut off, bytes of snapshots."""
+    """Return one row per kind of catching up: how often, and the sums of transactions added and cut off and bytes of snapshots."""
     sums: dict[str, Counter[str]] = {}
     for it in verdicts:
         for row in it.json["metrics"].get("catch_up", []):
-            mine = sums.setdefault(row["kind"], Counter())
-            mine.update({name: row[name] for name in ("times", "transactions", "cut", "bytes")})
+            sums_of_kind = sums.setdefault(row["kind"], Counter())
+            sums_of_kind.update({name: row[name] for name in ("times", "transactions", "cut", "bytes")})
     return [{"kind": kind, **counted} for kind, counted in sorted(sums.items())]
 
 
 def _properties(verdicts: Iterable[JudgedRun]) -> dict[str, dict[str, int]]:
-    """For each property, the number of each judgement."""
+    """Return, for each property, how many runs got each judgement."""
     found: dict[str, Counter[str]] = {}
     for it in verdicts:
         for name, judgement in it.judgements().items():

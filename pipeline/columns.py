@@ -1,8 +1,8 @@
-"""The tables that `zab analyze` writes: the types, units and meanings of their columns.
+"""Defines the tables that `zab analyze` writes: names, types, units and meanings of their columns.
 
 All readers and writers take their Spark schema from here, and docs/tables.md is generated from here (`make docs`), so the
-three cannot differ. A column keeps the name that the field has in the run's file (results/README.md). Zxids stay pairs
-`[epoch, counter]`.
+three cannot differ. A column has the name of the field in the run's file (results/README.md). Zxids are pairs
+`[epoch, counter]`, as there.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ TEXT = "string"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, its Spark type in DDL, its unit ("" if it has none), and its meaning."""
+    """A column of a table: its name, Spark type (DDL), unit ("" if it has none), and meaning."""
 
     name: str
     type: str
@@ -25,7 +25,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: one directory of Parquet files below the analysis, partitioned by `load`."""
+    """A table: a directory of Parquet files in the analysis' folder, partitioned by `load`."""
 
     name: str
     about: str
@@ -42,7 +42,7 @@ class Table:
 
 
 def ddl(columns: Iterable[Column]) -> str:
-    """Format columns as a Spark schema in DDL."""
+    """Return the Spark schema of the columns in DDL."""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 
@@ -50,14 +50,14 @@ RUN = Column("run", NUMBER, "", "the run: a hash of its folder's path; `runs` ha
 LINE = Column("line", "int", "", "line number in the file, from 1")
 LOAD = Column("load", "int", "", "number of the ingest call that wrote the row; partition column")
 
-COMMON = (
+COMMON_FIELDS = (
     Column("t", NUMBER, "ns", "the host's monotonic clock, one for all processes of a run"),
     Column("node", "int", "", "id of the node, from 1"),
     Column("life", "int", "", "number of the process incarnation on this disk, from 1"),
     Column("n", NUMBER, "", "event number in this life, from 1, without gaps"),
     Column("event", TEXT, "", "the event's name"),
 )
-BATCH = (
+BATCH_FIELDS = (
     Column("epoch", NUMBER, "", "epoch of the transactions"),
     Column("first", NUMBER, "", "counter of the first transaction; the others follow without gaps"),
     Column(
@@ -67,7 +67,7 @@ BATCH = (
         "digest of each transaction's bytes (64 bits; by which algorithm: results/README.md), 16 digits each",
     ),
 )
-OWN = (
+EVENT_FIELDS = (
     Column("disk", TEXT, "", "boot: state of the disk: fresh, recovered, torn, amnesiac"),
     Column("accepted_epoch", NUMBER, "", "boot, left: f.p on the disk"),
     Column("current_epoch", NUMBER, "", "boot, left: f.a on the disk"),
@@ -123,7 +123,7 @@ RUNS = Table(
         Column("rows_in", "int", "", "the load that holds the run's rows in the other tables"),
         Column("stamp", TEXT, "", "hash of the names, sizes and modification times of its files"),
         Column("fingerprint", TEXT, "sha-256", "hash of the contents of all its files"),
-        Column("error", TEXT, "", "why run.json can't be used; null if it can"),
+        Column("error", TEXT, "", "why run.json can't be used; null if it can be"),
         Column("name", TEXT, "", "the run folder's name when it was created (`run` in run.json)"),
         Column("scenario", TEXT, "", "the scenario's name"),
         Column("seed", NUMBER, "", "the seed"),
@@ -147,16 +147,16 @@ EVENTS = Table(
     "events",
     "The events of each life of each node, without transactions and links. Columns that an event does not have are null.",
     "trace/*.jsonl",
-    (RUN, *COMMON, *OWN, LINE),
+    (RUN, *COMMON_FIELDS, *EVENT_FIELDS, LINE),
 )
 BROADCASTS = Table(
     "broadcasts",
-    "What a primary broadcast, one row per batch.",
+    "Transactions that a primary broadcast, one row per batch.",
     "trace/*.jsonl, `broadcast`",
     (
         RUN,
-        *COMMON,
-        *BATCH,
+        *COMMON_FIELDS,
+        *BATCH_FIELDS,
         Column("delivered", ZXID, "", "zxid of the last transaction that the node had delivered by then"),
         Column("txns", TEXT, "JSON", "what each transaction does: [client, seq, [[op, path, version, value], ...]]"),
         LINE,
@@ -164,18 +164,18 @@ BROADCASTS = Table(
 )
 ACCEPTS = Table(
     "accepts",
-    "What became durable in a log, one row per batch.",
+    "Transactions that became durable in a node's log, one row per batch.",
     "trace/*.jsonl, `accept`",
-    (RUN, *COMMON, *BATCH, Column("in_epoch", NUMBER, "", "f.a under which it was accepted"), LINE),
+    (RUN, *COMMON_FIELDS, *BATCH_FIELDS, Column("in_epoch", NUMBER, "", "f.a under which it was accepted"), LINE),
 )
 DELIVERIES = Table(
     "deliveries",
-    "What a node delivered, one row per batch.",
+    "Transactions that a node delivered, one row per batch.",
     "trace/*.jsonl, `deliver`",
     (
         RUN,
-        *COMMON,
-        *BATCH,
+        *COMMON_FIELDS,
+        *BATCH_FIELDS,
         Column("digest", TEXT, "hex", "running digest of the history after the batch's last transaction"),
         Column("tree", TEXT, "hex", "digest of the tree after that transaction"),
         LINE,
@@ -187,7 +187,7 @@ LINKS = Table(
     "trace/*.jsonl, `link` and `channel`",
     (
         RUN,
-        *COMMON,
+        *COMMON_FIELDS,
         Column("peer", "int", "", "id of the other node"),
         Column("state", TEXT, "", "link: opened or closed"),
         Column("session", NUMBER, "", "session number"),
@@ -268,14 +268,14 @@ MILESTONES = Table(
 )
 QUARANTINE = Table(
     "quarantine",
-    "Lines without the documented form. They make a run UNKNOWN at best, unless a kill explains an incomplete last line.",
+    "Lines that do not have their documented form. They make a run UNKNOWN at best, unless a kill explains an incomplete last line.",
     "all files",
     (
         RUN,
         Column("file", TEXT, "", "relative to the run's folder"),
         LINE,
-        Column("reason", TEXT, "", "what is wrong with it"),
-        Column("torn", "boolean", "", "whether it is an incomplete last line of its file"),
+        Column("reason", TEXT, "", "what is wrong with the line"),
+        Column("torn", "boolean", "", "whether it is the last line of its file and incomplete"),
         Column("text", TEXT, "", "the first 1000 characters of the line"),
     ),
 )

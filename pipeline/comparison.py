@@ -1,8 +1,9 @@
-"""Compares two campaigns: the differences that are larger than chance explains, and the runs that show them.
+"""Compares two campaigns: finds the differences that are larger than chance explains, and runs that show them.
 
-Numbers of runs are compared by Welch's t-test, how many runs got a verdict by Fisher's exact test. All of these p-values
-are corrected together by Holm's method. A difference is told when its corrected p-value is below `SIGNIFICANCE_LEVEL` and it is at least
-`LEAST_EFFECT` of the first campaign's value: of campaigns that differ in nothing, at most one pair in twenty shows any difference.
+The numbers of the runs are compared by Welch's t-test, the shares of the verdicts by Fisher's exact test. All p-values are
+corrected together by Holm's method. A difference is reported if its corrected p-value is below `SIGNIFICANCE_LEVEL` and it is
+at least `LEAST_EFFECT` of the first campaign's value. If two campaigns do not really differ, the probability that any
+difference is reported is at most 5 %.
 """
 
 from collections import Counter
@@ -15,31 +16,35 @@ from zab_chaos.pipeline.campaign import NUMBERS, Number, experiment_of, value_of
 from zab_chaos.pipeline.folders import Folder
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import format_number, plural
-from zab_chaos.pipeline.significance import Difference, holm, of_means, of_shares
+from zab_chaos.pipeline.significance import Difference, compare_means, compare_shares, holm
 
 SIGNIFICANCE_LEVEL = 0.05
 LEAST_EFFECT = 0.05
 CHANGES = ("worse", "better", "same")
-SHOWN = 3  # runs that are named for a verdict
+EXAMPLES = 3  # runs that are named for a verdict
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedValue:
-    """A number of a scenario's runs, or a verdict: its difference, the corrected p-value, and runs that show it."""
+    """A number of a scenario's runs, or the share of a verdict, compared between the two campaigns.
+
+    `what` is the name of the number or the verdict, `examples` are runs that show the difference, `p` is the corrected
+    p-value.
+    """
 
     scenario: str
     what: str
-    unit: str  # "runs" for a verdict: the difference is one of shares
+    unit: str  # "runs" for a verdict: its difference is one of shares
     about: str
     more_is_better: bool
     runs: tuple[int, int]
     difference: Difference
-    shown: list[dict[str, str]]
+    examples: list[dict[str, str]]
     p: float = 1.0
 
     @property
     def change(self) -> str:
-        """worse, better, or same: no difference was shown, which does not prove that there is none."""
+        """`worse`, `better`, or `same`. `same` means that no difference was shown, not that there is none."""
         relative = self.difference.relative
         if self.p >= SIGNIFICANCE_LEVEL or (relative is not None and abs(relative) < LEAST_EFFECT):
             return "same"
@@ -47,7 +52,7 @@ class ComparedValue:
 
     @property
     def effect(self) -> str:
-        """`11 ms, then 23 ms: +12 ms (+109 %)`."""
+        """Both values and their difference in words: `11 ms, then 23 ms: +12 ms (+109 %)`."""
         it = self.difference
         if self.unit == "runs":
             sides = [
@@ -59,7 +64,7 @@ class ComparedValue:
 
     @property
     def interval(self) -> str:
-        """The confidence interval of the difference, `+8.7 to +15.3 ms`."""
+        """The confidence interval of the difference in words: `+8.7 to +15.3 ms`."""
         if self.unit == "runs":
             return f"{100 * self.difference.low:+.3g} to {100 * self.difference.high:+.3g} percentage points"
         return (
@@ -67,8 +72,8 @@ class ComparedValue:
         )
 
     @property
-    def chance(self) -> str:
-        """`p = 0.012`, corrected."""
+    def p_words(self) -> str:
+        """The corrected p-value in words: `p = 0.012`."""
         return "p < 0.001" if self.p < 0.001 else f"p = {self.p:.2g}"
 
     def _with_unit(self, number: str) -> str:
@@ -79,18 +84,18 @@ class ComparedValue:
         return {
             "scenario": self.scenario, "what": self.what, "unit": self.unit, "change": self.change, "runs": list(self.runs),
             "before": it.before, "after": it.after, "difference": it.value, "low": it.low, "high": it.high,
-            "relative": it.relative, "p": it.p, "corrected_p": self.p, "words": self.effect, "shown": self.shown,
+            "relative": it.relative, "p": it.p, "corrected_p": self.p, "words": self.effect, "shown": self.examples,
         }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictCounts:
-    """The numbers of verdicts of a scenario. A scenario may be in one campaign only."""
+    """How many runs of a scenario got each verdict in each campaign. A scenario may occur in only one of them."""
 
     scenario: str
     before: dict[str, int]
     after: dict[str, int]
-    violations: list[dict[str, str]]  # some runs of the second campaign that violate a property, and have no defect
+    violations: list[dict[str, str]]  # examples: runs of the second campaign, without a defect, that violate a property
 
     @property
     def words(self) -> str:
@@ -99,7 +104,7 @@ class VerdictCounts:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of a comparison, worse first. The verdicts of every scenario are listed whatever their difference."""
+    """The result of a comparison. `compared` lists what got worse first. `counts` has the verdicts of every scenario."""
 
     compared: list[ComparedValue]
     counts: list[VerdictCounts]
@@ -114,12 +119,12 @@ class Comparison:
 
     @property
     def words(self) -> str:
-        """The result in a sentence."""
+        """The result in words: `2 worse, 1 better in 48 comparisons`."""
         changes = Counter(it.change for it in self.compared)
         if not self.compared:
             return "nothing could be compared: no scenario has runs in both campaigns"
-        told = ", ".join(f"{changes[change]} {change}" for change in CHANGES[:-1] if changes[change])
-        return f"{told or 'no difference'} in {plural(len(self.compared), 'comparison')}"
+        found = ", ".join(f"{changes[change]} {change}" for change in CHANGES[:-1] if changes[change])
+        return f"{found or 'no difference'} in {plural(len(self.compared), 'comparison')}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -130,13 +135,15 @@ class Comparison:
 
 
 def compare(before: Sequence[JudgedRun], after: Sequence[JudgedRun]) -> Comparison:
-    """Compare each scenario; a scenario with a defect counts as a separate one."""
+    """Compare two campaigns by scenario. A scenario with a defect counts as a separate one."""
     found: list[ComparedValue] = []
     counts: list[VerdictCounts] = []
     for scenario in sorted({experiment_of(it) for it in (*before, *after)}):
         old, new = ([it for it in side if experiment_of(it) == scenario] for side in (before, after))
         violating = [it for it in new if it.verdict is Outcome.VIOLATION and it.facts["defect"] is None]
-        counts.append(VerdictCounts(scenario, _counts(old), _counts(new), [_run(it) for it in violating[:SHOWN]]))
+        counts.append(
+            VerdictCounts(scenario, _counts(old), _counts(new), [_example(it) for it in violating[:EXAMPLES]])
+        )
         if old and new:
             found += [*_verdicts(scenario, old, new), *_numbers(scenario, old, new)]
     corrected = holm([it.difference.p for it in found])
@@ -145,46 +152,46 @@ def compare(before: Sequence[JudgedRun], after: Sequence[JudgedRun]) -> Comparis
 
 
 def select_campaign(verdicts: Sequence[JudgedRun], folders: Sequence[Folder]) -> list[JudgedRun]:
-    """The verdicts of a campaign's folders. A run that was judged as a copy of another campaign's counts in both."""
+    """Select the runs of one campaign by its folders. A run whose copy is in the other campaign counts in both."""
     paths = {folder.path for folder in folders}
     mine = ((it, [path for path in (it.path, *it.copies) if path in paths]) for it in verdicts)
     return [replace(it, path=its[0], copies=its[1:]) for it, its in mine if its]
 
 
 def _verdicts(scenario: str, old: Sequence[JudgedRun], new: Sequence[JudgedRun]) -> Iterator[ComparedValue]:
-    """Compare the shares of each verdict but PASS. With a defect, a violation is the wanted result."""
+    """Compare the share of each verdict except PASS. For runs with a defect, VIOLATION is the desired verdict."""
     for verdict in WORST_FIRST[:-1]:
         had, have = ([it for it in side if it.verdict == verdict] for side in (old, new))
         if had or have:
-            difference = of_shares(len(had), len(old), len(have), len(new))
+            difference = compare_shares(len(had), len(old), len(have), len(new))
             good = verdict is Outcome.VIOLATION and new[0].facts["defect"] is not None
-            shown = [_run(it) for it in (have if difference.value > 0 else had)[:SHOWN]]
+            examples = [_example(it) for it in (have if difference.value > 0 else had)[:EXAMPLES]]
             runs = (len(old), len(new))
             yield ComparedValue(
-                scenario, verdict, "runs", "share of the runs with this verdict", good, runs, difference, shown
+                scenario, verdict, "runs", "share of the runs with this verdict", good, runs, difference, examples
             )
 
 
 def _numbers(scenario: str, old: Sequence[JudgedRun], new: Sequence[JudgedRun]) -> Iterator[ComparedValue]:
-    """Compare every number that at least two runs on each side have, with the most extreme run of the second campaign."""
+    """Compare every number that at least two runs of each campaign have. The example is the second campaign's most extreme run."""
     for number in NUMBERS:
         a, b = values_of(number.name, old), values_of(number.name, new)
         if len(a) > 1 and len(b) > 1:
-            difference = of_means(a, b)
-            shown = [_extreme(number, new, most=difference.value > 0)]
+            difference = compare_means(a, b)
+            examples = [_most_extreme(number, new, highest=difference.value > 0)]
             runs = (len(a), len(b))
             yield ComparedValue(
-                scenario, number.name, number.unit, number.about, number.more_is_better, runs, difference, shown
+                scenario, number.name, number.unit, number.about, number.more_is_better, runs, difference, examples
             )
 
 
-def _extreme(number: Number, runs: Sequence[JudgedRun], *, most: bool) -> dict[str, str]:
+def _most_extreme(number: Number, runs: Sequence[JudgedRun], *, highest: bool) -> dict[str, str]:
     having = [(value, it) for it in runs if (value := value_of(number.name, it)) is not None]
-    value, it = (max if most else min)(having, key=lambda pair: pair[0])
-    return {**_run(it), "why": f"{number.name} was {format_number(value)} {number.unit}".rstrip()}
+    value, it = (max if highest else min)(having, key=lambda pair: pair[0])
+    return {**_example(it), "why": f"{number.name} was {format_number(value)} {number.unit}".rstrip()}
 
 
-def _run(it: JudgedRun) -> dict[str, str]:
+def _example(it: JudgedRun) -> dict[str, str]:
     return {"path": it.path, "command": str(it.facts["command"] or ""), "why": " ".join(it.json["reasons"][:1])}
 
 
@@ -193,6 +200,6 @@ def _counts(runs: Sequence[JudgedRun]) -> dict[str, int]:
 
 
 def _counted(verdicts: dict[str, int]) -> str:
-    """`8 runs (7 PASS, 1 VIOLATION)`."""
+    """Return the counts in words: `8 runs (7 PASS, 1 VIOLATION)`."""
     ranked = [f"{verdicts[name]} {name}" for name in WORST_FIRST[::-1] if name in verdicts]
     return f"{plural(sum(verdicts.values()), 'run')} ({', '.join(ranked)})" if ranked else "no run"

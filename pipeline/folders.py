@@ -16,11 +16,11 @@ _FILE = re.compile(
 
 
 class NoRuns(Exception):
-    """A given path has no runs, or can't be read. The text names all such paths, and what is allowed."""
+    """A given path has no runs, or can't be read. The message names all such paths, and says what is allowed."""
 
 
 class Size(NamedTuple):
-    """A file's size and modification time."""
+    """The size and the modification time of a file."""
 
     bytes: int
     modified: int  # nanoseconds
@@ -28,7 +28,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A run's folder, and the files that a judge reads, by their names relative to it."""
+    """A run's folder, and the files in it that the judge reads, by their paths relative to the folder."""
 
     path: str
     files: dict[str, Size] = field(default_factory=dict)
@@ -44,11 +44,11 @@ class Folder:
 
     @property
     def stamp(self) -> str:
-        """A hash of names, sizes and modification times: folders with equal stamps count as unchanged."""
+        """A hash of names, sizes and modification times. A folder whose stamp is the same as before counts as unchanged."""
         return sha256(repr(sorted(self.files.items())).encode()).hexdigest()
 
     def fingerprint(self) -> str:
-        """A hash of the contents of all files, equal for copies of a run. Raises OSError."""
+        """Return a hash of the contents of all files; it is equal for copies of a run. Raises OSError."""
         digests = []
         for name in sorted(self.files):
             with Path(self.path, name).open("rb") as file:
@@ -58,37 +58,37 @@ class Folder:
 
 def find(places: Sequence[str]) -> list[Folder]:
     """Find every run in or below the places (folders or shell patterns), each once, sorted by path. Raises NoRuns."""
-    meant = {place: matching(place) for place in places}
-    missing = [f"{place}: there is no such file or folder" for place, paths in meant.items() if not paths]
+    matched = {place: matching(place) for place in places}
+    missing = [f"{place}: there is no such file or folder" for place, paths in matched.items() if not paths]
     if missing:
         raise NoRuns("\n".join(missing))
     found: dict[str, Folder] = {}
     try:
-        for path in _below({Path(path).absolute() for paths in meant.values() for path in paths}):
+        for path in _below({Path(path).absolute() for paths in matched.values() for path in paths}):
             match = _FILE.fullmatch(os.path.normpath(path))
             if match is not None:
-                told = path.stat()
+                status = path.stat()
                 folder = found.setdefault(match["folder"], Folder(match["folder"]))
-                folder.files[match["name"]] = Size(told.st_size, told.st_mtime_ns)
+                folder.files[match["name"]] = Size(status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise NoRuns(f"{error.filename} can't be read: {error.strerror}") from error
     if not found:
         raise NoRuns(
-            f"no run in {', '.join(places)}: nowhere below is a run.json. Name folders of runs (results/README.md), "
-            "folders that hold such folders, or patterns."
+            f"no run in {', '.join(places)}: there is no run.json in or below it. Name folders of runs (results/README.md), "
+            "folders that contain such folders, or shell patterns."
         )
     return _without_links(found.values())
 
 
 def matching(place: str) -> list[str]:
-    """The paths that match a path or a pattern."""
+    """Return the paths that match a path or a shell pattern."""
     return [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 - Path has no absolute patterns
 
 
 def _below(places: Iterable[Path]) -> Iterator[Path]:
-    """Every file below. Hidden folders are left out; a link back to a folder that it is in is not followed."""
+    """Yield every file in or below the places. Hidden folders are skipped, and so are links to a folder that contains them."""
     for place in places:
-        for folder, inner, names in os.walk(place, onerror=_raised, followlinks=True):
+        for folder, inner, names in os.walk(place, onerror=_raise_unless_gone, followlinks=True):
             inner[:] = [name for name in inner if not name.startswith(".") and not _leads_back(Path(folder, name))]
             yield from (Path(folder, name) for name in names)
 
@@ -97,17 +97,16 @@ def _leads_back(path: Path) -> bool:
     return path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve())
 
 
-def _raised(error: OSError) -> None:
-    """Passes over what goes meanwhile: a run that passes removes its disks."""
-    if not isinstance(error, FileNotFoundError):
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # a run that passes removes its disks meanwhile
         raise error
 
 
 def _without_links(folders: Iterable[Folder]) -> list[Folder]:
-    """One folder for each place: `results/latest` is a link to a run that is there anyway."""
-    taken: dict[str, Folder] = {}
+    """Drop folders that are links to others: `results/latest` is a link to a run that is found anyway."""
+    by_real_path: dict[str, Folder] = {}
     for folder in sorted(folders, key=lambda it: it.path):
         real = os.path.realpath(folder.path)
-        if real not in taken or folder.path == real:
-            taken[real] = folder
-    return sorted(taken.values(), key=lambda it: it.path)
+        if real not in by_real_path or folder.path == real:
+            by_real_path[real] = folder
+    return sorted(by_real_path.values(), key=lambda it: it.path)

@@ -12,35 +12,35 @@ OLDEST = 17  # Spark 4 runs on nothing older
 
 
 class JavaMissing(Exception):
-    """There is no Java new enough. The text names the command that installs one."""
+    """There is no Java that is new enough. The message has the command that installs one."""
 
 
-def find(what: str = "the pipeline", oldest: int = OLDEST, environment: Mapping[str, str] = os.environ) -> str:
-    """The `java` that `what` will use. Raises JavaMissing."""
+def find(user: str = "the pipeline", oldest: int = OLDEST, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the path of the `java` that `user` (as named in errors) will run. Raises JavaMissing."""
     home = environment.get("JAVA_HOME")
     path = shutil.which("java", path=str(Path(home) / "bin") if home else environment.get("PATH", os.defpath))
     if path is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no `java` on the PATH"
-        raise JavaMissing(f"{what} needs Java {oldest} or newer, and {where}. Install it: {install_command()}")
+        raise JavaMissing(f"{user} needs Java {oldest} or newer, and {where}. Install it: {install_command()}")
     return path
 
 
-def version(path: str, what: str = "the pipeline", oldest: int = OLDEST) -> str:
-    """The first line of what `java -version` says. Raises JavaMissing if it does not run, or is too old."""
+def version(path: str, user: str = "the pipeline", oldest: int = OLDEST) -> str:
+    """Return the first line that `java -version` prints. Raises JavaMissing if it does not run, or is too old."""
     try:
-        told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+        output = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise JavaMissing(f"{path} does not run: {error}. Install another one: {install_command()}") from error
-    number = re.search(r'version "(?:1\.)?(\d+)', told)
+    number = re.search(r'version "(?:1\.)?(\d+)', output)
     if number is not None and int(number[1]) < oldest:
         raise JavaMissing(
-            f"{path} is Java {number[1]}; {what} needs {oldest} or newer. Install it: {install_command()}"
+            f"{path} is Java {number[1]}; {user} needs {oldest} or newer. Install it: {install_command()}"
         )
-    return told.splitlines()[0] if told else path
+    return output.splitlines()[0] if output else path
 
 
 def install_command() -> str:
-    """The command that installs Java on this machine."""
+    """Return the command that installs Java on this machine."""
     if sys.platform == "darwin":
         return f"brew install openjdk@{OLDEST}"
     if shutil.which("apt-get"):

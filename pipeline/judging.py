@@ -1,4 +1,4 @@
-"""Judges runs on the executors, with the same judge as `zab verify` (`zab_chaos.model.oracle.oracle`)."""
+"""Judges runs on Spark's executors, with the same judge as `zab verify` (`zab_chaos.model.oracle.oracle`)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ TASKS_PER_CORE = (
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """A run and its verdict. `facts` is its row in `runs`, `json` the object that `verdict.json` holds, `copies` are folders with the
-    same contents."""
+    """A run and its verdict. `facts` is its row in the table `runs`, `json` the content of its verdict.json. `copies` are other
+    folders with the same contents."""
 
     run: int
     path: str
@@ -40,7 +40,7 @@ class JudgedRun:
 
 
 def judge_runs(spark: SparkSession, rows: Sequence[RunRow], judge: Judge, progress: Progress) -> list[JudgedRun]:
-    """Judge these runs and return the verdicts in order. Of folders with the same contents only the first is judged."""
+    """Judge the runs and return them in order. Of folders with the same contents only the first is judged."""
     same: dict[str, list[RunRow]] = {}
     for row in rows:
         same.setdefault(row["fingerprint"], []).append(row)
@@ -50,7 +50,7 @@ def judge_runs(spark: SparkSession, rows: Sequence[RunRow], judge: Judge, progre
         paths = [row["path"] for row in firsts[begin : begin + RUNS_AT_ONCE]]
         progress(f"judging runs {begin + 1} to {begin + len(paths)} of {len(firsts)}")
         tasks = min(len(paths), TASKS_PER_CORE * context.defaultParallelism)
-        verdicts += context.parallelize(paths, tasks).map(partial(_judged, judge)).collect()
+        verdicts += context.parallelize(paths, tasks).map(partial(_judge_folder, judge)).collect()
     return [
         JudgedRun(
             row["run"], row["path"], row, msgspec.json.decode(text), [it["path"] for it in same[row["fingerprint"]][1:]]
@@ -59,5 +59,5 @@ def judge_runs(spark: SparkSession, rows: Sequence[RunRow], judge: Judge, progre
     ]
 
 
-def _judged(judge: Judge, path: str) -> bytes:
+def _judge_folder(judge: Judge, path: str) -> bytes:
     return msgspec.json.encode(judge(Path(path)))

@@ -1,4 +1,4 @@
-"""Computes the metrics of runs: writes them as tables, and reduces them to numbers of each run."""
+"""Computes the metrics of runs: writes them as tables, and reduces them to a few numbers of each run."""
 
 from pathlib import Path
 from typing import Any
@@ -33,53 +33,53 @@ _WITHOUT_VALUE = (
 def measure_runs(
     rows: Rows, place: Path, judged: dict[int, Numbers], progress: Progress = lambda _: None
 ) -> dict[int, Numbers]:
-    """Write the metrics of these runs below `place`. Each run's numbers: those that came with its verdict (`judged`), and ours.
-    None: there is nothing to say, which is not 0."""
-    kept = {}
-    for number, (name, frame) in enumerate(METRIC_QUERIES.items(), 1):
+    """Write the metrics of the runs below the folder `place`. Return each run's numbers: those of its verdict (`judged`), and those
+    computed here. A number that could not be measured is None, which is not 0."""
+    written = {}
+    for number, (name, query) in enumerate(METRIC_QUERIES.items(), 1):
         progress(f"measuring {name} ({number} of {len(METRIC_QUERIES)})")
-        kept[name] = _written(frame(rows), place / name)
+        written[name] = _write_metric(query(rows), place / name)
     numbers = {
         run: {**dict.fromkeys(_WITHOUT_VALUE), "catch_up": [], "messages": {}, "durable_batches": 0, **own}
         for run, own in judged.items()
     }
-    _operations(kept, numbers)
-    _faults(kept, numbers)
-    _nodes(rows, kept, numbers)
-    for mine in numbers.values():
-        _ratios(mine)
+    _add_client_numbers(written, numbers)
+    _add_faults(written, numbers)
+    _add_node_numbers(rows, written, numbers)
+    for run_numbers in numbers.values():
+        _add_ratios(run_numbers)
     return numbers
 
 
-def _written(frame: DataFrame, place: Path) -> DataFrame:
-    """Write a metric and read it back, with the columns of its table."""
+def _write_metric(frame: DataFrame, place: Path) -> DataFrame:
+    """Write a metric and read it back, with the columns that its table documents."""
     (table,) = [it for it in METRICS if it.name == place.name]
     frame.select(*table.names).write.mode("overwrite").parquet(f"file://{place}")
     return frame.sparkSession.read.schema(table.ddl).parquet(escape_path(f"file://{place}"))
 
 
-def _operations(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """Numbers of the clients. Throughput is the mean over all seconds, including those without an answer."""
-    for row in kept["latency"].where("of = 'all'").collect():
+def _add_client_numbers(written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
+    """Add the numbers of the clients. Throughput is the mean over all seconds, including those without an answer."""
+    for row in written["latency"].where("of = 'all'").collect():
         numbers[row["run"]] |= {f"latency_{name}": row[name] for name in ("p90_ms", "p999_ms", "max_ms")}
-    for row in kept["throughput"].groupBy("run").agg(F.avg("ok").alias("ok")).collect():
+    for row in written["throughput"].groupBy("run").agg(F.avg("ok").alias("ok")).collect():
         numbers[row["run"]]["acked_per_second"] = row["ok"]
 
 
-def _faults(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """The faults of the verdict, with the roles that they hit."""
+def _add_faults(written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
+    """Add to each fault of the verdict the role and the state of the nodes that it hit."""
     was: dict[tuple[int, str], list[str]] = {}
-    for row in kept["hits"].orderBy("node").collect():
+    for row in written["hits"].orderBy("node").collect():
         was.setdefault((row["run"], row["id"]), []).append(row["was"])
-    found = {(row["run"], row["id"]): row for row in kept["recovery"].collect()}
-    for run, mine in numbers.items():
-        for fault in mine["faults"]:
+    found = {(row["run"], row["id"]): row for row in written["recovery"].collect()}
+    for run, run_numbers in numbers.items():
+        for fault in run_numbers["faults"]:
             fault |= {name: found[run, str(fault["id"])][name] for name in ("role", "stood_still")}
             fault["was"] = was.get((run, str(fault["id"])), [])
 
 
-def _nodes(rows: Rows, kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """Numbers of the nodes."""
+def _add_node_numbers(rows: Rows, written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
+    """Add the numbers of the nodes: messages, syncs, elections, catching up, batches."""
     last_counts = (
         metrics_work.last_counts(rows)
         .groupBy("run")
@@ -88,30 +88,30 @@ def _nodes(rows: Rows, kept: dict[str, DataFrame], numbers: dict[int, Numbers]) 
     for row in last_counts.collect():
         numbers[row["run"]] |= {"frames": row["frames"], "syncs": row["syncs"]}
     means = {"seconds": "election_s", "rounds": "election_rounds", "messages": "election_messages"}
-    elections = kept["elections"].groupBy("run").agg(*(F.avg(of).alias(name) for of, name in means.items()))
+    elections = written["elections"].groupBy("run").agg(*(F.avg(of).alias(name) for of, name in means.items()))
     for row in elections.collect():
         numbers[row["run"]] |= {name: row[name] for name in means.values()}
     sums = [F.sum(name).alias(name) for name in ("transactions", "cut", "bytes")]
-    joins = kept["catching_up"].groupBy("run", "kind").agg(
+    joins = written["catching_up"].groupBy("run", "kind").agg(
         F.count("*").alias("times"), *sums, F.avg("seconds").alias("seconds")
     )  # fmt: skip
     for row in joins.orderBy("kind").collect():
         numbers[row["run"]]["catch_up"].append({name: row[name] for name in joins.columns if name != "run"})
-    for row in kept["messages"].orderBy("kind").collect():
+    for row in written["messages"].orderBy("kind").collect():
         numbers[row["run"]]["messages"][row["kind"]] = row["number"]
-    for row in kept["batches"].collect():
+    for row in written["batches"].collect():
         numbers[row["run"]] |= {
             "durable_batches": row["number"], "transactions_per_batch": row["transactions"] / row["number"],
         }  # fmt: skip
 
 
-def _ratios(mine: Numbers) -> None:
-    """Numbers derived from the others. A committed write is a transaction that any node delivered."""
-    joins = [it for it in mine["catch_up"] if it["kind"] != "nothing"]
+def _add_ratios(run_numbers: Numbers) -> None:
+    """Add the numbers that are derived from others. A committed write is a transaction that any node delivered."""
+    joins = [it for it in run_numbers["catch_up"] if it["kind"] != "nothing"]
     if joins:
-        mine["catch_up_s"] = sum(it["seconds"] * it["times"] for it in joins) / sum(it["times"] for it in joins)
-    if mine["delivered"] and mine["frames"] is not None:
-        sent = sum(mine["messages"].get(kind, 0) for kind in metrics_work.BROADCAST)
-        mine["frames_per_write"] = mine["frames"] / mine["delivered"]
-        mine["messages_per_write"] = sent / mine["delivered"]
-        mine["syncs_per_write"] = mine["syncs"] / mine["delivered"]
+        run_numbers["catch_up_s"] = sum(it["seconds"] * it["times"] for it in joins) / sum(it["times"] for it in joins)
+    if run_numbers["delivered"] and run_numbers["frames"] is not None:
+        sent = sum(run_numbers["messages"].get(kind, 0) for kind in metrics_work.BROADCAST)
+        run_numbers["frames_per_write"] = run_numbers["frames"] / run_numbers["delivered"]
+        run_numbers["messages_per_write"] = sent / run_numbers["delivered"]
+        run_numbers["syncs_per_write"] = run_numbers["syncs"] / run_numbers["delivered"]

@@ -1,6 +1,6 @@
-"""The columns of the metrics that `zab analyze` writes below `metrics/<name>/`: types, units, meanings.
+"""Defines the columns of the metrics that `zab analyze` writes to `metrics/<name>/`: types, units and meanings.
 
-A test compares them with the results of the queries; docs/tables.md lists them.
+A test compares them with the results of the queries. docs/tables.md is generated from here.
 """
 
 from zab_chaos.pipeline.columns import NUMBER, RUN, TEXT, Column, Table
@@ -31,7 +31,7 @@ METRICS = (
             _ms("p99_ms", "99th percentile"),
             _ms("p999_ms", "99.9th percentile"),
             _ms("max_ms", "longest"),
-            Column("number", NUMBER, "operations", "their number"),
+            Column("number", NUMBER, "operations", "number of these operations"),
         ),
     ),
     Table(
@@ -48,7 +48,7 @@ METRICS = (
     ),
     Table(
         "unavailability",
-        "Times of 0.1 s and more in which a write waited and none succeeded.",
+        "Times of at least 0.1 s in which a write was waiting and none succeeded.",
         "`operations`",
         (
             RUN,
@@ -63,7 +63,7 @@ METRICS = (
         (
             RUN,
             Column("id", TEXT, "", "number of the fault"),
-            Column("do", TEXT, "", "its kind"),
+            Column("do", TEXT, "", "kind of the fault"),
             Column(
                 "role",
                 TEXT,
@@ -76,7 +76,7 @@ METRICS = (
                 "stood_still",
                 SECONDS,
                 "s",
-                "longest time, until the next fault, in which writes waited and none succeeded",
+                "longest time, until the next fault, in which a write was waiting and none succeeded",
             ),
         ),
     ),
@@ -87,7 +87,7 @@ METRICS = (
         (
             RUN,
             Column("id", TEXT, "", "number of the fault"),
-            Column("do", TEXT, "", "its kind"),
+            Column("do", TEXT, "", "kind of the fault"),
             NODE,
             Column("was", TEXT, "", "role and phase, `starting`, or `down`"),
         ),
@@ -131,7 +131,7 @@ METRICS = (
         (
             RUN,
             Column("kind", TEXT, "", "kind of the message"),
-            Column("number", NUMBER, "messages", "their number"),
+            Column("number", NUMBER, "messages", "number of messages of this kind"),
             Column("per_write", "double", "messages", "messages per committed write"),
         ),
     ),
@@ -141,12 +141,12 @@ METRICS = (
         "`accepts`",
         (
             RUN,
-            Column("number", NUMBER, "batches", "their number"),
+            Column("number", NUMBER, "batches", "number of batches"),
             Column("transactions", NUMBER, "transactions", "transactions in all batches"),
             _share("p50", "half"),
             _share("p90", "90 %"),
             _share("p99", "99 %"),
-            Column("max", NUMBER, "transactions", "the largest"),
+            Column("max", NUMBER, "transactions", "size of the largest batch"),
         ),
     ),
 )

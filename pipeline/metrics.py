@@ -1,7 +1,7 @@
 """Metrics of the clients: latency, throughput, unavailability.
 
-Latency counts from the time at which an operation was due, whether or not the client could send it then: a stalled service
-cannot hide behind a client that waits for it (no coordinated omission). Times are seconds unless the name says `ms`.
+Latency is counted from the time at which an operation was due, whether or not the client could send it then. So a stalled
+service cannot hide behind a client that waits for it (no coordinated omission). Times are seconds unless the name has `ms`.
 """
 
 from pyspark.sql import DataFrame
@@ -14,7 +14,7 @@ SHORTEST_PAUSE_S = 0.1  # seconds: shorter pauses between two writes are not lis
 
 
 def latency(rows: Rows) -> DataFrame:
-    """`run`, `of` (all, writes or reads), nearest-rank percentiles and the maximum of successful operations, and their `number`."""
+    """Return the latency of successful operations: `run`, `of` (all, writes, reads), nearest-rank percentiles, maximum, `number`."""
     kind = F.when(F.col("read"), F.lit("reads")).otherwise(F.lit("writes"))
     of = F.explode(F.array(F.lit("all"), kind)).alias("of")
     took = rows.operations.where("ok").select("run", of, (F.col("t") - F.col("due")).alias("took"))
@@ -26,7 +26,7 @@ def latency(rows: Rows) -> DataFrame:
 
 
 def throughput(rows: Rows) -> DataFrame:
-    """`run`, `second` (from the first operation on, without gaps), and how many operations came to which outcome in it."""
+    """Return the operations answered in each second, by outcome: `run`, `second` (since the first operation, without gaps), counts."""
     second = F.floor((F.col("t") - F.col("begin")) / 1e9).cast("int")
     answered = rows.operations.join(F.broadcast(_begin(rows)), "run").where("t IS NOT NULL")
     busy = answered.groupBy("run", second.alias("second")).agg(
@@ -39,7 +39,7 @@ def throughput(rows: Rows) -> DataFrame:
 
 
 def unavailability(rows: Rows) -> DataFrame:
-    """`run`, `begin` (since the first operation), `seconds` of each time in which writes waited and none succeeded."""
+    """Return the times in which a write was waiting and none succeeded: `run`, `begin` (since the first operation), `seconds`."""
     since = rows.pauses.join(F.broadcast(_begin(rows).withColumnRenamed("begin", "first")), "run")
     return since.select(
         "run",

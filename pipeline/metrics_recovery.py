@@ -6,26 +6,21 @@ from pyspark.sql import functions as F
 from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.tables import FOREVER, Rows, zxid
 
-KILLS = (
-    "crash",
-    "power-cut",
-    "restart",
-    "wipe",
-    "corrupt",
-    "truncate-file",
-)  # kinds that end a process as they are injected
+# the kinds of faults that end a process at their injection
+PROCESS_ENDING = ("crash", "power-cut", "restart", "wipe", "corrupt", "truncate-file")
 ELECTION = ("run", "node", "life", "epoch", "begin", "end")
 JOIN = ("run", "node", "life", "epoch")
 
 
 def recovery(rows: Rows) -> DataFrame:
-    """For each fault the `seconds` from its injection to the next new commit anywhere (null if there was none); `stood_still`, the
-    longest time until the next fault in which writes waited and none succeeded; the `role` of what it hit: leader, follower, several."""
+    """Return one row per fault: `seconds` from its injection to the next new commit on any node (null if there was none);
+    `stood_still`, the longest time until the next fault in which a write was waiting and none succeeded; `role` of the node that
+    it hit: leader, follower, looking, or several if it hit more than one."""
     later = F.lead("t").over(Window.partitionBy("run").orderBy("line"))
     injects = rows.injects.select(
         "run", "id", "do", "t", "nodes", "line", F.coalesce(later, F.lit(FOREVER)).alias("until")
     )
-    following = _growth(rows).join(F.broadcast(injects), "run").where("at > t")
+    following = _new_commits(rows).join(F.broadcast(injects), "run").where("at > t")
     following = following.groupBy("run", "line").agg(F.min("at").alias("next"))
     roles = rows.event("role").select("run", "node", F.col("t").alias("at"), "role")
     hit = injects.select("run", "line", "t", F.explode("nodes").alias("node")).join(roles, ["run", "node"])
@@ -48,16 +43,16 @@ def recovery(rows: Rows) -> DataFrame:
     )  # fmt: skip
 
 
-def _growth(rows: Rows) -> DataFrame:
-    """The first delivery of each transaction on any node: `run`, `at`."""
+def _new_commits(rows: Rows) -> DataFrame:
+    """Return `run` and `at`, the times at which any node delivered a transaction that none had delivered before."""
     earlier = Window.partitionBy("run").orderBy("t", "node").rowsBetween(Window.unboundedPreceding, -1)
     told = rows.deliveries.select("run", F.col("t").alias("at"), "zlast", F.max("zlast").over(earlier).alias("known"))
     return told.where("known IS NULL OR zlast > known").select("run", "at")
 
 
 def hits(rows: Rows) -> DataFrame:
-    """For each fault and each node that it hit: `run`, `id`, `do`, `node`, and `was`: the node's role and phase at that moment, or
-    `down`."""
+    """Return one row per fault and node that it hit: `run`, `id`, `do`, `node`, and `was`, the node's role and phase at that
+    moment, `starting` or `down`."""
     injects = rows.injects.select("run", "id", "do", "t", "line", F.explode("nodes").alias("node"))
     life = F.when(F.expr("event = 'boot'"), F.lit("starting")).when(
         F.expr("event = 'exit' OR (event = 'fault' AND state = 'fired')"), F.lit("down")
@@ -65,7 +60,7 @@ def hits(rows: Rows) -> DataFrame:
     said = rows.events.where("event IN ('boot', 'role', 'phase', 'exit', 'fault')").select(
         "run", "node", F.col("t").alias("at"), "role", "phase", life.alias("life")
     )
-    killed = injects.where(F.col("do").isin(*KILLS)).select("run", "node", "t")
+    killed = injects.where(F.col("do").isin(*PROCESS_ENDING)).select("run", "node", "t")
     node = F.get_json_object("raw", "$.node").cast("int").alias("node")
     ended = rows.of(c.MILESTONES).where("event = 'ended'").select("run", node, "t")
     gone = killed.unionAll(ended).select("run", "node", F.col("t").alias("at"), F.lit("down").alias("life"))
@@ -81,8 +76,9 @@ def hits(rows: Rows) -> DataFrame:
 
 
 def elections(rows: Rows) -> DataFrame:
-    """For each established epoch, at its leader: `seconds` since it began to look for a leader, of these `looking` until it led; how
-    many `rounds` it voted in, and how many votes all nodes sent meanwhile (`messages`; null if the traces do not count them)."""
+    """Return one row per established epoch, at its leader: `seconds` since it began to look for a leader; `looking`, the part of
+    them until it was LEADING; `rounds` in which it voted; `messages`, the votes that all nodes sent in that time (null if the
+    traces have no counts)."""
     established = rows.event("established").select("run", "node", "life", "epoch", F.col("t").alias("end"))
     before = rows.events.where("event IN ('role', 'vote')").select(
         "run", "node", "life", "event", "role", "round", F.col("t").alias("at")
@@ -101,8 +97,8 @@ def elections(rows: Rows) -> DataFrame:
 
 
 def _votes_sent(rows: Rows, begun: DataFrame) -> DataFrame:
-    """Votes sent by all lives of a run from `begin` to `end`: the difference of what each had counted last. Nodes count whenever their
-    phase changes, so the votes of those that took part are all in it."""
+    """Return the votes that all lives of a run sent from `begin` to `end`: the differences of their last counts. Nodes write their
+    counts whenever their phase changes, so the votes of the nodes that took part in the election are complete."""
     votes = F.coalesce(F.col("messages")["VOTE"], F.lit(0))
     counted = rows.event("work").select(
         "run", F.struct("node", "life").alias("who"), F.col("t").alias("at"), votes.alias("sent")
@@ -113,8 +109,9 @@ def _votes_sent(rows: Rows, begun: DataFrame) -> DataFrame:
 
 
 def catching_up(rows: Rows) -> DataFrame:
-    """How each node got an epoch's initial history: `kind` (snapshot, truncation, difference or nothing), how many `transactions` it
-    took into its log for it, how many it had to `cut` off before, the `bytes` of the snapshot, in how many `seconds` since it followed."""
+    """Return how each node got an epoch's initial history: `kind` (snapshot, truncation, difference or nothing), the number of
+    `transactions` added to its log, the number that was `cut` off before, `bytes` of the snapshot, `seconds` since it began to
+    follow."""
     at = F.col("t").alias("at")
     told = rows.events.where(
         "event = 'truncate' OR (event = 'role' AND role <> 'LOOKING') OR (event = 'snapshot' AND kind = 'installed')"
@@ -140,7 +137,7 @@ def catching_up(rows: Rows) -> DataFrame:
 
 
 def _cut_off(rows: Rows) -> DataFrame:
-    """For each truncation `cut`: how many transactions the node had taken into its log behind the one that it keeps."""
+    """Return `cut` for each truncation: the number of transactions in the node's log after the last one that it kept."""
     cuts = rows.event("truncate").select(
         "run", "node", "life", "event", F.col("t").alias("at"),
         F.expr(zxid("keep")).alias("kept"), F.expr(zxid("last")).alias("end"),

@@ -1,4 +1,4 @@
-"""A Spark session for one analysis: its messages go to a file, and a local master uses no sockets beyond this machine."""
+"""Starts a Spark session for one analysis. Spark's messages go to a file; with a local master, Spark listens on 127.0.0.1 only."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from zab_chaos.pipeline import java
 
 
 class SparkUnavailable(Exception):
-    """Spark did not start, or the master can't be reached. The text names the file with Spark's messages."""
+    """Spark did not start, or the master can't be reached. The message names the file with Spark's own messages."""
 
 
 @contextmanager
@@ -24,8 +24,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """Start a session on `master` (any Spark master URL). Raises java.JavaMissing, SparkUnavailable.
 
-    `memory` is the driver's heap, and with a local master that of everything but Python. `log` is the file that gets what
-    Spark prints. `packages` are folders of Python packages that are sent to the executors.
+    `memory` is the heap of the driver's JVM, which with a local master is also that of the executors. `log` is the file for
+    what Spark prints. `packages` are folders of Python packages to send to the executors.
     """
     java.version(java.find())
     place = Path(tempfile.mkdtemp(prefix="zab-spark-"))
@@ -35,7 +35,7 @@ def session(
     for key, value in _settings(master, memory, place).items():
         builder = builder.config(key, value)
     if is_local(master):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else whatever python3 is on the PATH
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise Spark takes the first python3 on the PATH
     try:
         try:
             with _stderr_into(log):
@@ -50,7 +50,7 @@ def session(
         try:
             yield spark
         except BaseException:
-            with suppress(Exception):  # it must not hide what has happened: an interrupt has ended the JVM
+            with suppress(Exception):  # it must not hide the first error; after an interrupt the JVM has ended already
                 spark.stop()
             raise
         spark.stop()
@@ -59,19 +59,19 @@ def session(
 
 
 def is_local(master: str) -> bool:
-    """Whether the executors are threads of the driver."""
+    """Return whether the executors are threads of the driver."""
     return master.startswith("local")
 
 
 def _settings(master: str, memory: str, place: Path) -> dict[str, str]:
-    """The configuration of every session."""
+    """Return the configuration of a session."""
     settings = {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": "-Xss4m",  # Java serializes a long plan recursively; 1 MB is little for it
+        "spark.driver.extraJavaOptions": "-Xss4m",  # Java serializes a plan recursively; for a long one the default of 1 MB is too small
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each step of a query looks up its line
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # otherwise each step of a query looks up its source line
         "spark.sql.warehouse.dir": str(place / "warehouse"),
     }
     if is_local(master):
@@ -95,13 +95,13 @@ def _zipped(package: Path, place: Path) -> Path:
 
 @contextmanager
 def _stderr_into(path: Path) -> Iterator[None]:
-    """Redirect stderr to `path` in this block, and for good in child processes that are started in it."""
+    """Redirect stderr to the file `path` in this block. Child processes that are started in it stay redirected."""
     with path.open("ab") as file:
-        kept = os.dup(2)
+        original = os.dup(2)
         sys.stderr.flush()
         os.dup2(file.fileno(), 2)
         try:
             yield
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(original, 2)
+            os.close(original)

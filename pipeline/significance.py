@@ -1,6 +1,6 @@
 """Statistics of two samples of runs: the difference, its confidence interval, and its p-value.
 
-The unit is the run: operations within a run share its faults and its elections, so they are not independent observations.
+The unit is the run. Operations within a run share its faults and its elections, so they are not independent observations.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two means or two shares, the confidence interval of `after - before` from `low` to `high`, and the p-value."""
+    """The difference of two means or shares. `low` and `high` are the confidence interval of `after - before`."""
 
     before: float
     after: float
@@ -33,11 +33,11 @@ class Difference:
         return self.value / abs(self.before) if self.before else None
 
 
-def of_means(before: Sequence[float], after: Sequence[float]) -> Difference:
-    """Welch's t-test: variances are not assumed equal. Each side needs two values.
+def compare_means(before: Sequence[float], after: Sequence[float]) -> Difference:
+    """Compare two means by Welch's t-test, which does not assume equal variances. Each side needs two values.
 
-    Where neither side varies at all a t-test is undefined. Then there are just two outcomes, and Fisher's exact test
-    says how probable it is that chance alone separates them by side.
+    If neither side varies at all, a t-test is undefined. Then there are only two different values, and Fisher's exact test
+    gives the probability that chance alone assigns them to the two sides.
     """
     old, new = mean(before), mean(after)
     parts = [variance(side) / len(side) for side in (before, after)]
@@ -52,8 +52,9 @@ def of_means(before: Sequence[float], after: Sequence[float]) -> Difference:
     return Difference(old, new, new - old - within, new - old + within, p)
 
 
-def of_shares(had: int, before: int, have: int, after: int) -> Difference:
-    """Fisher's exact test: `had` of `before` runs against `have` of `after`. The interval is Newcombe's, from Wilson's of each share."""
+def compare_shares(had: int, before: int, have: int, after: int) -> Difference:
+    """Compare two shares, `had` of `before` runs and `have` of `after`, by Fisher's exact test. The interval is Newcombe's, from
+    Wilson's interval of each share."""
     old, new = had / before, have / after
     a, b = (stats.binomtest(k, n).proportion_ci(CONFIDENCE, method="wilson") for k, n in ((had, before), (have, after)))
     low = new - old - hypot(new - b.low, a.high - old)
@@ -61,13 +62,14 @@ def of_shares(had: int, before: int, have: int, after: int) -> Difference:
     return Difference(old, new, float(low), float(high), _fisher(had, before, have, after))
 
 
-def within(values: Sequence[float]) -> float:
-    """Half the width of the confidence interval of a mean, by Student's t. Needs two values."""
+def interval_half_width(values: Sequence[float]) -> float:
+    """Return half the width of the confidence interval of a mean, by Student's t. Needs two values."""
     return _quantile(len(values) - 1) * stdev(values) / sqrt(len(values))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values corrected by Holm's method: with those below a limit the chance of a single false one stays below it."""
+    """Return the p-values corrected by Holm's method. If values below a limit are called significant, the probability that any of
+    them is a false alarm is below that limit."""
     corrected = [1.0] * len(p_values)
     least = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):

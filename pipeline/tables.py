@@ -1,4 +1,4 @@
-"""Writes and reads the tables on disk, and selects the rows of the analyzed runs."""
+"""Writes and reads the tables on disk (docs/tables.md), and selects the rows of the analyzed runs for the metrics."""
 
 import re
 from collections.abc import Sequence
@@ -22,28 +22,28 @@ def write_load(frame: DataFrame, tables: Path, into: c.Table, load: int) -> None
 
 
 def read_table(spark: SparkSession, tables: Path, which: c.Table) -> DataFrame:
-    """A whole table, all loads, with the column `load`."""
+    """Return a whole table with all its loads, and the column `load`."""
     place = f"file://{tables}/{which.name}"
     return spark.read.schema(c.ddl((*which.columns, c.LOAD))).option("basePath", place).parquet(escape_path(place))
 
 
 def escape_path(place: str) -> str:
-    """Escape a path, because Spark treats paths as patterns."""
+    """Escape a path, because Spark takes paths as patterns."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", place)
 
 
 class Rows:
-    """The rows of the chosen runs in the tables. Rows that several metrics need are cached until `forget`."""
+    """The rows of the analyzed runs in the tables. Rows that several metrics need are cached until `uncache`."""
 
     def __init__(self, spark: SparkSession, tables: Path, runs: Sequence[dict[str, Any]]) -> None:
-        """`runs`: rows of the table `runs`."""
+        """`runs`: the rows of the analyzed runs in the table `runs`."""
         self._spark, self._tables = spark, tables
         self._loads = sorted({run["rows_in"] for run in runs})
         chosen = [(run["run"], run["rows_in"]) for run in runs]
         self._chosen = spark.createDataFrame(chosen, "run bigint, load int").persist()
 
     def of(self, table: c.Table) -> DataFrame:
-        """A table's rows of the chosen runs."""
+        """Return a table's rows of the analyzed runs."""
         rows = read_table(self._spark, self._tables, table).where(F.col("load").isin(self._loads))
         return rows.join(F.broadcast(self._chosen), ["run", "load"]).drop("load")
 
@@ -56,24 +56,24 @@ class Rows:
 
     @cached_property
     def operations(self) -> DataFrame:
-        """One row an operation: `run`, `due`, `write`, `read`, when it was answered (`t`, null if never), `ok`, `failed`."""
-        asked, told = F.col("type") == "invoke", F.col("type") == "complete"
+        """One row per operation: `run`, `due`, `write`, `read`, time of the answer (`t`, null if there was none), `ok`, `failed`."""
+        invoked, completed = F.col("type") == "invoke", F.col("type") == "complete"
         one = self.of(c.OPERATIONS).groupBy("run", "client", "seq").agg(
-            F.max(F.when(asked, F.col("due"))).alias("due"),
-            F.max(asked & F.col("op").isin(*WRITES)).alias("write"),
-            F.max(asked & F.col("op").isin(*READS)).alias("read"),
-            F.max(F.when(told, F.col("t"))).alias("t"),
-            F.max(told & (F.col("outcome") == "ok")).alias("ok"),
-            F.max(told & (F.col("outcome") == "failed")).alias("failed"),
+            F.max(F.when(invoked, F.col("due"))).alias("due"),
+            F.max(invoked & F.col("op").isin(*WRITES)).alias("write"),
+            F.max(invoked & F.col("op").isin(*READS)).alias("read"),
+            F.max(F.when(completed, F.col("t"))).alias("t"),
+            F.max(completed & (F.col("outcome") == "ok")).alias("ok"),
+            F.max(completed & (F.col("outcome") == "failed")).alias("failed"),
         )  # fmt: skip
         return one.where("due IS NOT NULL").persist()
 
     @cached_property
     def pauses(self) -> DataFrame:
-        """The times in which a write waited and none succeeded: `run`, `begin`, `end` (ns), longer than nothing.
+        """The times in which a write was waiting and none succeeded: `run`, `begin`, `end` (ns), with `end` after `begin`.
 
-        Between two successes the time counts from the former if a write waits then, and else from the first one that comes due, until the end
-        of the workload; if that is not known, until the last write that was due or succeeded.
+        Between two successful writes, the time begins at the first one's answer if another write is waiting then, else when the
+        next write is due. The last time ends with the workload; if that is not known, with the last write that was due or succeeded.
         """
         writes = self.operations.where("write")
         answered = F.coalesce("t", F.lit(FOREVER))
@@ -94,9 +94,12 @@ class Rows:
             F.max("at").alias("latest"),
         )
         following = Window.partitionBy("run").orderBy("successes")
-        whole = Window.partitionBy("run")
+        of_run = Window.partitionBy("run")
         spans = since.select(
-            "run", "begin", F.lead("success").over(following).alias("next"), F.max("latest").over(whole).alias("latest")
+            "run",
+            "begin",
+            F.lead("success").over(following).alias("next"),
+            F.max("latest").over(of_run).alias("latest"),
         ).where("begin IS NOT NULL")
         stops = (
             self.of(c.MILESTONES).where("event = 'workload-stopped'").groupBy("run").agg(F.max("t").alias("stopped"))
@@ -114,21 +117,21 @@ class Rows:
 
     @cached_property
     def accepts(self) -> DataFrame:
-        """Batches that became durable, with their `size` and the zxids `zfirst` and `zlast`."""
+        """Batches that became durable, with their `size`, and the zxids `zfirst` and `zlast` as numbers."""
         return _sized(self.of(c.ACCEPTS)).persist()
 
     @cached_property
     def deliveries(self) -> DataFrame:
-        """Batches that were delivered, with the same columns."""
+        """Batches that were delivered, with the same columns as `accepts`."""
         return _sized(self.of(c.DELIVERIES)).persist()
 
-    def forget(self) -> None:
+    def uncache(self) -> None:
         """Drop the cached rows."""
         self._spark.catalog.clearCache()
 
 
 def zxid(pair: str) -> str:
-    """A zxid pair as one number with the same order."""
+    """Return the SQL expression of a zxid as one number; `pair` is the column with [epoch, counter]."""
     return f"(shiftleft({pair}[0], 32) | {pair}[1])"
 
 

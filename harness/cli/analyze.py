@@ -138,7 +138,7 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
         say(console, f"... and {len(runs) - SHOWN} more, none of them worse", "dim")
     for run in [run for run in runs if run["reasons"]][:SHOWN]:
         _show_reasons(run, console)
-    console.print(f"\n{_totals(runs)}; new or changed: {analysis.read}", highlight=False)
+    console.print(f"\n{_totals(runs)}; new or changed: {analysis.newly_read}", highlight=False)
     say(console, f"tables, metrics, verdicts.jsonl and summary.json are in {out}")
 
 

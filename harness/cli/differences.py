@@ -21,7 +21,7 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
     say(console, f"first    {names[0]}\nsecond   {names[1]}\n")
     for scenario in found.counts:
         say(console, f"{scenario.scenario}: {scenario.words}")
-        shown = {run["path"] for it in found.differences for run in it.shown}
+        shown = {run["path"] for it in found.differences for run in it.examples}
         for run in (run for run in scenario.violations if run["path"] not in shown):
             say(console, f"  violated in {run['path']}: {run['why']}", "red")
     for it in found.differences:
@@ -43,9 +43,9 @@ def _difference(it: "ComparedValue", console: Console) -> None:
     text.append(f" ({it.about})", "dim")
     text.append(f"\n        {it.effect}", "")
     text.append(
-        f"\n        95 % confidence interval of the difference: {it.interval}; {it.chance}, corrected; "
+        f"\n        95 % confidence interval of the difference: {it.interval}; {it.p_words}, corrected; "
         f"{it.runs[0]} and {it.runs[1]} runs"
     )
-    for run in it.shown:
+    for run in it.examples:
         text.append(f"\n        see {run['path']}: {run['why']}", "dim")
     say(console, text)

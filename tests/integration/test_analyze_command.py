@@ -113,7 +113,7 @@ def test_a_folder_without_runs(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = zab(tmp_path / "empty", "--out", tmp_path / "out", "--master", "local[1]")
     assert done.returncode == 4
-    assert "nowhere below is a run.json" in done.stderr
+    assert "there is no run.json in or below it" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -225,7 +225,7 @@ def test_only_what_is_new_or_has_changed_is_read(spark: Any, tmp_path: Path) -> 
 
     def looked() -> tuple[int, int]:
         done = ingest(spark, find([str(runs)]), tables)
-        return len(done.runs), len(done.read)
+        return len(done.runs), len(done.newly_read)
 
     assert looked() == (2, 2)
     assert looked() == (2, 0)
@@ -238,7 +238,7 @@ def test_only_what_is_new_or_has_changed_is_read(spark: Any, tmp_path: Path) -> 
     shutil.rmtree(runs / "b")
     assert looked() == (2, 0)
     newest = analyze(spark, find([str(runs)]), out)
-    assert newest.read == 0
+    assert newest.newly_read == 0
     assert [(Path(it.path).name, it.json["metrics"]["writes_acked"]) for it in newest.verdicts] == [("a", 7), ("c", 5)]
     assert newest.verdicts[1].verdict == "PASS"
     assert newest.verdicts[1].json["metrics"]["durable_batches"] == 15
@@ -263,7 +263,7 @@ def test_places_without_runs_are_all_named(tmp_path: Path) -> None:
     assert f"{tmp_path}/none: there is no such" in str(told.value)
     assert f"{tmp_path}/no*: there is no such" in str(told.value)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NoRuns, match=r"nowhere below is a run\.json"):
+    with pytest.raises(NoRuns, match=r"there is no run\.json in or below it"):
         find([f"{tmp_path}/empty"])
 
 

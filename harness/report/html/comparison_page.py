@@ -56,7 +56,7 @@ def comparison_page(found: Comparison, names: Sequence[str]) -> str:
 
 
 def _verdicts(counts: Iterable[VerdictCounts]) -> Html:
-    rows = [(it.scenario, it.words, join(*(_shown(run) for run in it.violations))) for it in counts]
+    rows = [(it.scenario, it.words, join(*(_example(run) for run in it.violations))) for it in counts]
     return table("Verdicts", ("scenario", "runs and verdicts, first, then second", "violated in the second"), rows)
 
 
@@ -66,19 +66,19 @@ def _differences(caption: str, rows: Iterable[ComparedValue]) -> Html:
 
 def _row(it: ComparedValue) -> tuple[object, ...]:
     words, style = BADGES[it.change]
-    shown = [_shown(run) for run in it.shown] if it.change != "same" else []
+    shown = [_example(run) for run in it.examples] if it.change != "same" else []
     return (
         element("span", words, class_=f"badge {style}"),
         it.scenario,
         join(it.what, element("br"), element("small", it.about)),
         join(it.effect, *shown),
         it.interval,
-        it.chance.removeprefix("p = ").removeprefix("p "),
+        it.p_words.removeprefix("p = ").removeprefix("p "),
         f"{it.runs[0]} and {it.runs[1]}",
     )
 
 
-def _shown(run: dict[str, str]) -> Html:
+def _example(run: dict[str, str]) -> Html:
     """Return an example: the path of a run, why it is one, and the command that repeats it."""
     command = (element("br"), element("code", run["command"])) if run["command"] else ()
     return element("p", element("small", f"{run['path']}: {run['why']}", *command))

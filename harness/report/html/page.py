@@ -33,7 +33,7 @@ PANELS: tuple[Panel, ...] = (
     (
         "latency",
         "Latency",
-        "of each operation, from the time at which it was due; lines: p50 and, dashed, p99 of the successful operations",
+        "of each operation, from the time at which it was due; lines: p50 (solid) and p99 (dashed) of the successful ones",
     ),
     ("throughput", "Throughput", "operations answered per second; hatched: a write was waiting and none succeeded"),
     ("lag", "Commit lag", "transactions that some node has delivered and this one has not"),

@@ -73,7 +73,7 @@ def test_violations_that_appear_are_found() -> None:
     assert told(found)["VIOLATION"] == "worse"
     (row,) = [it for it in found.compared if it.what == "VIOLATION"]
     assert row.difference.low > 0
-    assert all(it["path"].startswith("/faulty/") and it["why"] for it in row.shown)
+    assert all(it["path"].startswith("/faulty/") and it["why"] for it in row.examples)
 
 
 def test_a_few_slow_runs_are_enough() -> None:
@@ -86,7 +86,7 @@ def test_what_got_worse_comes_with_the_run_that_shows_it() -> None:
     assert (worse.what, worse.change, worse.runs) == ("latency_p50_ms", "worse", (4, 4))
     assert worse.effect == "11 ms, then 23 ms: +12 ms (+109 %)"
     assert worse.interval == "+5.64 to +18.4 ms"
-    assert worse.shown == [{"path": "/r/s/4", "command": "zab run s --seed 4", "why": "latency_p50_ms was 29 ms"}]
+    assert worse.examples == [{"path": "/r/s/4", "command": "zab run s --seed 4", "why": "latency_p50_ms was 29 ms"}]
     assert found.words == "1 worse in 1 comparison"
 
 
@@ -141,7 +141,7 @@ def test_one_violation_is_shown_and_is_no_difference() -> None:
 def test_many_violations_are_a_difference() -> None:
     found = compare(verdicts(0, 10), verdicts(6, 10))
     (row,) = found.differences
-    assert (row.what, row.change, len(row.shown)) == ("VIOLATION", "worse", 3)
+    assert (row.what, row.change, len(row.examples)) == ("VIOLATION", "worse", 3)
     assert row.effect == "0 of 10 runs, then 6 of 10 runs: +60 percentage points"
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 from scipy import stats
 
-from zab_chaos.pipeline.significance import holm, of_means, of_shares, within
+from zab_chaos.pipeline.significance import compare_means, compare_shares, holm, interval_half_width
 
 
 def test_means_are_compared_as_scipys_welch_does() -> None:
@@ -13,7 +13,7 @@ def test_means_are_compared_as_scipys_welch_does() -> None:
     for _ in range(20):
         a = [draw.gauss(10, 1) for _ in range(draw.randint(2, 9))]
         b = [draw.gauss(11, 4) for _ in range(draw.randint(2, 9))]
-        found, welch = of_means(a, b), stats.ttest_ind(b, a, equal_var=False)
+        found, welch = compare_means(a, b), stats.ttest_ind(b, a, equal_var=False)
         low, high = welch.confidence_interval(0.95)
         assert (found.p, found.low, found.high) == pytest.approx((welch.pvalue, low, high))
 
@@ -22,38 +22,38 @@ def test_students_sleep_data() -> None:
     """Student 1908, as R's manual has it: t = -1.8608, 17.776 degrees of freedom, p = 0.07939, -3.3654832 to 0.2054832."""
     first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
     second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
-    found = of_means(second, first)
+    found = compare_means(second, first)
     assert found.p == pytest.approx(0.07939, abs=1e-5)
     assert (found.low, found.high) == pytest.approx((-3.3654832, 0.2054832), abs=1e-6)
 
 
 def test_the_lady_tasting_tea() -> None:
     """Fisher 1935: three of four cups on each side, p = 0.4857."""
-    assert of_shares(3, 4, 1, 4).p == pytest.approx(0.4857, abs=1e-4)
+    assert compare_shares(3, 4, 1, 4).p == pytest.approx(0.4857, abs=1e-4)
 
 
 def test_the_interval_of_two_shares_is_newcombes() -> None:
     """Newcombe 1998, table II, (a) by method 10: 56 of 70 against 48 of 80 is 0.0524 to 0.3339."""
-    found = of_shares(48, 80, 56, 70)
+    found = compare_shares(48, 80, 56, 70)
     assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.0524, 0.3339), abs=1e-4)
 
 
 def test_values_that_never_vary() -> None:
     """Equal ones are no difference. Chance alone puts three and three on two sides once in ten times, however far apart."""
-    assert of_means([5.0, 5.0], [5.0, 5.0, 5.0]).p == 1
-    found = of_means([5.0] * 3, [9.0] * 3)
+    assert compare_means([5.0, 5.0], [5.0, 5.0, 5.0]).p == 1
+    found = compare_means([5.0] * 3, [9.0] * 3)
     assert (found.p, found.low, found.high) == (pytest.approx(0.1), 4, 4)
-    assert of_means([5.0] * 3, [9.0, 9.1, 9.2]).p < 0.001
+    assert compare_means([5.0] * 3, [9.0, 9.1, 9.2]).p < 0.001
 
 
 def test_a_relative_difference_needs_something_to_relate_to() -> None:
-    assert of_means([0.0, 0.0], [1.0, 2.0]).relative is None
-    assert of_means([-4.0, -4.0], [-2.0, -2.0]).relative == 0.5
+    assert compare_means([0.0, 0.0], [1.0, 2.0]).relative is None
+    assert compare_means([-4.0, -4.0], [-2.0, -2.0]).relative == 0.5
 
 
 def test_an_interval_is_students() -> None:
     """Five values, four degrees of freedom, t = 2.776, standard deviation 1.5811."""
-    assert within([1, 2, 3, 4, 5]) == pytest.approx(1.9634, abs=1e-3)
+    assert interval_half_width([1, 2, 3, 4, 5]) == pytest.approx(1.9634, abs=1e-3)
 
 
 def test_holm_by_hand() -> None:
