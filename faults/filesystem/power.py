@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from zab_chaos.faults.filesystem.volume import File, Folder, Names, Volume
-from zab_chaos.node.store.disk_faults import DiskFaults, Failing, Variant
+from zab_chaos.node.store.disk_faults import DiskFaults, FailingOperation, Variant
 
 
 class Counts(msgspec.Struct):
@@ -129,7 +129,7 @@ class Disk:
     def full(self, on: bool) -> None:
         self.faults.full = on
 
-    def fail(self, op: Failing | None) -> None:
+    def fail(self, op: FailingOperation | None) -> None:
         self.faults.error = op
 
     def cut(self, variant: Variant = "plain", seed: int = 0) -> None:

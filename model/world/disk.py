@@ -26,13 +26,13 @@ class MemoryInode(Inode):
     def durable(self) -> bytes:
         return bytes(self.durable_bytes)
 
-    def put(self, extents: Sequence[Extent]) -> None:
+    def write_through(self, extents: Sequence[Extent]) -> None:
         for offset, data in extents:
             overlay(self.durable_bytes, offset, data)
 
-    def settle(self) -> None:
-        self.put(self.joined())
-        self.written()
+    def make_durable(self) -> None:
+        self.write_through(self.whole_writes())
+        self.mark_synced()
         self.durable_reserve = self.reserve
 
     def lose(self) -> None:
@@ -74,7 +74,7 @@ class SimDisk(VolatileDisk[MemoryInode]):
         self.faults = VirtualFaults(can_cut_power=self.faithful, spend=self._spend)
         self.writes = self.syncs = 0
         self.owed_ns, self.prepaid = 0, False
-        self._kept = False
+        self._cache_kept = False
 
     def sync_time(self) -> int:
         """Return how many nanoseconds the next sync takes. The caller must let them pass before the sync."""
@@ -109,7 +109,7 @@ class SimDisk(VolatileDisk[MemoryInode]):
     def _drop_cache(self) -> None:
         self._cached = False
 
-    def _end(self) -> NoReturn:
+    def _end_process(self) -> NoReturn:
         self._die()
 
     # ---- called by the machine ----
@@ -121,7 +121,7 @@ class SimDisk(VolatileDisk[MemoryInode]):
             return
         if not self.faithful:
             for inode in self._names.values():
-                inode.settle()
+                inode.make_durable()
             self._durable = dict(self._names)
         self._drop_volatile()
 

@@ -1,13 +1,13 @@
-"""All channels of one node, without sockets: the properties that Zab's proof needs (DSN 2011, section II).
+"""All channels of one node, without sockets. They have the properties that Zab's proof needs (DSN 2011, section II).
 
-Integrity: what is received was sent, by that node to this one. Prefix: when a message is received, all that was sent
-before it has been. Single iteration: what is received belongs to one iteration. Plain ZeroMQ gives none of the last
-two (measured with a cut of 2 s: 384 of 859 frames lost without an error at the sender). `ChannelSession` decides which frames
-count; `ChannelSet` has a session for each peer, and sends through a `Pipe` that each session has for itself.
+Integrity: a received message was sent, by that node to this one. Prefix: when a message is received, all that were sent
+before it have been. Single iteration: received messages belong to one iteration. Plain ZeroMQ has neither of the last two
+(measured with a cut of 2 s: 384 of 859 frames lost without an error at the sender). `ChannelSession` decides which frames
+count. `ChannelSet` has a session for each peer, and a `Pipe` for each session.
 
 Time and frames come in, events go out. ZeroMQ drives it in a real node (`zab_chaos.node.net.link`), the simulated network
-in the simulator (`zab_chaos.model.world.links`). Heartbeats and silence are none of its business: the core pings, and asks
-for a reset.
+in the simulator (`zab_chaos.model.world.links`). Heartbeats and silent peers are handled by the core, which sends PINGs and
+asks for resets.
 """
 
 from collections import deque
@@ -25,34 +25,34 @@ from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
 from zab_chaos.node.refusal_counter import RefusalCounter
 
-# A killed peer's last frames and the end of its connection come in separate ways. So the frames get this long to be
-# taken before the session is closed; meanwhile nothing is sent in it.
+# The last frames of a killed peer and the end of its connection arrive by different sockets. So frames are received for this
+# long before the session is closed; meanwhile nothing is sent in it.
 LAST_FRAMES_NS = 10_000_000
-AGAIN_NS = 5_000_000  # the pause before a greeting that a new connection did not take is tried again
+AGAIN_NS = 5_000_000  # the pause before a greeting that a new connection did not accept is sent again
 NEVER = 2**62
 
 _MESSAGES = int(FrameKind.MESSAGES)
 
 
 class Pipe(Protocol):
-    """One session's way to its peer. It connects by itself, again and again, until it is closed."""
+    """The outgoing connection of one session. It reconnects by itself until it is closed."""
 
     def send(self, data: bytes) -> bool:
-        """Queue one frame; False if the queue is full or there is no connection."""
+        """Queue one frame. Return False if the queue is full or there is no connection."""
 
     def close(self) -> None:
-        """Drop what is queued, and the connection."""
+        """Drop the queued frames and the connection."""
 
 
 class ChannelSet:
     """The channels of one life of node `me`.
 
     `incarnation` is this life, larger than all earlier ones. `dial` makes a new pipe to a peer. `decoder` reads the
-    messages of a frame. Times are nanoseconds: `now_ns` of the node's clock, `host_ns` of one that nobody sets wrong.
-    `receive` has something to tell, even without a frame, while there is something `unreported`.
+    messages of a frame. Times are nanoseconds: `now_ns` of the node's clock, `host_ns` of the host's clock, which no fault
+    changes. While there are `unreported` events, `receive` returns some even without a frame.
 
-    Hooks for known bugs: `session_type` (which frames count), `immediate` (whether frames wait for a connection),
-    `redial` (what a new session does to the pipe) and `disconnected` (what a connection's end does to the session).
+    Hooks for defects: `session_type` (which frames count), `immediate` (whether frames are queued without a connection),
+    `redial` (what a new session does to the pipe) and `disconnected` (what the end of a connection does to the session).
     """
 
     session_type: type[ChannelSession] = ChannelSession
@@ -73,7 +73,9 @@ class ChannelSet:
         self.frames = dict.fromkeys(peers, 0)  # well-formed frames that arrived so far, by peer, counted or ignored
         self.refusals = RefusalCounter()
         self.quiet = False  # `tick` has nothing to do
-        self.unreported: deque[tuple[LinkEvent, FrameHeader | None]] = deque()  # with the frame that a Received came in
+        self.unreported: deque[tuple[LinkEvent, FrameHeader | None]] = (
+            deque()
+        )  # with the header of its frame, for Received
         self.runs = FrameRuns()
         self._me, self._cluster, self._frame_bytes = me, frame.cluster_hash(cluster), limits.frame_bytes
         self._hello_ns = heartbeat_ms * 1_000_000
@@ -81,11 +83,11 @@ class ChannelSet:
         self._dial = dial
         self._pipes: dict[int, Pipe] = {}
         self._sessions = {peer: self.session_type(incarnation) for peer in self.frames}
-        self._announced: dict[int, int] = {}  # the session of the last LinkUp that was handed out
+        self._announced: dict[int, int] = {}  # by peer: the session of the last LinkUp that was handed out
         self._connected: set[int] = set()
         self._now_ns = 0
         self._hello_at = dict.fromkeys(self.frames, 0)
-        self._lost_at: dict[int, int] = {}  # when, by the host's clock, the connection of a session that is up ended
+        self._lost_at: dict[int, int] = {}  # when (host's clock) the connection of a session that is up ended
 
     def open(self) -> None:
         """Dial every peer."""
@@ -94,16 +96,16 @@ class ChannelSet:
 
     @property
     def losing(self) -> bool:
-        """A connection has ended, and `tick` will soon close its session."""
+        """Whether a connection has ended whose session `tick` will soon close."""
         return bool(self._lost_at)
 
-    # ---- what comes ----
+    # ---- input ----
 
     def receive(self, frames: deque[bytes]) -> list[LinkEvent]:
-        """What has happened, in order. Takes frames from the left; what it leaves there is for the next call.
+        """Return what has happened, in order. Takes frames from the left; those that it leaves are for the next call.
 
-        After a LinkDown nothing but LinkDowns follows in the same list: so what the server still has to say to the
-        old session cannot slip into a new one, whose LinkUp only the next call tells.
+        After a LinkDown only LinkDowns follow in the same list. So what the server still sends to the old session can't get
+        into a new one, whose LinkUp only the next call returns.
         """
         out: list[LinkEvent] = []
         while not (self.unreported and self._hand_out(out)) and frames:
@@ -119,26 +121,29 @@ class ChannelSet:
         return out
 
     def connected(self, peer: int) -> None:
-        """The peer's pipe has a connection now."""
+        """Take note that the peer's pipe now has a connection."""
         self._connected.add(peer)
         if not self._sessions[peer].up:
             self._greet(peer)
 
     def lost(self, peer: int, host_ns: int) -> None:
-        """The connection of the peer's pipe has ended."""
+        """Take note that the connection of the peer's pipe has ended."""
         self._connected.discard(peer)
         if self._sessions[peer].up:
             self.disconnected(peer, host_ns)
 
     def report(self, *reports: Refused | None) -> None:
-        """Tell these with the next `receive`."""
+        """Return these events with the next `receive`."""
         self.unreported.extend((report, None) for report in reports if report is not None)
         self.quiet = False
 
-    # ---- what is asked for ----
+    # ---- requests ----
 
     def send(self, peer: int, messages: Any) -> None:
-        """Send one frame now. Dropped when the channel is not up. What cannot be queued closes the session."""
+        """Send one frame now.
+
+        It is dropped if the channel is not up. If it can't be queued, the session is closed.
+        """
         session = self._sessions[peer]
         number = session.number
         if not messages or peer in self._lost_at or not session.up or self._announced.get(peer) != number:
@@ -155,8 +160,10 @@ class ChannelSet:
             self.reset(peer, "the queue to the peer is full, or its connection is gone")
 
     def reset(self, peer: int, why: str) -> None:
-        """Begin a new iteration. LinkDown comes with the next `receive`; nothing happens if the channel is not up: a
-        session that is not is new already."""
+        """Begin a new iteration; the next `receive` returns the LinkDown.
+
+        If the channel is not up, nothing happens: its session is a new one already.
+        """
         session = self._sessions[peer]
         if session.up:
             number = session.number
@@ -164,7 +171,7 @@ class ChannelSet:
             self._session_closed(peer, number, why)
 
     def tick(self, now_ns: int, host_ns: int) -> None:
-        """Send the HELLOs that are due; close what lost its connection."""
+        """Send the HELLOs that are due, and close sessions whose connection was lost."""
         self._now_ns = now_ns
         if self.quiet:
             return
@@ -182,7 +189,7 @@ class ChannelSet:
         self.quiet = all_up and not self._lost_at and not self.refusals.waiting
 
     def wakes_at(self) -> int:
-        """When `tick` will have something to do, by the node's clock, but for `losing`."""
+        """Return when, by the node's clock, `tick` will have something to do; `losing` is not included."""
         if self.quiet:
             return NEVER
         due = [self._hello_at[peer] for peer, session in self._sessions.items() if not session.up]
@@ -195,30 +202,30 @@ class ChannelSet:
         self._pipes[peer] = self._dial(peer)
 
     def close(self) -> None:
-        """The process ends by its own decision. What is queued is dropped."""
+        """Close all pipes, because the process ends by its own decision. Queued frames are dropped."""
         self.runs.end_all()
         for pipe in self._pipes.values():
             pipe.close()
 
-    # ---- what a known bug may override ----
+    # ---- hooks for defects ----
 
     def redial(self, peer: int) -> None:
-        """A session was closed: the new one gets a new pipe."""
+        """Replace the pipe of a session that was closed."""
         self.renew(peer)
 
     def disconnected(self, peer: int, host_ns: int) -> None:
-        """The connection of a session that is up has ended: so will the session, when the last frames are taken."""
+        """Schedule the end of a session whose connection has ended; its last frames are received before."""
         self._lost_at.setdefault(peer, host_ns)
         self.quiet = False
 
     # ---- frames that arrive ----
 
     def _receive_frame(self, header: FrameHeader, data: bytes, session: ChannelSession, out: list[LinkEvent]) -> None:
-        """Judge a well-formed frame, and do what it changes. Raises BadFrame."""
+        """Process a well-formed frame. Raises BadFrame."""
         peer, number, was_up = header.sender, session.number, session.up
         self.frames[peer] += 1
         outcome = session.receive(header)
-        if outcome is ACCEPTED and not (out and type(out[-1]) is LinkDown):  # as for most frames; nothing is unreported
+        if outcome is ACCEPTED and not (out and type(out[-1]) is LinkDown):  # most frames; nothing else is unreported
             out.append(Received(peer, frame.messages(data, header, self._decoder)))
             self.runs.add(peer, header.incarnation, header.session, header.sequence)
             return
@@ -232,14 +239,14 @@ class ChannelSet:
             self._greet(peer)
 
     def _bad_frame(self, bad: BadFrame) -> None:
-        """A frame that is not right closes the session of whom it claims to be from."""
+        """Refuse a frame, and close the session of the node that it claims to be from."""
         peer = bad.sender if bad.sender in self._sessions else None
         self.report(self.refusals.add("frame", bad.reason, peer))
         if peer is not None:
             self.reset(peer, f"a bad frame: {bad.reason}")
 
     def _hand_out(self, out: list[LinkEvent]) -> bool:
-        """Move events to `out`; True if that has to stop at what follows a LinkDown."""
+        """Move unreported events to `out`. Return True if it had to stop after a LinkDown."""
         while self.unreported:
             event, header = self.unreported[0]
             if out and type(out[-1]) is LinkDown and type(event) is not LinkDown:
@@ -257,9 +264,9 @@ class ChannelSet:
     # ---- sessions and their pipes ----
 
     def _session_closed(self, peer: int, number: int | None, why: str) -> None:
-        """A session was closed: `number`, if it was up."""
+        """React to a closed session. `number`: its number if it was up, else None."""
         if number is not None:
-            # What was taken but not handed out yet is not received any more: a suffix is lost, which is legal.
+            # Frames that were accepted but not handed out yet are dropped: losing a suffix is legal.
             self.unreported = deque(e for e in self.unreported if e[1] is None or e[1].sender != peer)
             self.unreported.append((LinkDown(peer, number, why), None))
         self.quiet = False
@@ -268,7 +275,7 @@ class ChannelSet:
         self.redial(peer)
 
     def _greet(self, peer: int) -> None:
-        """HELLO, WELCOME or THANKS. What cannot leave for want of a connection is said when there is one."""
+        """Send HELLO, WELCOME or THANKS. Without a connection, it is sent once there is one."""
         session = self._sessions[peer]
         header = (
             self._cluster, session.greeting, self._me, peer, session.own_life, session.peer_life, session.number, session.sent

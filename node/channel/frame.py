@@ -1,4 +1,4 @@
-"""The frame: what one ZeroMQ message between two nodes holds.
+"""The frame: the contents of one ZeroMQ message between two nodes.
 
 A fixed header, big-endian, then a MessagePack array of messages:
 
@@ -14,7 +14,7 @@ A fixed header, big-endian, then a MessagePack array of messages:
     length              u32       bytes of the payload
 
 HELLO, WELCOME and THANKS carry the empty array and use up no sequence number: see `zab_chaos.node.channel.session`. The
-receiver's id is there because a wrongly wired proxy must not pass for a link: it is part of a channel's integrity.
+header names the receiver so that a wrongly wired proxy is not taken for a link: that is part of a channel's integrity.
 """
 
 from hashlib import blake2b
@@ -28,9 +28,9 @@ from zab_chaos.node.channel.header import FrameHeader, FrameKind
 
 MAGIC = b"ZAB\x01"
 EMPTY = b"\x90"  # MessagePack's empty array
-NUMBER_MAX = 2**62  # of a session or a life: out of reach for honest counting, and the next one still fits the header
+NUMBER_MAX = 2**62  # of a session or a life: counting never gets there, and the next number still fits into the header
 _UNSUMMED = Struct(">4sI")  # magic and checksum
-_SUMMED = Struct(">QBIIQQQQI")  # what the checksum counts, with the payload
+_SUMMED = Struct(">QBIIQQQQI")  # the part that the checksum covers, with the payload
 _WHOLE = Struct(">4sIQBIIQQQQI")
 _SUMMED_FROM = _UNSUMMED.size
 HEADER_BYTES = _WHOLE.size
@@ -40,7 +40,7 @@ _new = tuple.__new__
 
 
 class BadFrame(Exception):
-    """What arrived is no frame of this ensemble for this node. `sender` is who it claims to be from, if it says so."""
+    """Received bytes are no frame of this ensemble for this node. `sender`: the node that they claim to be from, if any."""
 
     def __init__(self, reason: str, sender: int | None = None) -> None:
         super().__init__(reason)
@@ -49,19 +49,19 @@ class BadFrame(Exception):
 
 
 def cluster_hash(name: str) -> int:
-    """The 64 bits by which frames name their ensemble."""
+    """Return the 64 bits by which frames name their ensemble."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
 def pack(header: tuple[int, ...], messages: Any) -> bytes:
-    """The frame's bytes. `header`: a FrameHeader, whose `length` need not be there. Messages are what msgspec can encode."""
+    """Return the bytes of a frame. The `length` in `header` is not used. `messages`: anything that msgspec encodes."""
     payload = _encode(messages)
     summed = _SUMMED.pack(*header[:8], len(payload))
     return b"".join((_UNSUMMED.pack(MAGIC, crc32(payload, crc32(summed))), summed, payload))
 
 
 def parse(data: bytes, cluster: int, receiver: int, limit: int) -> FrameHeader:
-    """The checked header of a frame that is at most `limit` bytes long. Raises BadFrame and nothing else."""
+    """Return the checked header of a frame. `limit`: its largest size in bytes. Raises BadFrame and nothing else."""
     size = len(data)
     if size < HEADER_BYTES:
         raise BadFrame(f"truncated: {size} bytes, and a header alone has {HEADER_BYTES}")
@@ -83,7 +83,7 @@ def parse(data: bytes, cluster: int, receiver: int, limit: int) -> FrameHeader:
         raise BadFrame(_out_of_range(session=session, life=max(incarnation, to)), sender)
     if to_node != receiver:
         raise BadFrame(f"addressed to node {to_node}", sender)
-    return _new(FrameHeader, fields[2:])  # what FrameHeader(*fields) does, in half the time
+    return _new(FrameHeader, fields[2:])  # the same as FrameHeader(*fields), in half the time
 
 
 def _out_of_range(**numbers: int) -> str:
@@ -91,7 +91,7 @@ def _out_of_range(**numbers: int) -> str:
 
 
 def messages(data: bytes, header: FrameHeader, decoder: msgspec.msgpack.Decoder[list[Any]]) -> list[Any]:
-    """The messages of a frame whose header `parse` accepted. Raises BadFrame and nothing else."""
+    """Return the messages of a frame whose header `parse` accepted. Raises BadFrame and nothing else."""
     try:
         return decoder.decode(data[HEADER_BYTES:])
     except Exception as error:  # whatever a peer sent, it must not end this node

@@ -1,4 +1,4 @@
-"""What a frame says about itself: where it belongs in its channel. Its layout in bytes is in `zab_chaos.node.channel.frame`."""
+"""The header of a frame. Its layout in bytes is in `zab_chaos.node.channel.frame`."""
 
 from enum import IntEnum
 from typing import NamedTuple

@@ -1,7 +1,7 @@
-"""Which frames were handed to the server: the `channel` trace event (results/README.md).
+"""Records which frames were handed to the server, for the `channel` trace event (results/README.md).
 
-Computed from the frames that were handed out and from nothing else, so that a link that does not check is seen to break
-prefix or single iteration. Greetings have no numbers of their own, so each run of a sound channel begins at 0.
+It sees only the frames that were handed out. So if a link does not check, its violations of prefix and single iteration
+show. Greetings use up no sequence numbers, so each run of a sound channel begins at 0.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Ended = Literal["closed", "gap", "session", "exit"]
 
 @dataclass(frozen=True, slots=True)
 class ChannelRun:
-    """Frames `first` to `last` of one session, without a gap, from `peer`'s life `incarnation`."""
+    """Frames `first` to `last` of one session, without a gap, from life `incarnation` of `peer`."""
 
     peer: int
     incarnation: int
@@ -23,14 +23,14 @@ class ChannelRun:
 
 
 class FrameRuns:
-    """The open run of each peer, and those that ended."""
+    """The open run of each peer, and the runs that have ended."""
 
     def __init__(self) -> None:
-        self._open: dict[int, list[int]] = {}  # incarnation, session, first, last
-        self.ended: list[ChannelRun] = []  # and not fetched yet
+        self._open: dict[int, list[int]] = {}  # by peer: incarnation, session, first, last
+        self.ended: list[ChannelRun] = []  # not fetched yet
 
     def add(self, peer: int, incarnation: int, session: int, sequence: int) -> None:
-        """A frame of messages was handed out."""
+        """Record that a frame of messages was handed out."""
         run = self._open.get(peer)
         if run is not None:
             if run[0] == incarnation and run[1] == session:
@@ -43,17 +43,17 @@ class FrameRuns:
         self._open[peer] = [incarnation, session, sequence, sequence]
 
     def end(self, peer: int, ended: Ended) -> None:
-        """The peer's run is over, if there is one."""
+        """End the peer's run, if there is one."""
         run = self._open.pop(peer, None)
         if run is not None:
             self.ended.append(ChannelRun(peer, run[0], run[1], run[2], run[3], ended))
 
     def end_all(self) -> None:
-        """The process ends by its own decision."""
+        """End all runs: the process ends by its own decision."""
         for peer in sorted(self._open):
             self.end(peer, "exit")
 
     def fetch(self) -> list[ChannelRun]:
-        """The runs that ended since the last call."""
+        """Return the runs that ended since the last call."""
         ended, self.ended = self.ended, []
         return ended

@@ -1,23 +1,23 @@
-"""One end of a channel, as logic without sockets: which frames count (DSN 2011, section II).
+"""One end of a channel, as logic without sockets: it decides which frames count (DSN 2011, section II).
 
-A channel joins two nodes. Both ends number its iterations, the sessions, and the larger number wins: whoever closes
-a session goes on to the next number, and who hears of a larger number closes its own and adopts it. In a session
-each end numbers its frames from 0, and the other end takes exactly the next one. So what an end takes in a session is
-a prefix of what the other sent in it: in order, once, without a hole, nothing older.
+A channel joins two nodes. Both ends number its iterations, the sessions, and the larger number wins: an end that closes a
+session goes on to the next number, and an end that hears of a larger number closes its own session and adopts it. In a
+session each end numbers its frames from 0, and the other end accepts exactly the next one. So the frames that an end
+accepts in a session are a prefix of those that the other sent in it: in order, once, without a gap, nothing older.
 
 Why that holds: in one life of a node a session's number only grows, and sequence numbers begin again only when it has
-grown. So (sender's life, receiver's life, session, sequence) names at most one frame of messages, and a receiver takes
-only the one with its own life, the sender's newest life, its own session and the next number.
+grown. So (sender's life, receiver's life, session, sequence) names at most one frame of messages, and a receiver accepts
+only the one with its own life, the sender's newest life, its own session and the next sequence number.
 
-A session opens with a handshake like TCP's: HELLO (I am in this session), WELCOME (so am I, and I have heard you),
-THANKS (I have heard you, too). It is up for an end that knows itself heard in it. That a frame arrived is not enough:
-an end which then sent at once, its own connection not being there yet, would have to close the session again, and two
-such ends could go on like that for ever. HELLO and WELCOME are repeated until the session is up, and ask for an answer;
-THANKS asks for none. They use up no sequence numbers, because their loss is no hole; but they name the next one, and so
-show a hole at the end.
+A session opens with a handshake like TCP's: HELLO (I am in this session), WELCOME (so am I, and I have received yours),
+THANKS (I have received yours, too). It is up for an end that knows that the other end has received its greeting. An arrived
+frame alone is not enough: an end that then sent at once, before its own connection was there, would have to close the
+session again, and two such ends could go on like that for ever. HELLO and WELCOME are repeated until the session is up, and
+ask for an answer; THANKS asks for none. They use up no sequence numbers, because their loss is no gap; but they name the
+next one, and so reveal a gap at the end.
 
 Two ends that close at the same time reach the same number, both fresh, and agree at once. Otherwise the larger number
-wins with the next HELLO. Nobody closes because of an older frame, so closings do not chase each other.
+wins with the next HELLO. No end closes because of an older frame, so closings do not cause each other.
 """
 
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ from zab_chaos.node.channel.header import FrameHeader, FrameKind
 
 @dataclass(frozen=True, slots=True)
 class FrameOutcome:
-    """What a frame changed. `closed` says why the session was replaced by a new one, which happens before all else."""
+    """The effects of a frame. `closed`: why the session was replaced by a new one, which precedes the other effects."""
 
     closed: str | None = None
-    opened: bool = False  # the session is up from now on
-    accepted: bool = False  # the frame's messages are to be handed out, after `opened`
-    answer: bool = False  # the peer asks for a greeting: `ChannelSession.greeting`
+    opened: bool = False  # the session is up now
+    accepted: bool = False  # the frame's messages count; they follow `opened`
+    answer: bool = False  # the peer asks for a greeting, `ChannelSession.greeting`
 
 
-_MESSAGES = int(FrameKind.MESSAGES)  # what every frame is compared with, without a look at the enumeration
+_MESSAGES = int(FrameKind.MESSAGES)  # an int, because comparing with the enumeration is slow
 IGNORED = FrameOutcome()
 ACCEPTED = FrameOutcome(accepted=True)
 
@@ -46,23 +46,23 @@ class ChannelSession:
     __slots__ = ("expected", "heard", "number", "own_life", "peer_life", "sent", "up")
 
     def __init__(self, incarnation: int) -> None:
-        self.own_life = incarnation  # this node's life; larger than all its earlier ones
-        self.peer_life = 0  # the peer's newest life known; 0 = none yet
+        self.own_life = incarnation  # this node's life, larger than all earlier ones
+        self.peer_life = 0  # the newest known life of the peer; 0 = none yet
         self.number = 1
-        self.sent = 0  # frames sent in this session: the next one's sequence number
-        self.expected = 0  # the next one from the peer
-        self.heard = False  # the peer was heard in this session
-        self.up = False  # and it has heard this node in this session
+        self.sent = 0  # frames sent in this session, and so the next sequence number
+        self.expected = 0  # the next sequence number from the peer
+        self.heard = False  # a frame of the peer arrived in this session
+        self.up = False  # and the peer has received one from this node
 
     @property
     def greeting(self) -> FrameKind:
-        """What to say to a peer that asks, or, while the session is not up, unasked."""
+        """The greeting to send to a peer that asks, or unasked while the session is not up."""
         if self.up:
             return FrameKind.THANKS
         return FrameKind.WELCOME if self.heard else FrameKind.HELLO
 
     def close(self, number: int = 0) -> None:
-        """End the session and go on to the next one, or to `number` if that is larger."""
+        """End the session and begin the next one, or number `number` if that is larger."""
         self.number = max(self.number + 1, number)
         self.sent = self.expected = 0
         self.heard = self.up = False
@@ -83,10 +83,10 @@ class ChannelSession:
             return IGNORED  # from an earlier life of the peer
         closed = self._learn_life(header)
         if header.to not in (0, self.own_life):
-            return FrameOutcome(closed)  # to an earlier life of this node; but who sent it lives
+            return FrameOutcome(closed)  # to an earlier life of this node, but the sender is alive
         closed = self._adopt_number(header) or closed
         if header.session < self.number:
-            return FrameOutcome(closed)  # of an older session; while this one is not up, our own HELLOs tell the peer
+            return FrameOutcome(closed)  # of an older session; if this one is not up, our HELLOs tell the peer
         if header.to == 0 and header.kind != FrameKind.HELLO:
             return self._close_broken("the peer does not know this node yet, and sent more than HELLO")
         self.heard = True
@@ -95,10 +95,10 @@ class ChannelSession:
         return self._receive_greeting(header, closed)
 
     def _learn_life(self, header: FrameHeader) -> str | None:
-        """Learn of a newer life of the peer; why the session was closed by that, if it was.
+        """Learn of a newer life of the peer. Return why that closed the session, or None.
 
-        Frames to an earlier life of this node count here, too. Otherwise: both nodes start again; each is reached by
-        an old frame of the other's former life; each then sends to that former life, and both wait for ever.
+        Frames to an earlier life of this node count here too. Otherwise: both nodes restart; each receives an old frame
+        from the other's former life; each then sends to that former life, and both wait for ever.
         """
         if header.incarnation == self.peer_life:
             return None
@@ -109,7 +109,7 @@ class ChannelSession:
         return "the peer has started again"
 
     def _adopt_number(self, header: FrameHeader) -> str | None:
-        """Adopt a larger session number; why the session was closed by that, if it was."""
+        """Adopt a larger session number. Return why that closed the session, or None."""
         if header.session <= self.number:
             return None
         self.close(header.session)
@@ -118,7 +118,7 @@ class ChannelSession:
     def _receive_messages(self, header: FrameHeader, closed: str | None) -> FrameOutcome:
         if header.sequence != self.expected:
             return self._close_broken(f"frame {header.sequence} came where {self.expected} was due")
-        opened, self.up = not self.up, True  # only a peer that knows itself heard sends messages
+        opened, self.up = not self.up, True  # a peer sends messages only after it got our greeting
         self.expected += 1
         return FrameOutcome(closed, opened, accepted=True)
 

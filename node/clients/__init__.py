@@ -1,1 +1,1 @@
-"""A node's clients: their sessions, their writes on the way to the leader, the answers."""
+"""The clients of a node: their protocol and connections, their sessions, and the application that serves them."""

@@ -1,7 +1,7 @@
-"""Finds clients that claim to have seen more than this ensemble has.
+"""Detects clients that claim to have seen a zxid that this ensemble has not reached.
 
-A client that comes from another node may be ahead of this one: it waits until this node has caught up. If the claim is
-false, it would wait for ever, and hold its requests here.
+A client that comes from another node may be ahead of this node and then waits until this node has caught up. With a false
+claim it would wait for ever, and its requests would stay here.
 """
 
 from typing import Protocol
@@ -16,7 +16,7 @@ class History(Protocol):
 
 
 class Core(Protocol):
-    """The core, as far as it tells whether this node has caught up."""
+    """The part of the core that shows whether this node has caught up."""
 
     iteration: int
 
@@ -27,7 +27,10 @@ class Core(Protocol):
 
 
 class _Claim:
-    """`due`: when it must be true, ns; `upto`: what was in the log then. None: not known in this iteration yet."""
+    """A claim of one client.
+
+    `due`: when it must be true, ns. `upto`: the last zxid in the log at that time. None: not known in this iteration yet.
+    """
 
     __slots__ = ("due", "iteration", "seen", "upto")
 
@@ -39,30 +42,30 @@ class _Claim:
 
 
 class Claims:
-    """The claims of one node's clients that are not known to be true.
+    """The claims of one node's clients that are not known to be true yet.
 
-    A leader's messages arrive in order, and a follower that hears nothing new for the timeout leaves its leader. So what
-    an honest client has seen is in the log of a node that has been in broadcast for `patience` (nanoseconds) since the
-    client came, and a claim is false if it is still ahead when all of that log is delivered. Where messages are under way
-    for longer than `patience`, as on a very slow link, an honest client is accused, too: it goes on at another node.
+    A leader's messages arrive in order, and a follower that receives nothing new for the timeout leaves its leader. So when
+    a node has been in broadcast for `patience` (nanoseconds) since a client came, its log holds what an honest client has
+    seen. A claim is false if it is still ahead when all of that log is delivered. Where messages take longer than
+    `patience`, as on a very slow link, an honest client is dropped too; it goes on at another node.
     """
 
     def __init__(self, patience: int) -> None:
         self._patience = patience
-        self.open: dict[int, _Claim] = {}  # by client; a round looks whether there is any
+        self.open: dict[int, _Claim] = {}  # by client
 
     def made(self, client: int, seen: Zxid, delivered: Zxid) -> None:
-        """A client came. `seen`: what it claims; `delivered`: what this node has."""
+        """Add the claim of a new client. `seen`: what it claims; `delivered`: what this node has delivered."""
         self.dropped(client)
         if seen > delivered:
             self.open[client] = _Claim(seen)
 
     def dropped(self, client: int) -> None:
-        """A client is gone."""
+        """Forget the claim of a client that is gone."""
         self.open.pop(client, None)
 
     def false(self, core: Core, delivered: Zxid, now: int) -> list[tuple[int, str]]:
-        """The clients whose claims are false, and why, in words. Forgets what has come true."""
+        """Return the clients with false claims, with the reason in words. Claims that have come true are forgotten."""
         found = []
         for client, claim in list(self.open.items()):
             if claim.seen <= delivered:

@@ -1,9 +1,9 @@
-"""The clients' connections to one node, sans-I/O: who is a client here, what it is told, what is refused.
+"""The clients' connections to one node, sans-I/O: which clients are connected, what they are sent, what is refused.
 
-Bytes become messages here, and nothing that is malformed gets further. A ROUTER cannot close one client's connection, so a
-client is "dropped" by telling it why (REJECTED) and forgetting it: it is told nothing more, and what it sends is refused
-until it begins again with HELLO. A client that is gone, and one that does not read, show when something is sent to them. So
-that they also show when there is nothing to tell them, `tick` sends each client an empty answer once a second.
+Bytes are decoded here, and nothing malformed gets further. A ROUTER can't close the connection of one client. So a client
+is "dropped" by sending it the reason (REJECTED) and forgetting it: it gets nothing more, and what it sends is refused until
+it begins again with HELLO. A client that is gone, and one that does not read, are noticed when something is sent to them.
+So that they are noticed anyway, `tick` sends each client an empty answer once a second.
 
 A ROUTER drives it in a real node (`zab_chaos.node.net.clients`), the simulated connections in the simulator
 (`zab_chaos.model.world.client_port`).
@@ -31,9 +31,9 @@ from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, Clien
 from zab_chaos.node.refusal_counter import REPORT_NS, RefusalCounter
 from zab_chaos.node.tree.outcomes import Outcome
 
-CLIENTS_MAX = 4096  # connections that are remembered; each costs a queue in ZeroMQ and a session
-FRAME_REQUESTS = 4  # a frame holds at most so many times the bytes of the largest request
-FRAME_HARD = 4  # and whoever carries it cuts the connection, without words, at so many times that
+CLIENTS_MAX = 4096  # connections; each one costs a queue in ZeroMQ and a session
+FRAME_REQUESTS = 4  # largest frame, in multiples of the largest request
+FRAME_HARD = 4  # in multiples of that: where the transport cuts the connection without a word
 TICK_NS = REPORT_NS  # a client that is gone is noticed after this time
 _PROBE = encode(Answers([]))
 
@@ -41,20 +41,20 @@ Identity = TypeVar("Identity", bound=Hashable)
 
 
 class Delivery(Enum):
-    """What became of a frame to a client."""
+    """The result of sending a frame to a client."""
 
     SENT = "sent"
-    FULL = "full"  # the queue to the client is
-    GONE = "gone"  # there is no such connection any more
+    FULL = "full"  # the queue to the client is full
+    GONE = "gone"  # the connection does not exist any more
 
 
 def frame_limit(limits: Limits) -> int:
-    """The bytes that a client's frame has at most."""
+    """Return the largest size of a client's frame in bytes."""
     return FRAME_REQUESTS * limits.request_bytes
 
 
 class Connections(Generic[Identity]):
-    """The clients of one node, by the identity of their connection. `deliver` sends a frame there, and never waits."""
+    """The clients of one node by the identity of their connection. `deliver` sends a frame there, and never blocks."""
 
     def __init__(self, limits: Limits, deliver: Callable[[Identity, bytes], Delivery]) -> None:
         self.refusals = RefusalCounter()
@@ -66,12 +66,12 @@ class Connections(Generic[Identity]):
         self._tick_ns = 0
 
     def fetch(self) -> list[ClientEvent]:
-        """What has happened since the last call. To be called in every round: `send` and `tick` notice things too."""
+        """Return the events since the last call. Call it in every round: `send` and `tick` notice things too."""
         events, self.unreported = self.unreported, []
         return events
 
     def receive(self, identity: Identity, parts: Sequence[bytes]) -> None:
-        """Take one message."""
+        """Process one message."""
         if len(parts) != 1:
             return self._reject(identity, f"a message has {len(parts)} parts; it must have one")
         if len(parts[0]) > self._frame_bytes:
@@ -95,13 +95,13 @@ class Connections(Generic[Identity]):
         return None
 
     def send(self, client: int, answers: list[tuple[int, Outcome]]) -> None:
-        """Answer. A client that is gone, or whose queue is full, is dropped: `fetch` says so."""
+        """Send answers. A client that is gone, or whose queue is full, is dropped, and `fetch` reports it."""
         identity = self._identities.get(client)
         if identity is not None:
             self._send(identity, encode(Answers(answers)))
 
     def drop(self, client: int, why: str) -> None:
-        """Tell a client why it is dropped, and forget it. No event: the caller knows."""
+        """Send a client the reason, and forget it. No event: the caller knows."""
         identity = self._identities.get(client)
         if identity is not None:
             self._count(why)
@@ -109,7 +109,7 @@ class Connections(Generic[Identity]):
             self._forget(identity)
 
     def tick(self, now_ns: int) -> bool:
-        """Once a second, and then True: look which clients are gone, and count who was refused."""
+        """Once a second, find clients that are gone and report refusals. Return whether it did."""
         if now_ns < self._tick_ns:
             return False
         self._tick_ns = now_ns + TICK_NS
@@ -118,7 +118,7 @@ class Connections(Generic[Identity]):
         return True
 
     def report(self, refused: Sequence[Refused]) -> None:
-        """Tell these with the next `fetch`."""
+        """Return these events with the next `fetch`."""
         self.unreported.extend(refused)
 
     def _hello(self, identity: Identity, hello: Hello) -> None:
@@ -152,7 +152,7 @@ class Connections(Generic[Identity]):
             self.unreported.append(report)
 
     def _tell(self, identity: Identity, why: str) -> None:
-        self._deliver(identity, encode(Rejected(why)))  # whatever becomes of it: the client is being dropped
+        self._deliver(identity, encode(Rejected(why)))  # the result does not matter: the client is being dropped
 
     def _send(self, identity: Identity, frame: bytes) -> None:
         delivery = self._deliver(identity, frame)
@@ -174,6 +174,6 @@ class Connections(Generic[Identity]):
             del self._identities[client]
 
     def _sweep(self) -> None:
-        """Find clients that left without a word: an empty answer cannot be sent to them."""
+        """Find clients that left without BYE: an empty answer can't be sent to them."""
         for identity in list(self._clients):
             self._send(identity, _PROBE)

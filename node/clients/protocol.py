@@ -1,8 +1,8 @@
-"""The clients' protocol: MessagePack frames, one message each, many requests or answers in one message.
+"""The clients' protocol: MessagePack frames with one message each; a message holds many requests or answers.
 
-A client says HELLO with its number, the last zxid it has seen and its fence, and is told WELCOME; then REQUESTS go one way and
-ANSWERS the other, in the same order. Whatever a node does not accept is answered REJECTED, with words, and that client
-is forgotten: it may begin again with HELLO. BYE ends politely.
+A client sends HELLO with its number, the last zxid it has seen, and its fence, and gets WELCOME. Then it sends REQUESTS and
+gets ANSWERS in the same order. If a node does not accept something, it answers REJECTED with the reason and forgets the
+client, which may begin again with HELLO. BYE ends the session.
 """
 
 from typing import Annotated, final
@@ -16,7 +16,7 @@ from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
 from zab_chaos.node.tree.requests import Request
 
 VERSION = 2
-# A stopped process, or a machine that is gone, leaves its connections open: heartbeats show it, on both sides.
+# A stopped process or a lost machine leaves its connections open. Heartbeats reveal that, on both sides.
 HEARTBEAT_MS = 500
 SILENCE_MS = 2000
 
@@ -25,12 +25,13 @@ Unsigned = Annotated[int, msgspec.Meta(ge=0)]  # a u64: MessagePack has no large
 
 @final
 class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
-    """`client` is a u64 that the client chose; `seen` the last zxid it knows of: it is shown nothing older.
+    """A client's first message.
 
-    `fence`: the highest seq of this client's writes whose outcome it does not know; 0 if there is none. By the time at which
-    the node serves its next request, each of them has taken effect, or never will.
+    `client` is a u64 that the client chose. `seen` is the last zxid it knows of: it is shown nothing older. `fence` is the
+    highest seq of its writes whose outcome it does not know, 0 if there is none: when the node serves its next request,
+    each of them has taken effect or never will.
 
-    Fields of later versions are let through, so that a newer client can be told which version is spoken here.
+    Fields of later versions are accepted, so that a newer client can be told which version this node speaks.
     """
 
     version: int
@@ -41,22 +42,22 @@ class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
 
 @final
 class Requests(Wire, frozen=True, tag="REQUESTS"):
-    """(seq, request), with ascending seq. The client chooses them; they come back with the answers."""
+    """Requests as (seq, request), with ascending seq. The client chooses them, and the answers repeat them."""
 
     items: list[tuple[Unsigned, Request]]
 
 
 @final
 class Bye(Wire, frozen=True, tag="BYE"):
-    """The client is done; what it still waits for need not be answered."""
+    """The client leaves; its open requests need no answer."""
 
 
 class Welcome(Wire, frozen=True, tag="WELCOME"):
-    """The node has taken the client up; it may send requests."""
+    """The node has accepted the client; it may send requests."""
 
 
 class Answers(Wire, frozen=True, tag="ANSWERS"):
-    """(seq, outcome), in the order of the requests."""
+    """Answers as (seq, outcome), in the order of the requests."""
 
     items: list[tuple[int, Outcome]]
 
@@ -76,12 +77,12 @@ _from_node: msgspec.msgpack.Decoder[FromNode] = msgspec.msgpack.Decoder(FromNode
 
 
 def decode_from_client(data: bytes) -> FromClient:
-    """Raises msgspec.DecodeError, whose words say what is wrong and where."""
+    """Decode a client's message. Raises msgspec.DecodeError, which says what is wrong and where."""
     return _from_client.decode(data)
 
 
 def decode_from_node(data: bytes) -> FromNode:
-    """Raises msgspec.DecodeError."""
+    """Decode a node's message. Raises msgspec.DecodeError."""
     return _from_node.decode(data)
 
 

@@ -1,4 +1,4 @@
-"""One client's session on a node: its requests that are not answered yet, in their order (see `sessions`)."""
+"""One client's session on a node: the queue of its requests without an answer (see `sessions`)."""
 
 from collections import deque
 
@@ -9,10 +9,11 @@ from zab_chaos.node.tree.seqs import NO_SEQ
 
 
 class PendingRequest:
-    """One request in a client's queue. `outcome` is None until it is known.
+    """A request in a client's queue. `outcome` is None until it is known.
 
-    `reads`: whether it is a read, which has its outcome when its turn comes. `refusal`: the leader's, which may be told when
-    its zxid is delivered here.
+    `size` is in bytes. `reads`: whether it is a read, which is executed when it is at the head of the queue. `forwarded`:
+    whether the write was passed to the leader. `refusal`: the leader's, which may be answered once its zxid is delivered
+    here.
     """
 
     __slots__ = ("forwarded", "outcome", "reads", "refusal", "request", "seq", "size")
@@ -28,9 +29,11 @@ class PendingRequest:
 
 
 class ClientSession:
-    """One client's queue. `open` holds its writes without outcome by seq; `refusals` counts those refused.
+    """A client's queue on one node.
 
-    `fence`: the highest number of its writes that this node answered, or the client named, as unknown; or `NO_SEQ`.
+    `seen`: the last zxid that the client has seen. `held`: the session may not be served yet. `open`: its writes without an
+    outcome, by seq. `refusals`: how many of them the leader has refused. `fence`: the highest seq of its writes whose
+    outcome is unknown to the client, or `NO_SEQ`.
     """
 
     __slots__ = ("bytes", "client", "fence", "held", "last_seq", "open", "queue", "refusals", "seen")

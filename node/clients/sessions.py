@@ -1,18 +1,18 @@
 """The clients' sessions on one node: requests in, answers out, in the order of each client's requests. No sockets.
 
-A write is passed on to the leader at once; its answer comes when its transaction is delivered here. A read is executed
-here when every earlier request of its client is answered, on the state of exactly that moment: `deliver` therefore
-applies the transactions itself, and executes, between two of them, the reads that stand between two writes. So a read
-shows its client's earlier writes and none of its later ones.
+A write is passed to the leader at once; it is answered when its transaction is delivered here. A read is executed here when
+every earlier request of its client is answered, on the state of that moment. So `deliver` applies the transactions itself,
+and between two of them executes the reads that were requested between the two writes. A read shows its client's earlier
+writes and none of its later ones.
 
-A session is held, its reads waiting and its writes kept back, as long as this node could show it less than it may see:
+A session is held (its reads wait and its writes are kept back) as long as this node could show it less than it may see:
 
-- until the node has joined a leader once in its life and delivered up to that leader's commit point: before, what it has
-  recovered may be older than what it had shown in an earlier life;
-- until it has delivered what the client has seen at another node;
-- until the session's fence is delivered: of the client's writes whose outcome is unknown, the highest number. Once the tree
-  says that the client has come so far, each of them has taken effect or never will. The client names it in HELLO; when the
-  leader is lost, the node raises it itself.
+- until the node has joined a leader once in its life and delivered up to that leader's commit point: before, the recovered
+  state may be older than what the node showed in an earlier life;
+- until the node has delivered what the client has seen at another node;
+- until the session's fence is delivered. The fence is the highest seq of the client's writes whose outcome is unknown. Once
+  the tree says that the client has come so far, each of these writes has taken effect or never will. The client names it in
+  HELLO; when the leader is lost, the node raises it itself.
 """
 
 from collections.abc import Iterable
@@ -31,16 +31,15 @@ ForwardedWrite = tuple[
     int, int, ForwardedRequest
 ]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 ClientAnswers = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
-FORWARD_BYTES = 2**24  # of requests that are passed on at once
-SHARE = 4  # one client may hold a quarter of what may wait on a node: when it is stuck, the others go on
+FORWARD_BYTES = 2**24  # bytes of requests that are forwarded at once
+SHARE = 4  # one client may hold a quarter of what may wait on a node, so that a stuck client does not block the others
 
 
 class ClientSessions:
     """All clients of the node `node` in its life `life`.
 
-    `waiting` and `waiting_bytes` bound the requests that are not answered yet, of all clients together, and each client
-    may hold one `SHARE`-th of that; what goes beyond fails with "overloaded". A client that sends on and on without
-    listening to that is dropped (see `receive`).
+    `waiting` and `waiting_bytes` limit the unanswered requests of all clients together. Each client may hold one `SHARE`-th
+    of that; further requests fail with "overloaded". A client that keeps sending despite that is dropped (see `receive`).
     """
 
     def __init__(
@@ -53,30 +52,30 @@ class ClientSessions:
         self._limit_bytes = waiting_bytes
         self._share = max(1, waiting // SHARE)
         self._share_bytes = max(1, waiting_bytes // SHARE)
-        self._count = 0  # entries in all queues, and their size
+        self._count = 0  # requests in all queues, and their size in bytes
         self._bytes = 0
         self._sessions: dict[int, ClientSession] = {}
-        self._shown: Zxid | None = None  # the least that is shown; None before this node has joined a leader
-        self._watched: dict[int, ClientSession] = {}  # those that some delivery may set going: held, or with refusals
+        self._shown: Zxid | None = None  # the oldest zxid that may be shown; None before this node has joined a leader
+        self._watched: dict[int, ClientSession] = {}  # sessions that a delivery may resume: held, or with refusals
         self._refused: dict[
             int, list[ClientSession]
-        ] = {}  # whose refusals rest on a zxid that is not delivered yet, by that
-        self._unfenced: dict[int, ClientSession] = {}  # whose fence the present leader has not been asked for
+        ] = {}  # by undelivered zxid: the sessions with refusals that rest on it
+        self._unfenced: dict[int, ClientSession] = {}  # sessions whose fence was not requested from the present leader
         self._unforwarded: list[tuple[int, PendingRequest]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}
 
     @property
     def waiting(self) -> int:
-        """Requests that are not answered yet."""
+        """How many requests are not answered yet."""
         return self._count
 
     @property
     def has_writes(self) -> bool:
-        """Whether `writes` has something."""
+        """Whether `writes` would return something."""
         return bool(self._unforwarded or self._unfenced)
 
     def idle(self) -> bool:
-        """Whether `writes` and `answers` have nothing, and nobody waits for a delivery to change that."""
+        """Return whether `writes` and `answers` would return nothing, and no session waits for a delivery."""
         return not (self._unforwarded or self._answers or self._watched)
 
     @property
@@ -85,21 +84,24 @@ class ClientSessions:
         return self._shown is not None
 
     def join(self, committed: Zxid) -> None:
-        """This node has joined a leader, the first one in its life, whose commit point is `committed`."""
+        """Take note that this node has joined its first leader in this life, whose commit point is `committed`."""
         self._shown = committed
 
     def hello(self, client: int, seen: Zxid, fence: int = 0) -> None:
-        """A client came. If it was here before, that is over: it counts what it asked for then as unknown.
+        """Open a session for a client. A former session of the client ends; the client counts its open requests as unknown.
 
-        `seen`: the last zxid that it knows of. `fence`: the highest number of its writes whose outcome it does not know; 0
-        for none.
+        `seen`: the last zxid that it knows of. `fence`: the highest seq of its writes whose outcome it does not know; 0 for
+        none.
         """
         self.gone(client)
         session = self._sessions[client] = ClientSession(client, seen, fence)
         self._hold(session)
 
     def gone(self, client: int) -> None:
-        """A client left. What was passed on may still take effect; what was not is forgotten."""
+        """End the session of a client that left.
+
+        Forwarded writes may still take effect; the others are forgotten.
+        """
         session = self._sessions.pop(client, None)
         if session is None:
             return
@@ -112,7 +114,10 @@ class ClientSessions:
             entry.outcome = entry.outcome or Unknown("the client is gone")
 
     def receive(self, client: int, batch: list[tuple[int, Request]]) -> str | None:
-        """A client's requests. None, or in words why this client must be dropped (the caller then calls `gone`)."""
+        """Queue a client's requests.
+
+        Return None, or in words why the client must be dropped; the caller then calls `gone`.
+        """
         session = self._sessions.get(client)
         if session is None:
             return "requests came before HELLO, or after this node had forgotten the client"
@@ -132,8 +137,8 @@ class ClientSessions:
         return None
 
     def writes(self, size: int = FORWARD_BYTES) -> list[ForwardedWrite]:
-        """The writes to pass on to the leader now, in order; before them, the fences. When they come to `size` bytes, the
-        rest waits for the next call.
+        """Return the fences and then the writes to forward to the leader now, in order. Beyond `size` bytes the rest waits
+        for the next call.
 
         From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
         """
@@ -155,7 +160,7 @@ class ClientSessions:
         return forwarded
 
     def deliver(self, first: Zxid, txns: list[bytes]) -> None:
-        """Apply committed transactions of zxids `first`, `first + 1`, ... and settle those that were asked for here.
+        """Apply committed transactions of zxids `first`, `first + 1`, ... and settle the writes that came from here.
 
         Raises msgspec.DecodeError if one of them is no transaction.
         """
@@ -173,14 +178,17 @@ class ClientSessions:
             zxid += 1
 
     def install(self, zxid: Zxid, state: bytes) -> None:
-        """Replace the tree by a snapshot of another node. What is to be read between two unknown writes can't be, any more."""
+        """Replace the tree by a snapshot of another node.
+
+        Reads between two writes of unknown outcome fail: the state that they should show is skipped.
+        """
         self._tree.load(state, zxid)
         for session in self._watched.values():
             between = [entry for entry in session.queue if entry.seq < session.fence]
             self._fail(session, between, "this node was sent a snapshot")
 
     def refused_by_leader(self, client: int, seq: int, error: str, words: str, after: Zxid) -> None:
-        """The leader refused a write (ANSWER). The client is told when `after` is delivered here."""
+        """Record the leader's refusal of a write (ANSWER). It is answered once `after` is delivered here."""
         session = self._sessions.get(client)
         entry = session.open.get(seq) if session else None
         if session is None or entry is None or entry.refusal is not None:
@@ -193,10 +201,11 @@ class ClientSessions:
         self._advance(session)
 
     def leader_lost(self, why: str = "the leader was lost") -> None:
-        """What was passed on is unknown from now on; what was not fails. Whoever is told so is held until it is decided.
+        """Settle all writes after the leader was lost. Sessions with unknown outcomes are held until these are decided.
 
-        A refusal whose state was not delivered yet still means "certainly without effect", but its reason may rest on
-        transactions that will never be: the error told is that the leader was lost.
+        A forwarded write becomes unknown; the others fail. A refusal whose state was not delivered yet still means
+        "certainly without effect", but its reason may rest on transactions that will never be: the error is then that the
+        leader was lost.
         """
         for session in self._sessions.values():
             for entry in [each for each in session.open.values() if each.forwarded]:
@@ -211,7 +220,7 @@ class ClientSessions:
         self._refused.clear()
 
     def fail_waiting(self) -> None:
-        """There has been no leader for too long: fail all writes that were not passed on, and the reads that are held."""
+        """Fail all writes that were not forwarded, and all held reads: there has been no leader for too long."""
         for session in self._sessions.values():
             waiting = session.queue if session.held else session.open.values()
             self._fail(session, waiting, "this node has no leader")
@@ -219,9 +228,9 @@ class ClientSessions:
         self._unforwarded.clear()
 
     def answers(self) -> list[ClientAnswers]:
-        """What can be told now, each outcome once, in the order of each client's requests.
+        """Return the answers that can be sent now, each outcome once, in the order of each client's requests.
 
-        To be called after every `receive`, `answered` and `deliver`, when what was delivered is traced.
+        Call it after every `receive`, `refused_by_leader` and `deliver`, when the delivery is traced.
         """
         self._resume()
         if not self._answers:
@@ -248,7 +257,7 @@ class ClientSessions:
                 self._unforwarded.append((session.client, entry))
 
     def _hold(self, session: ClientSession) -> None:
-        """Hold a session that may not be served yet, and see to it that its fence is asked for."""
+        """Hold a session that may not be served yet, and make sure that its fence is requested."""
         session.held = not self._may_serve(session)
         if session.held:
             self._watched[session.client] = session
@@ -277,17 +286,17 @@ class ClientSessions:
             self._advance(session)
 
     def _answer_refusals(self, zxid: int) -> None:
-        """What was refused in the light of `zxid`, which is delivered, is told before the next transaction is applied.
+        """Answer what was refused in the light of `zxid`, which is delivered, before the next transaction is applied.
 
-        The reads behind it are executed on this state, too: on a later one they could show what a refusal after them, in
-        the light of the next zxid, denies.
+        The reads behind a refusal are executed on this state too. On a later one they could show what a refusal after them,
+        in the light of the next zxid, denies.
         """
         for session in self._refused.pop(zxid, ()):
             if self._sessions.get(session.client) is session:
                 self._advance(session)
 
     def _fail(self, session: ClientSession, entries: Iterable[PendingRequest], words: str) -> None:
-        """What is open and was not passed on certainly had no effect."""
+        """Fail the open entries that were not forwarded; they certainly had no effect."""
         for entry in [each for each in entries if each.outcome is None and not each.forwarded]:
             self._settle(session, entry, Failed(NO_LEADER, words))
 
@@ -298,10 +307,10 @@ class ClientSessions:
             session.refusals -= 1
 
     def _advance(self, session: ClientSession, before: int = NO_SEQ) -> None:
-        """Answer from the head of the queue, until a request's outcome is open.
+        """Answer from the head of the queue, up to the first request without an outcome.
 
-        `before`: the number of the client's transaction that is delivered next: of what it asked for earlier, all has taken
-        effect or never will, so that reads up to there are answered although the session is held.
+        `before`: the seq of the client's transaction that is delivered next. Everything that it requested earlier has taken
+        effect or never will, so reads up to there are answered although the session is held.
         """
         queue = session.queue
         while queue:
@@ -318,7 +327,7 @@ class ClientSessions:
             self._answers.setdefault(session.client, []).append((entry.seq, outcome))
 
     def _resolve(self, session: ClientSession, entry: PendingRequest) -> Outcome | None:
-        """The outcome of the head of the queue, if the delivered state allows one."""
+        """Return the outcome of the head of the queue, if the delivered state determines it."""
         if isinstance(entry.request, READS):
             return self._tree.read(entry.request)
         refusal = entry.refusal
@@ -328,7 +337,7 @@ class ClientSessions:
         return refusal
 
     def _resume(self) -> None:
-        """Set going what waited for a delivery."""
+        """Resume the sessions that waited for a delivery."""
         if not self._watched:
             return
         for client, session in list(self._watched.items()):
@@ -342,5 +351,5 @@ class ClientSessions:
 
 
 def _waiting(count: int, total: int, size: int, whose: str) -> str:
-    """Why one more request, of `size` bytes, is too much."""
+    """Return why one more request, of `size` bytes, is too much."""
     return f"{count - 1} requests{whose} of {total - size} bytes are waiting on this node already"

@@ -1,18 +1,24 @@
-"""Crash points inside the store: places at which whoever drives it may end the process; and what they stand between."""
+"""Crash points inside the store, and the durable operations that have them.
+
+At each crash point a hook may end the process. `node/crash_points.py` decides what happens there.
+"""
 
 from collections.abc import Callable, Sequence
 
 from zab_chaos.node.store.disk import Disk, DiskFile
 
 CrashHook = Callable[[str, str], None]
-"""Called as hook(step, what): step is before-write, after-write, before-sync, after-sync, after-rename or after-remove; what
-is EPOCH, TXN, TRUNC, SNAP, NEWLEADER, MEMBER (log records), SNAPSHOT (a snapshot's file) or SEGMENT (a file of the log: a new
-one, or the newest one, which each start writes again)."""
+"""Called as hook(step, what).
+
+`step` is before-write, after-write, before-sync, after-sync, after-rename or after-remove. `what` is EPOCH, TXN, TRUNC, SNAP,
+NEWLEADER, MEMBER (log records), SNAPSHOT (a snapshot's file) or SEGMENT (a file of the log: a new one, or the newest one, which
+each start writes again)."""
 StepHook = Callable[[str], None]
+"""Called with the step; what is written is fixed."""
 
 
 def step_hook(crash: CrashHook | None, what: str) -> StepHook:
-    """The hook for one thing that is written; without a hook, nothing happens."""
+    """Return a hook for the steps of writing `what`. Without a crash hook it does nothing."""
     return (lambda step: crash(step, what)) if crash is not None else (lambda _: None)
 
 
@@ -27,14 +33,14 @@ def write_durably(file: DiskFile, data: bytes, ends: Sequence[int], point: StepH
 
 
 def rename_durably(disk: Disk, old: str, new: str, point: StepHook) -> None:
-    """Raises OSError."""
+    """Rename and sync the folder. Raises OSError."""
     disk.rename(old, new)
     point("after-rename")
     disk.sync_directory()
 
 
 def remove_durably(disk: Disk, names: Sequence[str], point: StepHook) -> None:
-    """All of them, with one sync: any of them may outlive the others. Raises OSError."""
+    """Remove the files and sync the folder once: a power cut may leave any of them. Raises OSError."""
     for name in names:
         disk.remove(name)
         point("after-remove")

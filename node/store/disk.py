@@ -1,8 +1,8 @@
-"""The one way to the file system: the `Disk` contract, and its two real forms.
+"""The `Disk` contract, and its two real implementations. Only they access the file system.
 
 `OrdinaryDisk` writes through to the operating system, so a SIGKILL loses nothing and hides every missing sync
-(ZOOKEEPER-4646 and 4712 are invisible under kill -9). `FaithfulDisk` keeps what was not synced in this process's own
-memory, so a SIGKILL *is* a power cut: exactly what was not synced is gone.
+(ZOOKEEPER-4646 and 4712 are invisible under kill -9). `FaithfulDisk` keeps unsynced data in this process's memory, so a
+SIGKILL *is* a power cut: it loses exactly what was not synced.
 """
 
 import os
@@ -26,7 +26,7 @@ __all__ = ["Disk", "DiskFaults", "DiskFile", "FaithfulDisk", "OrdinaryDisk", "Va
 
 
 class DiskFile(Protocol):
-    """An open file of a disk, written at its end only."""
+    """An open file of a disk. It is only written at its end."""
 
     name: str
     size: int  # bytes written so far, synced or not (not counting preallocation)
@@ -35,27 +35,30 @@ class DiskFile(Protocol):
         """Append. Not durable until `sync`. Raises OSError (ENOSPC, EIO)."""
 
     def write_all(self, data: bytes, ends: Sequence[int]) -> None:
-        """Append, handed over at once; in a power cut each part, up to one of the ascending `ends`, is a write of its own."""
+        """Append several parts with one call.
+
+        `ends`: ascending, where each part ends. In a power cut each part counts as a write of its own.
+        """
 
     def sync(self) -> None:
-        """Make all that was written durable (fdatasync). Raises OSError; then nothing may be assumed."""
+        """Make everything written durable (fdatasync). After an OSError nothing may be assumed about the file."""
 
     def close(self) -> None: ...
 
 
 class Disk(Protocol):
-    """A flat folder of files whose unsynced bytes can really be lost."""
+    """A flat folder of files. A faithful one really loses unsynced bytes in a power cut."""
 
-    writes: int  # done since it was opened, preallocations not counted
-    syncs: int  # done since then, of files and of the folder
+    writes: int  # since the disk was opened; preallocations are not counted
+    syncs: int  # of files and of the folder, since the disk was opened
 
     def list(self) -> list[str]: ...
     def read(self, name: str) -> bytes: ...
     def create(self, name: str, preallocate: int = 0) -> DiskFile:
-        """A new file, `preallocate` zeros long. Raises OSError, FileExistsError among them."""
+        """Create a file that is preallocated with `preallocate` zeros. Raises OSError, including FileExistsError."""
 
     def open(self, name: str, size: int) -> DiskFile:
-        """Go on writing at offset `size` of an existing file."""
+        """Open an existing file to write on from offset `size`."""
 
     def rename(self, old: str, new: str) -> None: ...
     def remove(self, name: str) -> None: ...
@@ -64,7 +67,7 @@ class Disk(Protocol):
 
 
 class OrdinaryFile:
-    """A file whose written bytes outlive the process, and whose synced bytes outlive the machine's power."""
+    """A file whose written bytes outlive the process, and whose synced bytes outlive a power cut."""
 
     def __init__(self, disk: "OrdinaryDisk", name: str, fd: int, size: int, reserve: int) -> None:
         self.name = name
@@ -97,7 +100,7 @@ class OrdinaryFile:
 
 
 class OrdinaryDisk:
-    """A folder, as the operating system gives it. Creates the folder if it is missing."""
+    """A folder of the operating system. It is created if it is missing."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
@@ -106,7 +109,7 @@ class OrdinaryDisk:
         self.writes = 0
         self.syncs = 0
         self.root.mkdir(parents=True, exist_ok=True)
-        clear_volatile(self.root)  # a faithful disk's life on this folder may have ended
+        clear_volatile(self.root)  # left over if the folder was a faithful disk before
 
     def list(self) -> list[str]:
         return sorted(path.name for path in self.root.iterdir() if path.is_file())
@@ -142,6 +145,6 @@ class OrdinaryDisk:
         self.syncs += 1
 
     def cut(self, variant: Variant, seed: int) -> NoReturn:
-        """Always refused, see `DiskFaults.check_variant`."""
+        """Raise ValueError: an ordinary disk can't lose its power (see `DiskFaults.check_variant`)."""
         self.faults.check_variant(variant)
         raise AssertionError("an ordinary disk can't cut the power")

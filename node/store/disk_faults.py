@@ -1,4 +1,7 @@
-"""What can be wrong with a disk: slow, full, failing, or losing its power at the next sync; and what that leaves."""
+"""Faults of a disk: slow, full, failing, or losing its power at the next sync.
+
+Also which unsynced bytes and directory changes survive a power cut.
+"""
 
 import errno
 import os
@@ -8,38 +11,38 @@ from random import Random
 from typing import Literal, TypeVar, get_args
 
 Variant = Literal["plain", "torn", "reordered", "pages", "killed"]
-"""What is left of unsynced bytes, and of directory changes that no sync covered, each drawn from a seed:
+"""What a power cut leaves of unsynced bytes and of directory changes that no sync covered. It is drawn from a seed.
 
 - plain: nothing.
 - torn: a strict prefix of the bytes, and a prefix of the changes.
 - reordered: a proper subset of the writes, each whole, and a prefix of the changes.
-- pages: for each file a subset of the 4 KiB pages, and a subset of the changes: a file may be there without its bytes, a
+- pages: for each file a subset of the 4 KiB pages, and a subset of the changes. A file may exist without its bytes, and a
   later change without an earlier one.
-- killed: no power cut. The process alone dies: the bytes are in the page cache, or a strict prefix of them, as of one that
-  dies in the middle of a write; and all the changes. The next life sees them, and none is durable.
+- killed: no power cut; only the process dies. The page cache has all the bytes, or a strict prefix of them if the process
+  dies in the middle of a write, and all the changes. The next life sees them, but none is durable.
 """
 PAGE = 4096
-WHOLE = 0.5  # how often a process that is killed had written all that it was about to
-Failing = Literal["write", "sync"]
+FULLY_WRITTEN_PROBABILITY = 0.5  # that a killed process had written everything it was about to write
+FailingOperation = Literal["write", "sync"]
 _File = TypeVar("_File")
 _Change = TypeVar("_Change")
 
 
 class DiskFaults:
-    """What is wrong with a disk right now. Set by the control port, obeyed by the disk's files."""
+    """The faults of one disk at present. The control port sets them, and the disk's files obey them."""
 
     def __init__(self, *, can_cut_power: bool) -> None:
-        self.slow_ms = 0.0  # every sync takes this much longer
-        self.slowed = 0  # syncs that have waited for that
+        self.slow_ms = 0.0  # how much longer every sync takes
+        self.slowed = 0  # number of syncs that were slowed down
         self.full = False  # writes and preallocations raise ENOSPC
-        self.error: Failing | None = None  # this operation raises EIO
-        self.stays_readable = False  # what a sync was to write that has failed; and it counts as clean
+        self.error: FailingOperation | None = None  # the operation that raises EIO
+        self.stays_readable = False  # after a failed sync: its bytes stay readable and count as clean
         self.can_cut_power = can_cut_power
         self._power_cut: tuple[Variant, int] | None = None
 
     @property
     def power_cut(self) -> tuple[Variant, int] | None:
-        """(variant, seed): the next sync that has unsynced bytes is where the power goes."""
+        """(variant, seed) of a power cut at the next sync that has unsynced bytes, or None."""
         return self._power_cut
 
     @power_cut.setter
@@ -49,7 +52,7 @@ class DiskFaults:
         self._power_cut = value
 
     def check_variant(self, variant: str) -> None:
-        """Raises ValueError when this disk can't lose its power that way."""
+        """Raise ValueError if this disk can't lose its power that way."""
         if not self.can_cut_power:
             raise ValueError(
                 f"power cut ({variant}): an ordinary disk keeps unsynced bytes when its process dies, so it can't lose "
@@ -70,14 +73,14 @@ class DiskFaults:
             self.slowed += 1
         self.fail_if("sync")
 
-    def fail_if(self, operation: Failing) -> None:
+    def fail_if(self, operation: FailingOperation) -> None:
         """Raise EIO if this operation is to fail."""
         if self.error == operation:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 class VirtualFaults(DiskFaults):
-    """Slowness costs virtual time: `spend` is called once for every sync."""
+    """Disk faults in virtual time: `spend` is called once for each sync instead of sleeping."""
 
     def __init__(self, *, can_cut_power: bool, spend: Callable[[], None]) -> None:
         super().__init__(can_cut_power=can_cut_power)
@@ -92,7 +95,7 @@ class VirtualFaults(DiskFaults):
 def surviving_writes(
     writes: list[tuple[_File, int, bytes]], variant: Variant, random: Random
 ) -> list[tuple[_File, int, bytes]]:
-    """Which of the unsynced writes (file, offset, data) are left although nobody synced them; see `Variant`."""
+    """Return the unsynced writes (file, offset, data) that a power cut leaves on the disk; see `Variant`."""
     total = sum(len(data) for _, _, data in writes)
     if variant == "plain" or total == 0:
         return []
@@ -100,7 +103,7 @@ def surviving_writes(
         return list(_pages(writes, random))
     if variant == "reordered":
         return random.sample(writes, random.randrange(len(writes)))
-    left = total if variant == "killed" and random.random() < WHOLE else random.randrange(total)
+    left = total if variant == "killed" and random.random() < FULLY_WRITTEN_PROBABILITY else random.randrange(total)
     torn = []
     for file, offset, data in writes:
         if left > 0 and data:
@@ -121,7 +124,7 @@ def _pages(writes: list[tuple[_File, int, bytes]], random: Random) -> Iterator[t
 
 
 def surviving_changes(changes: Sequence[_Change], variant: Variant, random: Random) -> list[_Change]:
-    """Which of the pending directory changes are durable although nobody synced the folder; see `Variant`."""
+    """Return the pending directory changes that a power cut leaves on the disk; see `Variant`."""
     if variant == "plain":
         return []
     if variant == "pages":

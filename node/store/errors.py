@@ -1,10 +1,10 @@
-"""What the store says when the disk can't be trusted. None of these is ever retried: the process ends."""
+"""Errors of the store. None of them is retried: the process ends."""
 
 from types import TracebackType
 
 
 class DiskFailed(Exception):
-    """The disk refused a write, a sync or a directory change. What it holds now is known again only at recovery."""
+    """The disk refused a write, a sync or a directory change. Only recovery can tell what the disk holds now."""
 
     def __init__(self, doing: str, cause: OSError) -> None:
         super().__init__(
@@ -15,7 +15,7 @@ class DiskFailed(Exception):
 
 
 class Corrupt(Exception):
-    """Stored bytes are damaged. The node refuses to start and has touched nothing."""
+    """Stored bytes are damaged. The node refuses to start and has changed nothing."""
 
     def __init__(self, file: str, offset: int, why: str) -> None:
         super().__init__(
@@ -28,25 +28,28 @@ class Corrupt(Exception):
 
 
 class CorruptLog(Corrupt):
-    """A segment of the write-ahead log is damaged, cut or missing."""
+    """A segment of the write-ahead log is damaged, truncated or missing."""
 
 
 class CorruptSnapshot(Corrupt):
-    """The snapshot that the log depends on is damaged, cut or missing."""
+    """The snapshot that the log depends on is damaged, truncated or missing."""
 
 
 class DigestMismatch(Exception):
-    """A disk of an ensemble with another digest: with it the node would take all others for wrong. Nothing was touched."""
+    """The disk was written with another digest algorithm than the node is configured for.
 
-    def __init__(self, file: str, made: str, told: str) -> None:
+    With it the node would disagree with all others. Nothing was changed.
+    """
+
+    def __init__(self, file: str, stored: str, configured: str) -> None:
         super().__init__(
-            f"{file} has a digest by {made}, and the node is configured for {told}. Nothing was changed. Configure it with "
-            f'"digest": "{made}", as its ensemble was made, or wipe its disk.'
+            f"{file} has a digest by {stored}, and the node is configured for {configured}. Nothing was changed. "
+            f'Configure it with "digest": "{stored}", as its ensemble was made, or wipe its disk.'
         )
 
 
-class disk_operation:  # noqa: N801 - reads as the function that it stands for; a generator would cost each sync three times as much
-    """Turn an OSError into DiskFailed, which says what was being done."""
+class disk_operation:  # noqa: N801 - used like a function; a generator would cost each sync three times as much
+    """Context manager that turns an OSError into a DiskFailed that says what was being done."""
 
     __slots__ = ("_doing",)
 

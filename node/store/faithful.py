@@ -1,4 +1,4 @@
-"""A disk on which a SIGKILL is a power cut: what was not synced is in this process's memory and nowhere else."""
+"""A disk on which a SIGKILL is a power cut: unsynced data is only in this process's memory."""
 
 import errno
 import os
@@ -28,14 +28,17 @@ def _kill_this_process() -> None:
 
 
 class FolderInode(Inode):
-    """A file whose durable bytes are in a real one: under its name, or hidden as long as no durable name stands for it."""
+    """A file whose durable bytes are in a real file.
+
+    That file has the inode's name, or is in a hidden folder while no durable name refers to it.
+    """
 
     __slots__ = ("_fd", "path", "zeros_written")
 
     def __init__(self, path: Path, reserve: int, *, linked: bool, zeros_written: bool) -> None:
         super().__init__(reserve, linked=linked)
         self.path = path
-        self.zeros_written = zeros_written  # preallocation is a write too: it reaches the file at the first sync
+        self.zeros_written = zeros_written  # preallocated zeros are written to the file at the first sync
         self._fd: int | None = None
 
     @property
@@ -47,17 +50,17 @@ class FolderInode(Inode):
     def durable(self) -> bytes:
         return self.path.read_bytes()
 
-    def put(self, extents: Sequence[Extent]) -> None:
+    def write_through(self, extents: Sequence[Extent]) -> None:
         for offset, data in extents:
             write_at(self.fd, data, offset)
 
-    def settle(self) -> None:
+    def make_durable(self) -> None:
         if not self.zeros_written:
             write_zeros(self.fd, self.reserve)
             self.zeros_written = True
-        self.put(self.joined())
+        self.write_through(self.whole_writes())
         fdatasync(self.fd)
-        self.written()
+        self.mark_synced()
 
     def close(self) -> None:
         if self._fd is not None:
@@ -66,11 +69,11 @@ class FolderInode(Inode):
 
 
 class FaithfulDisk(VolatileDisk[FolderInode]):
-    """A folder that holds only what is durable; the process sees its own unsynced changes on top of it.
+    """A folder that holds only what is durable. The process sees its own unsynced changes on top of it.
 
-    `die` is called when the process is to end; by default it is SIGKILL for this process. Until a directory change is
-    synced, a new file's synced bytes are kept in a hidden folder. That is emptied when a disk is opened, unless the process
-    before was killed in a way that keeps the page cache (`Variant`): then this one sees what that one did.
+    `die` ends the process; by default it sends SIGKILL to this process. Until a directory change is synced, a new file's
+    synced bytes are kept in a hidden folder. That folder is emptied when a disk is opened, unless the previous process was
+    killed in a way that keeps the page cache (`Variant`): then this process sees what that one wrote.
     """
 
     def __init__(self, root: str | Path, die: Callable[[], None] = _kill_this_process) -> None:
@@ -81,13 +84,15 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
         (self.root / VOLATILE).mkdir(parents=True, exist_ok=True)
         cache = page_cache.take(self.root)
         clear_volatile(self.root, keep={inode.path for inode in cache.inodes} if cache else ())
-        self._durable = {path.name: self._found(path) for path in sorted(self.root.iterdir()) if path.is_file()}
+        self._durable = {
+            path.name: self._existing_inode(path) for path in sorted(self.root.iterdir()) if path.is_file()
+        }
         self._names = dict(self._durable)
         if cache is not None:
-            self._see(cache)
+            self._load_cache(cache)
 
     @staticmethod
-    def _found(path: Path) -> FolderInode:
+    def _existing_inode(path: Path) -> FolderInode:
         return FolderInode(path, path.stat().st_size, linked=True, zeros_written=True)
 
     def _new_inode(self, reserve: int) -> FolderInode:
@@ -105,7 +110,7 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
         super().sync_directory()
         sync_folder(self.root)
 
-    def _end(self) -> NoReturn:
+    def _end_process(self) -> NoReturn:
         self._die()
         raise OSError(errno.EIO, "the power is cut")
 
@@ -117,7 +122,7 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
         page_cache.save(
             self.root,
             PageCache(
-                [self._cached(inode) for inode in inodes],
+                [self._cached_inode(inode) for inode in inodes],
                 {name: number[id(inode)] for name, inode in self._names.items()},
                 [(number[id(change.inode)], change.name, change.removes) for change in self._changes],
             ),
@@ -126,12 +131,12 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
     def _drop_cache(self) -> None:
         page_cache.take(self.root)
 
-    def _cached(self, inode: FolderInode) -> CachedInode:
+    def _cached_inode(self, inode: FolderInode) -> CachedInode:
         path = str(inode.path.relative_to(self.root))
         return CachedInode(path, inode.reserve, inode.linked, inode.zeros_written, inode.extents(), inode.stale)
 
-    def _see(self, cache: PageCache) -> None:
-        """Go on where the process before was killed."""
+    def _load_cache(self, cache: PageCache) -> None:
+        """Continue with the page cache that the killed process left."""
         inodes = []
         for saved in cache.inodes:
             inode = self._durable.get(saved.path)

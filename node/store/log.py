@@ -1,8 +1,8 @@
-"""The write-ahead log: typed, checksummed records in preallocated segments (see `segment` and `frame`).
+"""The write-ahead log: typed, checksummed records in preallocated segments (see `segment` and `log_record`).
 
-What is written between two syncs is one batch, which lies in one segment. A segment that can't take the next batch is
-left for a new one, so a segment can be begun only when everything before it is durable. The store hands over a group
-(TRUNC or SNAP, up to its NEWLEADER) within one batch, so no group is ever split.
+What is written between two syncs is one batch, which lies in one segment. If a batch does not fit into the segment, a new
+segment is begun, which requires that everything before it is durable. The store hands over a group (TRUNC or SNAP, up to
+its NEWLEADER) within one batch, so no group is ever split.
 """
 
 from zab_chaos.node.core.ready import Record
@@ -16,26 +16,26 @@ from zab_chaos.node.store.state import LogState
 
 
 class Log:
-    """The end of the log, open for writing. Methods raise DiskFailed; after that nothing more may be asked of it."""
+    """The end of the log, open for writing. Methods raise DiskFailed; after that the log must not be used."""
 
     def __init__(self, disk: Disk, segment_bytes: int, state: LogState, crash: CrashHook | None) -> None:
-        self.state = state  # after all that was written, durable or not
+        self.state = state  # the state after everything written, durable or not
         self._disk = disk
         self._segment_bytes = segment_bytes
-        self.crash = crash  # may be set and taken away between any two calls
+        self.crash = crash  # may be set and removed between any two calls
         self._segments: list[tuple[int, Zxid]] = []  # number, and the last zxid before it; ascending
         self._name, self._salt = "", 0  # of the newest segment
-        self._doing = ("", "")
+        self._operations = ("", "")  # for DiskFailed: writing, syncing
         self._file: DiskFile | None = None
-        self._size = 0  # of the newest segment's file
-        self._offset = 0  # at which the next batch is written
-        self._batch = 1  # its number
+        self._size = 0  # size of the newest segment's file
+        self._offset = 0  # where the next batch is written
+        self._batch = 1  # number of the next batch
         self._dirty = False  # something was written since the last sync
-        self.syncs = 0  # so far
+        self.syncs = 0  # number of syncs so far
         self._unsynced: list[str] = []  # with a crash hook: the records that the next sync covers
 
     def resume(self, segments: list[tuple[int, Zxid]], size: int, good: bytes, batch: int) -> None:
-        """Go on behind the good bytes of the newest of the segments that recovery has read."""
+        """Continue behind the good bytes of the newest segment. `segments` are those that recovery has read."""
         self._segments = list(segments)
         self._size, self._offset, self._batch = size, len(good), batch
         self._enter(segments[-1][0])
@@ -43,12 +43,12 @@ class Log:
             self._file = self.make_durable_again(good)
 
     def make_durable_again(self, good: bytes) -> DiskFile:
-        """The newest segment, open behind its good bytes; they and the folder are durable, whatever they were before.
+        """Return the newest segment, open behind its good bytes, which are durable then, as is the folder.
 
-        What recovery has read may never have been synced: a killed process leaves its writes in the page cache, and after
-        a failed fsync the kernel may take pages for clean that the disk does not hold. So they are written again, which
-        makes them dirty, and synced. The bytes are equal: power that goes meanwhile takes nothing that was durable.
-        Whatever lies before the newest segment was synced before that was made.
+        What recovery has read may never have been synced. A killed process leaves its writes in the page cache, and after a
+        failed fsync the kernel may consider pages clean that the disk does not hold. So the bytes are written again, which
+        makes the pages dirty, and synced. They are equal, so a power cut meanwhile takes nothing that was durable.
+        Everything before the newest segment was synced before that segment was created.
         """
         file = self._disk.open(self._name, 0)
         write_durably(file, good, (len(good),), step_hook(self.crash, "SEGMENT"))
@@ -56,12 +56,12 @@ class Log:
         return file
 
     def _enter(self, number: int) -> None:
-        """From here on records go to this segment."""
+        """Direct further records to this segment."""
         self._name, self._salt = segment_name(number), segment.salt(number)
-        self._doing = f"writing {self._name}", f"syncing {self._name}"
+        self._operations = f"writing {self._name}", f"syncing {self._name}"
 
     def write(self, records: list[Record]) -> None:
-        """Hand one batch to the disk: with one write, or one by one if each is a crash point."""
+        """Hand one batch to the disk: with one write, or record by record if there are crash points."""
         items = log_record.items(records)
         if not items:
             return
@@ -71,13 +71,13 @@ class Log:
             data, ends = log_record.encode(items, self._batch, self._salt, self._offset)
         assert self._file is not None
         self._dirty = True
-        try:  # as disk_operation, which would cost as much as the rest
+        try:  # the same as disk_operation, which would cost as much as the rest
             if self.crash is None:
                 self._file.write_all(data, ends)
             else:
                 self._write_each(self.crash, self._file, items, data, ends)
         except OSError as error:
-            raise DiskFailed(self._doing[0], error) from error
+            raise DiskFailed(self._operations[0], error) from error
         self._offset += len(data)
         self._batch += 1
         for record in records:
@@ -94,28 +94,28 @@ class Log:
             self._unsynced.append(name)
 
     def sync(self) -> None:
-        """Make durable what was written."""
+        """Make everything written durable."""
         if self._file is None or not self._dirty:
             return
         try:
             if self.crash is not None:
-                self._reach("before-sync", self.crash)
+                self._hit_each("before-sync", self.crash)
             self._file.sync()
         except OSError as error:
-            raise DiskFailed(self._doing[1], error) from error
+            raise DiskFailed(self._operations[1], error) from error
         self._dirty = False
         self.syncs += 1
         if self.crash is not None:
-            self._reach("after-sync", self.crash)
+            self._hit_each("after-sync", self.crash)
         self._unsynced.clear()
 
-    def _reach(self, step: str, crash: CrashHook) -> None:
-        """A crash point for each record that the sync covers, in order."""
+    def _hit_each(self, step: str, crash: CrashHook) -> None:
+        """Hit a crash point for each record that the sync covers, in order."""
         for name in self._unsynced:
             crash(step, name)
 
     def roll(self, room: int = 0) -> None:
-        """Begin a new segment, with at least `room` bytes for records. What was written is durable first."""
+        """Begin a new segment with at least `room` bytes for records. What was written is made durable first."""
         self.sync()
         number = self._segments[-1][0] + 1 if self._segments else 1
         checkpoint = Checkpoint(
@@ -135,9 +135,10 @@ class Log:
         self._size, self._offset, self._batch = checkpoint.size, CHECKPOINT_BYTES, 1
 
     def purge(self, snapshot: Zxid) -> None:
-        """Drop the segments that a durable snapshot makes superfluous: all before the newest that begins at or below it.
+        """Remove the segments that a durable snapshot makes superfluous: all before the newest one that begins at or below
+        it.
 
-        Oldest first, each durably, so that no crash leaves a gap in the numbers.
+        The oldest is removed first, each one durably, so that no crash leaves a gap in the numbers.
         """
         while len(self._segments) > 1 and any(last <= snapshot for _, last in self._segments[1:]):
             name = segment_name(self._segments[0][0])

@@ -1,18 +1,18 @@
-"""How one log record lies in a segment, so that any single flipped bit is either noticed or without effect.
+"""The bytes of one log record in a segment. Any single flipped bit is either detected or has no effect.
 
     header   kind u8 (its top bit: last record of its batch), payload length u32, batch u32, argument u64,
              CRC-32 of the payload u32, CRC-32 of the header so far u32, MARK u8
     payload  `length` bytes
     trailer  TRAILER u8
 
-A batch is what one sync makes durable. The header's CRC starts from the record's place (segment and offset),
-so bytes that look like a record are one only where they were written.
+A batch is what one sync makes durable. The header's CRC starts from the record's place (segment and offset), so bytes that
+look like a record are one only where they were written.
 
-The last byte of every 512-byte sector of the file is no part of any record's fields: a record that goes on beyond it puts
-SECTOR_END there. So each piece of a record, one a sector, ends with a byte that is not zero: SECTOR_END or TRAILER. Power
-that goes in the middle of a sync leaves zeros there if the sector (or the page that it is in) was not written, while no
-single flipped bit can turn such a byte into zero: that is how a torn record and a damaged one are told apart (`reader`).
-MARK does the same for a header whose length can't be believed.
+The last byte of every 512-byte sector of the file is no part of any record's fields: a record that extends beyond it puts
+SECTOR_END there. So each piece of a record, one in each sector, ends with a nonzero byte: SECTOR_END or TRAILER. A power
+cut in the middle of a sync leaves zeros there if the sector (or its page) was not written, and no single flipped bit turns
+such a byte into zero. That is how `reader` tells a torn record from a damaged one. MARK does the same for a header whose
+length can't be trusted.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ from zab_chaos.node.core.zxid import Zxid
 
 
 class RecordKind(IntEnum):
-    """What a record is; see `zab_chaos.node.core.ready` for what each means."""
+    """The kind of a record; see `zab_chaos.node.core.ready` for what each one means."""
 
     CHECKPOINT = 1
     EPOCH = 2
@@ -47,7 +47,7 @@ class RecordKind(IntEnum):
 
 
 KINDS = frozenset(RecordKind)
-LAST = 0x80  # in the kind: a batch's last record
+LAST = 0x80  # flag in the kind: the last record of its batch
 
 SECTOR = 512  # bytes; no disk writes less at once, and pages are whole sectors
 SECTOR_END = 0x3C
@@ -62,17 +62,17 @@ HEADER_BYTES = _FULL.size
 OVERHEAD_BYTES = HEADER_BYTES + 1
 DIGEST = Struct("<Q")  # SNAP's payload: the running digest at its zxid
 
-TXN = int(RecordKind.TXN)  # what most records are, without a look at the enumeration
+TXN = int(RecordKind.TXN)  # an int, because comparing with the enumeration is slow
 
 Item = tuple[int, int, bytes, int]  # kind, argument, payload, the payload's CRC-32
-Other = EpochRecord | TruncRecord | SnapRecord | NewLeaderRecord | MemberRecord  # than transactions
+Other = EpochRecord | TruncRecord | SnapRecord | NewLeaderRecord | MemberRecord  # all records but transactions
 
 
 class RecordHeader(msgspec.Struct, frozen=True, gc=False):
-    """A record's header whose checksum is right."""
+    """The header of a record, with a correct checksum."""
 
     kind: int
-    last: bool  # of its batch
+    last: bool  # whether it is the last record of its batch
     length: int
     batch: int
     argument: int
@@ -80,7 +80,7 @@ class RecordHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record as it was read, from `offset` up to `end`."""
+    """A record that was read, from `offset` up to `end`."""
 
     kind: int
     last: bool
@@ -92,7 +92,7 @@ class StoredRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def items(records: list[Record]) -> list[Item]:
-    """What the log stores for these records, a TXN for each transaction."""
+    """Return what the log stores for these records, one TXN for each transaction."""
     found: list[Item] = []
     for record in records:
         if isinstance(record, TxnRecords):
@@ -118,7 +118,10 @@ def _item(record: Other) -> Item:
 
 
 def record_of(stored: StoredRecord) -> Other:
-    """The record in a frame that is no TXN. A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT."""
+    """Return the record of a stored record that is no TXN.
+
+    A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT.
+    """
     argument = stored.argument
     match stored.kind:
         case RecordKind.EPOCH:
@@ -135,24 +138,27 @@ def record_of(stored: StoredRecord) -> Other:
 
 
 def size(batch_items: list[Item]) -> int:
-    """Bytes of these records without sector ends; `end_of` says where they reach."""
+    """Return the size of these records in bytes, without sector ends; see `end_of`."""
     return sum([len(item[2]) for item in batch_items]) + OVERHEAD_BYTES * len(batch_items)
 
 
 def end_of(offset: int, length: int) -> int:
-    """Where `length` bytes of records that begin at `offset` end, sector ends included."""
+    """Return the offset where `length` bytes of records that begin at `offset` end, with sector ends."""
     room = SECTOR - 1 - offset % SECTOR
     ends = 0 if length <= room else 1 + (length - room - 1) // (SECTOR - 1)
     return offset + length + ends
 
 
 def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> tuple[bytes, list[int]]:
-    """One batch as it is written at `offset`, and where in it each record ends. `salt` names the segment."""
+    """Return the bytes of one batch that is written at `offset`, and where in them each record ends.
+
+    `salt` names the segment.
+    """
     pieces: list[bytes] = []
     ends: list[int] = []
     pack, seal = _HEAD.pack, _SEAL.pack
     room = SECTOR - 1 - offset % SECTOR
-    length = end = 0  # of the records so far, without sector ends and with them
+    length = end = 0  # size of the records so far, without and with sector ends
     left = len(batch_items)
     for kind, argument, payload, crc in batch_items:
         left -= 1
@@ -165,16 +171,16 @@ def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> tuple
 
 
 def _with_sector_ends(records: bytes, room: int) -> bytes:
-    """`room`: bytes up to the first end."""
+    """Return the records' bytes with sector ends; `room`: bytes up to the first one."""
     if len(records) <= room:
         return records
     whole, rest = divmod(len(records) - room, SECTOR - 1)
     sectors = f"{SECTOR - 1}s" * whole + (f"{rest}s" if rest else "")
-    return _SECTOR_END.join(Struct(f"{room}s{sectors}").unpack(records))  # in half the time that slices take
+    return _SECTOR_END.join(Struct(f"{room}s{sectors}").unpack(records))  # twice as fast as slices
 
 
 def bytes_at(data: bytes, offset: int, length: int) -> bytes:
-    """The `length` bytes of a record that begin at `offset`, without sector ends; fewer if the data ends before."""
+    """Return `length` bytes of a record from `offset` on, without sector ends; fewer if the data ends before."""
     room = SECTOR - 1 - offset % SECTOR
     if length <= room:
         return data[offset : offset + length]
@@ -183,30 +189,36 @@ def bytes_at(data: bytes, offset: int, length: int) -> bytes:
 
 
 def without_sector_ends(data: bytes) -> bytes:
-    """A segment's records, from its beginning on; what lies at `offset` of it is at `offset - offset // SECTOR` of this."""
+    """Return a segment's records from its beginning on, without sector ends.
+
+    The byte at `offset` of the segment is at `offset - offset // SECTOR` of the result.
+    """
     return b"".join([data[i : i + SECTOR - 1] for i in range(0, len(data), SECTOR)])
 
 
 def has_sector_ends(data: bytes, offset: int, end: int) -> bool:
-    """Whether all sector ends between `offset` and `end` are what they have to be."""
+    """Return whether all sector ends between `offset` and `end` are correct."""
     ends = data[offset | SECTOR - 1 : end : SECTOR]
     return ends == _SECTOR_END * len(ends)
 
 
 def pieces(data: bytes, offset: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """What lies between `offset` and `end`, cut at the sectors' ends: where each piece ends, and the piece."""
+    """Yield the data between `offset` and `end`, cut at the sector ends: the end of each piece, and the piece."""
     for start in (offset, *range((offset // SECTOR + 1) * SECTOR, end, SECTOR)):
         stop = min((start // SECTOR + 1) * SECTOR, end)
         yield stop, data[start:stop]
 
 
 def header_at(data: bytes, offset: int, salt: int) -> RecordHeader | None:
-    """The header that was written at `offset`, or None if what lies there is none."""
+    """Return the header that was written at `offset`, or None if there is no valid one."""
     return read_header(bytes_at(data, offset, HEADER_BYTES), 0, salt + offset)
 
 
 def read_header(records: bytes, start: int, seed: int) -> RecordHeader | None:
-    """The same where sector ends have been taken out. `seed`: of the header's CRC, salt and offset."""
+    """Return the header at `start`, or None if there is no valid one.
+
+    `records` has no sector ends. `seed` starts the header's CRC: salt plus offset.
+    """
     if start + HEADER_BYTES > len(records):
         return None
     kind, length, batch, argument, payload_crc, crc, mark = _FULL.unpack_from(records, start)

@@ -1,4 +1,7 @@
-"""The page cache of a faithful disk, on file: what a killed process leaves to the next one, and a power cut takes."""
+"""The page cache of a faithful disk, stored in a file.
+
+A killed process leaves it to the next one; a power cut loses it.
+"""
 
 from pathlib import Path
 
@@ -10,7 +13,7 @@ _NAME = "page-cache"
 
 
 class CachedInode(msgspec.Struct, array_like=True):
-    """One file, durable or not. `path` is below the disk's folder."""
+    """One file, durable or not. `path` is relative to the disk's folder."""
 
     path: str
     reserve: int
@@ -21,7 +24,7 @@ class CachedInode(msgspec.Struct, array_like=True):
 
 
 class PageCache(msgspec.Struct, array_like=True):
-    """Names and changes (file, name, whether it removes) hold numbers of files."""
+    """The cached files. `names` and `changes` (file, name, whether it removes) refer to them by index in `inodes`."""
 
     inodes: list[CachedInode]
     names: dict[str, int]
@@ -33,7 +36,7 @@ def save(root: Path, cache: PageCache) -> None:
 
 
 def take(root: Path) -> PageCache | None:
-    """What was saved, once; None if the power went, or nothing was left."""
+    """Return the saved page cache and delete it; None if the power was cut or nothing was left."""
     path = root / VOLATILE / _NAME
     if not path.exists():
         return None

@@ -1,18 +1,18 @@
-"""Reads one segment, and decides what a bad record means: the end, a torn tail, or damage.
+"""Reads one segment, and decides what a bad record means: the end of the log, a torn tail, or damage.
 
-A batch is written only after the one before it was synced, so power that goes can tear one batch: the last one. Of that
-one the disk may hold any of the sectors (or pages) and zeros in the place of the others, any of the records, or a prefix
-that is cut anywhere. A bad record is therefore torn, and the log is cut off before it, only if both hold:
+A batch is written only after the one before it was synced, so a power cut can tear only the last batch. The disk may then
+hold any of its sectors (or pages) with zeros in place of the others, any of its records, or a prefix that is cut anywhere.
+A bad record is therefore torn, and the log is cut off before it, only if both of these hold:
 
-- something of it was never written: one of its sectors holds nothing but zeros of it, though it would end in a byte that
-  is not zero (see `frame`), or the written bytes end inside of it.
-- no record of a later batch lies behind: that would mean that this batch had been synced.
+- A part of it was never written: one of its sectors holds only zeros of it, although it would end in a nonzero byte (see
+  `log_record`), or the written bytes end inside the record.
+- No record of a later batch follows: that would mean that this batch had been synced.
 
-Anything else is damage. Records of the same batch behind a torn one are cut off with it: nothing of the batch was promised.
+Anything else is damage. Records of the same batch behind a torn one are cut off too: nothing in the batch was promised.
 Garbage in the zeros behind the last record is cut off like a torn record.
 
-Not to be told apart: a sector of the last synced batch that the disk itself has turned into zeros (a latent sector error,
-or a lie about the sync) looks as if it had never been written, and the batch is cut off from there on.
+One case can't be distinguished: if the disk itself has turned a sector of the last synced batch into zeros (a latent sector
+error, or a sync that lied), it looks as if the sector had never been written, and the batch is cut off from there on.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ _ZEROS = bytes(4096)
 
 
 class SegmentReader:
-    """One segment's bytes. Everything here raises CorruptLog, with the offset of the damage."""
+    """The bytes of one segment. All methods raise CorruptLog with the offset of the damage."""
 
     def __init__(self, number: int, data: bytes) -> None:
         self.number = number
@@ -66,7 +66,10 @@ class SegmentReader:
         return checkpoint
 
     def records(self, end: int | None) -> Iterator[StoredRecord]:
-        """The records behind the CHECKPOINT: up to `end` if the next segment says so, else to where the log was cut."""
+        """Yield the records behind the CHECKPOINT.
+
+        They reach up to `end` if the next segment names it, else to where the log was cut off.
+        """
         offset, batch = CHECKPOINT_BYTES, 1
         while end is None or offset < end:
             found = self.record_at(offset, batch)
@@ -82,7 +85,7 @@ class SegmentReader:
             raise CorruptLog(self.name, offset, f"a record reaches beyond {end}, where the next segment says they end")
 
     def record_at(self, offset: int, batch: int) -> StoredRecord | None:
-        """The record at `offset`, which belongs to `batch`; None if the log ends, or is to be cut, here."""
+        """Return the record of `batch` at `offset`, or None if the log ends, or is cut off, here."""
         if offset >= self.written:
             return None
         start = offset - offset // SECTOR
@@ -104,10 +107,13 @@ class SegmentReader:
         if self._is_whole(found, header.payload_crc):
             return found
         self._check_torn(offset, end, batch, f"the {header.length} bytes of the record are damaged")
-        return self.unfinished(found)
+        return self.torn_record(found)
 
-    def unfinished(self, found: StoredRecord) -> StoredRecord | None:
-        """A record whose header is whole, and of which some never reached the disk: it is torn, and never read."""
+    def torn_record(self, found: StoredRecord) -> StoredRecord | None:
+        """Return None for a record whose header is intact and of which a part never reached the disk: it must not be read.
+
+        A defect overrides this.
+        """
         return None
 
     def _is_whole(self, found: StoredRecord, payload_crc: int) -> bool:
@@ -118,20 +124,23 @@ class SegmentReader:
         )
 
     def _check_torn(self, offset: int, end: int, batch: int, damage: str) -> None:
-        """Raises CorruptLog unless what lies from `offset` to `end` can be what a power cut left of `batch`."""
+        """Raise CorruptLog unless a power cut can have left these bytes of `batch` between `offset` and `end`."""
         if not any(self._unwritten(stop, piece) for stop, piece in log_record.pieces(self.data, offset, end)):
             raise CorruptLog(self.name, offset, damage)
-        self.check_hole(offset, batch)
+        self.check_no_later_batch(offset, batch)
 
     def _unwritten(self, end: int, piece: bytes) -> bool:
-        """Whether the disk did not get this piece of a record, or not all of it and nothing behind it."""
+        """Return whether this piece of a record never reached the disk, or only in part and with nothing behind it."""
         return not piece.strip(b"\0") or (self.written < end and piece[-1] == 0)
 
-    def check_hole(self, offset: int, batch: int) -> None:
-        """A batch is written only after the one before it was synced, so what lies behind must be of the same one."""
+    def check_no_later_batch(self, offset: int, batch: int) -> None:
+        """Raise CorruptLog if a record of another batch follows.
+
+        A batch is written only after the one before it was synced, so what follows must belong to the same batch.
+        """
         mark = self.data.find(MARK, offset, self.written)
         while mark != -1:
-            for start in (mark - HEADER_BYTES, mark - HEADER_BYTES + 1):  # with a sector's end inside of it, or without
+            for start in (mark - HEADER_BYTES, mark - HEADER_BYTES + 1):  # a header with a sector end in it, or without
                 header = log_record.header_at(self.data, start, self._salt) if start >= offset else None
                 if header is not None and header.batch != batch:
                     behind = f"one of sync {header.batch} lies behind, at {start}"
@@ -140,7 +149,7 @@ class SegmentReader:
 
 
 def without_zeros(data: bytes) -> bytes:
-    """Without those at its end: nearly all of a segment, and to look at each byte of them takes its time."""
+    """Return the data without the zeros at its end, which are nearly all of a segment. Blocks of zeros are skipped fast."""
     end = len(data)
     while data.endswith(_ZEROS, 0, end):
         end -= len(_ZEROS)

@@ -1,9 +1,9 @@
-"""What a disk holds: the newest snapshot that belongs to the log's path, then the log above it.
+"""Reads what a disk holds: the newest snapshot on the log's path, then the log above it.
 
-Recovery only reads. Whatever is damaged is refused before anything on the disk is touched; what is to be removed or cut
-off is left to the store (see `DiskContents`). The only bytes that are given up are those of the newest segment's end that no
-completed sync covered: a torn record, and a group (TRUNC or SNAP) that no NEWLEADER closes, so that history and current
-epoch change together or not at all (ZOOKEEPER-3911, 4643, 4785).
+Recovery only reads. Damage is refused before anything on the disk is changed. What has to be removed or cut off is left to
+the store (see `DiskContents`). Only bytes at the end of the newest segment that no completed sync covered are given up: a
+torn record, and a group (TRUNC or SNAP) without its NEWLEADER. So history and current epoch change together or not at all
+(ZOOKEEPER-3911, 4643, 4785).
 """
 
 from dataclasses import dataclass, field
@@ -29,33 +29,33 @@ RecoveryKind = Literal["fresh", "recovered", "torn", "amnesiac"]
 class RecoveryReport:
     """What recovery found, for the boot event. Sizes are bytes."""
 
-    kind: RecoveryKind  # torn: an incomplete tail was cut off; amnesiac: no memory yet, whatever else happened
+    kind: RecoveryKind  # torn: an incomplete tail was cut off; amnesiac: the node lost its disk before, whatever else holds
     last_zxid: Zxid = ZERO
     snapshot_zxid: Zxid = ZERO
-    torn_bytes: int = 0  # written, and cut off
-    records: int = 0  # read from the log
-    bytes: int = 0  # of them and of the snapshot
-    cut: tuple[str, int] | None = None  # file and offset at which the log was cut off
+    torn_bytes: int = 0  # written bytes that were cut off
+    records: int = 0  # number of records read from the log
+    bytes: int = 0  # size of the records and the snapshot
+    cut: tuple[str, int] | None = None  # file and offset where the log was cut off
 
 
 @dataclass(slots=True, kw_only=True)
 class DiskContents:
-    """A disk that was read: what it says, and where the log goes on."""
+    """The contents of a disk, and where the log continues."""
 
     state: LogState
     recovered: Recovered
     report: RecoveryReport
     segments: list[tuple[int, Zxid]]  # number and the last zxid before it, ascending
-    size: int  # of the newest segment's file
+    size: int  # size of the newest segment's file
     good: bytes  # its content up to the end of the last good record
     batch: int  # number of the next batch in it
-    sealed: bool  # it can't be gone on with: something behind `good` was cut off
+    must_roll: bool  # the segment can't be continued: something behind `good` was cut off
     superfluous: list[str]  # files that nothing depends on: orphans, older snapshots, temporary files
 
 
 @dataclass(slots=True)
 class _Replay:
-    """The log so far."""
+    """The log that was read so far."""
 
     state: LogState
     txns: dict[int, bytes] = field(default_factory=dict)  # by zxid
@@ -64,9 +64,10 @@ class _Replay:
 
 
 class Recovery:
-    """Reads one disk. Raises CorruptLog, CorruptSnapshot, or DiskFailed if it can't be read at all.
+    """Reads one disk. Raises CorruptLog, CorruptSnapshot, or DiskFailed if the disk can't be read.
 
-    `digest`: whose disk it has to be, if that matters; with a snapshot of another one, `run` raises DigestMismatch.
+    `digest`: the algorithm that the disk must have been written with, or None. `run` raises DigestMismatch if a snapshot
+    was written with another one.
     """
 
     reader = SegmentReader
@@ -80,13 +81,16 @@ class Recovery:
         self.snapshots = sorted(z for name in self.names if (z := snapshot_zxid(name)) is not None)
 
     def is_empty(self) -> bool:
-        """Whether this node was never started on this disk. Temporary files do not count: nothing durable needs them."""
+        """Return whether this node was never started on this disk.
+
+        Temporary files do not count: nothing durable needs them.
+        """
         if self.snapshots and not self.numbers:
             raise CorruptLog(segment_name(1), 0, "there is no log at all, although there are snapshots")
         return not self.numbers
 
     def run(self) -> DiskContents:
-        """Read everything. Only for a disk that is not empty."""
+        """Read everything. The disk must not be empty."""
         self.check_numbers()
         replay, segments = None, []
         reader = self.open_segment(self.numbers[0])
@@ -101,7 +105,7 @@ class Recovery:
         return self.replay_newest(reader, replay, segments)
 
     def superfluous(self, chosen: Zxid | None) -> list[str]:
-        """Files that are left over from interrupted work."""
+        """Return the files that are left over from interrupted work."""
         temporary = [name for name in self.names if self.is_temporary(name)]
         return temporary + [snapshot_name(zxid) for zxid in self.snapshots if zxid != chosen]
 
@@ -123,7 +127,7 @@ class Recovery:
         return self.reader(number, data)
 
     def begin(self, reader: SegmentReader, replay: _Replay | None) -> _Replay:
-        """A segment's CHECKPOINT: where the log now begins, or a summary that must agree with what was read so far."""
+        """Begin with the state of the first segment's CHECKPOINT; check a later one against what was read so far."""
         said = _state_of(reader.checkpoint)
         if replay is None:
             return _Replay(said)
@@ -132,14 +136,14 @@ class Recovery:
         return replay
 
     def replay_sealed(self, reader: SegmentReader, end: int, replay: _Replay) -> None:
-        """An earlier segment: all of it was durable before the next one was begun, so nothing may be missing."""
+        """Replay an earlier segment. It was durable before the next one was created, so nothing may be missing."""
         records = list(reader.records(end))
         if (opening := self.open_group(reader, records)) is not None:
             raise CorruptLog(reader.name, records[opening].offset, "a group begins here that is never closed")
         self.apply(reader, records, replay)
 
     def replay_newest(self, reader: SegmentReader, replay: _Replay, segments: list[tuple[int, Zxid]]) -> DiskContents:
-        """The segment that the power may have gone in."""
+        """Replay the newest segment, in which the power may have been cut."""
         records = list(reader.records(None))
         if (opening := self.open_group(reader, records)) is not None:
             del records[opening:]
@@ -163,12 +167,15 @@ class Recovery:
             size=reader.checkpoint.size,
             good=reader.data[:end],
             batch=records[-1].batch + 1 if records else 1,
-            sealed=torn > 0 or (bool(records) and not records[-1].last),
+            must_roll=torn > 0 or (bool(records) and not records[-1].last),
             superfluous=self.superfluous(snapshot),
         )
 
     def open_group(self, reader: SegmentReader, records: list[StoredRecord]) -> int | None:
-        """Where a group begins that no NEWLEADER closes, or None. Promises are never made inside a group."""
+        """Return the index where a group begins that has no NEWLEADER, or None.
+
+        Raises CorruptLog for a promise inside a group: there never is one.
+        """
         opening = None
         for i, found in enumerate(records):
             if found.kind == TXN:
@@ -184,7 +191,7 @@ class Recovery:
     def apply(self, reader: SegmentReader, records: list[StoredRecord], replay: _Replay) -> None:
         outline, txns = replay.state.outline, replay.txns
         for found in records:
-            if found.kind == TXN:  # the core computes its digest, when it takes the history over
+            if found.kind == TXN:  # the core computes its digest when it takes over the history
                 zxid, last = Zxid(found.argument), outline.last
                 if zxid <= last:
                     why = f"transaction {zx.show(zxid)} can't follow {zx.show(last)}"
@@ -217,7 +224,10 @@ class Recovery:
         return zxid, Recovered(state.accepted_epoch, state.current_epoch, snapshot, runs, state.amnesiac)
 
     def choose_snapshot(self, state: LogState) -> Zxid | None:
-        """The newest one on the log's path. One beyond it belongs to a SNAP group that was never closed: an orphan."""
+        """Return the zxid of the newest snapshot on the log's path, or None.
+
+        A snapshot beyond the log's path is an orphan: it belongs to a SNAP group that was never closed.
+        """
         for zxid in reversed(self.snapshots):
             if zxid in state.outline:
                 return zxid

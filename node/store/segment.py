@@ -1,8 +1,8 @@
-"""The log's files: `log-<number>`, preallocated, each beginning with a CHECKPOINT of all that came before it.
+"""The log's files: `log-<number>`, preallocated, each beginning with a CHECKPOINT of everything before it.
 
-A segment is written under a temporary name, synced and renamed, so one that can be seen has its CHECKPOINT. The
-CHECKPOINT makes earlier segments droppable, and names the offset at which the previous one ends: whatever lies behind
-that (a torn tail, an unclosed group, garbage) is thereby cut off for good, in one atomic step.
+A segment is written under a temporary name, synced and renamed, so a visible one has its CHECKPOINT. The CHECKPOINT makes
+earlier segments removable, and names the offset at which the previous one ends. That cuts off whatever lies behind (a torn
+tail, an unclosed group, garbage) for good, in one atomic step.
 """
 
 import re
@@ -29,22 +29,22 @@ def segment_name(number: int) -> str:
 
 
 def segment_number(name: str) -> int | None:
-    """The number of the segment of that name, or None if it is no segment's name."""
+    """Return the number of the segment with that name, or None if it is not a segment's name."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match and segment_name(int(match[1])) == name else None
 
 
 def salt(number: int) -> int:
-    """What tells this segment's records from another's; see `frame`."""
+    """Return the value that distinguishes this segment's records from other segments'; see `log_record`."""
     return crc32(number.to_bytes(8, "little"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A segment's first record: its own facts, and the state that all earlier segments add up to."""
+    """A segment's first record: facts about the segment, and the state that results from all earlier segments."""
 
     number: int
-    size: int  # of this file, preallocation included
+    size: int  # size of this file, preallocation included
     previous_end: int  # where the records of segment number - 1 end
     accepted_epoch: int
     current_epoch: int
@@ -65,7 +65,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, found: log_record.StoredRecord) -> "Checkpoint":
-        """Raises ValueError if this program does not know the format."""
+        """Return the checkpoint in a record. Raises ValueError if its format is unknown."""
         if len(found.payload) != _PAYLOAD.size or _PAYLOAD.unpack(found.payload)[0] != VERSION:
             raise ValueError(f"the log is in a format this program does not know; it knows version {VERSION}")
         _, number, size, previous_end, accepted, current, amnesiac = _PAYLOAD.unpack(found.payload)
@@ -81,7 +81,7 @@ class Checkpoint:
 
 
 def create(disk: Disk, checkpoint: Checkpoint, crash: CrashHook | None) -> DiskFile:
-    """The new segment, durably linked, open behind its CHECKPOINT. Raises DiskFailed."""
+    """Create a segment durably, and return it open behind its CHECKPOINT. Raises DiskFailed."""
     name = segment_name(checkpoint.number)
     data, ends = log_record.encode([checkpoint.item()], 0, salt(checkpoint.number), 0)
     point = step_hook(crash, "SEGMENT")

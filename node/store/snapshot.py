@@ -1,8 +1,7 @@
 """Snapshots of committed state (ZOOKEEPER-1549): `snapshot-<zxid as 16 hex digits>`.
 
-magic 8 bytes, version u32, zxid u64, digest u64, length u64, then the state, then the CRC-32 of all of it u32
-
-The version says how the digest was computed (`VERSIONS`); else the formats are equal.
+Format: magic 8 bytes, version u32, zxid u64, digest u64, length u64, the state, CRC-32 of all of it u32. The version names
+the digest's algorithm (`VERSIONS`); the formats are otherwise equal.
 """
 
 import re
@@ -29,7 +28,7 @@ def snapshot_name(zxid: Zxid) -> str:
 
 
 def snapshot_zxid(name: str) -> Zxid | None:
-    """The zxid of the snapshot of that name, or None if it is no snapshot's name."""
+    """Return the zxid of the snapshot with that name, or None if it is not a snapshot's name."""
     match = _NAME.fullmatch(name)
     return Zxid(int(match[1], 16)) if match else None
 
@@ -37,7 +36,7 @@ def snapshot_zxid(name: str) -> Zxid | None:
 def write_snapshot(
     disk: Disk, zxid: Zxid, digest: int, state: bytes, crash: CrashHook | None, algorithm: Algorithm
 ) -> None:
-    """Durable when this returns, visible only whole. Raises DiskFailed."""
+    """Write a snapshot. It is durable when this returns, and never visible in part. Raises DiskFailed."""
     name = snapshot_name(zxid)
     head = _HEAD.pack(MAGIC, VERSIONS[algorithm], zxid, digest, len(state))
     data = b"".join((head, state, _CRC.pack(crc32(state, crc32(head)))))
@@ -50,7 +49,10 @@ def write_snapshot(
 
 
 def read_snapshot(disk: Disk, zxid: Zxid, algorithm: Algorithm | None = None) -> tuple[Zxid, int, bytes]:
-    """(zxid, digest, state). Raises CorruptSnapshot, naming file and offset; DigestMismatch if it must be of this algorithm."""
+    """Return (zxid, digest, state).
+
+    Raises CorruptSnapshot with file and offset, and DigestMismatch if the snapshot was not written with `algorithm`.
+    """
     name = snapshot_name(zxid)
     data = disk.read(name)
     if len(data) < _HEAD.size + _CRC.size:

@@ -1,4 +1,4 @@
-"""What the log's records add up to: the durable variables of DSN 2011's Table 1, without the transactions' bytes."""
+"""The durable variables of DSN 2011, Table 1, that result from the log's records, without the transactions' bytes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from zab_chaos.node.core.zxid import ZERO, Zxid
 
 
 class Outline:
-    """The zxids of a history: `base`, below which nothing is known, and the spans of consecutive zxids above it."""
+    """The zxids of a history: `base`, below which nothing is known, and spans of consecutive zxids above it."""
 
     def __init__(self, base: Zxid = ZERO) -> None:
         self.base = base
@@ -27,7 +27,7 @@ class Outline:
         return Zxid(self._spans[-1][1]) if self._spans else self.base
 
     def append(self, first: Zxid, count: int) -> None:
-        """`count` consecutive zxids from `first` on."""
+        """Add `count` consecutive zxids from `first` on."""
         if count == 0:
             return
         spans, upto = self._spans, first + count - 1
@@ -37,7 +37,7 @@ class Outline:
             spans.append((first, upto))
 
     def truncate(self, keep: Zxid) -> None:
-        """Forget everything above `keep`. Below `base` nothing is known, so there `keep` is the new base."""
+        """Forget everything above `keep`. Nothing is known below `base`, so `keep` may become the new base."""
         while self._spans and self._spans[-1][0] > keep:
             self._spans.pop()
         if self._spans:
@@ -46,7 +46,7 @@ class Outline:
         self.base = min(self.base, keep)
 
     def start_from(self, zxid: Zxid) -> None:
-        """A snapshot has replaced the history."""
+        """Start again from a snapshot that has replaced the history."""
         self.base = zxid
         self._spans.clear()
 
@@ -54,7 +54,7 @@ class Outline:
         return zxid == self.base or any(first <= zxid <= last for first, last in self._spans)
 
     def above(self, zxid: Zxid) -> Iterator[tuple[Zxid, Zxid]]:
-        """The spans above `zxid`, each as (first, last)."""
+        """Yield the spans above `zxid`, each as (first, last)."""
         for first, last in self._spans:
             if last > zxid:
                 yield Zxid(max(first, zxid + 1)), Zxid(last)
@@ -62,7 +62,7 @@ class Outline:
 
 @dataclass(slots=True)
 class LogState:
-    """f.p, f.a, whether this node has forgotten a disk, and the history's outline."""
+    """f.p, f.a, whether this node lost its disk, and the outline of its history."""
 
     accepted_epoch: int = 0
     current_epoch: int = 0
@@ -70,7 +70,7 @@ class LogState:
     outline: Outline = field(default_factory=Outline)
 
     def apply(self, record: Record) -> None:
-        """One more durable record."""
+        """Apply one more record of the log."""
         if type(record) is TxnRecords:
             self.outline.append(record.first, len(record.txns))
             return
@@ -87,5 +87,5 @@ class LogState:
                 self.amnesiac = False
 
     def summary(self) -> tuple[int, int, bool, Zxid]:
-        """What a CHECKPOINT repeats."""
+        """Return the part of the state that a CHECKPOINT repeats."""
         return self.accepted_epoch, self.current_epoch, self.amnesiac, self.outline.last

@@ -1,7 +1,7 @@
 """A node's durable memory: the log and its snapshots, on one disk.
 
-At most one thread may be inside `sync`, `take_snapshot` or `close` at a time; `append` may be called meanwhile, by one
-other thread: it only remembers.
+At most one thread at a time may be in `sync`, `take_snapshot` or `close`. Meanwhile one other thread may call `append`,
+which does no I/O.
 """
 
 from collections import deque
@@ -27,14 +27,14 @@ from zab_chaos.node.store.recovery import Recovery, RecoveryReport
 from zab_chaos.node.store.snapshot import snapshot_name, snapshot_zxid, write_snapshot
 from zab_chaos.node.store.state import LogState
 
-_OPENING = (TruncRecord, SnapRecord)  # a group
+_OPENING = (TruncRecord, SnapRecord)  # the records that open a group
 
 
 class Store:
-    """Records in, durable when `sync` returns. Made by `open`.
+    """Stores records, which are durable when `sync` returns. Created by `open`.
 
-    A group, from TRUNC or SNAP to its NEWLEADER, is written when it is closed: recovery would cut off an unclosed one
-    anyway, so until then writing it makes nothing more durable.
+    A group, from TRUNC or SNAP to its NEWLEADER, is written when it is closed. Recovery would cut off an unclosed group, so
+    writing it earlier would make nothing more durable.
     """
 
     recovery = Recovery
@@ -44,9 +44,9 @@ class Store:
         self.disk = disk
         self.log = log
         self.digest = digest
-        self.failed: DiskFailed | None = None  # once the disk has failed, nothing it says counts
+        self.failed: DiskFailed | None = None  # once the disk has failed, it is not used again
         self._waiting: deque[Record] = deque()
-        self._group: list[Record] | None = None  # the group that is still open
+        self._group: list[Record] | None = None  # the open group
 
     @classmethod
     def open(
@@ -58,12 +58,12 @@ class Store:
         crash: CrashHook | None = None,
         digest: Algorithm = "blake2b",
     ) -> tuple[Self, Recovered, RecoveryReport]:
-        """Recover what the disk holds, make it durable again, and go on from there.
+        """Recover what the disk holds, make it durable again, and continue from there.
 
-        On an empty disk, `bootstrap` is the birth certificate of a new ensemble's member; without it the node has
-        lost its disk: it is amnesiac, which the disk remembers until a MEMBER record. On any other disk `bootstrap` is
-        ignored. `digest`: of the running digests in snapshots, see NodeConfig. Raises CorruptLog, CorruptSnapshot or
-        DigestMismatch, having touched nothing; DiskFailed.
+        On an empty disk, `bootstrap` says that this node is a member of a new ensemble. Without it the node has lost its
+        disk: it is amnesiac, which the disk remembers until a MEMBER record. On any other disk `bootstrap` is ignored.
+        `digest`: the algorithm of the running digests in snapshots, see NodeConfig. Raises CorruptLog, CorruptSnapshot or
+        DigestMismatch, having changed nothing, and DiskFailed.
         """
         recovery = cls.recovery(disk, digest)
         if recovery.is_empty():
@@ -79,14 +79,14 @@ class Store:
             report = RecoveryReport(kind="amnesiac" if state.amnesiac else "fresh")
             return cls(disk, log, digest), recovered, report
         log.resume(found.segments, found.size, found.good, found.batch)
-        _remove(disk, found.superfluous, crash)  # a snapshot that replaces them has been made durable
-        if found.sealed:
+        _remove(disk, found.superfluous, crash)  # the snapshot that replaces them is durable
+        if found.must_roll:
             log.roll()
         return cls(disk, log, digest), found.recovered, found.report
 
     @property
     def crash(self) -> CrashHook | None:
-        """The hook of the crash points; may be set and taken away between any two calls."""
+        """The hook of the crash points. It may be set and removed between any two calls."""
         return self.log.crash
 
     @crash.setter
@@ -101,7 +101,7 @@ class Store:
         return len(self._waiting)
 
     def append(self, record: Record) -> None:
-        """One more record, not durable yet. Raises ValueError for a promise inside a group."""
+        """Add a record, which is not durable yet. Raises ValueError for a promise inside a group."""
         if self._group is None and type(record) not in _OPENING:
             self._waiting.append(record)
             return
@@ -115,10 +115,10 @@ class Store:
             self._group = None
 
     def sync(self) -> None:
-        """Make durable what was appended: one write, one sync. Raises DiskFailed, from then on always."""
-        self.check()
+        """Make everything appended durable, with one write and one sync. Once it has raised DiskFailed it always does."""
+        self.check_not_failed()
         try:
-            records = self.take()
+            records = self.take_waiting()
             if records:
                 self.write(records)
                 self.make_durable()
@@ -126,8 +126,8 @@ class Store:
             self.failed = failure
             raise
 
-    def take(self) -> list[Record]:
-        """What waits, in order; the caller now owes it to the disk."""
+    def take_waiting(self) -> list[Record]:
+        """Return the waiting records in order. The caller must write them to the disk."""
         return [self._waiting.popleft() for _ in range(len(self._waiting))]
 
     def write(self, records: list[Record]) -> None:
@@ -140,16 +140,16 @@ class Store:
     def make_durable(self) -> None:
         self.log.sync()
 
-    def check(self) -> None:
+    def check_not_failed(self) -> None:
         if self.failed is not None:
             raise self.failed
 
     # ---- snapshots ----
 
     def take_snapshot(self, zxid: Zxid, digest: int, state: bytes) -> None:
-        """Store the committed state at `zxid` durably, then let go of the log and the snapshots that it replaces.
+        """Store the committed state at `zxid` durably, then remove the log segments and snapshots that it replaces.
 
-        `digest` is the running digest there. Raises ValueError if `zxid` is not in the log's history, and DiskFailed.
+        `digest` is the running digest at `zxid`. Raises ValueError if `zxid` is not in the log's history, and DiskFailed.
         """
         self.sync()
         if zxid not in self.log.state.outline:
@@ -169,12 +169,12 @@ class Store:
         _remove(self.disk, [snapshot_name(z) for z in snapshots if z < newest], self.crash)
 
     def close(self) -> None:
-        """Let go of the disk. What was not synced is not written."""
+        """Close the files. What was not synced is not written."""
         self.log.close()
 
 
 def _remove(disk: Disk, names: list[str], crash: CrashHook | None) -> None:
-    """Snapshots, and temporary files: what nothing depends on."""
+    """Remove snapshots and temporary files that nothing depends on."""
     if not names:
         return
     with disk_operation(f"removing {', '.join(names)}"):

@@ -1,7 +1,7 @@
-"""A disk that remembers what is durable and what is not: what the faithful and the simulated disk have in common.
+"""The common base of the faithful and the simulated disk: it tracks which data is durable and which is not.
 
-Written bytes are durable at `sync`, a new, renamed or removed name at `sync_directory`. Where the durable bytes are is up
-to the two; what the process sees on top of them, and what of it a power cut leaves, is decided here.
+Written bytes become durable at `sync`; a created, renamed or removed name at `sync_directory`. The subclasses store the
+durable bytes. This module decides what the process sees on top of them, and what a power cut leaves.
 """
 
 import errno
@@ -18,63 +18,61 @@ Extent = tuple[int, bytes]  # offset, data
 
 
 class Inode(ABC):
-    """A file apart from its names."""
+    """A file without its names."""
 
     __slots__ = ("linked", "reserve", "stale", "unsynced")
 
     def __init__(self, reserve: int, *, linked: bool) -> None:
-        self.reserve = reserve  # what was preallocated; behind the content it is zeros
-        self.linked = linked  # a durable name stands for it, or has stood
-        self.unsynced: list[
-            tuple[int, bytes, Sequence[int]]
-        ] = []  # offset, what was handed over at once, its parts' ends
-        self.stale: list[Extent] = []  # seen and taken for clean, though a sync of it failed; with what came later
+        self.reserve = reserve  # preallocated size; zeros follow the content up to here
+        self.linked = linked  # it has, or had, a durable name
+        self.unsynced: list[tuple[int, bytes, Sequence[int]]] = []  # offset, data, ends of its parts
+        self.stale: list[Extent] = []  # visible and considered clean although its sync failed; and later writes
 
     @abstractmethod
     def durable(self) -> bytes:
-        """What is durable of it."""
+        """Return the durable bytes."""
 
     @abstractmethod
-    def put(self, extents: Sequence[Extent]) -> None:
-        """Durably, as far as a power cut lets it."""
+    def write_through(self, extents: Sequence[Extent]) -> None:
+        """Write the extents to the durable bytes, as a power cut leaves them."""
 
     @abstractmethod
-    def settle(self) -> None:
-        """All that was written, and the preallocated zeros, are durable."""
+    def make_durable(self) -> None:
+        """Make everything written, and the preallocated zeros, durable."""
 
     def close(self) -> None:  # noqa: B027 - there may be nothing to do
-        """Nobody writes it any more."""
+        """Close the file: it will not be written any more."""
 
-    def written(self) -> None:
-        """All that was handed over is in `durable` now, and still seen above what is stale."""
+    def mark_synced(self) -> None:
+        """Drop the unsynced writes, which are durable now. They stay visible above stale data."""
         if self.stale:
-            self.stale += self.joined()
+            self.stale += self.whole_writes()
         self.unsynced.clear()
 
-    def fail(self, *, stays_readable: bool) -> None:
-        """A sync has failed: nobody will write any more what it was to write."""
+    def drop_unsynced(self, *, stays_readable: bool) -> None:
+        """Drop the unsynced writes after a failed sync. With `stays_readable` they stay visible as stale data."""
         if stays_readable:
-            self.stale += self.joined()
+            self.stale += self.whole_writes()
         self.unsynced.clear()
 
     def extents(self) -> list[Extent]:
-        """The unsynced writes in order."""
+        """Return the unsynced writes in order, each part on its own."""
         found = []
         for offset, data, ends in self.unsynced:
-            for part in parts(data, ends):
+            for part in split_parts(data, ends):
                 found.append((offset, part))
                 offset += len(part)
         return found
 
-    def joined(self) -> list[Extent]:
-        """The same, each handing-over as one."""
+    def whole_writes(self) -> list[Extent]:
+        """Return the unsynced writes in order, without splitting them into parts."""
         return [(offset, data) for offset, data, _ in self.unsynced]
 
     def content(self) -> bytes:
-        """What a reader sees, durable or not."""
+        """Return what a reader sees, durable or not."""
         seen = bytearray(self.durable())
         seen.extend(bytes(max(0, self.reserve - len(seen))))
-        for offset, data in (*self.stale, *self.joined()):
+        for offset, data in (*self.stale, *self.whole_writes()):
             overlay(seen, offset, data)
         return bytes(seen)
 
@@ -83,7 +81,7 @@ _Inode = TypeVar("_Inode", bound=Inode)
 
 
 class Change(NamedTuple, Generic[_Inode]):
-    """A directory change that waits: the file is to be found under this name, or no longer."""
+    """A pending directory change: the name is given to the file, or removed from it."""
 
     inode: _Inode
     name: str
@@ -91,7 +89,7 @@ class Change(NamedTuple, Generic[_Inode]):
 
 
 class VolatileFile:
-    """An open file, see `zab_chaos.node.store.disk.DiskFile`."""
+    """An open file. Implements `zab_chaos.node.store.disk.DiskFile`."""
 
     def __init__(self, disk: "VolatileDisk[_Inode]", inode: _Inode, name: str, size: int) -> None:
         self.name = name
@@ -109,8 +107,11 @@ class VolatileFile:
         self.size += len(data)
 
     def sync(self) -> None:
-        """As `DiskFile.sync`. When it fails, what was written is gone, as some kernels have it, or stays in the page cache and
-        counts as clean, as others do; none keep it dirty."""
+        """Make the file durable, as `DiskFile.sync` does.
+
+        When it fails, the written bytes are gone, as on some kernels, or stay in the page cache and count as clean, as on
+        others. No kernel keeps them dirty.
+        """
         inode, faults = self._inode, self._disk.faults
         try:
             faults.before_sync()
@@ -120,7 +121,7 @@ class VolatileFile:
         if faults.power_cut is not None and any(data for _, data in inode.extents()):
             self._disk.cut(*faults.power_cut)
         self._disk.drop_cache()
-        inode.settle()
+        inode.make_durable()
         self._disk.syncs += 1
 
     def close(self) -> None:
@@ -128,18 +129,18 @@ class VolatileFile:
 
 
 class VolatileDisk(ABC, Generic[_Inode]):
-    """Implements `zab_chaos.node.store.disk.Disk`.
+    """A disk that loses unsynced data. Implements `zab_chaos.node.store.disk.Disk`.
 
-    What each kind of power cut leaves is in `zab_chaos.node.store.disk_faults`.
+    `zab_chaos.node.store.disk_faults` says what each kind of power cut leaves.
     """
 
     faults: DiskFaults
 
     def __init__(self) -> None:
-        self._names: dict[str, _Inode] = {}  # as the process sees them
+        self._names: dict[str, _Inode] = {}  # the names that the process sees
         self._durable: dict[str, _Inode] = {}
-        self._changes: list[Change[_Inode]] = []  # from the one to the other, in order
-        self._kept = False  # the page cache, for the next life
+        self._changes: list[Change[_Inode]] = []  # that turn the durable names into the visible ones, in order
+        self._cache_kept = False  # the page cache was kept for the next life
         self.writes = 0
         self.syncs = 0
 
@@ -149,27 +150,27 @@ class VolatileDisk(ABC, Generic[_Inode]):
     def _new_inode(self, reserve: int) -> _Inode: ...
     @abstractmethod
     def _link(self, inode: _Inode, name: str) -> None:
-        """Durably: `name` stands for this file, and no other name does."""
+        """Give `name`, durably, to this file, in place of any other name that it has."""
 
     @abstractmethod
     def _unlink(self, inode: _Inode, name: str) -> None: ...
     @abstractmethod
     def _keep_cache(self) -> None:
-        """The process ends, and the machine does not: the next life is to see what this one did."""
+        """Keep the page cache for the next life: the process ends and the machine goes on."""
 
     @abstractmethod
     def _drop_cache(self) -> None:
-        """The process goes on: the next life is not to see it."""
+        """Drop the page cache that was kept for the next life: the process goes on."""
 
     @abstractmethod
-    def _end(self) -> NoReturn:
+    def _end_process(self) -> NoReturn:
         """End the process."""
 
     # ---- the store's side ----
 
     @property
     def unsynced_bytes(self) -> int:
-        """What a power cut would take, directory changes not counted."""
+        """How many bytes a power cut would lose; directory changes are not counted."""
         return sum(len(data) for inode in list(self._names.values()) for _, data in inode.extents())
 
     def list(self) -> list[str]:
@@ -206,30 +207,36 @@ class VolatileDisk(ABC, Generic[_Inode]):
         if self.faults.power_cut is not None and self._changes:
             self.cut(*self.faults.power_cut)
         while self._changes:
-            self._do(self._changes[0])
+            self._apply(self._changes[0])
             del self._changes[0]
         self.syncs += 1
 
     def sync_failed(self, inode: _Inode) -> None:
-        """The process will end by itself, and with `stays_readable` the next one reads what was not made durable."""
-        inode.fail(stays_readable=self.faults.stays_readable)
+        """Drop the file's unsynced writes after a failed sync.
+
+        The process will end by itself. With `stays_readable` the next one reads what was not made durable.
+        """
+        inode.drop_unsynced(stays_readable=self.faults.stays_readable)
         if self.faults.stays_readable:
             self._keep_cache()
-            self._kept = True
+            self._cache_kept = True
 
     def drop_cache(self) -> None:
-        """A process that goes on after a failed sync leaves nothing to the next one."""
-        if self._kept:
+        """Drop a kept page cache: a process that goes on after a failed sync leaves nothing to the next one."""
+        if self._cache_kept:
             self._drop_cache()
-            self._kept = False
+            self._cache_kept = False
 
     def _inode(self, name: str) -> _Inode:
         if name not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return self._names[name]
 
-    def _do(self, change: Change[_Inode]) -> None:
-        """Durably. A file that has lost its last name, because an earlier change did not survive, stays lost."""
+    def _apply(self, change: Change[_Inode]) -> None:
+        """Apply a directory change durably.
+
+        A file that has lost its last name, because an earlier change did not survive, stays lost.
+        """
         inode, name, removes = change
         at = next((name for name, found in self._durable.items() if found is inode), None)
         if removes:
@@ -246,7 +253,7 @@ class VolatileDisk(ABC, Generic[_Inode]):
     # ---- the end ----
 
     def cut(self, variant: Variant, seed: int) -> NoReturn:
-        """The power goes now, or the process alone is killed; see `Variant`. Does not return."""
+        """Cut the power now, or kill only the process; see `Variant`. Does not return."""
         self.faults.check_variant(variant)
         random = Random(seed)
         writes = [(inode, *extent) for _, inode in sorted(self._names.items()) for extent in inode.extents()]
@@ -258,28 +265,28 @@ class VolatileDisk(ABC, Generic[_Inode]):
             self._keep_cache()
         else:
             for inode, offset, data in kept:
-                inode.put([(offset, data)])
+                inode.write_through([(offset, data)])
             for change in surviving_changes(self._changes, variant, random):
-                self._do(change)
-        self._end()
+                self._apply(change)
+        self._end_process()
 
     def _forget_unsynced(self) -> None:
         for inode in (*self._names.values(), *self._durable.values()):
             inode.unsynced.clear()
 
 
-def parts(data: bytes, ends: Sequence[int]) -> list[bytes]:
-    """The parts of what is handed over at once, see `zab_chaos.node.store.disk.DiskFile.write_all`."""
+def split_parts(data: bytes, ends: Sequence[int]) -> list[bytes]:
+    """Split data that was written with one call into its parts, see `zab_chaos.node.store.disk.DiskFile.write_all`."""
     return [data[start:end] for start, end in pairwise((0, *ends))]
 
 
 def overlay(content: bytearray, offset: int, data: bytes) -> None:
-    """Write into `content`, which grows if it has to."""
+    """Write `data` into `content` at `offset`. `content` grows if necessary."""
     if offset > len(content):
         content.extend(bytes(offset - len(content)))
     content[offset : offset + len(data)] = data
 
 
 def unique(inodes: Iterable[_Inode]) -> list[_Inode]:
-    """Each of them once, in order."""
+    """Return each inode once, in the order of first occurrence."""
     return list({id(inode): inode for inode in inodes}.values())

@@ -370,7 +370,7 @@ def test_a_store_can_put_the_epoch_before_the_history(tmp_path: Path) -> None:
     store.append(TruncRecord(ZERO))
     store.append(txns(zxid(1, 1), b"lost"))
     store.append(NewLeaderRecord(1))
-    store.write(store.take())
+    store.write(store.take_waiting())
     with pytest.raises(PowerGone):
         disk.cut("plain", 0)
     assert recover(tmp_path) == (0, 1, False, [])
@@ -380,7 +380,7 @@ def test_a_store_can_put_the_epoch_before_the_history(tmp_path: Path) -> None:
 class KeepsTorn(SegmentReader):
     """The bug of a log without checksums: a torn record is read as valid."""
 
-    def unfinished(self, found: StoredRecord) -> StoredRecord | None:
+    def torn_record(self, found: StoredRecord) -> StoredRecord | None:
         return found
 
 
