@@ -1,7 +1,8 @@
-"""Measures our nodes and Apache ZooKeeper's servers side by side: one run, alternating, each through its own client.
+"""Measures our nodes and Apache ZooKeeper's servers in the same run, alternating, each through its own client.
 
-Both stand without proxies on the same disk, with fsync, at the same time; while one works the other only sends heartbeats.
-kazoo is pure Python, and at high rates it is what is measured: so the processor time of servers and client is told apart.
+Both ensembles run at the same time, without proxies, on the same disk, with fsync. While one is measured, the other only sends
+heartbeats. kazoo is pure Python and becomes the bottleneck at high rates; therefore the processor time of servers and client
+is given separately.
 """
 
 import time
@@ -10,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from benchmarks.birth import until_first_write
-from benchmarks.ensemble import Ensemble, follower, processor
-from benchmarks.failover import BEFORE, SteadyLoad
-from benchmarks.figures import Figure, Lacking, Scale, median, percentile
-from benchmarks.load import Driven, Loop, create_keys
+from benchmarks.ensemble import Ensemble, follower, processor_seconds
+from benchmarks.failover import WRITES_BEFORE_KILL, SteadyLoad
+from benchmarks.figures import Figure, MissingRequirement, Scale, median, percentile
+from benchmarks.load import ClosedLoop, LoadResult, create_keys
+from benchmarks.startup import until_first_write
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
@@ -26,13 +27,15 @@ MIB = 2**20
 
 
 class Writer(Protocol):
+    """A client that writes to one contender. `measure_fail_over` returns milliseconds."""
+
     def create_keys(self, keys: int) -> None: ...
-    def writes(self, count: int, keys: int, payload: int) -> Driven: ...
-    def through(self, kill: Callable[[], int], scale: Scale) -> float: ...
+    def writes(self, count: int, keys: int, payload: int) -> LoadResult: ...
+    def measure_fail_over(self, kill: Callable[[], int], scale: Scale) -> float: ...
 
 
 class Contender(Protocol):
-    """What is measured. Entered, none of its nodes is up."""
+    """An ensemble that is measured. On entry none of its nodes is up. `settle` waits for a leader and returns it."""
 
     name: str
 
@@ -48,33 +51,35 @@ class Contender(Protocol):
 
 
 class OurWriter:
-    """Our client, with a number of writes outstanding."""
+    """Our client, which keeps a number of writes outstanding."""
 
     def __init__(self, client: Client, outstanding: int) -> None:
         self._client = client
-        self._loop = Loop(client, outstanding)
+        self._loop = ClosedLoop(client, outstanding)
 
     def create_keys(self, keys: int) -> None:
         create_keys(self._client, keys)
 
-    def writes(self, count: int, keys: int, payload: int) -> Driven:
+    def writes(self, count: int, keys: int, payload: int) -> LoadResult:
         return self._loop.writes(count, keys, payload)
 
-    def through(self, kill: Callable[[], int], scale: Scale) -> float:
-        """Milliseconds from the kill of the leader to the first acknowledged write of a later epoch, under load."""
+    def measure_fail_over(self, kill: Callable[[], int], scale: Scale) -> float:
+        """Return the milliseconds from the kill of the leader to the first acknowledged write of a later epoch, under load."""
         load = SteadyLoad(self._client, scale)
-        load.until(lambda: load.answered >= BEFORE)
+        load.until(lambda: load.answered >= WRITES_BEFORE_KILL)
         epoch, killed = load.epoch, time.monotonic_ns()
         kill()
         load.until(lambda: load.epoch > epoch)
         return (load.reached_ns - killed) / 1e6
 
 
-class Ours(Ensemble):
+class OurNodes(Ensemble):
+    """An ensemble of our nodes as a Contender."""
+
     name = OURS
 
     def first_write(self) -> bool:
-        with self.anyone() as client:
+        with self.unbound_client() as client:
             return isinstance(client.create("/first", b"1"), Ok)
 
     @contextmanager
@@ -87,7 +92,10 @@ Makers = Mapping[str, Callable[[], Contender]]
 
 
 def against(folder: Path, scale: Scale) -> list[Figure]:
-    """Figures of the one and of the other, named "what, who". Raises Lacking without Java or a release, HarnessError."""
+    """Return figures of both, named "what, who".
+
+    Raises MissingRequirement without Java or a release of ZooKeeper, and HarnessError.
+    """
     try:
         from benchmarks.zookeeper import ZooKeeper
         from zab_chaos.harness.backends.zookeeper import releases
@@ -95,16 +103,16 @@ def against(folder: Path, scale: Scale) -> list[Figure]:
         releases.find_java()
         release = releases.locate(releases.newest())
     except HarnessError as error:
-        raise Lacking(str(error)) from error
+        raise MissingRequirement(str(error)) from error
     makers: Makers = {
-        OURS: lambda: Ours(folder, scale.nodes),
+        OURS: lambda: OurNodes(folder, scale.nodes),
         f"ZooKeeper {release.version}": lambda: ZooKeeper(folder, scale.nodes, release),
     }
     return [*_starts(makers, scale), *_under_load(makers, scale), *_failovers(makers, scale)]
 
 
 def _starts(makers: Makers, scale: Scale) -> list[Figure]:
-    """Seconds from the first spawn to the first acknowledged write."""
+    """Measure the seconds from the first spawn to the first acknowledged write."""
     seconds: dict[str, list[float]] = {name: [] for name in makers}
     for _ in range(scale.starts):
         for name, make in makers.items():
@@ -114,7 +122,7 @@ def _starts(makers: Makers, scale: Scale) -> list[Figure]:
 
 
 def _under_load(makers: Makers, scale: Scale) -> list[Figure]:
-    """Throughput, latency and memory of ensembles that stand side by side."""
+    """Measure throughput, latency and memory of ensembles that run at the same time."""
     with ExitStack() as stack:
         standing = {name: stack.enter_context(make()) for name, make in makers.items()}
         leaders = {}
@@ -134,7 +142,7 @@ def _under_load(makers: Makers, scale: Scale) -> list[Figure]:
 def _throughput(
     place: str, standing: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale
 ) -> list[Figure]:  # fmt: skip
-    """Writes per second of one client, and the processor time of each write: of the servers, of the client."""
+    """Measure the writes per second of one client, and the processor time of servers and client for each write."""
     found: dict[str, dict[str, list[float]]] = {name: {"rate": [], "servers": [], "client": []} for name in standing}
     with ExitStack() as stack:
         writers: dict[str, Writer] = {
@@ -145,10 +153,10 @@ def _throughput(
             writer.writes(scale.warm_up, scale.keys, scale.payload)
         for _ in range(scale.rounds):
             for name, writer in writers.items():
-                servers, client = processor(standing[name].cluster), time.process_time()
+                servers, client = processor_seconds(standing[name].cluster), time.process_time()
                 found[name]["rate"].append(writer.writes(scale.writes, scale.keys, scale.payload).rate)
                 for whose, spent in (
-                    ("servers", processor(standing[name].cluster) - servers),
+                    ("servers", processor_seconds(standing[name].cluster) - servers),
                     ("client", time.process_time() - client),
                 ):
                     found[name][whose].append(spent / scale.writes * 1e6)
@@ -161,7 +169,7 @@ def _throughput(
 
 
 def _latency(standing: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale) -> list[Figure]:
-    """Of a single outstanding write at a follower, in rounds that alternate."""
+    """Measure the latency of a single outstanding write at a follower, in rounds that alternate."""
     delays: dict[str, list[float]] = {name: [] for name in standing}
     with ExitStack() as stack:
         writers: dict[str, Writer] = {
@@ -181,7 +189,7 @@ def _latency(standing: Mapping[str, Contender], nodes: Mapping[str, int], scale:
 
 
 def _memory(standing: Mapping[str, Contender], leaders: Mapping[str, int]) -> list[Figure]:
-    """Resident, after all these writes."""
+    """Measure the leaders' resident memory after all these writes."""
     seen = {name: contender.memory() for name, contender in standing.items()}
     return [
         Figure(name=f"memory of the leader, {name}", value=seen[name][leaders[name]] / MIB, unit="MiB")
@@ -190,7 +198,7 @@ def _memory(standing: Mapping[str, Contender], leaders: Mapping[str, int]) -> li
 
 
 def _failovers(makers: Makers, scale: Scale) -> list[Figure]:
-    """Milliseconds from SIGKILL of the leader under load to the client's first answer in the next epoch."""
+    """Measure the milliseconds from SIGKILL of the leader under load to the client's first answer in the next epoch."""
     answers: dict[str, list[float]] = {name: [] for name in makers}
     with ExitStack() as stack:
         standing = {name: stack.enter_context(make()) for name, make in makers.items()}
@@ -214,19 +222,19 @@ def _failover(contender: Contender, scale: Scale, *, first: bool) -> float:
     with contender.writer(follower(contender.cluster, leader), 1) as writer:
         if first:
             writer.create_keys(scale.keys)
-        took: float = writer.through(lambda: contender.cluster.kill(leader), scale)
+        took: float = writer.measure_fail_over(lambda: contender.cluster.kill(leader), scale)
     contender.cluster.start(leader)
     contender.settle()
     return took
 
 
-# What the report's reader sees
+# ---- the comparison in the report ----
 
 Pair = tuple[str, str, dict[str, dict[str, Any]]]  # what, unit, each contender's figure
 
 
 def pairs(report: Mapping[str, Any]) -> list[Pair]:
-    """The figures of a report of `zab bench --against zookeeper`, side by side, in their order."""
+    """Return the figures of a report of `zab bench --against zookeeper` side by side, in their order."""
     found: dict[str, Pair] = {}
     for figure in report["measurements"].get("against", {"figures": []})["figures"]:
         what, _, who = figure["name"].rpartition(", ")
@@ -235,11 +243,11 @@ def pairs(report: Mapping[str, Any]) -> list[Pair]:
 
 
 WIDTH, ROW, BAR, LEFT, RIGHT = 720, 52, 14, 290, 110
-INK, COLOURS = "#767e88", ("#3d9ad6", "#d55e00")  # seen on white and on black
+INK, COLOURS = "#767e88", ("#3d9ad6", "#d55e00")  # visible on white and on black
 
 
 def picture(report: Mapping[str, Any]) -> str | None:
-    """An SVG: two bars for each thing that was measured, to one scale; None for a report that has no such figures."""
+    """Return an SVG with two bars for each measured value, to one scale. None for a report without such figures."""
     rows = pairs(report)
     if not rows:
         return None

@@ -1,7 +1,7 @@
 """Measures the cost of containers: writes per second of an ensemble in containers, and of one on processes.
 
-Both stand as in a run, with toxiproxy between the nodes. They stand at the same time, and the rounds alternate, so that
-whatever else the machine is doing meets both; while one works the other only sends heartbeats.
+Both have toxiproxy between the nodes, as in a run of a scenario. They run at the same time and the rounds alternate, so that
+other load on the machine affects both. While one is measured, the other only sends heartbeats.
 """
 
 import contextlib
@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.ensemble import SETTLE_SECONDS, settle
-from benchmarks.figures import Figure, Lacking, Scale, median
-from benchmarks.load import Loop, create_keys
+from benchmarks.figures import Figure, MissingRequirement, Scale, median
+from benchmarks.load import ClosedLoop, create_keys
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import RunOptions
@@ -22,28 +22,33 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder
 
-WORLDS = ("processes", "containers")
+BACKENDS = ("processes", "containers")
 
 
 def containers(folder: Path, scale: Scale) -> list[Figure]:
-    """Median of the rounds in each world, by a client at the leader. Raises Lacking without an engine, HarnessError."""
+    """Return the median writes per second of a client at the leader, on each backend.
+
+    Raises MissingRequirement without a container engine, and HarnessError.
+    """
     try:
         registry.find("containers").check()
     except HarnessError as error:
-        raise Lacking(str(error)) from error
-    rates: dict[str, list[float]] = {on: [] for on in WORLDS}
+        raise MissingRequirement(str(error)) from error
+    rates: dict[str, list[float]] = {on: [] for on in BACKENDS}
     with ExitStack() as stack:
-        loops = {on: stack.enter_context(_driven(on, folder, scale)) for on in WORLDS}
+        loops = {on: stack.enter_context(_warm_ensemble(on, folder, scale)) for on in BACKENDS}
         for _ in range(scale.rounds):
             for on, loop in loops.items():
                 rates[on].append(loop.writes(scale.writes, scale.keys, scale.payload).rate)
-    return [median(on, "writes/s", rates[on]) for on in WORLDS]
+    return [median(on, "writes/s", rates[on]) for on in BACKENDS]
 
 
 @contextlib.contextmanager
-def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
-    """A warm ensemble, and what writes at its leader."""
-    scenario = Scenario(name="bench", about="Stands, and is written to.", nodes=scale.nodes, disk="ordinary")
+def _warm_ensemble(on: str, folder: Path, scale: Scale) -> Iterator[ClosedLoop]:
+    """Start an ensemble and warm it up. Yield the load at its leader."""
+    scenario = Scenario(
+        name="bench", about="An ensemble without faults, under load.", nodes=scale.nodes, disk="ordinary"
+    )
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix=".bench-"))
         place = run_folder.create(Path(root), scenario.name, 0)
@@ -57,6 +62,6 @@ def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
         if not client.connect(SETTLE_SECONDS) or client.node != leader:
             raise HarnessError(f"no client could connect to the leader on {on}: {client.last_trouble}")
         create_keys(client, scale.keys)
-        loop = Loop(client, scale.outstanding)
+        loop = ClosedLoop(client, scale.outstanding)
         loop.writes(scale.warm_up, scale.keys, scale.payload)
         yield loop

@@ -1,7 +1,7 @@
 """Measures the cost of CURVE on a link: frames of 1 KiB and 64 KiB over loopback, plain against encrypted.
 
-Run it with `python benchmarks/curve.py [seconds]`. One sending and one receiving thread of one process, PUSH to PULL, a
-ZeroMQ context each, as between two nodes. Every figure is the median of five rounds.
+Run it with `python benchmarks/curve.py [seconds]`. One process has a sending and a receiving thread, each with its own ZeroMQ
+context, PUSH to PULL, as between two nodes. Every figure is the median of five rounds.
 """
 
 import statistics
@@ -23,7 +23,7 @@ ROUNDS = 5
 
 
 def frames(folder: Path, scale: Scale) -> list[Figure]:
-    """Frames per second over loopback, plain and encrypted."""
+    """Return the frames per second over loopback, plain and encrypted."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as place:
         pair = keys.create(Path(place) / "secret")
     figures = []
@@ -35,7 +35,7 @@ def frames(folder: Path, scale: Scale) -> list[Figure]:
 
 
 def throughput(pair: keys.Keys | None, size: int, seconds: float) -> float:
-    """Frames of `size` bytes taken a second, over about `seconds`."""
+    """Return how many frames of `size` bytes are received per second, measured for about `seconds`."""
     with zmq.Context() as ours, zmq.Context() as theirs, ours.socket(zmq.PULL) as pull:
         if pair is not None:
             pair.server(pull)
@@ -44,13 +44,13 @@ def throughput(pair: keys.Keys | None, size: int, seconds: float) -> float:
         sender = threading.Thread(target=_send, args=(theirs, port, pair, size, stop))
         sender.start()
         pull.recv()  # the handshake is over
-        taken, started = 0, time.perf_counter()
+        received, started = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - started) < seconds:
             pull.recv()
-            taken += 1
+            received += 1
         stop.set()
         sender.join()
-    return taken / elapsed
+    return received / elapsed
 
 
 def _send(
@@ -68,7 +68,7 @@ def _send(
 
 
 def main(seconds: float) -> None:
-    """Print a line a size."""
+    """Print a line for each size."""
     with tempfile.TemporaryDirectory() as folder:
         pair = keys.create(Path(folder) / "secret")
     for size in SIZES:

@@ -1,7 +1,7 @@
 """An ensemble to measure: real processes without proxies, with settings as in production.
 
-That is: fsync on, trace on, recording off (unless the recording is what is wanted), and the ordinary disk, on which a
-written byte is in the kernel's hands.
+That is: fsync on, trace on, recording off (unless the recording is measured), and the ordinary disk, where a written byte is in
+the kernel's page cache.
 """
 
 import tempfile
@@ -28,7 +28,8 @@ SETTLE_SECONDS = 60.0  # for a leader, or for a restarted node to be synchronize
 
 
 class Ensemble:
-    """`size` nodes whose disks lie in a temporary folder below `folder`. Entered, ports and keys are there, no node."""
+    """`size` nodes with their disks in a temporary folder below `folder`. Entering it reserves ports and makes keys; `start`
+    starts the nodes."""
 
     cluster: Processes
     folder: run_folder.RunFolder
@@ -75,32 +76,35 @@ class Ensemble:
         self.settle()
 
     def settle(self) -> int:
-        """As the function `settle`."""
+        """Wait until all nodes are in the broadcast phase. Return the leader. Raises HarnessError."""
         return settle(self.cluster)
 
     def client(self, node: int) -> Client:
-        """A client that is connected to this node. Close it. Raises HarnessError."""
+        """Return a client that is connected to this node. The caller closes it. Raises HarnessError."""
         client = Client({i: own.client for i, own in self.addresses.items()}, self._keys, node, timeout=60.0)
         if not client.connect(SETTLE_SECONDS) or client.node != node:
             client.close()
             raise HarnessError(f"no client could connect to node {node}: {client.last_trouble}")
         return client
 
-    def anyone(self) -> Client:
-        """A client that is not connected yet, and takes whichever node answers first."""
+    def unbound_client(self) -> Client:
+        """Return a client that is not connected yet, and connects to the first node that answers."""
         return Client({i: own.client for i, own in self.addresses.items()}, self._keys, timeout=60.0)
 
     def memory(self) -> dict[int, int]:
-        """Resident bytes of each node."""
-        return resident(self.cluster)
+        """Return the resident bytes of each node."""
+        return resident_bytes(self.cluster)
 
     def cpu(self) -> float:
-        """Seconds of processor time that all nodes and this process have used."""
-        return time.process_time() + processor(self.cluster)
+        """Return the seconds of processor time that all nodes and this process have used."""
+        return time.process_time() + processor_seconds(self.cluster)
 
 
 def settle(cluster: ProcessCluster) -> int:
-    """Wait until every node leads or follows one established leader, all delivered; the leader. Raises HarnessError."""
+    """Wait until all nodes lead or follow the same established leader and have delivered everything. Return the leader.
+
+    Raises HarnessError.
+    """
 
     def apart() -> str | None:
         return disagreement(statuses(cluster), cluster.nodes)
@@ -117,13 +121,13 @@ def follower(cluster: ProcessCluster, leader: int) -> int:
     return next(node for node in cluster.nodes if node != leader)
 
 
-def resident(nodes: ProcessCluster) -> dict[int, int]:
-    """Resident bytes of each node that is up."""
+def resident_bytes(nodes: ProcessCluster) -> dict[int, int]:
+    """Return the resident bytes of each node that is up."""
     return {node: psutil.Process(pid).memory_info().rss for node, pid in _pids(nodes).items()}
 
 
-def processor(nodes: ProcessCluster) -> float:
-    """Seconds of processor time that all nodes have used."""
+def processor_seconds(nodes: ProcessCluster) -> float:
+    """Return the seconds of processor time that all nodes have used."""
     times = [psutil.Process(pid).cpu_times() for pid in _pids(nodes).values()]
     return float(sum(one.user + one.system for one in times))
 

@@ -1,4 +1,4 @@
-"""Measures fail-over: from SIGKILL of the leader under load to the first commit of the next epoch, in the nodes' traces."""
+"""Measures fail-over: from SIGKILL of the leader under load to the first commit of the next epoch in the nodes' traces."""
 
 import time
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import ANY, Set
 
 OUTSTANDING = 100
-BEFORE = 2000  # writes before the leader is killed
+WRITES_BEFORE_KILL = 2000  # acknowledged ones
 
 
 def failover(folder: Path, scale: Scale) -> list[Figure]:
-    """Median and maximum over the trials, in ms. The client is connected to a follower. Raises HarnessError."""
+    """Return median and maximum of the trials, in ms, with a client at a follower. Raises HarnessError."""
     commits, answers = [], []
     with Ensemble(folder, scale.nodes) as ensemble:
         ensemble.start()
@@ -46,7 +46,7 @@ def _trial(ensemble: Ensemble, scale: Scale, number: int) -> tuple[float, float]
         if number == 0:
             create_keys(client, scale.keys)
         load = SteadyLoad(client, scale)
-        load.until(lambda: load.answered >= BEFORE)
+        load.until(lambda: load.answered >= WRITES_BEFORE_KILL)
         killed = time.monotonic_ns()
         ensemble.cluster.kill(leader)
         load.until(lambda: load.epoch > status.epoch)
@@ -57,7 +57,7 @@ def _trial(ensemble: Ensemble, scale: Scale, number: int) -> tuple[float, float]
 
 
 class SteadyLoad:
-    """Keeps writes outstanding, whatever becomes of them: under a killed leader some are unknown."""
+    """Keeps writes outstanding, whatever their outcome: when the leader is killed, some have an unknown outcome."""
 
     def __init__(self, client: Client, scale: Scale) -> None:
         self._client = client
@@ -66,9 +66,10 @@ class SteadyLoad:
         self._sent = 0
         self.answered = 0
         self.epoch = 0  # of the last acknowledged write
-        self.reached_ns = 0  # when it was first acknowledged in this epoch
+        self.reached_ns = 0  # when the first write of this epoch was acknowledged
 
     def until(self, over: Callable[[], bool]) -> None:
+        """Write until `over` returns true. Raises HarnessError if it does not in time."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while not over():
             if time.monotonic() > deadline:
@@ -86,7 +87,7 @@ class SteadyLoad:
 
 
 def _first_commit(traces: Path, epoch: int) -> int:
-    """When, in monotonic nanoseconds, a node first delivered a transaction of an epoch after this one."""
+    """Return when (in monotonic nanoseconds) a node first delivered a transaction of an epoch after this one."""
     times = []
     for trace in traces.iterdir():
         for line in trace.read_bytes().splitlines(keepends=True):

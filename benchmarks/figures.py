@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
-class Lacking(Exception):
-    """This machine lacks something for the measurement. The text says what, and how to install it."""
+class MissingRequirement(Exception):
+    """Raised if this machine lacks something that a measurement needs. The text says what, and how to install it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One number with its unit. `rounds`: the single values that it is the median (or maximum) of, in their order."""
+    """One number with its unit. `rounds`: the values of which it is the median (or maximum), in their order."""
 
     name: str
     value: float
@@ -30,15 +30,20 @@ class Scale:
     rounds: int = 5
     writes: int = 30_000  # in one round
     warm_up: int = 10_000  # writes before the first round
-    single: int = 1000  # writes with one outstanding
+    single: int = 1000  # writes of which only one is outstanding at a time
     starts: int = 5
     failovers: int = 9
-    history: int = 1_000_000  # transactions behind the nodes' memory
+    history: int = 1_000_000  # transactions that are written before memory is measured
     judged: int = 200_000  # transactions that the oracle judges in a round
     simulated: float = 120.0  # seconds of a simulated run
-    frames_seconds: float = 1.0  # of each round of the links' frames
-    events: Sequence[int] = (1_000_000, 2_000_000, 5_000_000, 10_000_000)  # that the pipeline analyses at once
-    campaign: int = 1000  # short simulated runs that the pipeline analyses at once
+    frames_seconds: float = 1.0  # seconds of each round on a link
+    events: Sequence[int] = (
+        1_000_000,
+        2_000_000,
+        5_000_000,
+        10_000_000,
+    )  # events that the pipeline analyses in one call
+    campaign: int = 1000  # short simulated runs that the pipeline analyses in one call
     sizes: Sequence[int] = (3, 5, 7)
     payloads: Sequence[int] = (16, 256, 1024, 4096, 16384, 65536)
 
@@ -62,12 +67,12 @@ QUICK = Scale(
 
 
 def median(name: str, unit: str, rounds: Sequence[float]) -> Figure:
-    """The median of several rounds."""
+    """Return the median of several rounds."""
     return Figure(name=name, value=statistics.median(rounds), unit=unit, rounds=list(rounds))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that `percent` of the values do not exceed (nearest rank). Raises ValueError if there are none."""
+    """Return the value that `percent` of the values do not exceed (nearest rank). Raises ValueError if there are none."""
     if not values:
         raise ValueError("there is no percentile of no values")
     ordered = sorted(values)

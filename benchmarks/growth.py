@@ -1,4 +1,4 @@
-"""Draws how the pipeline's time grows with the number of events: seconds against events, with fitted lines."""
+"""Draws the time of the pipeline against the number of events, with fitted lines."""
 
 import re
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from statistics import linear_regression
 from typing import Any
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 320, 64, 44, 16, 16
-INK, GRID, BLUE, RED = "#767e88", "#767e8855", "#3d9ad6", "#d55e00"  # seen on white and on black
+INK, GRID, BLUE, RED = "#767e88", "#767e8855", "#3d9ad6", "#d55e00"  # visible on white and on black
 
 
 def points(report: Mapping[str, Any], what: str = "processor") -> list[tuple[int, float]]:
-    """(events, seconds) of a report of `zab bench`, ascending. `what`: processor seconds, or "" for the clock's."""
+    """Return (events, seconds) from a report of `zab bench`, ascending. `what`: "processor" seconds, or "" for elapsed ones."""
     ending = f": {what}" if what else ""
     found = []
     for figure in report["measurements"].get("pipeline", {"figures": []})["figures"]:
@@ -21,7 +21,7 @@ def points(report: Mapping[str, Any], what: str = "processor") -> list[tuple[int
 
 
 def picture(report: Mapping[str, Any]) -> str | None:
-    """An SVG: the clock's seconds as dots, the processors' as squares, each with its line. None for fewer than two points."""
+    """Return an SVG: elapsed seconds as dots, processor seconds as squares, fitted lines. None for fewer than two points."""
     clock, processor = points(report, ""), points(report)
     if min(len(clock), len(processor)) < 2:
         return None
@@ -41,7 +41,7 @@ def picture(report: Mapping[str, Any]) -> str | None:
         parts.append(_text(x, y + 18, f"{events / 1e6:g} M"))
     parts.append(_text(WIDTH / 2, HEIGHT - 6, "events"))
     for name, measured, colour, at in (("by the clock", clock, BLUE, 0), ("of processors", processor, RED, 1)):
-        slope, start = linear_regression(*zip(*measured, strict=True))  # seconds for each event, and at none
+        slope, start = linear_regression(*zip(*measured, strict=True))  # seconds for each event, and for none
         begin, end = place(0, max(start, 0)), place(x_max, start + slope * x_max)
         parts.append(_line(*begin, *end, colour))
         for x, y in (place(*point) for point in measured):

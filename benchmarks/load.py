@@ -15,13 +15,13 @@ def path(number: int) -> str:
 
 
 def create_keys(client: Client, keys: int) -> None:
-    """Make the znodes that are written to. Raises HarnessError."""
-    Loop(client, keys).run([Create(path(i), b"", False) for i in range(keys)])
+    """Create the znodes that are written to. Raises HarnessError."""
+    ClosedLoop(client, keys).run([Create(path(i), b"", False) for i in range(keys)])
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
-    """The result of a round."""
+class LoadResult:
+    """The result of a round of writes."""
 
     seconds: float
     latencies_ms: list[float]
@@ -31,35 +31,35 @@ class Driven:
         return len(self.latencies_ms) / self.seconds
 
 
-class Loop:
-    """Drives one client. A write that does not succeed ends the round: it would be measured as if it had."""
+class ClosedLoop:
+    """Drives one client. A write that fails ends the round, because it would be measured like one that succeeds."""
 
     def __init__(self, client: Client, outstanding: int) -> None:
         self._client = client
         self._outstanding = outstanding
         self._latencies: list[float] = []
-        self._trouble: Outcome | None = None
+        self._failure: Outcome | None = None
 
-    def writes(self, count: int, keys: int, payload: int) -> Driven:
-        """`count` writes of `payload` bytes, going round the keys. Raises HarnessError."""
+    def writes(self, count: int, keys: int, payload: int) -> LoadResult:
+        """Make `count` writes of `payload` bytes to the keys in turn. Raises HarnessError."""
         data = b"x" * payload
         requests = [Set(path(i), data, ANY) for i in range(keys)]
         return self.run([requests[i % keys] for i in range(count)])
 
-    def run(self, requests: list[Request]) -> Driven:
-        """All requests, in order, and their answers. Raises HarnessError."""
-        self._latencies, self._trouble = [], None
+    def run(self, requests: list[Request]) -> LoadResult:
+        """Send all requests in order, and wait for their answers. Raises HarnessError."""
+        self._latencies, self._failure = [], None
         client, sent, begin = self._client, 0, time.perf_counter()
         while len(self._latencies) < len(requests):
             while sent < len(requests) and sent - len(self._latencies) < self._outstanding:
                 client.submit(requests[sent], self._done)
                 sent += 1
             client.poll(0.1)
-            if self._trouble is not None:
-                raise HarnessError(f"a write was not acknowledged, so this measures nothing: {self._trouble}")
-        return Driven(time.perf_counter() - begin, self._latencies)
+            if self._failure is not None:
+                raise HarnessError(f"a write was not acknowledged, so this measures nothing: {self._failure}")
+        return LoadResult(time.perf_counter() - begin, self._latencies)
 
     def _done(self, operation: Operation, outcome: Outcome) -> None:
         if not isinstance(outcome, Ok):
-            self._trouble = outcome
+            self._failure = outcome
         self._latencies.append((operation.completed_ns - operation.submitted_ns) / 1e6)

@@ -1,9 +1,9 @@
-"""Compares the bytes of lockstep runs with those of the simulator, for scenarios and seeds.
+"""Compares the bytes of lockstep runs with those of the simulator, for several scenarios and seeds.
 
     python -m benchmarks.lockstep power-outage leader-crash --seeds 1..20 [--rate 40] [--folder DIR]
 
-Each seed is run in the simulator and in lockstep, and the two folders are compared; equal ones are removed. `--rate`: with
-this many operations a second instead of the scenario's: the same faults, and less to wait for. Exit 1 if anything differs.
+Each seed is run in the simulator and in lockstep, and the two folders are compared; equal ones are removed. `--rate` replaces
+the scenario's operations per second: the faults stay the same, and the runs are shorter. Exit code 1 if anything differs.
 """
 
 import argparse
@@ -27,9 +27,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("scenarios", nargs="+", choices=sorted(catalogue.shipped()), metavar="SCENARIO")
     parser.add_argument("--seeds", default="1..20", metavar="A..B")
     parser.add_argument("--rate", type=float)
-    parser.add_argument(
-        "--folder", type=Path, help="where the runs' folders are made; a new temporary one if not given"
-    )
+    parser.add_argument("--folder", type=Path, help="folder for the runs; a new temporary one if not given")
     return parser.parse_args()
 
 

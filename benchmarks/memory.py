@@ -1,31 +1,31 @@
-"""Measures the memory of nodes with a long history: after a snapshot the log must not stay in memory."""
+"""Measures the memory of nodes with a long history: the log below a snapshot must not stay in memory."""
 
 from pathlib import Path
 
 from benchmarks.ensemble import Ensemble
 from benchmarks.figures import Figure, Scale
-from benchmarks.load import Loop, create_keys
+from benchmarks.load import ClosedLoop, create_keys
 
-LOOKS = 20  # how often memory is looked at on the way
+SAMPLES = 20  # readings of the memory during the writes
 MIB = 2**20
 
 
 def memory(folder: Path, scale: Scale) -> list[Figure]:
-    """Resident memory of each node: after all writes, and the most that was seen on the way. Raises HarnessError."""
+    """Return the resident memory of each node after all writes, and the most during them. Raises HarnessError."""
     with Ensemble(folder, scale.nodes) as ensemble:
         ensemble.start()
         leader = ensemble.settle()
         seen = [ensemble.memory()]
         with ensemble.client(leader) as client:
             create_keys(client, scale.keys)
-            loop = Loop(client, scale.outstanding)
-            for _ in range(LOOKS):
-                loop.writes(scale.history // LOOKS, scale.keys, scale.payload)
+            loop = ClosedLoop(client, scale.outstanding)
+            for _ in range(SAMPLES):
+                loop.writes(scale.history // SAMPLES, scale.keys, scale.payload)
                 seen.append(ensemble.memory())
     figures = [Figure(name="transactions", value=scale.history, unit="")]
     for node in seen[0]:
         role = "leader" if node == leader else "follower"
-        at_end, most = seen[-1][node] / MIB, max(look[node] for look in seen) / MIB
+        at_end, most = seen[-1][node] / MIB, max(sample[node] for sample in seen) / MIB
         figures.append(Figure(name=f"node {node} ({role}) at the end", value=at_end, unit="MiB"))
         figures.append(Figure(name=f"node {node} ({role}) at most", value=most, unit="MiB"))
     return figures

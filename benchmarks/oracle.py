@@ -1,8 +1,8 @@
 """Measures how fast the oracle judges.
 
-A good run of three nodes is made in memory, as the bytes that nodes and clients would have written, then read and judged
-to the verdict. A transaction event is one transaction in one event: with three nodes each transaction has nine (a
-broadcast, three accepts, three deliveries, and what its client asked and was told).
+A legal run of three nodes is made in memory, as the bytes that nodes and clients would have written. It is then read and judged
+up to the verdict. A transaction event is one transaction in one event: with three nodes each transaction has nine (a broadcast,
+three accepts, three deliveries, and the request and answer of its client).
 """
 
 import time
@@ -22,21 +22,21 @@ BATCH = 100  # transactions in one trace event
 
 
 def judging(folder: Path, scale: Scale) -> list[Figure]:
-    """Transaction events that the oracle judges per second.
+    """Return the transaction events that the oracle judges per second.
 
-    In the traces each transaction has 1 + 2 * 3 events. In whole runs its client's two lines count too, and all that is
-    judged at the end.
+    In the traces each transaction has 1 + 2 * 3 events. For whole runs the two lines of its client count too, and the time
+    includes everything that is judged at the end.
     """
     run = Traces(scale.judged, BATCH, epochs=1)
-    took = [round_of(run) for _ in range(scale.rounds)]
+    took = [measure_round(run) for _ in range(scale.rounds)]
     traces = [scale.judged * (1 + 2 * NODES) / seconds for seconds, _ in took]
     whole = [scale.judged * EVENTS / seconds for _, seconds in took]
     return [median("one core", "events/s", traces), median("one core, whole runs", "events/s", whole)]
 
 
 @seldom_collected()
-def round_of(run: Traces) -> tuple[float, float]:
-    """Seconds to decode, merge and judge: the nodes' traces as they come, and everything, to the verdict."""
+def measure_round(run: Traces) -> tuple[float, float]:
+    """Return the seconds to decode, merge and judge the nodes' traces, and those for everything up to the verdict."""
     oracle = Oracle()
     begin = time.perf_counter()
     streams: list[Iterator[Event]] = [map(event_from_json, trace) for trace in run.traces]

@@ -1,9 +1,9 @@
 """Measures the time and memory of `zab analyze`: `python benchmarks/pipeline.py [EVENTS...]`.
 
-Three things are measured, each as people call it, Spark's start included, on two cores (`local[2]`): one small run; growing
-numbers of events in synthetic runs (`synthetic`; what one event is, it says); and a campaign of short simulated runs.
-Memory is what all processes of the call held together at most, processor time what each of them used, both sampled: nobody
-waits for Spark's JVM, so its time is in nobody's children's. The Java heap is limited to `HEAP`.
+Three things are measured, each as users call it, with the start of Spark, on two cores (`local[2]`): one small run; growing
+numbers of events in synthetic runs (`synthetic` defines what one event is); and a campaign of short simulated runs. Memory is
+the most that all processes of the call held together, and processor time the sum of what they used. Both are sampled: no
+process waits for Spark's JVM, so its time would be missing from the times of children. The Java heap is limited to `HEAP`.
 """
 
 import os
@@ -28,9 +28,9 @@ from zab_chaos.harness.errors import HarnessError
 
 HEAP = "2500m"
 SMALL = 300  # transactions in the one small run
-LARGE = 1_000_000  # events in one run, at most
+LARGE = 1_000_000  # most events in one run
 BATCH = 100
-SAMPLE = 0.2  # seconds between two looks at the memory
+SAMPLE = 0.2  # seconds between two samples
 
 SCENARIO = """
 [scenario]
@@ -53,15 +53,15 @@ for = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
-    """One call. `processor`: seconds of all its processes together; `memory`: MiB at most."""
+class CallCost:
+    """The cost of one call. `processor`: seconds of all its processes together. `memory`: the most that they held, in MiB."""
 
     seconds: float
     processor: float
     memory: float
 
 
-def analyzed(place: Path, out: Path) -> Took:
+def analyze(place: Path, out: Path) -> CallCost:
     """Analyze all runs below `place`. Raises HarnessError if they are not judged PASS."""
     command = [
         sys.executable, "-m", "zab_chaos.harness", "analyze", str(place), "--out", str(out), "--master", "local[2]",
@@ -72,7 +72,7 @@ def analyzed(place: Path, out: Path) -> Took:
     root = Path(__file__).resolve().parents[1]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         while True:
-            memory = max(memory, _looked(process.pid, spent))
+            memory = max(memory, _sample(process.pid, spent))
             try:
                 words, _ = process.communicate(timeout=SAMPLE)
                 break
@@ -81,12 +81,14 @@ def analyzed(place: Path, out: Path) -> Took:
     seconds = time.monotonic() - begin
     if process.returncode != 0:
         raise HarnessError(f"{' '.join(command)} ended with {process.returncode}, so this measures nothing:\n{words}")
-    return Took(seconds, sum(spent.values()), memory / 2**20)
+    return CallCost(seconds, sum(spent.values()), memory / 2**20)
 
 
-def _looked(pid: int, spent: dict[psutil.Process, float]) -> int:
-    """Bytes of a process and all below it; `spent` gets the seconds of processors that each has used so far. One that has just
-    ended holds nothing."""
+def _sample(pid: int, spent: dict[psutil.Process, float]) -> int:
+    """Return the resident bytes of a process and its descendants. Enter the processor seconds of each so far into `spent`.
+
+    A process that has just ended counts as nothing.
+    """
     held = 0
     with suppress(psutil.Error):
         parent = psutil.Process(pid)
@@ -99,31 +101,29 @@ def _looked(pid: int, spent: dict[psutil.Process, float]) -> int:
 
 
 def pipeline(folder: Path, scale: Scale) -> list[Figure]:
-    """Once each, but for the small run: the calls take long, and a round more or less is not what differs."""
+    """Measure the small run in several rounds, and the others once: they take long, and vary little."""
     figures = []
     with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as name:
         place = Path(name)
         synthetic.campaign(place / "small", 1, SMALL, 1)
-        small = [analyzed(place / "small", place / f"small-out-{number}").seconds for number in range(scale.rounds)]
+        small = [analyze(place / "small", place / f"small-out-{number}").seconds for number in range(scale.rounds)]
         figures.append(median("one small run", "s", small))
         for events in scale.events:
             runs, transactions = shape(events)
             synthetic.campaign(place / f"{events}", runs, transactions, BATCH)
-            figures += _figures(f"{events:,} events", analyzed(place / f"{events}", place / f"{events}-out"))
+            figures += _figures(f"{events:,} events", analyze(place / f"{events}", place / f"{events}-out"))
         simulate(place / "simulated", scale.campaign)
-        figures += _figures(
-            f"{scale.campaign:,} simulated runs", analyzed(place / "simulated", place / "simulated-out")
-        )
+        figures += _figures(f"{scale.campaign:,} simulated runs", analyze(place / "simulated", place / "simulated-out"))
     return figures
 
 
 def shape(events: int) -> tuple[int, int]:
-    """Into how many runs of how many transactions so many events are put."""
+    """Return (runs, transactions in each) for so many events."""
     runs = -(-events // LARGE)
     return runs, max(1, events // runs // synthetic.EVENTS)
 
 
-def _figures(name: str, took: Took) -> list[Figure]:
+def _figures(name: str, took: CallCost) -> list[Figure]:
     return [
         Figure(name=name, value=took.seconds, unit="s"),
         Figure(name=f"{name}: processor", value=took.processor, unit="s"),
@@ -132,7 +132,7 @@ def _figures(name: str, took: Took) -> list[Figure]:
 
 
 def simulate(out: Path, runs: int) -> None:
-    """Short simulated runs below `out`, one a seed."""
+    """Make short simulated runs below `out`, one for each seed."""
     out.mkdir()
     file = out / "short.toml"
     file.write_text(SCENARIO, encoding="utf-8")
@@ -146,7 +146,7 @@ def simulate(out: Path, runs: int) -> None:
 
 
 def _simulated(task: tuple[str, str, int]) -> int:
-    """One run; its exit code."""
+    """Execute one run. Return its exit code."""
     from zab_chaos.harness.cli.app import main
 
     file, results, seed = task
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str]) -> None:
         for number in events:
             runs, transactions = shape(number)
             synthetic.campaign(Path(name) / f"{number}", runs, transactions, BATCH)
-            took = analyzed(Path(name) / f"{number}", Path(name) / f"{number}-out")
+            took = analyze(Path(name) / f"{number}", Path(name) / f"{number}-out")
             sys.stdout.write(
                 f"{number:,} events in {runs} runs: {took.seconds:.1f} s, {took.processor:.1f} s of processors, "
                 f"{took.memory:,.0f} MiB at most, {number / took.seconds:,.0f} events/s\n"

@@ -1,8 +1,8 @@
 """Measures how fast a recorded run is re-executed: `python benchmarks/replay.py [RUN]`.
 
-Without a run, three real nodes are recorded for it while one client writes, a few outstanding at a time, so that most
-inputs are single messages, as they are in chaos runs. An input is what the core was told: a message, a tick, a sync, a
-submission. The median of several rounds is what counts.
+Without RUN, three real nodes are recorded while one client writes with a few writes outstanding, so that most inputs are single
+messages, as they are in runs with faults. An input is a message, a tick, a sync or a submission. The result is the median of
+several rounds.
 """
 
 import statistics
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.ensemble import Ensemble
 from benchmarks.figures import NORMAL, Figure, Scale, median
-from benchmarks.load import Loop, create_keys
+from benchmarks.load import ClosedLoop, create_keys
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.model.replay.replay import replay
 from zab_chaos.node.core.peer import Peer
@@ -24,20 +24,22 @@ OUTSTANDING = 5
 
 
 def replaying(folder: Path, scale: Scale) -> list[Figure]:
-    """Record an ensemble under load, then replay it on one core, all comparisons included. Raises HarnessError."""
+    """Record an ensemble under load, then measure its replay, with all comparisons, on one core. Raises HarnessError."""
     with Ensemble(folder, scale.nodes, record=True) as ensemble:
         ensemble.start()
         with ensemble.client(ensemble.settle()) as client:
             create_keys(client, scale.keys)
-            Loop(client, OUTSTANDING).writes(scale.writes, scale.keys, scale.payload)
+            ClosedLoop(client, OUTSTANDING).writes(scale.writes, scale.keys, scale.payload)
         ensemble.cluster.close()
-        rates = [round_of(ensemble.folder.path) for _ in range(scale.rounds)]
+        rates = [measure_round(ensemble.folder.path) for _ in range(scale.rounds)]
     return [median("one core", "inputs/s", rates)]
 
 
-def round_of(run: Path) -> float:
-    """Inputs in a second of this process's time, which others on the machine cannot stretch. Raises HarnessError if
-    something differs: then this measures nothing."""
+def measure_round(run: Path) -> float:
+    """Return the inputs per second of this process's processor time, so that other load does not matter.
+
+    Raises HarnessError if the replay finds a difference, because it stops there.
+    """
     begin, inputs = time.process_time(), 0
     for life in replay(run, Peer):
         if life.difference is not None:
@@ -48,7 +50,7 @@ def round_of(run: Path) -> float:
 
 def main(arguments: list[str]) -> None:
     if arguments:
-        rates = [round_of(Path(arguments[0])) for _ in range(NORMAL.rounds)]
+        rates = [measure_round(Path(arguments[0])) for _ in range(NORMAL.rounds)]
     else:
         with tempfile.TemporaryDirectory() as folder:
             rates = replaying(Path(folder), NORMAL)[0].rounds

@@ -1,6 +1,6 @@
 """Measures an ensemble as a test uses it: from the start of the fixture to the first acknowledged write, on each backend.
 
-Recording and the faithful disk are on, and on processes toxiproxy is between the nodes: that is what `zab_cluster` stands on.
+As for the fixture `zab_cluster`, recording and the faithful disk are on, and on processes toxiproxy is between the nodes.
 """
 
 import time
@@ -13,14 +13,17 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.runs.phases import Unfinished
 
-WORLDS = ("processes", "sim")
+BACKENDS = ("processes", "sim")
 
 
 def standing(folder: Path, scale: Scale) -> list[Figure]:
-    """Median seconds of each world, after one round that nobody counts: it imports the world. Raises HarnessError."""
+    """Return the median seconds on each backend. A first round, which also imports the backend, does not count.
+
+    Raises HarnessError.
+    """
     return [
         median(f"{on} first acknowledged write", "s", [_one(folder, scale, on) for _ in range(1 + scale.starts)][1:])
-        for on in WORLDS
+        for on in BACKENDS
     ]
 
 

@@ -1,4 +1,4 @@
-"""Measures throughput by number of nodes and by payload size, with the CPU time that it takes."""
+"""Measures throughput by number of nodes and by payload size, and the processor time that it takes."""
 
 import dataclasses
 import time
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from benchmarks.ensemble import Ensemble
 from benchmarks.figures import Figure, Scale, median
-from benchmarks.load import Loop, create_keys
+from benchmarks.load import ClosedLoop, create_keys
 
-ROUND_BYTES = 50_000_000  # larger payloads are written less often, so that a round takes about as long
+ROUND_BYTES = 50_000_000  # limits the writes of large payloads, so that all rounds take about as long
 
 
 def sizes(folder: Path, scale: Scale) -> list[Figure]:
-    """Writes a second at the leader for each number of nodes. Raises HarnessError."""
+    """Return the writes per second at the leader for each number of nodes. Raises HarnessError."""
     return [
         figure
         for size in scale.sizes
@@ -21,7 +21,7 @@ def sizes(folder: Path, scale: Scale) -> list[Figure]:
 
 
 def payloads(folder: Path, scale: Scale) -> list[Figure]:
-    """Writes a second at the leader for each payload. Raises HarnessError."""
+    """Return the writes per second at the leader for each payload size. Raises HarnessError."""
     return [
         figure
         for payload in scale.payloads
@@ -36,7 +36,7 @@ def _one(folder: Path, scale: Scale, name: str) -> list[Figure]:
         ensemble.start()
         with ensemble.client(ensemble.settle()) as client:
             create_keys(client, scale.keys)
-            loop = Loop(client, scale.outstanding)
+            loop = ClosedLoop(client, scale.outstanding)
             loop.writes(min(scale.warm_up, writes), scale.keys, scale.payload)
             for _ in range(scale.rounds):
                 cpu, begin = ensemble.cpu(), time.perf_counter()

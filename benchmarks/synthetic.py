@@ -1,9 +1,9 @@
-"""Writes correct runs without running anything, as many and as long as wanted.
+"""Writes the files of legal runs without executing anything, in any number and length.
 
-`python benchmarks/synthetic.py OUT [RUNS] [TRANSACTIONS] [BATCH]`. Three nodes take turns at leading, and every write is
-proposed, accepted, delivered and acknowledged in batches. The oracle finds nothing wrong with such a run (a test says so), so
-what is measured on it is the judging. One transaction leaves nine events: a broadcast, three accepts and three deliveries,
-which stand together in the lines of their batch, and two lines of its client.
+`python benchmarks/synthetic.py OUT [RUNS] [TRANSACTIONS] [BATCH]`. Three nodes lead in turn, and every write is proposed,
+accepted, delivered and acknowledged in batches. The oracle finds no violation in such a run (a test checks that), so only the
+judging is measured. One transaction has nine events: a broadcast, three accepts and three deliveries, which are in the lines
+of their batch, and two lines of its client.
 """
 
 import json
@@ -26,7 +26,7 @@ ZERO = 1_000_000_000
 
 
 class Run:
-    """One run as lines: of each node's trace, and of the other files."""
+    """The lines of one run: of each node's trace, and of the other files."""
 
     def __init__(self, transactions: int, batch: int, epochs: int = EPOCHS) -> None:
         self.traces: list[list[bytes]] = [[] for _ in range(NODES)]
@@ -47,20 +47,20 @@ class Run:
             if count > 0:
                 self.elect(epoch)
                 self.write(epoch, count, batch)
-        self.over = self.t
-        self.t += 3 * TICK  # it converges
+        self.load_ended = self.t
+        self.t += 3 * TICK  # for the milestones up to `converged`
         for node in range(1, NODES + 1):
             self.event(node, "exit", code=0, why="asked to")
 
     def event(self, node: int, event: str, **fields: object) -> None:
-        """The next line, of a node's trace."""
+        """Append an event to a node's trace."""
         trace = self.traces[node - 1]
         self.t += TICK
         line = {"t": self.t, "node": node, "life": 1, "n": len(trace) + 1, "event": event, **fields}
         trace.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     def elect(self, epoch: int) -> None:
-        """The next node leads; nobody lacks anything."""
+        """Append the election of the next node. No node lacks any transaction."""
         leader = (epoch - 1) % NODES + 1
         nodes, last = range(1, NODES + 1), list(self.last)
         leader_first = sorted(nodes, key=lambda node: node != leader)
@@ -80,12 +80,13 @@ class Run:
             self.event(node, "link", peer=node % NODES + 1, state="opened", session=epoch, why="")
 
     def work(self, node: int, epoch: int) -> None:
+        """Append an event with the counters of a node's work."""
         frames = self.sent[node - 1]
         messages = {"ACK": frames, "COMMIT": frames, "PROPOSE": frames, "VOTE": 2 * epoch}
         self.event(node, "work", frames=2 * frames, messages=messages, syncs=frames)
 
     def write(self, epoch: int, count: int, batch: int) -> None:
-        """So many transactions of an epoch. A batch's lines differ in little, so they are put together from pieces."""
+        """Append so many transactions of an epoch. The lines of a batch are put together from common pieces, for speed."""
         leader = (epoch - 1) % NODES + 1
         for first in range(1, count + 1, batch):
             digests = [
@@ -93,7 +94,7 @@ class Run:
             ]
             begin = self.t + TICK
             body = f'"epoch":{epoch},"first":{first},"digests":"{dg.show_all(digests)}"'
-            self.t += TICK * len(digests)  # while the clients ask
+            self.t += TICK * len(digests)  # meanwhile the clients send their requests
             asked = [self.request(first + i) for i in range(len(digests))]
             txns = ",".join(
                 f'[{client},{seq},[["{op}","{path}",{version},{i}]]]'
@@ -112,19 +113,20 @@ class Run:
             self.ask(begin, epoch, first, asked)
 
     def request(self, counter: int) -> tuple[int, int, str, str, int]:
-        """A client's next write: the client, its number, what it does to which path, and the version that it makes."""
+        """Return a client's next write: client, number of the request, operation, path, and the version that results."""
         client, path = counter % CLIENTS + 1, f"/key-{counter % KEYS}"
         self.seqs[client - 1] += 1
         version = self.versions[path] = self.versions.get(path, -1) + 1
         return client, self.seqs[client - 1], "set" if version else "create", path, version
 
     def line(self, node: int, rest: str) -> None:
+        """Append a line to a node's trace, given as JSON text from the event's name on."""
         trace = self.traces[node - 1]
         self.t += TICK
         trace.append(f'{{"t":{self.t},"node":{node},"life":1,"n":{len(trace) + 1},"event":{rest}}}\n'.encode())
 
     def ask(self, begin: int, epoch: int, first: int, asked: list[tuple[int, int, str, str, int]]) -> None:
-        """The clients' side of a batch: asked in turn before it was broadcast, answered after it was delivered."""
+        """Append the clients' lines of a batch: requests before its broadcast, answers after its delivery."""
         answers = []
         for i, (client, seq, op, path, version) in enumerate(asked):
             t, common = begin + i * TICK, f'"client":{client},"seq":{seq},"node":{client % NODES + 1}'
@@ -140,13 +142,13 @@ class Run:
     def milestones(self) -> Iterator[dict[str, object]]:
         yield {"t": ZERO, "event": "started"}
         yield {"t": ZERO, "event": "workload-started"}
-        yield {"t": self.over + TICK, "event": "workload-stopped"}
-        yield {"t": self.over + 2 * TICK, "event": "safety-ended"}
-        yield {"t": self.over + 3 * TICK, "event": "converged", "zxid": list(self.last), "seconds": TICK / 1e9}
+        yield {"t": self.load_ended + TICK, "event": "workload-stopped"}
+        yield {"t": self.load_ended + 2 * TICK, "event": "safety-ended"}
+        yield {"t": self.load_ended + 3 * TICK, "event": "converged", "zxid": list(self.last), "seconds": TICK / 1e9}
         yield {"t": self.t + TICK, "event": "stopped"}
 
     def save(self, folder: Path, seed: int = 1) -> None:
-        """The run's folder, as results/README.md describes it."""
+        """Write the run's folder, as results/README.md describes it."""
         (folder / "trace").mkdir(parents=True)
         said = {
             "run": folder.name, "scenario": "bench/synthetic", "seed": seed, "nodes": NODES, "backend": "synthetic",
@@ -163,7 +165,7 @@ class Run:
 
 
 def campaign(out: Path, runs: int, transactions: int, batch: int) -> int:
-    """So many equal runs below `out`, with different seeds; how many events they have together."""
+    """Write so many equal runs below `out`, with different seeds. Return how many events they have together."""
     made = Run(transactions, batch)
     for seed in range(1, runs + 1):
         made.save(out / f"run-{seed:06}", seed)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from benchmarks.ensemble import Ensemble, follower
 from benchmarks.figures import Figure, Scale, median, percentile
-from benchmarks.load import Loop, create_keys
+from benchmarks.load import ClosedLoop, create_keys
 from zab_chaos.harness.machine.environment import sync_latency
 
-DISK_SYNCS = 200  # how often the bare disk is asked, before and after
+DISK_SYNCS = 200  # syncs of the bare disk, before and after
 
 
 def throughput(folder: Path, scale: Scale) -> list[Figure]:
-    """Median of the rounds, alternating between the leader's client and the follower's. Raises HarnessError."""
+    """Return the median of rounds that alternate between a client at the leader and one at a follower. Raises HarnessError."""
     rates: dict[str, list[float]] = {"leader": [], "follower": []}
     delays: dict[str, list[float]] = {"leader": [], "follower": []}
     with Ensemble(folder, scale.nodes) as ensemble:
@@ -20,7 +20,7 @@ def throughput(folder: Path, scale: Scale) -> list[Figure]:
         places = {"leader": leader, "follower": follower(ensemble.cluster, leader)}
         clients = {place: ensemble.client(node) for place, node in places.items()}
         create_keys(clients["leader"], scale.keys)
-        loops = {place: Loop(client, scale.outstanding) for place, client in clients.items()}
+        loops = {place: ClosedLoop(client, scale.outstanding) for place, client in clients.items()}
         for loop in loops.values():
             loop.writes(scale.warm_up, scale.keys, scale.payload)
         for _ in range(scale.rounds):
@@ -41,7 +41,7 @@ def throughput(folder: Path, scale: Scale) -> list[Figure]:
 
 
 def latency(folder: Path, scale: Scale) -> list[Figure]:
-    """p50 and p99 with one write outstanding, next to what the disk alone takes. Raises HarnessError."""
+    """Return p50 and p99 with one write outstanding, and the time of a sync of the bare disk. Raises HarnessError."""
     figures: list[Figure] = []
     with Ensemble(folder, scale.nodes) as ensemble:
         ensemble.start()
@@ -51,7 +51,7 @@ def latency(folder: Path, scale: Scale) -> list[Figure]:
         before = sync_latency(ensemble.folder.path, DISK_SYNCS)[0]
         for place, node in (("leader", leader), ("follower", follower(ensemble.cluster, leader))):
             with ensemble.client(node) as client:
-                loop = Loop(client, 1)
+                loop = ClosedLoop(client, 1)
                 loop.writes(scale.single // 5, scale.keys, scale.payload)  # warm-up
                 delays = loop.writes(scale.single, scale.keys, scale.payload).latencies_ms
             figures += [

@@ -1,7 +1,7 @@
 """Measures how fast the simulator runs.
 
-Three nodes with heartbeats and timeouts as on processes, the nemesis at work and every event judged, on one core. What is
-counted is the core's time, not the clock on the wall: `zab explore` uses each core alone.
+Three nodes have heartbeats and timeouts as on processes, the nemesis injects faults, and every event is judged, on one core.
+Processor time is measured, not elapsed time, because `zab explore` uses each core alone.
 """
 
 import time
@@ -23,7 +23,7 @@ FAULTS = {
 
 
 def scenario(rate: float, seconds: float) -> Scenario:
-    """Long-mix for three nodes, with a load of writes only; snapshots keep restarts short."""
+    """Return a scenario like long-mix, for three nodes and only writes. Snapshots keep restarts short."""
     return Scenario(
         name="bench/world",
         about="a benchmark",
@@ -36,7 +36,7 @@ def scenario(rate: float, seconds: float) -> Scenario:
 
 
 def speed(rate: float, seconds: float, seed: int) -> float:
-    """Simulated seconds in a second of a core. Raises HarnessError if the run was no good."""
+    """Return the simulated seconds per second of processor time. Raises HarnessError if the run failed."""
     begin = time.process_time()
     done = simulate(scenario(rate, seconds), seed, None)
     took = time.process_time() - begin
@@ -46,11 +46,11 @@ def speed(rate: float, seconds: float, seed: int) -> float:
 
 
 def world(folder: Path, scale: Scale) -> list[Figure]:
-    """Median over the rounds, each another seed."""
-    speed(RATES[0], 5.0, 0)  # the first run compiles what it needs
+    """Return the median of several rounds, each with another seed."""
+    speed(RATES[0], 5.0, 0)  # the first run imports what it needs
     figures = []
     for rate in RATES:
-        seconds = max(LEAST_SECONDS, scale.simulated * RATES[0] / rate)  # about the same work
+        seconds = max(LEAST_SECONDS, scale.simulated * RATES[0] / rate)  # so that all rates take about as long
         rates = [speed(rate, seconds, seed) for seed in range(1, scale.rounds + 1)]
         figures.append(median(f"{rate:g} writes/s", "simulated s/s", rates))
     return figures

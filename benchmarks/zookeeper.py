@@ -1,5 +1,6 @@
-"""Apache ZooKeeper's servers to measure, and kazoo as their client: without proxies, with the settings of ZooKeeper's own
-sample configuration and start script, fsync on.
+"""Apache ZooKeeper's servers as a contender, with kazoo as their client.
+
+They run without proxies, with fsync, and with the settings of ZooKeeper's own sample configuration and start script.
 """
 
 import os
@@ -15,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.ensemble import HOST, SETTLE_SECONDS, resident
-from benchmarks.failover import BEFORE, OUTSTANDING
+from benchmarks.ensemble import HOST, SETTLE_SECONDS, resident_bytes
+from benchmarks.failover import OUTSTANDING, WRITES_BEFORE_KILL
 from benchmarks.figures import Scale
-from benchmarks.load import Driven, path
+from benchmarks.load import LoadResult, path
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.life import ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
@@ -37,8 +38,8 @@ with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.exceptions import KazooException, NodeExistsError
     from kazoo.handlers.threading import KazooTimeoutError
 
-HEAP = "-Xmx1000m"  # of bin/zkServer.sh
-SETTINGS = {  # of conf/zoo_sample.cfg; the others are not about speed
+HEAP = "-Xmx1000m"  # as in bin/zkServer.sh
+SETTINGS = {  # the first three are those of conf/zoo_sample.cfg; the others do not affect speed
     "tickTime": "2000",
     "initLimit": "10",
     "syncLimit": "5",
@@ -50,7 +51,7 @@ SESSION_SECONDS = 10.0
 
 
 class Servers(ProcessCluster):
-    """The processes. A server says with a four-letter word what it is."""
+    """The server processes. A four-letter word gives the role of each."""
 
     start_seconds = SETTLE_SECONDS
 
@@ -96,7 +97,8 @@ class Servers(ProcessCluster):
 
 
 class ZooKeeper:
-    """`size` servers whose disks lie in a temporary folder below `folder`. Entered, ports are there, no server."""
+    """`size` servers with their disks in a temporary folder below `folder`. Entering it reserves ports; `start` starts the
+    servers."""
 
     cluster: Servers
 
@@ -126,7 +128,7 @@ class ZooKeeper:
         self.settle()
 
     def settle(self) -> int:
-        """Wait until every server serves; the leader. Raises HarnessError."""
+        """Wait until every server serves. Return the leader. Raises HarnessError."""
 
         def serving() -> bool:
             answers = [self.cluster.status(node) for node in self.cluster.nodes]
@@ -138,7 +140,7 @@ class ZooKeeper:
         return leader
 
     def first_write(self) -> bool:
-        """Whether a new client's write was acknowledged."""
+        """Write with a new client. Return whether the write was acknowledged."""
         client = KazooClient(self._hosts(self.cluster.nodes[0]), timeout=SESSION_SECONDS, logger=silent)
         try:
             client.start(SETTLE_SECONDS)
@@ -153,18 +155,18 @@ class ZooKeeper:
             client.close()
 
     def writer(self, node: int, outstanding: int) -> "Writer":
-        """A client that begins at this server."""
+        """Return a client that connects to this server first."""
         return Writer(self._hosts(node), outstanding)
 
     def memory(self) -> dict[int, int]:
-        return resident(self.cluster)
+        return resident_bytes(self.cluster)
 
     def _hosts(self, first: int) -> str:
         return ",".join(self.cluster.address(node) for node in sorted(self.cluster.nodes, key=lambda it: it != first))
 
 
 class Writer:
-    """kazoo with its defaults, and a number of writes outstanding. Entered, it is connected."""
+    """kazoo with its defaults, which keeps a number of writes outstanding. It is connected on entry."""
 
     def __init__(self, hosts: str, outstanding: int) -> None:
         self._client = KazooClient(hosts, timeout=SESSION_SECONDS, randomize_hosts=False, logger=silent)
@@ -185,8 +187,8 @@ class Writer:
         for number in range(keys):
             self._client.ensure_path(path(number))
 
-    def writes(self, count: int, keys: int, payload: int) -> Driven:
-        """`count` writes of `payload` bytes, going round the keys. Raises HarnessError."""
+    def writes(self, count: int, keys: int, payload: int) -> LoadResult:
+        """Make `count` writes of `payload` bytes to the keys in turn. Raises HarnessError."""
         data, room = b"x" * payload, threading.Semaphore(self._outstanding)
         latencies: deque[float] = deque()
         trouble: deque[BaseException] = deque()
@@ -205,20 +207,20 @@ class Writer:
             room.acquire()
         if trouble:
             raise HarnessError(f"a write was not acknowledged, so this measures nothing: {trouble[0]!r}")
-        return Driven(time.perf_counter() - begin, list(latencies))
+        return LoadResult(time.perf_counter() - begin, list(latencies))
 
-    def through(self, kill: Callable[[], int], scale: Scale) -> float:
-        """Milliseconds from the kill of the leader to the first acknowledged write of a later epoch, under load."""
-        load = _Steady(self._client, scale)
-        load.until(lambda: load.answered >= BEFORE)
+    def measure_fail_over(self, kill: Callable[[], int], scale: Scale) -> float:
+        """Return the milliseconds from the kill of the leader to the first acknowledged write of a later epoch, under load."""
+        load = _SteadyLoad(self._client, scale)
+        load.until(lambda: load.answered >= WRITES_BEFORE_KILL)
         epoch, killed = load.epoch, time.perf_counter()
         kill()
         load.until(lambda: load.epoch > epoch)
         return (load.reached - killed) * 1000
 
 
-class _Steady:
-    """Keeps writes outstanding, whatever becomes of them."""
+class _SteadyLoad:
+    """Keeps writes outstanding, whatever their outcome."""
 
     def __init__(self, client: Any, scale: Scale) -> None:
         self._client = client
@@ -244,5 +246,5 @@ class _Steady:
         if result.exception is None and result.value.mzxid >> 32 > self.epoch:
             self.epoch, self.reached = result.value.mzxid >> 32, time.perf_counter()
         elif result.exception is not None:
-            time.sleep(0.001)  # kazoo is not connected, and answers at once
+            time.sleep(0.001)  # while kazoo is not connected it fails at once
         self._room.release()

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import against, growth
-from benchmarks.birth import birth
 from benchmarks.containers import containers
 from benchmarks.curve import frames
 from benchmarks.failover import failover
-from benchmarks.figures import Figure, Lacking, Scale
+from benchmarks.figures import Figure, MissingRequirement, Scale
 from benchmarks.memory import memory
 from benchmarks.oracle import judging
 from benchmarks.pipeline import pipeline
 from benchmarks.replay import replaying
 from benchmarks.standing import standing
+from benchmarks.startup import startup
 from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
 from benchmarks.world import world
@@ -61,7 +61,7 @@ MEASUREMENTS: dict[str, Measurement] = {
             about="a single outstanding write of a client at the leader and at a follower",
             measure=latency,
         ),
-        Measurement(name="start", about="from the first spawn to the first acknowledged write", measure=birth),
+        Measurement(name="start", about="from the first spawn to the first acknowledged write", measure=startup),
         Measurement(
             name="standing",
             about="from the start of a test's fixture to the first acknowledged write, on each backend",
@@ -143,7 +143,7 @@ def _one(one: Measurement, scale: Scale, results: Path, announce: Callable[[str]
             figures = one.measure(results, scale)
             if not figures:
                 failed.append("it gave no figures")
-        except Lacking as error:
+        except MissingRequirement as error:
             lacking = str(error)
         except (HarnessError, ClusterError, OSError) as error:
             failed.append(str(error))

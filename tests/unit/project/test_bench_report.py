@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.figures import QUICK, Figure, Scale, median, percentile
-from benchmarks.load import Loop
+from benchmarks.load import ClosedLoop
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness import bench
 from zab_chaos.harness.bench import MEASUREMENTS, Measurement, measure, store
@@ -211,7 +211,7 @@ class Answering(Client):
 
 def test_the_loop_keeps_so_many_outstanding_and_counts_all() -> None:
     client = Answering([Ok(zxid(1, 1))])
-    driven = Loop(client, 8).writes(20, keys=3, payload=4)
+    driven = ClosedLoop(client, 8).writes(20, keys=3, payload=4)
     assert client.most == 8
     assert driven.latencies_ms == [2.0] * 20
     assert driven.rate == 20 / driven.seconds
@@ -220,4 +220,4 @@ def test_the_loop_keeps_so_many_outstanding_and_counts_all() -> None:
 @pytest.mark.parametrize("outcome", [Failed("overloaded", "too many"), Unknown("the node is gone")])
 def test_a_write_that_fails_is_not_measured(outcome: Failed | Unknown) -> None:
     with pytest.raises(HarnessError, match="measures nothing"):
-        Loop(Answering([Ok(zxid(1, 1)), outcome]), 8).writes(20, keys=3, payload=4)
+        ClosedLoop(Answering([Ok(zxid(1, 1)), outcome]), 8).writes(20, keys=3, payload=4)

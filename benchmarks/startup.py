@@ -1,4 +1,4 @@
-"""Measures the start: from spawning the processes to the first acknowledged write."""
+"""Measures how long an ensemble takes to start: from spawning the processes to the first acknowledged write."""
 
 import threading
 import time
@@ -11,22 +11,22 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.tree.outcomes import Ok
 
 
-def birth(folder: Path, scale: Scale) -> list[Figure]:
-    """Median seconds from the first spawn to the acknowledgement. Raises HarnessError."""
+def startup(folder: Path, scale: Scale) -> list[Figure]:
+    """Return the median seconds from the first spawn to the acknowledgement. Raises HarnessError."""
     return [median("first acknowledged write", "s", [_one(folder, scale) for _ in range(scale.starts)])]
 
 
 def _one(folder: Path, scale: Scale) -> float:
-    with Ensemble(folder, scale.nodes) as ensemble, ensemble.anyone() as client:
+    with Ensemble(folder, scale.nodes) as ensemble, ensemble.unbound_client() as client:
         return until_first_write(ensemble.start, lambda: isinstance(client.create("/first", b"1"), Ok))
 
 
 def until_first_write(start: Callable[[], None], write: Callable[[], bool]) -> float:
-    """Seconds from the beginning of `start` to the first `write` that is acknowledged. Raises HarnessError."""
+    """Return the seconds from the call of `start` to the first `write` that is acknowledged. Raises HarnessError."""
     acknowledged: list[float] = []
 
     def ask() -> None:
-        """Again and again; from a thread of its own, since nodes are spawned by the main one."""
+        """Write until it is acknowledged. Runs in its own thread, because the main one must spawn the nodes."""
         while time.monotonic() < deadline:
             if write():
                 acknowledged.append(time.monotonic())
