@@ -1,6 +1,6 @@
-"""What the evidence of faults shows of nodes, links and processes, held against what else is on record of them.
+"""Cross-checks of the evidence of faults against all other records of nodes, links and processes.
 
-Nothing here says that a protocol failed: two records that can't both be true are no evidence of anything.
+A contradiction does not show that a protocol failed: if two records can't both be true, neither is evidence of anything.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,30 +13,30 @@ from zab_chaos.model.oracle.facts import Facts, Life, cut_link_counters, ended_p
 from zab_chaos.model.oracle.spans import FOREVER
 
 Contradiction = tuple[str, Sequence[Line | None]]  # words, and the lines that show it
-GROUPS = ("up", "ended", "answers")  # what evidence has by node may be one level below
-DENIALS = {"quiet": False, "up": False}  # evidence with which nothing is confirmed
-BY_FORCE = frozenset({"leftovers", "interrupted"})  # milestones of a run that killed what was left
-# A milestone that an ensemble lacks whose processes somebody else starts and ends, as docker-compose.
+GROUPS = ("up", "ended", "answers")  # evidence by node may be nested below these keys
+DENIALS = {"quiet": False, "up": False}  # evidence that contradicts a confirmation
+BY_FORCE = frozenset({"leftovers", "interrupted"})  # milestones of a run that killed the remaining processes
+# A milestone that is missing if something else than the harness, such as docker-compose, starts and ends the processes.
 WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
 
 
 def contradictions(facts: Facts) -> Iterator[Contradiction]:
-    """Everything in which the records of faults and of processes contradict each other."""
+    """Find all contradictions between the records of faults and of processes."""
     heals = {heal.id: heal for heal in facts.heals}
     processes = _Processes(facts)
     for inject in facts.injects:
         heal = heals.get(inject.id)
-        yield from _hit(inject, facts.run.nodes)
+        yield from _check_targets(inject, facts.run.nodes)
         for line in (inject, heal) if heal is not None else (inject,):
             yield from _check_evidence(inject, line)
-            yield from processes.lived(inject, heal, line)
-            yield from processes.ended(inject, line)
-    yield from processes.unexplained()
+            yield from processes.check_alive(inject, heal, line)
+            yield from processes.check_exits(inject, line)
+    yield from processes.unexplained_ends()
 
 
 def by_node(fault: Fault) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What a fault's evidence shows of single nodes."""
+    """Find the entries of a fault's evidence about single nodes."""
     found = evidence_of(fault)
     for part in (found, *(found.get(group) for group in GROUPS)):
         for node, shown in part.items() if isinstance(part, dict) else ():
@@ -44,22 +44,22 @@ def by_node(fault: Fault) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield int(node), shown if isinstance(shown, dict) else {}
 
 
-def _hit(inject: Inject, nodes: int) -> Iterator[Contradiction]:
-    """The nodes that it hit, and those of its links, are nodes of this ensemble."""
-    strange = {*inject.nodes, *(node for pair in inject.pairs or () for node in pair)} - set(range(1, nodes + 1))
-    if strange:
-        yield f"fault {inject.id} ({inject.do}) hit {node_names(sorted(strange))} of {nodes}", [inject]
+def _check_targets(inject: Inject, nodes: int) -> Iterator[Contradiction]:
+    """Check that the fault's nodes, and those of its links, belong to the ensemble."""
+    unknown = {*inject.nodes, *(node for pair in inject.pairs or () for node in pair)} - set(range(1, nodes + 1))
+    if unknown:
+        yield f"fault {inject.id} ({inject.do}) hit {node_names(sorted(unknown))} of {nodes}", [inject]
 
 
 def _check_evidence(inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
-    """Its evidence is of the nodes and the links that it hit."""
+    """Check that the evidence of a fault is about the nodes and links that it hit."""
     who = f"the evidence of fault {inject.id} ({inject.do}) is of"
     denied = [name for name, bad in DENIALS.items() if evidence_of(line).get(name) == bad]
     if line.confirmed and denied:
         yield f"fault {inject.id} ({inject.do}) is confirmed, but its evidence says that it is not {denied[0]}", [line]
-    strange = {node for node, _ in by_node(line)} - set(inject.nodes)
-    if strange:
-        yield f"{who} {node_names(sorted(strange))}, and it hit {node_names(inject.nodes)}", [inject, line]
+    others = {node for node, _ in by_node(line)} - set(inject.nodes)
+    if others:
+        yield f"{who} {node_names(sorted(others))}, and it hit {node_names(inject.nodes)}", [inject, line]
     if inject.pairs is None:
         return
     cut, links = {tuple(pair) for pair in inject.pairs}, evidence_of(line).get("links")
@@ -72,7 +72,7 @@ def _check_evidence(inject: Inject, line: Inject | Heal) -> Iterator[Contradicti
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """A life with a process of its own. `until`: when the next life of its node began."""
+    """The process of one life. `until` is the time at which the next life of its node began."""
 
     boot: Boot
     life: Life
@@ -80,60 +80,65 @@ class _Process:
 
 
 class _Processes:
-    """The processes that the traces tell of, by (node, pid). Nothing is known of them where traces name none, and in
-    containers, where a process has another number for itself than for the harness."""
+    """The processes that the traces name, by (node, pid).
+
+    They are not known if the traces name none, and in containers, where a process has another pid for itself than for the
+    harness.
+    """
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._dead: dict[tuple[int, Any], tuple[Line, Any]] = {}  # who showed first that it ended, and how
-        self._silent = {node for (node, _), life in facts.lives.items() if life.boot is None}
+        self._dead: dict[
+            tuple[int, Any], tuple[Line, Any]
+        ] = {}  # the first line that shows its end, and the exit status
+        self._without_boot = {node for (node, _), life in facts.lives.items() if life.boot is None}
         lives = sorted(facts.lives.items(), reverse=True)
-        self._of: dict[tuple[int, Any], _Process] = {}
+        self._processes: dict[tuple[int, Any], _Process] = {}
         next_boot: dict[int, int] = {}
         for (node, _), life in lives:
             if life.boot is not None:
                 if life.boot.pid is not None:
-                    self._of[node, life.boot.pid] = _Process(life.boot, life, next_boot.get(node, FOREVER))
+                    self._processes[node, life.boot.pid] = _Process(life.boot, life, next_boot.get(node, FOREVER))
                 next_boot[node] = life.boot.t
-        self._known = bool(self._of) and facts.run.backend != CONTAINERS
+        self._known = bool(self._processes) and facts.run.backend != CONTAINERS
 
-    def lived(self, inject: Inject, heal: Heal | None, line: Inject | Heal) -> Iterator[Contradiction]:
-        """Each process that is named was there while the fault was."""
+    def check_alive(self, inject: Inject, heal: Heal | None, line: Inject | Heal) -> Iterator[Contradiction]:
+        """Check that each process in the evidence ran while the fault was active."""
         end = heal.t if heal is not None else FOREVER
         for node, shown in by_node(line) if self._known else ():
             pid = shown.get("pid")
             if pid is None:
                 continue
-            process = self._of.get((node, pid))
+            process = self._processes.get((node, pid))
             who = f"the evidence of fault {inject.id} ({inject.do}) names process {pid} of node {node}"
-            if process is None and node not in self._silent:
+            if process is None and node not in self._without_boot:
                 yield f"{who}, which had none of that number", [inject, line]
             elif process is not None and not (process.boot.t <= end and inject.t <= process.until):
                 yield f"{who}, which did not run while the fault was there", [inject, line, process.boot]
 
-    def ended(self, inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
-        """A process ends once, in one way."""
+    def check_exits(self, inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
+        """Check that all records agree on the exit status of each process that the fault ended."""
         for node, shown in ended_processes(line).items() if self._known else ():
-            process = self._of.get((node, shown.get("pid")))
+            process = self._processes.get((node, shown.get("pid")))
             if process is None or shown["exit"] is None:
                 continue
             earlier, status = self._dead.setdefault((node, shown["pid"]), (line, shown["exit"]))
             who = f"fault {inject.id} ({inject.do}) shows that process {shown['pid']} of node {node} ended with {shown['exit']}"
             if status != shown["exit"]:
                 yield f"{who}, and it had ended with {status} before", [earlier, line]
-            yield from self._otherwise(who, line, process, shown["exit"])
+            yield from self._check_own_records(who, line, process, shown["exit"])
 
-    def _otherwise(self, who: str, line: Line, process: _Process, status: Any) -> Iterator[Contradiction]:
-        """What the harness and the process itself say of its end."""
+    def _check_own_records(self, who: str, line: Line, process: _Process, status: Any) -> Iterator[Contradiction]:
+        """Compare an exit status with what the harness and the process itself recorded."""
         ended = self._facts.ended.get((process.boot.node, process.boot.life))
-        told = process.life.exit
+        exit_ = process.life.exit
         if ended is not None and ended.code != status:
             yield f"{who}, but it had ended with {ended.code}", [line, ended]
-        if self._facts.run.evidence == TRACES and isinstance(status, int) and status >= 0 and _code(told) != status:
-            yield f"{who}, but its trace {_ends(told)}", [line, told or process.life.last]
+        if self._facts.run.evidence == TRACES and isinstance(status, int) and status >= 0 and _code(exit_) != status:
+            yield f"{who}, but its trace {_ends(exit_)}", [line, exit_ or process.life.last]
 
-    def unexplained(self) -> Iterator[Contradiction]:
-        """A life that the end of the run found ended says how, unless somebody has killed it."""
+    def unexplained_ends(self) -> Iterator[Contradiction]:
+        """Find the lives that ended without an exit although nothing killed them, and those that went on after their exit."""
         facts = self._facts
         if facts.run.evidence != TRACES or facts.run.outcome != "finished":
             return
@@ -148,9 +153,9 @@ class _Processes:
                 yield f"node {node}, life {number}, has no exit, and nothing killed it", [life.last]
 
 
-def _code(told: Exit | None) -> int | None:
-    return told.code if told is not None else None
+def _code(event: Exit | None) -> int | None:
+    return event.code if event is not None else None
 
 
-def _ends(told: Exit | None) -> str:
-    return f"ends with {told.code}" if told is not None else "has no exit"
+def _ends(event: Exit | None) -> str:
+    return f"ends with {event.code}" if event is not None else "has no exit"

@@ -100,9 +100,9 @@ class Oracle:
         if type(operation) is ev.Invoke:
             self.facts.invoke(operation)
             return
-        question = self.facts.complete(operation)
-        if question is not None:
-            self._notify("complete", operation, question)
+        invoke = self.facts.complete(operation)
+        if invoke is not None:
+            self._notify("complete", operation, invoke)
 
     def add_session_line(self, line: ev.SessionEvent) -> None:
         """Add one line of sessions.jsonl."""

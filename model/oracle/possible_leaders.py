@@ -1,4 +1,4 @@
-"""Who could have led, and when: by lives, links, lost disks and faults, and not by what elections made of it."""
+"""The times in which each node could have led, by lives, links, lost disks and faults. Elections do not matter here."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,8 @@ from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection
 
 
 class LeaderWindow(msgspec.Struct, frozen=True):
-    """A time in which `node` could have led: it and `peers`, together a quorum, were members, lived and were in reach of
-    it all the time, and no fault was at them."""
+    """A time (`start`, `end`) in which `node` could have led. It and `peers`, together a quorum, were alive and members, were
+    connected to it all the time, and no fault affected them."""
 
     node: int
     peers: frozenset[int]
@@ -19,23 +19,29 @@ class LeaderWindow(msgspec.Struct, frozen=True):
 
 
 class PossibleLeaders:
-    """Computed once, at the end. `gap`: a link that the nodes close and open again within it (nanoseconds) counts as open:
-    a new iteration begins with new sessions."""
+    """Finds the times in which each node could have led. It is computed once, at the end of a run.
+
+    A link that the nodes close and open again within `gap` (ns) counts as open, because a new iteration begins with new
+    sessions.
+    """
 
     def __init__(self, facts: Facts, gap: int) -> None:
         self._facts = facts
         self._heals = {heal.id: heal.t for heal in facts.heals}
-        self._well = {node: difference(spans, self._faults(node)) for node, spans in self._members().items()}
-        self._open = {pair: merged(spans, gap) for pair, spans in self._links().items()}
-        self._cuts = self._cut()
+        self._undisturbed = {
+            node: difference(spans, self._node_faults(node)) for node, spans in self._membership().items()
+        }
+        self._open = {pair: merged(spans, gap) for pair, spans in self._open_links().items()}
+        self._cuts = self._link_faults()
 
     def windows(self) -> Iterator[LeaderWindow]:
-        for node in sorted(self._well):
+        """Find the windows of all nodes."""
+        for node in sorted(self._undisturbed):
             yield from self._windows(node)
 
     def _windows(self, node: int) -> Iterator[LeaderWindow]:
-        changes = [(t, change, peer) for peer in self._well for t, change in self._changes(node, peer)]
-        changes += [(t, 0, node) for t in self._upsets()]
+        changes = [(t, change, peer) for peer in self._undisturbed for t, change in self._changes(node, peer)]
+        changes += [(t, 0, node) for t in self._leader_disturbances()]
         present: set[int] = set()
         core: frozenset[int] | None = None
         start = 0
@@ -58,15 +64,15 @@ class PossibleLeaders:
             yield end, -1
 
     def _usable(self, one: int, other: int) -> list[Span]:
-        """When both were well, and both had the link between them open."""
+        """Return the times in which both nodes were undisturbed and had the link between them open on both sides."""
         if one == other:
-            return self._well[one]
+            return self._undisturbed[one]
         linked = intersection(self._open.get((one, other), []), self._open.get((other, one), []))
-        well = intersection(self._well[one], self._well[other])
-        return difference(intersection(linked, well), self._cuts.get(frozenset((one, other)), []))
+        undisturbed = intersection(self._undisturbed[one], self._undisturbed[other])
+        return difference(intersection(linked, undisturbed), self._cuts.get(frozenset((one, other)), []))
 
-    def _members(self) -> dict[int, list[Span]]:
-        """When each node lived, and counted in quorums."""
+    def _membership(self) -> dict[int, list[Span]]:
+        """Return the times in which each node was alive and counted in quorums."""
         admitted = {(event.node, event.life): event.t for event in self._facts.members}
         spans: dict[int, list[Span]] = {}
         for key, life in self._facts.lives.items():
@@ -77,8 +83,8 @@ class PossibleLeaders:
                 spans.setdefault(key[0], []).append((begun, life.last.t))
         return {node: merged(each) for node, each in spans.items()}
 
-    def _links(self) -> dict[tuple[int, int], list[Span]]:
-        """When each node's own trace had the link to a peer open."""
+    def _open_links(self) -> dict[tuple[int, int], list[Span]]:
+        """Return the times in which each node had its link to a peer open, by (node, peer), according to its own trace."""
         spans: dict[tuple[int, int], list[Span]] = {}
         opened: dict[tuple[int, int, int], int] = {}
         for event in self._facts.links:
@@ -92,21 +98,21 @@ class PossibleLeaders:
             spans.setdefault((node, peer), []).append((begun, self._facts.lives[node, life].last.t))
         return spans
 
-    def _faults(self, node: int) -> list[Span]:
-        """When a fault was at this node. One that cuts or disturbs named links is not: see `_cut`."""
+    def _node_faults(self, node: int) -> list[Span]:
+        """Return the times in which a fault affected this node. Faults of named links are left to `_link_faults`."""
         hit = [inject for inject in self._facts.injects if node in inject.nodes and not inject.pairs]
         return [(inject.t, self._heals.get(inject.id, FOREVER)) for inject in hit]
 
-    def _cut(self) -> dict[frozenset[int], list[Span]]:
-        """When a fault was at the links between two nodes, in one direction or both."""
+    def _link_faults(self) -> dict[frozenset[int], list[Span]]:
+        """Return the times in which a fault affected the links between two nodes, in one direction or both."""
         spans: dict[frozenset[int], list[Span]] = {}
         for inject in self._facts.injects:
             for pair in inject.pairs or ():
                 spans.setdefault(frozenset(pair), []).append((inject.t, self._heals.get(inject.id, FOREVER)))
         return spans
 
-    def _upsets(self) -> list[int]:
-        """When something changed for the leader of the time: others may have to elect anew."""
+    def _leader_disturbances(self) -> list[int]:
+        """Return the times at which a fault that affected the leader of that time began or ended: a new election may follow."""
         found, leads = [], sorted((event.t, event.node) for event in self._facts.established)
         for inject in self._facts.injects:
             touched = {*inject.nodes, *(end for pair in inject.pairs or () for end in pair)}

@@ -1,4 +1,4 @@
-"""The znodes as the delivered transactions make them: the judge's own tree. It shares nothing with the nodes'."""
+"""The judge's own tree of znodes, made by the delivered transactions. It shares no code with the nodes' tree."""
 
 import re
 from collections.abc import Sequence
@@ -8,17 +8,20 @@ from zab_chaos.model.events import Effect, Invoke, RequestStep
 RequestedStep = Invoke | RequestStep
 ROOT = "/"
 _PLAIN = re.compile(r"(/[\w-][\w.-]*)+", re.ASCII)
-DIGITS = 10  # of the number in a sequential znode's name, at least
+DIGITS = 10  # least number of digits in the name of a sequential znode
 
 NO_NODE, NODE_EXISTS, NO_PARENT = "no node", "node exists", "no parent"
 BAD_VERSION, NOT_EMPTY = "bad version", "not empty"
-STATE_ERRORS = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, BAD_VERSION, NOT_EMPTY})  # refusals that the state decides
+STATE_ERRORS = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, BAD_VERSION, NOT_EMPTY})  # refusals that depend on the state
 
 
 class Znode:
-    """`value` is the CRC-32 of the data, `counter` the number of children that were ever created below it, `gone` of those that
-    were deleted; `created`, `zxid` and `below` say which transaction created it, which changed it last, and which did so with
-    its list of children (0: none)."""
+    """A znode. `value` is the CRC-32 of its data.
+
+    `created_children` and `deleted_children` count the children that were ever created and deleted. `created_zxid`,
+    `changed_zxid` and `children_zxid` are the transactions of its creation, of its last change, and of the last change of
+    its list of children.
+    """
 
     __slots__ = (
         "changed_zxid",
@@ -40,13 +43,14 @@ class Znode:
 
 
 class Znodes:
-    """By path. What is said to have happened is taken as said, whether it could have or not: see `flaw`."""
+    """The tree. `apply` carries out every step, even one that is impossible in this state; `flaw` finds those."""
 
     def __init__(self) -> None:
         self.by_path: dict[str, Znode] = {ROOT: Znode(0)}
 
     def flaw(self, step: Effect, asked: RequestedStep | None) -> str | None:
-        """Why a delivered step can't have been prepared in this state, in words. `asked`: what it was asked for as."""
+        """Describe why a delivered step can't have been prepared in this state, None if it can. `asked` is the requested
+        step."""
         op, path, version, _value = step
         node = self.by_path.get(path)
         if op == "create":
@@ -56,8 +60,8 @@ class Znodes:
         if asked is not None and asked.version is not None and asked.version != node.version:
             return f"{op}s {path} at version {node.version}, on condition that it is at version {asked.version}"
         if op == "set":
-            right = node.version + 1
-            return None if version == right else f"sets {path} to version {version} where {right} was next"
+            expected = node.version + 1
+            return None if version == expected else f"sets {path} to version {version} where {expected} was next"
         if op == "check":
             return None if version == node.version else f"finds {path} at version {version}, not {node.version}"
         return f"deletes {path}, which has children" if node.children else None
@@ -77,7 +81,7 @@ class Znodes:
         return None
 
     def apply(self, zxid: int, step: Effect) -> None:
-        """What a delivered step says is so from now on."""
+        """Apply a delivered step."""
         op, path, version, value = step
         if op == "create":
             self.by_path[path] = Znode(value, zxid)
@@ -98,7 +102,7 @@ class Znodes:
                 parent.children.discard(name_of(path))
 
     def expected_error(self, steps: Sequence[RequestedStep]) -> str | None:
-        """The error that a request of these steps deserves in this state; None if it is to be done."""
+        """Return the error with which a request of these steps must be refused in this state, None if it must succeed."""
         state = self._copy_of_part(steps) if len(steps) > 1 else self
         for number, step in enumerate(steps, 1):
             error = state._expected_error(step)
@@ -123,7 +127,7 @@ class Znodes:
         return NOT_EMPTY if asked.op == "delete" and node.children else None
 
     def _perform(self, asked: RequestedStep) -> None:
-        """The effect of a step that was not refused."""
+        """Apply a requested step that is not refused."""
         path = asked.path
         if asked.op == "create":
             numbered = _numbered(path, self.by_path[parent_of(path)].created_children) if asked.sequential else path
@@ -134,7 +138,7 @@ class Znodes:
             self.apply(0, ("delete", path, None, None))
 
     def _copy_of_part(self, steps: Sequence[RequestedStep]) -> "Znodes":
-        """A copy of as much of the state as these steps can see."""
+        """Copy the part of the state that these steps can depend on."""
         part = Znodes()
         for step in steps:
             above = self.by_path.get(parent_of(step.path))
@@ -161,25 +165,25 @@ def name_of(path: str) -> str:
 
 
 def _numbered(path: str, number: int) -> str:
-    """The name of a sequential znode."""
+    """Return the path of a sequential znode with this number."""
     return f"{path}{number:0{DIGITS}d}"
 
 
 def is_ordinary(asked: RequestedStep) -> bool:
-    """Whether anybody would take the path for a znode's, with its number if it gets one, and the version for one. There are
-    others that are none the worse."""
+    """Return whether the path, with its number if it gets one, and the version are certainly valid. Others may be valid,
+    too."""
     path = _numbered(asked.path, 0) if asked.sequential else asked.path
     return _PLAIN.fullmatch(path) is not None and abs(asked.version or 0) < 2**31
 
 
 def is_impossible(asked: RequestedStep) -> bool:
-    """Whether no state would do this step, for its path. There are other such paths."""
+    """Return whether the path makes this step impossible in every state. Other paths may do so, too."""
     path = asked.path
     ends_badly = path.endswith("/") and path != ROOT and not asked.sequential
     return not path.startswith(ROOT) or "//" in path or ends_badly or (asked.op == "delete" and path == ROOT)
 
 
 def is_sequential_name(path: str, asked: str) -> bool:
-    """Whether `path` is `asked` with a sequential znode's number behind it."""
+    """Return whether `path` is `asked` followed by the number of a sequential znode."""
     number = path[len(asked) :]
     return path.startswith(asked) and len(number) >= DIGITS and number.isdecimal() and number.isascii()

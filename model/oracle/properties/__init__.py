@@ -1,4 +1,4 @@
-"""Zab's properties, one checker class each. `ALL` lists them in the order in which a verdict shows them."""
+"""The properties, one checker class each. `ALL` lists them in the order in which a verdict shows them."""
 
 from zab_chaos.model.events import HISTORY, LOGS, TRACES
 from zab_chaos.model.oracle.properties.abcast import Agreement, Integrity, TotalOrder
@@ -67,8 +67,8 @@ CLIENTS: tuple[type[Checker], ...] = (
     FaultTookEffect,
     TraceIntegrity,
 )
-# Progress of servers that do not say which links they have open is judged by the clients' history. Who has broadcast a
-# transaction is not known where only logs hold it. Epochs are read from disks. Sessions are ZooKeeper's.
+# The checkers for ZooKeeper's servers. These do not show which links are open, so progress is judged by the clients' history.
+# Logs do not show who broadcast a transaction. Epochs are read from the disks. Only ZooKeeper has sessions.
 INSTEAD: dict[type[Checker], type[Checker]] = {Progress: ServiceProgress, OneLeader: OneEstablished, Epochs: EpochFiles}
 SERVERS = (
     *(INSTEAD.get(checker, checker) for checker in ALL if checker.name not in NOT_SHOWN),
@@ -82,10 +82,10 @@ NO_TRACES = "it is judged from the nodes' own traces, and this system leaves non
 
 
 def why_not(evidence: str, name: str) -> str:
-    """Why the property can't be judged by this evidence."""
+    """Return why the property can't be judged by this evidence."""
     return NOT_SHOWN.get(name, NO_TRACES) if evidence == LOGS else NO_TRACES
 
 
 def judged_by(evidence: str) -> list[str]:
-    """The names of the properties that can be judged by this evidence (`zab_chaos.model.events.Run`)."""
+    """Return the names of the properties that can be judged by this evidence (`zab_chaos.model.events.Run`)."""
     return [checker.name for checker in BY_EVIDENCE[evidence]]

@@ -9,10 +9,10 @@ from zab_chaos.node.core import digest as dg
 class Integrity(DeliveryChecker):
     """DSN 2011, III-A: if some process delivers <v,z>, some process has broadcast <v,z>.
 
-    Verifies, for every delivery that is not the history's already, that before it the primary of its epoch wrote a
-    `broadcast` of the same zxid with the same digest; so one that everybody delivers is reported once. Does not verify
-    bytes beyond their 64-bit digest, nor what a snapshot contains (state equality does), nor that what was accepted but never
-    delivered was broadcast.
+    Verifies for every delivery that the delivered history did not have yet: before it, the primary of its epoch wrote a
+    `broadcast` of the same zxid with the same digest. So a transaction that all nodes deliver is reported once. Does not
+    verify bytes beyond their 64-bit digest, nor the content of snapshots (state equality does), nor that transactions were
+    broadcast that were accepted but never delivered.
     """
 
     name = "integrity"
@@ -23,7 +23,7 @@ class Integrity(DeliveryChecker):
         event = delivery.event
         if self.facts.broadcasts.matches(event.epoch, event.first, delivery.digests):
             return
-        offset = self._first_alien(delivery)
+        offset = self._first_unbroadcast(delivery)
         zxid, digest = event.zxid + offset, delivery.digests[offset]
         for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):
             broadcast = primary.event_of(event.first + offset)
@@ -38,21 +38,21 @@ class Integrity(DeliveryChecker):
             f"node {event.node} delivered {show(zxid)} (digest {dg.show(digest)}), which nobody had broadcast", [event]
         )
 
-    def _first_alien(self, delivery: Delivery) -> int:
-        """The offset of the batch's first transaction that was not broadcast as it was delivered."""
+    def _first_unbroadcast(self, delivery: Delivery) -> int:
+        """Return the offset in the batch of the first transaction that was not broadcast as it was delivered."""
         event = delivery.event
         for offset in range(len(delivery.digests)):
             one = delivery.digests[offset : offset + 1]
             if not self.facts.broadcasts.matches(event.epoch, event.first + offset, one):
                 return offset
-        return 0  # each one was broadcast, by different processes: the first is as good as any
+        return 0  # all were broadcast, but by different processes: cite the first one
 
 
 class TotalOrder(DeliveryChecker):
-    """DSN 2011, III-A: a delivered before b somewhere: who delivers b has delivered a before it.
+    """DSN 2011, III-A: if some process delivers a before b, every process that delivers b has delivered a before it.
 
-    Verifies that a node neither skips a transaction of the history nor goes back in it, except that a restart delivers
-    again, from the beginning or from a snapshot, in the same order (LADIS 2008, section 2). Does not verify
+    Verifies that a node neither skips a transaction of the delivered history nor goes back in it. After a restart a node
+    may deliver again, from the beginning or from a snapshot, in the same order (LADIS 2008, section 2). Does not verify
     transactions that are not in the history; agreement does.
     """
 
@@ -86,9 +86,9 @@ class TotalOrder(DeliveryChecker):
 class Agreement(DeliveryChecker):
     """DSN 2011, III-A: of two delivered sequences, one is a prefix of the other.
 
-    Verifies that a node never delivers, where the history has a transaction, one that the history does not have (or has
-    with other bytes). Each node is compared with the longest sequence, which compares all pairs. Does not verify that
-    everybody arrives at the end of the history; reliable delivery does.
+    Verifies that a node never delivers a transaction that the delivered history does not have, or has with other bytes, at
+    a place where the history has a transaction. Each node is compared with the longest sequence, and so with all other
+    nodes. Does not verify that all nodes reach the end of the history; reliable delivery does.
     """
 
     name = "agreement"
@@ -102,11 +102,11 @@ class Agreement(DeliveryChecker):
             return
         history, author = self.facts.history, conflict.first_delivery
         at = min(conflict.index, len(history) - 1)
-        there = f"{show(history.zxids[at])} (digest {dg.show(history.digests[at])})"
-        stood = delivery.before if conflict.zxid == delivery.event.zxid else conflict.zxid - 1
+        expected = f"{show(history.zxids[at])} (digest {dg.show(history.digests[at])})"
+        after = delivery.before if conflict.zxid == delivery.event.zxid else conflict.zxid - 1
         self.findings.add(
             f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {dg.show(conflict.digest)}) after "
-            f"{show(stood)}, but node {author.node} had delivered {there} "
+            f"{show(after)}, but node {author.node} had delivered {expected} "
             + ("there" if at == conflict.index else "last"),
             [author, delivery.event],
         )

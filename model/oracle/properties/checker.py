@@ -1,4 +1,4 @@
-"""What all checkers have in common: a name, a source, a statement, and a count of what was checked."""
+"""The base class of all checkers."""
 
 from typing import ClassVar
 
@@ -11,21 +11,29 @@ from zab_chaos.model.verdict import Judgement, Property
 
 
 class Checker:
-    """One property. A subclass defines `on_<event>` for what it wants to see, and `at_end` for what it sums up.
+    """Checks one property: it counts what it checks, and collects violations.
 
-    The facts are up to date when `on_<event>` is called: the event is already part of them. `on_broadcast` gets a
-    `broadcasts.PrimaryBroadcast`, `on_deliver` a `history.Delivery`; all others get the event itself, and `on_snapshot` and
-    `on_boot` also whether their state is a point of the history. Most deliveries only repeat, in order, what the history
-    has. So there are three more names for the others, with the same argument: `on_new_delivery` (not all of it was in the
-    history), `on_nonconsecutive_delivery` (it does not begin with the zxid after the node's last one) and
-    `on_delivery_conflict`.
+    A subclass defines `on_<event>` for each event that it needs, and `at_end` for what can only be checked at the end. The
+    facts are updated before `on_<event>` is called, so they include the event. Most handlers get the event itself. The
+    exceptions:
 
-    `rests_on_absence`: a violation means that something is missing from the trace. In a damaged trace that proves nothing,
-    and the judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it is the
-    experiment that failed, not the protocol.
+    - `on_broadcast` gets a `PrimaryBroadcast`, and `on_deliver` a `Delivery`.
+    - `on_snapshot` and `on_boot` also get whether the zxid of the state is in the delivered history.
+    - `on_complete` also gets the request.
 
-    `liveness`: it says what must come about in time. Safety holds under any faults; what must come about is owed only if
-    nothing but the known faults was in the way. So where somebody else changed the links, a violation is UNKNOWN.
+    Most deliveries only repeat, in order, what the delivered history has. For all others there are three more handlers,
+    which get the `Delivery`: `on_new_delivery` (the history did not have all of it yet), `on_nonconsecutive_delivery` (it
+    does not begin with the zxid after the node's last one) and `on_delivery_conflict` (it differs from the history).
+    Likewise `on_nonconsecutive_accept` gets an `accept` that does not continue the log, and the last zxid of that log.
+
+    Class attributes:
+
+    - `rests_on_absence`: a violation means that something is missing from the records. If the records are damaged, this
+      proves nothing, and the judgement is UNKNOWN.
+    - `liveness`: the property says that something happens in time. Safety holds under any faults, but liveness is only
+      owed if no unknown fault is in the way. If something outside the run changed the links, a violation is UNKNOWN.
+    - `if_broken`: the judgement after a violation. It is UNKNOWN if a violation shows that the experiment failed, not
+      the protocol.
     """
 
     name: ClassVar[str]
@@ -39,14 +47,14 @@ class Checker:
         self.facts = facts
         self.checked = 0
         self.findings = Findings()
-        self.unknown: list[str] = []  # why the property can't be judged
-        self.not_applicable: str | None = None  # why it does not have to hold
+        self.unknown: list[str] = []  # reasons why the property can't be judged
+        self.not_applicable: str | None = None  # reason why the property does not have to hold
 
     def at_end(self) -> None:
-        """Everything was seen; `facts.run` is known."""
+        """Check what can only be checked when all events have been seen. `facts.run` is set by then."""
 
     def expected(self, name: str) -> float | None:
-        """A time that run.json gives in `expect`, in seconds; None if it gives none. One that can't be read leaves the property
+        """Return a time from `expect` in run.json, in seconds; None if it is not given. An unreadable one makes the property
         UNKNOWN."""
         value = self.facts.run.expect.get(name)
         if value is None:
@@ -82,7 +90,7 @@ class Checker:
 
 
 class DeliveryChecker(Checker):
-    """Base of properties that each delivered transaction is held against."""
+    """Base of the checkers that check every delivered transaction."""
 
     def at_end(self) -> None:
         self.checked = self.facts.deliveries

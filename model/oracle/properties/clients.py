@@ -1,4 +1,4 @@
-"""What a client sees (LADIS 2008, section 1: requests of a client in FIFO order)."""
+"""The checker of what each client sees (LADIS 2008, section 1: the requests of a client in FIFO order)."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -11,32 +11,43 @@ from zab_chaos.model.oracle.facts import READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
-UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals behind which an earlier write may still take effect
-OWN_TRANSACTION = frozenset({"create", "set", "delete"})  # a multi may be made of checks only, and change nothing
+UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
+OWN_TRANSACTION = frozenset(
+    {"create", "set", "delete"}
+)  # not a multi: it may consist of checks only, and change nothing
 
 
 @dataclass(slots=True)
 class _Session:
+    """What a client's answers showed so far: the highest zxid in any answer (`seen`), and that of the last write
+    (`written`)."""
+
     answered: Complete | None = None  # the answer with the highest seq
-    seen: int = 0  # the highest zxid in any answer
+    seen: int = 0
     seen_in: Complete | None = None
-    written: int = 0  # the zxid of the last write
+    written: int = 0
     written_in: Complete | None = None
 
 
 class ClientOrder(Checker):
     """LADIS 2008: a client's requests are processed and answered in the order in which it sent them.
 
-    Verifies, for each session, over all nodes that it goes to: answers (ok or failed) come in the order of `seq`; the
-    transactions of its writes ascend in that order, those of unknown writes included, and none follows a fence of its
-    seq; what a read or a refusal names lies behind all its earlier writes that ever take effect, and before all its
-    later ones, and when it is told a refusal that names nothing, the node has delivered the earlier ones; no read or
-    refusal shows an older state than an earlier answer did (one for a reason of the state that names none shows a state
-    before the first transaction); no transaction answers two writes; and no write is refused as superseded: that is for
-    clients that do not ask in order, on one connection at a time, and ours do. For each node, over all its lives: a
-    read that was invoked when an answer of that node was known is not older than that answer, unless the node has lost
-    its disk in between. Does not verify the values that were read (values and versions does), nor, where `broadcast` does
-    not say whose its transactions are, when unknown writes took effect.
+    Verifies for each session, across all nodes that it uses:
+
+    - Answers (ok or failed) come in the order of `seq`.
+    - The zxids of its writes ascend in that order, including those of unknown writes, and no write follows a fence of
+      its seq.
+    - The state that a read or a refusal names follows all its earlier writes that ever take effect, and precedes all
+      its later ones. When a refusal names no state, its node has delivered the earlier writes by then.
+    - No read or refusal shows an older state than an earlier answer did. A refusal that the state decides, but that
+      names no zxid, shows the state before the first transaction.
+    - No transaction answers two writes.
+    - No write is refused as superseded. That is for clients that do not send in order on one connection at a time; ours
+      do.
+
+    Verifies for each node, over all its lives: a read that was invoked after an answer of that node was known is not older
+    than that answer, unless the node lost its disk in between. Does not verify the values that were read (values and
+    versions does), nor, where `broadcast` does not record the clients of its transactions, when unknown writes took effect.
     """
 
     name = "client order"
@@ -51,15 +62,15 @@ class ClientOrder(Checker):
         super().__init__(facts)
         self._sessions: dict[int, _Session] = {}
         self._owners: dict[int, Complete] = {}  # by zxid
-        self._emptied: dict[int, list[int]] = {}  # when a node began with an empty disk
+        self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         if event.starts_empty:
-            self._emptied.setdefault(event.node, []).append(event.t)
+            self._empty_starts.setdefault(event.node, []).append(event.t)
 
     # ---- answer by answer ----
 
-    def on_complete(self, event: Complete, question: Invoke) -> None:
+    def on_complete(self, event: Complete, invoke: Invoke) -> None:
         if event.outcome == "unknown":
             return  # the client gave up; nobody answered
         self.checked += 1
@@ -73,9 +84,9 @@ class ClientOrder(Checker):
             session.answered = event
         zxid = zxid_of(event)
         if zxid is not None:
-            self._seen(session, event, question.op, zxid)
+            self._check_zxid(session, event, invoke.op, zxid)
 
-    def _seen(self, session: _Session, event: Complete, op: str, zxid: int) -> None:
+    def _check_zxid(self, session: _Session, event: Complete, op: str, zxid: int) -> None:
         if (op in READS or event.outcome == "failed") and zxid < session.seen:
             self.findings.add(
                 f"client {event.client} saw {show(zxid)} with seq {event.seq} ({op}), after it had seen "
@@ -83,7 +94,7 @@ class ClientOrder(Checker):
                 [session.seen_in, event],
             )
         if op in OWN_TRANSACTION and event.outcome == "ok":
-            self._own(event, zxid)
+            self._check_owner(event, zxid)
             if zxid <= session.written:
                 self.findings.add(
                     f"client {event.client} wrote {show(zxid)} with seq {event.seq} ({op}), after it had written "
@@ -94,7 +105,7 @@ class ClientOrder(Checker):
         if zxid >= session.seen:
             session.seen, session.seen_in = zxid, event
 
-    def _own(self, event: Complete, zxid: int) -> None:
+    def _check_owner(self, event: Complete, zxid: int) -> None:
         owner = self._owners.setdefault(zxid, event)
         if owner is not event and owner.client != event.client:
             self.findings.add(
@@ -106,25 +117,25 @@ class ClientOrder(Checker):
     # ---- at the end ----
 
     def at_end(self) -> None:
-        self._effects()
+        self._check_effects()
         requests = self.facts.requests.values()
         sessions: dict[int, list[Request]] = {}
         for request in requests:
             sessions.setdefault(request.invoke.client, []).append(request)
-        for asked in sessions.values():
-            asked.sort(key=lambda request: request.invoke.seq)
-            self._session(asked)
+        for sent in sessions.values():
+            sent.sort(key=lambda request: request.invoke.seq)
+            self._check_session(sent)
         read = {request.complete.node for request in requests if request.invoke.op in READS and request.complete}
         nodes: dict[tuple[int, int], list[tuple[int, Request]]] = {}
         for request in requests:
             if request.zxid is not None and request.complete is not None and request.complete.node in read:
-                self._shown(request, request.complete, request.zxid, nodes)
+                self._assign_to_disk(request, request.complete, request.zxid, nodes)
         for answers in nodes.values():
-            self._node(answers)
+            self._check_node(answers)
 
-    def _effects(self) -> None:
-        """The delivered transactions of each client ascend with its seq, and stay behind its fences."""
-        last: dict[int, tuple[int, int, bool]] = {}  # of each client: seq, zxid, and whether that was a fence
+    def _check_effects(self) -> None:
+        """Check that the zxids of each client's transactions ascend with seq, and that none follows a fence of its seq."""
+        last: dict[int, tuple[int, int, bool]] = {}  # by client: seq, zxid, whether it is a fence
         effects = self.facts.effects
         for zxid, (client, seq, _) in effects.known_txns():
             fence, before = zxid in effects.fences, last.get(client)
@@ -143,8 +154,8 @@ class ClientOrder(Checker):
                     ],
                 )
 
-    def _session(self, requests: Iterable[Request]) -> None:
-        """What a client was shown lies between its earlier writes and its later ones."""
+    def _check_session(self, requests: Iterable[Request]) -> None:
+        """Check that each state that a client was shown lies between its earlier writes and its later ones."""
         first = self.facts.effects.first_effects
         written, shown = 0, 0
         writer = viewer = None
@@ -156,24 +167,25 @@ class ClientOrder(Checker):
             effect = first.get((invoke.client, invoke.seq))
             if effect is not None:
                 if viewer is not None and effect <= shown:
-                    self._between(request, effect, viewer, shown)
+                    self._report_order(request, effect, viewer, shown)
                 if effect > written:
                     written, writer = effect, request
             elif (zxid := request.zxid) is not None:
                 if writer is not None and zxid < written:
-                    self._between(writer, written, request, zxid)
+                    self._report_order(writer, written, request, zxid)
                 if zxid >= shown:
                     shown, viewer = zxid, request
             elif writer is not None:
-                self._settled(writer, written, request)
+                self._check_refusal(writer, written, request)
 
-    def _settled(self, writer: Request, written: int, request: Request) -> None:
-        """A refusal that names no state: by then each earlier write has taken effect, or never will."""
+    def _check_refusal(self, writer: Request, written: int, request: Request) -> None:
+        """Check a refusal that names no state: its node must have delivered the client's earlier write, which had the zxid
+        `written`."""
         complete = request.complete
         if complete is None or complete.outcome != "failed" or complete.error in UNSETTLING or complete.node is None:
             return
         if self.facts.run.evidence != TRACES or self.facts.damages:
-            return  # what the node has delivered is not known
+            return  # it is not known what the node had delivered
         if not self.facts.nodes[complete.node].had_delivered(written, complete.t):
             self.findings.add(
                 f"client {complete.client} was told {complete.error!r} with seq {complete.seq} by node {complete.node}, "
@@ -181,7 +193,7 @@ class ClientOrder(Checker):
                 [writer.invoke, writer.complete, complete, self.facts.effects.broadcast(written)],
             )
 
-    def _between(self, writer: Request, effect: int, viewer: Request, shown: int) -> None:
+    def _report_order(self, writer: Request, effect: int, viewer: Request, shown: int) -> None:
         write, view = writer.invoke, viewer.invoke
         early = write.seq > view.seq
         self.findings.add(
@@ -191,29 +203,29 @@ class ClientOrder(Checker):
             [write, writer.complete, viewer.complete, self.facts.effects.broadcast(effect)],
         )
 
-    def _shown(
+    def _assign_to_disk(
         self, request: Request, complete: Complete, zxid: int, nodes: dict[tuple[int, int], list[tuple[int, Request]]]
     ) -> None:
-        """Put an answer to those of its node, on the same disk."""
-        emptied = self._emptied.get(complete.node or 0, [])
-        disk = bisect_left(emptied, complete.t)
-        if disk == bisect_left(emptied, request.invoke.t):  # else it is not known which disk it came from
+        """Add an answer to those that came from the same disk of the same node."""
+        empty_starts = self._empty_starts.get(complete.node or 0, [])
+        disk = bisect_left(empty_starts, complete.t)
+        if disk == bisect_left(empty_starts, request.invoke.t):  # otherwise the disk of the answer is not known
             nodes.setdefault((complete.node or 0, disk), []).append((zxid, request))
 
-    def _node(self, answers: list[tuple[int, Request]]) -> None:
-        """No read is older than what its node had shown to anybody when it was invoked."""
+    def _check_node(self, answers: list[tuple[int, Request]]) -> None:
+        """Check that no read is older than an answer that its node had given before the read was invoked."""
         answers.sort(key=lambda answer: answer[0])
-        latest: Request | None = None  # of the reads with a lower zxid, the last invoked
+        latest: Request | None = None  # the last invoked read with a lower zxid
         for _, group in groupby(answers, key=lambda answer: answer[0]):
             older = latest
             for _, request in group:
                 assert request.complete is not None
                 if older is not None and request.complete.t < older.invoke.t:
-                    self._went_back(request, older)
+                    self._report_older_read(request, older)
                 if request.invoke.op in READS and (latest is None or request.invoke.t > latest.invoke.t):
                     latest = request
 
-    def _went_back(self, before: Request, read: Request) -> None:
+    def _report_older_read(self, before: Request, read: Request) -> None:
         assert before.zxid is not None
         assert read.zxid is not None
         assert read.complete is not None

@@ -1,4 +1,4 @@
-"""What was durable is there at the next boot, and nothing else is."""
+"""The checker of what a boot finds on the disk: all that was durable, and nothing else."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,23 @@ from zab_chaos.model.oracle.properties.checker import Checker
 
 
 class DiskContents(Checker):
-    """zab-chaos: a node may rely on what it has made durable, and on nothing that it has not.
+    """zab-chaos: a node may rely on what it has made durable, and on nothing else.
 
-    Verifies, for every boot of a node that has lived before, against what its traces said was durable: f.p, f.a and the
-    log's end are not lower, unless a fault took this node's disk or cut its files between the two starts; a flipped bit
-    excuses nothing, except with nodes that are not ours (a log may also end earlier where the boot shows that a later
-    epoch was joined, but never before what this node had delivered on this disk). What is there beyond that must have been
-    on its way: an epoch that its leader had promised, a transaction that its primary had broadcast. Within a life, what is
-    accepted continues the log where it ends (an epoch, where its primary's history ended), and a truncation and a joined
-    epoch name that end. The log has nothing of an epoch later than f.a: an initial history is durable with its epoch, or
-    not at all (step f.2.1). A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing
-    else excuses it. In the simulator also what a disk could have held (`crash-state`). Does not verify the first boot of a
-    node, nor the bytes that were recovered: the deliveries show them.
+    Verifies for every boot of a node that has lived before, by what its traces reported as durable:
+
+    - f.p, f.a and the end of the log are not lower, unless a fault took the node's disk or cut its files between the
+      two starts. A flipped bit excuses nothing, except for nodes that are not ours. A log may also end earlier if the
+      boot shows that a later epoch was joined, but never before what the node had delivered on this disk.
+    - Anything beyond that must have been on its way: an epoch that its leader had promised, a transaction that its
+      primary had broadcast.
+    - The log has nothing of an epoch later than f.a: an initial history is durable together with its epoch, or not at
+      all (step f.2.1).
+    - A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk. Nothing else excuses it.
+
+    Verifies within a life that accepted transactions continue the log where it ends (the first of an epoch: where the
+    history of its primary ended), and that truncations and joined epochs name that end. In the simulator it also verifies
+    what a crash at any sync could have left on the disk (`crash-state`). Does not verify the first boot of a node, nor the
+    recovered bytes, which the deliveries show.
     """
 
     name = "disk"
@@ -36,15 +41,15 @@ class DiskContents(Checker):
         self._suspects: list[tuple[BootComparison, str, Sequence[Line | None]]] = []
 
     def on_boot(self, event: Boot, _known: bool) -> None:
-        found = self.facts.nodes[event.node].boot_comparison
-        if found is None:
+        comparison = self.facts.nodes[event.node].boot_comparison
+        if comparison is None:
             return
         self.checked += 1
-        if found.new_disk:
-            self._new_disks.append(found)
+        if comparison.new_disk:
+            self._new_disks.append(comparison)
             return
-        self._epochs(found)
-        self._log(found)
+        self._check_epochs(comparison)
+        self._check_log(comparison)
 
     def on_nonconsecutive_accept(self, event: Accept, before: int) -> None:
         if event.first > 1 or not self._precedes(before, event.epoch):
@@ -52,26 +57,26 @@ class DiskContents(Checker):
             self.findings.add(f"{words} {show(before)}", [event])
 
     def _precedes(self, last: int, epoch: int) -> bool:
-        """Whether a primary of the epoch, as far as one is known, had delivered up to there when it began."""
+        """Return whether a primary of the epoch had delivered up to `last` when it began, or no primary is known."""
         primaries = self.facts.broadcasts.epochs.get(epoch)
         return not primaries or any(packed(it.events[0].delivered) == last for it in primaries)
 
     def on_truncate(self, event: Truncate) -> None:
-        self._ends(event, "truncated its log from", event.last, self.facts.nodes[event.node].disk.truncated_from)
+        self._check_end(event, "truncated its log from", event.last, self.facts.nodes[event.node].disk.truncated_from)
 
     def on_current_epoch(self, event: CurrentEpoch) -> None:
-        who = f"joined epoch {event.epoch} with a history up to"
-        self._ends(event, who, event.last_zxid, self.facts.nodes[event.node].disk.log.last)
+        did = f"joined epoch {event.epoch} with a history up to"
+        self._check_end(event, did, event.last_zxid, self.facts.nodes[event.node].disk.log.last)
 
-    def _ends(self, event: Truncate | CurrentEpoch, did: str, said: ZxidPair, last: int) -> None:
-        """What it says of the end of its log must be what its events have made of it."""
+    def _check_end(self, event: Truncate | CurrentEpoch, did: str, traced: ZxidPair, last: int) -> None:
+        """Check the end of the log that an event names against `last`, the end according to the earlier events."""
         self.checked += 1
-        if packed(said) != last:
-            self.findings.add(f"node {event.node} {did} {show(said)}, but its log ended at {show(last)}", [event])
+        if packed(traced) != last:
+            self.findings.add(f"node {event.node} {did} {show(traced)}, but its log ended at {show(last)}", [event])
 
     def at_end(self) -> None:
-        for found in self._new_disks:
-            boot, before = found.boot, found.before
+        for comparison in self._new_disks:
+            boot, before = comparison.boot, comparison.before
             if not self.facts.disk_lost(before, boot):
                 self.findings.add(
                     f"node {boot.node} started on an empty disk ({boot.disk}), and no fault had taken the one that it had",
@@ -80,41 +85,41 @@ class DiskContents(Checker):
         wrong = self.facts.milestones.get(CRASH_STATE)
         if wrong is not None:
             self.findings.add(f"node {wrong.node} in its life {wrong.life}: {wrong.why}", [wrong])
-        for found, words, lines in self._suspects:
-            if not self.facts.disk_damaged(found.before, found.boot):
+        for comparison, words, lines in self._suspects:
+            if not self.facts.disk_damaged(comparison.before, comparison.boot):
                 self.findings.add(words, lines)
 
-    def _epochs(self, found: BootComparison) -> None:
-        boot, who = found.boot, f"node {found.boot.node}"
+    def _check_epochs(self, comparison: BootComparison) -> None:
+        boot, who = comparison.boot, f"node {comparison.boot.node}"
         for name, held, now, line in (
-            ("f.p", found.accepted_epoch, boot.accepted_epoch, found.accepted_in),
-            ("f.a", found.current_epoch, boot.current_epoch, found.current_in),
+            ("f.p", comparison.accepted_epoch, boot.accepted_epoch, comparison.accepted_in),
+            ("f.a", comparison.current_epoch, boot.current_epoch, comparison.current_in),
         ):
             if now < held:
                 words = f"{who} started with {name} = {now}, but its disk had held {name} = {held}"
-                self._suspects.append((found, words, [line, boot]))
-            elif now > held and not self._proposed(now, found):
+                self._suspects.append((comparison, words, [line, boot]))
+            elif now > held and not self._proposed(now, comparison):
                 self.findings.add(
                     f"{who} started with {name} = {now}, but its disk had held {name} = {held}, and no leader had "
                     f"proposed epoch {now}",
                     [line, boot],
                 )
 
-    def _proposed(self, epoch: int, found: BootComparison) -> bool:
-        """Whether somebody was to lead this epoch; the node itself may have died before it could say so."""
-        return found.own_epoch or any(epoch == known for known, _ in self.facts.self_promises)
+    def _proposed(self, epoch: int, comparison: BootComparison) -> bool:
+        """Return whether some node was to lead this epoch. The node itself may have died before it could trace that."""
+        return comparison.own_epoch or any(epoch == known for known, _ in self.facts.self_promises)
 
-    def _log(self, found: BootComparison) -> None:
-        boot, last = found.boot, packed(found.boot.last_zxid)
+    def _check_log(self, comparison: BootComparison) -> None:
+        boot, last = comparison.boot, packed(comparison.boot.last_zxid)
         who = f"node {boot.node} started with a log that ends at {show(last)}, but"
         if last >> 32 > boot.current_epoch:
             words = f"{who} f.a = {boot.current_epoch}: it holds some of the history of an epoch that it had not joined"
-            self._suspects.append((found, words, [found.current_in, boot]))
-        if last < found.highest_delivered:
-            words = f"{who} on this disk it had delivered up to {show(found.highest_delivered)}"
-            self._suspects.append((found, words, [found.highest_delivery, boot]))
-        elif last < found.last and boot.current_epoch == found.current_epoch:
-            words = f"{who} its disk had held the log up to {show(found.last)}"
-            self._suspects.append((found, words, [found.last_in, boot]))
-        elif last > found.last and not self.facts.broadcasts.has(last):
-            self.findings.add(f"{who} nobody had broadcast that", [found.last_in, boot])
+            self._suspects.append((comparison, words, [comparison.current_in, boot]))
+        if last < comparison.highest_delivered:
+            words = f"{who} on this disk it had delivered up to {show(comparison.highest_delivered)}"
+            self._suspects.append((comparison, words, [comparison.highest_delivery, boot]))
+        elif last < comparison.last and boot.current_epoch == comparison.current_epoch:
+            words = f"{who} its disk had held the log up to {show(comparison.last)}"
+            self._suspects.append((comparison, words, [comparison.last_in, boot]))
+        elif last > comparison.last and not self.facts.broadcasts.has(last):
+            self.findings.add(f"{who} nobody had broadcast that", [comparison.last_in, boot])

@@ -1,4 +1,4 @@
-"""What was acknowledged or delivered stays (LADIS 2008, section 2; Remix, EuroSys 2025)."""
+"""The checkers that acknowledged and delivered transactions stay (LADIS 2008, section 2; Remix, EuroSys 2025)."""
 
 from zab_chaos.model.events import Deliver, Established, Truncate, packed
 from zab_chaos.model.oracle.delivered_history import Delivery
@@ -10,10 +10,10 @@ from zab_chaos.model.oracle.properties.checker import Checker
 class Durability(Checker):
     """LADIS 2008: a write that a client saw succeed is never forgotten.
 
-    Verifies that every acknowledged write's transaction was delivered somewhere, and is part of the history of every
-    node that is up to date at the end. If the run converged, that is every node that is up. If not, it is a node that
-    stands at the end of the history, has left it, or takes part in an epoch later than the write's. Does not verify
-    writes whose answer was "unknown", nor what the write did.
+    Verifies that the transaction of every acknowledged write was delivered by some node, and is in the history of every
+    node that is up to date at the end. If the run converged, these are all nodes that are up. If it did not, these are the
+    nodes that have reached the end of the delivered history, have diverged from it, or take part in an epoch later than
+    that of the write. Does not verify writes whose outcome is unknown, nor what a write did.
     """
 
     name = "durability"
@@ -26,24 +26,24 @@ class Durability(Checker):
             return
         self.checked = len(self.facts.acked)
         nodes = self.facts.up_at_end()
-        sound = all(not node.position.diverged and not node.position.holes for node in nodes)
-        everywhere = min((node.position.reached for node in nodes), default=0) if sound else 0
+        regular = all(not node.position.diverged and not node.position.holes for node in nodes)
+        delivered_by_all = min((node.position.reached for node in nodes), default=0) if regular else 0
         settled = self.facts.settled()
         for write in self.facts.acked:
             index = self.facts.history.index(write.zxid)
             if index is None:
-                self._outside(write)
-            elif index >= everywhere and (settled is None or write.complete.t <= settled.t):
-                self._missing(write, index, nodes)
+                self._report_undelivered(write)
+            elif index >= delivered_by_all and (settled is None or write.complete.t <= settled.t):
+                self._check_nodes(write, index, nodes)
 
-    def _outside(self, write: AckedWrite) -> None:
-        forked_delivery = self.facts.history.forked_delivery(write.zxid)
+    def _report_undelivered(self, write: AckedWrite) -> None:
+        forked = self.facts.history.forked_delivery(write.zxid)
         where = "no node ever delivered it"
-        if forked_delivery is not None:
-            where = f"the history of node {forked_delivery.node}, which has it, forked"
-        self.findings.add(f"{_write(write)}, but {where}", [write.complete, forked_delivery])
+        if forked is not None:
+            where = f"the history of node {forked.node}, which has it, forked"
+        self.findings.add(f"{_write(write)}, but {where}", [write.complete, forked])
 
-    def _missing(self, write: AckedWrite, index: int, nodes: list[Node]) -> None:
+    def _check_nodes(self, write: AckedWrite, index: int, nodes: list[Node]) -> None:
         without = [node for node in nodes if not node.position.has(index) and self._up_to_date(node, write)]
         if without:
             named = " and ".join(f"node {node.id}" for node in without)
@@ -66,12 +66,12 @@ def _write(write: AckedWrite) -> str:
 
 
 class CommittedStays(Checker):
-    """Remix (EuroSys 2025), committed log monotonicity, leader log completeness and durability; ZOOKEEPER-1156, 4643.
+    """Remix (EuroSys 2025): committed log monotonicity, leader log completeness and durability; ZOOKEEPER-1156, 4643.
 
-    Verifies against the history of everything ever delivered, which survives all crashes: no truncation cuts into it, and
-    whoever is established for an epoch has all of it (of older epochs) in the initial history. Does not verify which
-    transactions an initial history contains, only where it ends (agreement does, once they are delivered), nor what a
-    disk still holds after a restart (disk does).
+    Verifies, against the delivered history, which survives all crashes: no truncation removes any of it, and the initial
+    history of every established leader includes all of it from older epochs. Does not verify which transactions an initial
+    history contains, only where it ends (agreement does, once they are delivered), nor what a disk still holds after a
+    restart (disk does).
     """
 
     name = "committed stays"
@@ -97,7 +97,7 @@ class CommittedStays(Checker):
         older = history.count_below(event.epoch << 32)
         if older and history.zxids[older - 1] > packed(event.last_zxid):
             first = history.count_below(packed(event.last_zxid) + 1)
-            self._incomplete(
+            self._report_incomplete(
                 event, history.first_delivery(first), zxid_range(history.zxids[first], history.zxids[older - 1])
             )
 
@@ -108,10 +108,10 @@ class CommittedStays(Checker):
             return
         for established in self.facts.established:
             if established.epoch > event.epoch and packed(established.last_zxid) < delivery.last:
-                self._incomplete(established, event, show(delivery.last))
+                self._report_incomplete(established, event, show(delivery.last))
                 return
 
-    def _incomplete(self, event: Established, delivery: Deliver, what: str) -> None:
+    def _report_incomplete(self, event: Established, delivery: Deliver, what: str) -> None:
         self.findings.add(
             f"node {event.node} was established for epoch {event.epoch} with a history that ends at "
             f"{show(event.last_zxid)}, but node {delivery.node} delivered {what}",

@@ -1,4 +1,4 @@
-"""The epochs that a node promises and joins (DSN 2011, Table 1 and the invariants of section VI)."""
+"""The checker of the epochs that a node promises and joins (DSN 2011, Table 1 and the invariants of section VI)."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from zab_chaos.model.oracle.properties.checker import Checker
 
 
 @dataclass(slots=True)
-class _Held:
-    """What a node's disk holds, as far as its trace says."""
+class _DiskEpochs:
+    """The epochs on a node's disk, according to its trace, and the lines that show them."""
 
     accepted: int  # f.p
     current: int  # f.a
@@ -20,9 +20,9 @@ class _Held:
 class Epochs(Checker):
     """DSN 2011, Table 1: f.p is the last epoch promised, f.a the last one joined.
 
-    Verifies that f.a <= f.p, that neither ever goes back within a life, and that a follower in its broadcast phase accepts
-    only under the epoch that it has promised last (invariants 1 and 3). Does not verify that they survive a restart (disk
-    does), nor promises that were made and never traced.
+    Verifies that f.a <= f.p, that neither ever decreases within a life, and that a follower in its broadcast phase accepts
+    only in the epoch that it promised last (invariants 1 and 3). Does not verify that they survive a restart (disk does),
+    nor promises that were made and never traced.
     """
 
     name = "epochs"
@@ -32,7 +32,7 @@ class Epochs(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, _DiskEpochs] = {}
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         self.checked += 1
@@ -41,7 +41,7 @@ class Epochs(Checker):
                 f"node {event.node} started with f.a = {event.current_epoch}, above f.p = {event.accepted_epoch}",
                 [event],
             )
-        self._held[event.node] = _Held(event.accepted_epoch, event.current_epoch, event, event)
+        self._held[event.node] = _DiskEpochs(event.accepted_epoch, event.current_epoch, event, event)
 
     def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
         held = self._held.get(event.node)
@@ -75,7 +75,7 @@ class Epochs(Checker):
     def on_accept(self, event: Accept) -> None:
         held = self._held.get(event.node)
         if held is None or self.facts.nodes[event.node].phase != "BROADCAST":
-            return  # what comes with an initial history is older, and belongs to the group that NEWLEADER closes
+            return  # an initial history is older: it becomes durable together with NEWLEADER's epoch
         self.checked += 1
         if event.in_epoch != held.accepted:
             self.findings.add(

@@ -1,4 +1,4 @@
-"""Whether the experiment itself can be believed: the faults took effect, and the traces are whole."""
+"""The checkers of the experiment itself: the faults took effect, and the records are complete."""
 
 from typing import Any
 
@@ -11,14 +11,18 @@ from zab_chaos.model.verdict import Judgement
 
 
 class FaultTookEffect(Checker):
-    """A fault that did not happen proves nothing about those who survived it.
+    """A fault that did not happen proves nothing about the nodes that survived it.
 
-    Verifies that every fault's injection and, in a run that finished, its healing is on record and was confirmed; that
-    nobody but the harness changed the links, as far as a comparison before each healing and at the end shows it; that every
-    process which was to be killed has an exit status, wrote nothing after the fault was healed, and nothing after its
-    node's next life had begun; that no frame crossed a cut link (the receiver's counters are equal at injection and at
-    healing); and that all records agree on nodes, links and processes (`zab_chaos.model.oracle.fault_evidence`). Does not
-    verify that unsynced bytes are gone after a power cut: that is the disk's own test.
+    Verifies:
+
+    - The injection of every fault is on record and was confirmed, and so, in a run that finished, was its healing.
+    - Nothing but the harness changed the links, as far as the comparison before each healing and at the end shows it.
+    - Every process that was to be killed has an exit status, and wrote nothing after the fault was healed, nor after
+      the next life of its node had begun.
+    - No frame crossed a cut link: the receiver's counters are equal at injection and at healing.
+    - All records agree on nodes, links and processes (`zab_chaos.model.oracle.fault_evidence`).
+
+    Does not verify that unsynced bytes are gone after a power cut: the disk's own tests do.
     """
 
     name = "fault took effect"
@@ -35,16 +39,16 @@ class FaultTookEffect(Checker):
             self.checked += 1
             if shown["exit"] is None:
                 self.findings.add(f"fault {event.id} ({event.do}): node {node} has no exit status", [event])
-        self._links(event)
+        self._check_cut_links(event)
 
     def on_heal(self, event: Heal) -> None:
         self.checked += 1
-        strange = tampering(event)
-        for words in strange:
+        changes = tampering(event)
+        for words in changes:
             self.findings.add(f"somebody else changed the links: {words}", [event])
-        if not event.confirmed and not strange:
+        if not event.confirmed and not changes:
             self.findings.add(f"the healing of fault {event.id} was not confirmed", [event])
-        self._links(event)
+        self._check_cut_links(event)
 
     def at_end(self) -> None:
         for event, boot in self.facts.zombies:
@@ -58,11 +62,11 @@ class FaultTookEffect(Checker):
             heal = heals.get(inject.id)
             if heal is None and self.facts.run.outcome == "finished":
                 self.findings.add(f"nothing says that fault {inject.id} ({inject.do}) was healed", [inject])
-            if heal is not None:  # a crash point is reached between the two, so either may have the evidence
+            if heal is not None:  # a crash point is reached between the two, so either can have the evidence
                 for node, shown in {**ended_processes(heal), **ended_processes(inject)}.items():
-                    self._gone(inject, heal, node, shown)
+                    self._check_killed(inject, heal, node, shown)
 
-    def _gone(self, inject: Inject, heal: Heal, node: int, shown: dict[str, Any]) -> None:
+    def _check_killed(self, inject: Inject, heal: Heal, node: int, shown: dict[str, Any]) -> None:
         for (owner, number), life in self.facts.lives.items():
             if owner != node or life.boot is None or life.boot.pid is None or life.boot.pid != shown.get("pid"):
                 continue
@@ -73,7 +77,7 @@ class FaultTookEffect(Checker):
                     [inject, life.last],
                 )
 
-    def _links(self, event: Inject | Heal) -> None:
+    def _check_cut_links(self, event: Inject | Heal) -> None:
         for link in cut_link_counters(event):
             before, after = link.get("at_inject"), link.get("at_heal")
             if before is None or after is None:
@@ -88,13 +92,17 @@ class FaultTookEffect(Checker):
 
 
 class TraceIntegrity(Checker):
-    """A judge can only say what the records say.
+    """A judge can only judge what the records show.
 
-    Verifies that every line can be read, that each life's events are numbered without gaps from `boot` on, that no life is
-    missing, that an incomplete last line stands only where a process was ended_processes, and that the files agree on what
-    they all tell: the nodes' settings, the seed, what the workload counted, who led first and where the run converged; and
-    that all lies between the run's start and its end. Does not verify that nodes write the truth, nor what no property
-    looks at (votes, counters of work).
+    Verifies:
+
+    - Every line can be read, and the events of each life are numbered without gaps from `boot` on.
+    - No life is missing. A last line is incomplete only if its process was killed.
+    - The files agree on the facts that several of them have: the settings of the nodes, the seed, the workload's
+      counts, the first leader, and where the run converged.
+    - Everything lies between the start and the end of the run.
+
+    Does not verify that nodes trace the truth, nor records that no property needs (votes, counters of work).
     """
 
     name = "trace integrity"

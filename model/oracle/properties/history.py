@@ -1,10 +1,10 @@
-"""What can be judged of a system of which only the clients' history is known."""
+"""The checkers for systems of which only the clients' history is known."""
 
 from collections.abc import Iterable, Iterator
 
 from zab_chaos.model.events import Complete
 from zab_chaos.model.oracle.facts import READS, Request
-from zab_chaos.model.oracle.linearization import Call, GaveUp, unexplained
+from zab_chaos.model.oracle.linearization import Call, GaveUp, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import Progress
@@ -17,10 +17,10 @@ SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # ope
 class LinearizableKeys(Checker):
     """Herlihy and Wing 1990: each operation seems to take effect at one instant between its call and its return.
 
-    Verifies, for each key by itself, that some order of its operations explains every answer, where what is unknown may take
-    effect at any time after its call, or never, and what failed never does. Of a refusal it takes into account that a key
-    is there, is not there, or has another version. Does not verify operations of several keys (a multi, children), and says
-    UNKNOWN of a key that has too many possibilities.
+    Verifies for each key by itself that some order of its operations explains every answer. An operation with an unknown
+    outcome may take effect at any time after its call, or never; a failed one never does. A refusal counts if it says that
+    a key exists, does not exist, or has another version. Does not verify operations of several keys (a multi, children). A
+    key with too many possibilities is UNKNOWN.
     """
 
     name = "linearizable keys"
@@ -37,15 +37,16 @@ class LinearizableKeys(Checker):
             calls = [Call(request.invoke, request.complete) for request in requests]
             self.checked += len(calls)
             try:
-                wrong = unexplained(calls)
+                wrong = first_unexplained(calls)
             except GaveUp as error:
                 self.unknown.append(f"{self.name}: {path} was given up: {error}")
                 continue
             if wrong is not None and wrong.answer is not None:
-                self._report(path, wrong.answer, requests)
+                self._report_unexplained(path, wrong.answer, requests)
 
-    def _report(self, path: str, answer: Complete, requests: list[Request]) -> None:
-        """The answer that nothing explains, whose value it shows, and what was answered before it was asked for."""
+    def _report_unexplained(self, path: str, answer: Complete, requests: list[Request]) -> None:
+        """Report an answer that no order explains. Cite the write whose value it shows, and the last write and read before
+        it."""
         invoke = self.facts.requests[answer.client, answer.seq].invoke
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
         shown = answer.value if invoke.op == "get" else None
@@ -69,9 +70,9 @@ class LinearizableKeys(Checker):
 class ReadableInTheEnd(Checker):
     """LADIS 2008: a write that a client saw succeed is never forgotten.
 
-    Verifies that what is read of a key after its last write has returned is not a value that was certainly there before an
-    acknowledged write: one whose own write had returned when that one was called. Does not verify keys that were not read
-    any more.
+    Verifies for every read of a key after all its acknowledged writes have returned: it does not show a value that an
+    acknowledged write must have replaced, because that write was called after the value's own write had returned. Does not
+    verify keys that were not read after that.
     """
 
     name = "durability"
@@ -81,12 +82,12 @@ class ReadableInTheEnd(Checker):
     def at_end(self) -> None:
         for path, requests in sorted(by_key(self.facts.requests.values())):
             writes = [one for one in requests if one.invoke.op in ("set", "create", "delete")]
-            quiet = max((_returned(one) for one in writes if _acknowledged(one)), default=0)
+            last_return = max((_returned(one) for one in writes if _acknowledged(one)), default=0)
             for read in requests:
-                if read.invoke.op == "get" and read.complete is not None and read.invoke.t > quiet:
-                    self._hold(path, read, read.complete, writes)
+                if read.invoke.op == "get" and read.complete is not None and read.invoke.t > last_return:
+                    self._check_read(path, read, read.complete, writes)
 
-    def _hold(self, path: str, read: Request, answer: Complete, writes: list[Request]) -> None:
+    def _check_read(self, path: str, read: Request, answer: Complete, writes: list[Request]) -> None:
         if answer.outcome != "ok" and answer.error != NO_NODE:
             return
         self.checked += 1
@@ -96,11 +97,11 @@ class ReadableInTheEnd(Checker):
         since = _returned(shown) if shown is not None else 0
         lost = [one for one in writes if _acknowledged(one) and one.invoke.op != "delete" and one.invoke.t > since]
         if lost:
-            shows = f"shows that of {_named(shown.invoke.client, shown.invoke.seq)}" if shown else "does not show it"
+            result = f"shows that of {_named(shown.invoke.client, shown.invoke.seq)}" if shown else "does not show it"
             write = _named(lost[0].invoke.client, lost[0].invoke.seq)
             self.findings.add(
                 f"{path}: the write of {write} was acknowledged, but a read after all "
-                f"writes {shows}, which was over before ({len(lost)} acknowledged writes are gone)",
+                f"writes {result}, which was over before ({len(lost)} acknowledged writes are gone)",
                 [shown.complete if shown else None, lost[0].invoke, lost[0].complete, read.invoke, answer],
             )
 
@@ -108,8 +109,8 @@ class ReadableInTheEnd(Checker):
 class ServiceProgress(Progress):
     """LADIS 2008: as long as a quorum is up and connected, the service goes on.
 
-    Verifies that, while no fault is there, some write succeeds (or is refused for what it asks) within `progress_within`, if
-    any waits. Does not verify what happens while a fault is there: who could have served is not known.
+    Verifies that, while no fault is active and a write waits, some write succeeds (or is refused for its content) within
+    `progress_within`. Does not verify the times of faults: it is not known which nodes could have served then.
     """
 
     statement = "While no fault is there, writes go on within the bound, also in mid-run."
@@ -125,7 +126,7 @@ class ServiceProgress(Progress):
             yield LeaderWindow(1, everybody - {1}, start, end)
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
-        """Clients do not say who leads."""
+        """Return nothing: clients do not know who leads."""
         return iter(())
 
     def _who(self, window: LeaderWindow) -> str:
@@ -133,7 +134,7 @@ class ServiceProgress(Progress):
 
 
 def by_key(requests: Iterable[Request]) -> list[tuple[str, list[Request]]]:
-    """Each key's operations, by the time at which they were called."""
+    """Return each key's operations, ordered by the time of their call."""
     keys: dict[str, list[Request]] = {}
     for request in requests:
         path = _path(request)
@@ -145,7 +146,7 @@ def by_key(requests: Iterable[Request]) -> list[tuple[str, list[Request]]]:
 
 
 def _path(request: Request) -> str | None:
-    """The key that was asked for, or that a sequential creation has made; None: nobody knows which one that was."""
+    """Return the key of a request. For a sequential create this is the created key, None if it is not known."""
     if not request.invoke.sequential:
         return request.invoke.path
     return request.complete.path if request.complete is not None else None
@@ -156,7 +157,7 @@ def _acknowledged(request: Request) -> bool:
 
 
 def _returned(request: Request) -> int:
-    """When its effect was certainly there; never, if nothing was heard."""
+    """Return the time at which the effect of a request was certain, `FOREVER` if it was not acknowledged."""
     return request.complete.t if request.complete is not None and _acknowledged(request) else FOREVER
 
 

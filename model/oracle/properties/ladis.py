@@ -1,4 +1,5 @@
-"""What ZooKeeper asked of its broadcast (LADIS 2008, section 2): prefix, causal order, reliable delivery."""
+"""The checkers of ZooKeeper's requirements on its broadcast (LADIS 2008, section 2): prefix, causal order, reliable
+delivery."""
 
 from zab_chaos.model.events import packed
 from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
@@ -10,9 +11,9 @@ from zab_chaos.model.oracle.properties.checker import Checker, DeliveryChecker
 class Prefix(DeliveryChecker):
     """LADIS 2008: if m is the last message delivered for a leader L, any message proposed before m by L is delivered.
 
-    Verifies, for each node and each epoch, that what it delivered of what was broadcast in the epoch is a prefix: no
-    broadcast transaction below the last delivered one is missing. Does not verify the order (local primary order), nor
-    that the rest of what a leader proposed is ever delivered: it may be skipped, and then stays skipped.
+    Verifies for each node and each epoch that the delivered transactions are a prefix of the broadcast ones: no broadcast
+    transaction below the last delivered one is missing. Does not verify the order (local primary order does), nor that the rest
+    of a leader's proposals is ever delivered: it may be skipped, and then stays skipped.
     """
 
     name = "prefix"
@@ -39,10 +40,10 @@ class Prefix(DeliveryChecker):
 class CausalOrder(DeliveryChecker):
     """LADIS 2008: if a causally precedes b and both are delivered, a is delivered before b.
 
-    Both of the paper's causal relations (one leader's order of proposals; an earlier leader's proposals before a later
-    one's) are the order of zxids. Verifies that each life of each node delivers in strictly ascending order of zxids,
-    and that a leader's proposals come after everything it had delivered. Does not verify causality through clients that
-    talk to each other outside.
+    Both causal relations of the paper (the order of one leader's proposals; the proposals of an earlier leader before those
+    of a later one) are the order of zxids. Verifies that each life of each node delivers in strictly ascending order of
+    zxids, and that the proposals of a leader follow everything that it had delivered. Does not verify causality through
+    communication between clients.
     """
 
     name = "causal order"
@@ -50,13 +51,13 @@ class CausalOrder(DeliveryChecker):
     statement = "If a causally precedes b and both are delivered, a is delivered before b."
     rests_on_absence = False
 
-    def on_broadcast(self, step: PrimaryBroadcast) -> None:
-        epoch, counter = step.event.delivered
-        if (epoch, counter) >= (step.event.epoch, step.event.first):
+    def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
+        epoch, counter = broadcast.event.delivered
+        if (epoch, counter) >= (broadcast.event.epoch, broadcast.event.first):
             self.findings.add(
-                f"node {step.event.node} broadcast {show(step.event.zxid)} after it had delivered "
-                f"{show(step.event.delivered)}, which follows it",
-                [step.event],
+                f"node {broadcast.event.node} broadcast {show(broadcast.event.zxid)} after it had delivered "
+                f"{show(broadcast.event.delivered)}, which follows it",
+                [broadcast.event],
             )
 
     def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
@@ -71,10 +72,10 @@ class CausalOrder(DeliveryChecker):
 class ReliableDelivery(Checker):
     """LADIS 2008: if a message is delivered by one server, it is eventually delivered by all correct servers.
 
-    Verifies, after everything was healed, that each node that is up at the end has, in its last life, delivered
-    everything that anyone had delivered when the run was settled: up to where the nodes came together (`converged`;
-    that it is not too early is checked where copies of a fact are compared), or else by the time of `not-converged`.
-    Does not verify servers that are down at the end, nor how fast it went; recovery does.
+    Verifies, after everything was healed, that each node that is up at the end has delivered, in its last life, everything
+    that any node had delivered when the run was settled: up to the zxid of `converged` (trace integrity checks that it is
+    not too low), or by the time of `not-converged`. Does not verify servers that are down at the end, nor how long it took
+    (recovery does).
     """
 
     name = "reliable delivery"
@@ -92,7 +93,7 @@ class ReliableDelivery(Checker):
             return
         history = self.facts.history
         target = history.length_at(settled.t)
-        if settled.zxid is not None:  # a fence that was under way may be delivered while the milestone is written
+        if settled.zxid is not None:  # a late fence may be delivered while the milestone is written
             target = min(target, history.count_below(packed(settled.zxid) + 1))
         for node in self.facts.up_at_end():
             self.checked += 1

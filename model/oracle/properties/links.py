@@ -1,4 +1,4 @@
-"""What the nodes saw of their links and of each other (DSN 2011, section II; LADIS 2008, section 2)."""
+"""The checkers of the channels between nodes, and of their own sanity checks (DSN 2011, section II; LADIS 2008, section 2)."""
 
 from zab_chaos.model.events import Abort, Channel, Exit, Link
 from zab_chaos.model.oracle.facts import Facts
@@ -8,12 +8,16 @@ from zab_chaos.model.oracle.properties.checker import Checker
 class Channels(Checker):
     """DSN 2011, II: integrity, prefix and single iteration of a channel.
 
-    Verifies, for each receiving life and each peer, that the frames taken within a session are one unbroken run from
-    sequence number 0 on (a run that ends with `gap` was followed by a later frame of its session), that nothing is taken
-    from a session that was over, that incarnations and sessions never go back, and that no session goes on with the next
-    life of a peer. And that the sender had opened this session with this receiver, where its trace is whole and goes on
-    afterwards. Frames that are lost and not followed by others are legal. Does not verify what is in the frames, nor runs
-    that a SIGKILL kept from being written.
+    Verifies for each receiving life and each peer:
+
+    - The frames accepted within a session are one unbroken sequence from number 0 on. (A sequence that ends with `gap`
+      was followed by a later frame of its session.)
+    - No frame is accepted from a session that was over. Incarnations and sessions never go back, and no session
+      continues with the next life of a peer.
+    - The sender had opened this session with this receiver, if the sender's trace is complete and goes on afterwards.
+
+    Lost frames are legal if no others follow. Does not verify the content of frames, nor sequences that a SIGKILL kept from
+    being traced.
     """
 
     name = "channels"
@@ -26,9 +30,9 @@ class Channels(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._last: dict[tuple[int, int, int], Channel] = {}  # by node, life, peer
-        self._opened: dict[tuple[int, int], set[tuple[int, int]]] = {}  # by node and life: peers and sessions
-        self._runs: list[Channel] = []
+        self._last: dict[tuple[int, int, int], Channel] = {}  # by (node, life, peer)
+        self._opened: dict[tuple[int, int], set[tuple[int, int]]] = {}  # by (node, life): (peer, session)
+        self._sequences: list[Channel] = []
 
     def on_link(self, event: Link) -> None:
         if event.state == "opened":
@@ -36,14 +40,14 @@ class Channels(Checker):
 
     def on_channel(self, event: Channel) -> None:
         self.checked += 1
-        self._runs.append(event)
+        self._sequences.append(event)
         key = (event.node, event.life, event.peer)
         before = self._last.get(key)
         self._last[key] = event
         session = (event.incarnation, event.session)
         who = f"node {event.node} took frames {event.first} to {event.last} of session {event.session} from node {event.peer}"
         if before is not None and session == (before.incarnation, before.session):
-            if before.ended != "gap":  # else it was said already
+            if before.ended != "gap":  # a gap was reported already
                 self.findings.add(f"{who} after that session was over ({before.ended})", [before, event])
         elif before is not None and session < (before.incarnation, before.session):
             self.findings.add(f"{who} after session {before.session}: sessions went back", [before, event])
@@ -55,21 +59,21 @@ class Channels(Checker):
             self.findings.add(f"{who}, and then a later one: what is between them is missing", [event])
 
     def at_end(self) -> None:
-        for run in self._runs if not self.facts.damages else ():
-            sender = run.peer, run.incarnation
+        for event in self._sequences if not self.facts.damages else ():
+            sender = event.peer, event.incarnation
             opened = self._opened.get(sender)
-            if opened and (run.node, run.session) not in opened and self.facts.lives[sender].last.t > run.t:
+            if opened and (event.node, event.session) not in opened and self.facts.lives[sender].last.t > event.t:
                 self.findings.add(
-                    f"node {run.node} took frames of session {run.session} from node {run.peer}, which had no such session "
-                    f"with node {run.node}",
-                    [run],
+                    f"node {event.node} took frames of session {event.session} from node {event.peer}, which had no such "
+                    f"session with node {event.node}",
+                    [event],
                 )
 
 
 class Sanity(Checker):
-    """LADIS 2008, section 2: sanity checks abort the server when something happens that cannot happen.
+    """LADIS 2008, section 2: sanity checks abort the server when something happens that should be impossible.
 
-    Verifies that no node ended because its own checks failed. Does not verify anything that the nodes do not check.
+    Verifies that no node ended because one of its own checks failed. Does not verify anything that the nodes do not check.
     """
 
     name = "sanity"

@@ -1,4 +1,5 @@
-"""What servers' logs and clients' answers do not show: the properties that runs with the evidence "logs" are not judged by."""
+"""The properties that runs with the evidence "logs" are not judged by, because servers' logs and clients' answers do not
+show them."""
 
 _SILENT = "ZooKeeper's servers do not say "
 NOT_SHOWN = {
@@ -11,4 +12,4 @@ NOT_SHOWN = {
     "disk": _SILENT + "when a transaction became durable; a follower may apply one before it has logged it",
     "channels": _SILENT + "which messages they have taken",
     "sanity": "ZooKeeper's own checks are in its logs, and are not read",
-}  # by property, why
+}  # the reason, by property

@@ -1,4 +1,5 @@
-"""Primary order (DSN 2011, section III-A): local, global, and primary integrity."""
+"""The checkers of primary order (local and global), of primary integrity, and of one leader an epoch (DSN 2011, section
+III)."""
 
 import itertools
 
@@ -10,24 +11,24 @@ from zab_chaos.model.oracle.properties.checker import Checker, DeliveryChecker
 
 
 class LocalPrimaryOrder(DeliveryChecker):
-    """DSN 2011, III-A: a primary broadcasts a before b: who delivers b delivers a before it.
+    """DSN 2011, III-A: if a primary broadcasts a before b, a process that delivers b delivers a before it.
 
-    Verifies it for all pairs: a primary broadcasts counters 1, 2, 3, ... and a node delivers an epoch's counters in that
-    order, from 1 on, without a gap. (The public TLA+ specifications say "there is a pair", which is vacuous.) No counter
-    is above the limit that the nodes were given, if run.json says it: where that is the counter's width, the next one
-    would be a zxid of the next epoch. Does not verify which epochs follow each other.
+    Verifies it for all pairs: a primary broadcasts counters 1, 2, 3, ..., and a node delivers the counters of an epoch in
+    that order, from 1 on, without a gap. (The public TLA+ specifications say "there is a pair", which is vacuous.) No
+    counter is above the limit of the nodes, if run.json has it: where the limit is the counter's width, the next zxid would
+    belong to the next epoch. Does not verify which epochs follow each other.
     """
 
     name = "local primary order"
     source = "DSN 2011"
     statement = "Within an epoch, delivery follows the order of broadcast, without gaps, for all pairs."
 
-    def on_broadcast(self, step: PrimaryBroadcast) -> None:
-        event = step.event
-        if event.first == step.expected:
+    def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
+        event = broadcast.event
+        if event.first == broadcast.expected:
             return
-        earlier = step.primary.events[-2] if len(step.primary.events) > 1 else None
-        what = "again" if event.first < step.expected else f"where {event.epoch}:{step.expected} was next"
+        earlier = broadcast.primary.events[-2] if len(broadcast.primary.events) > 1 else None
+        what = "again" if event.first < broadcast.expected else f"where {event.epoch}:{broadcast.expected} was next"
         self.findings.add(f"node {event.node} broadcast {event.epoch}:{event.first} {what}", [earlier, event])
 
     def at_end(self) -> None:
@@ -60,10 +61,10 @@ class LocalPrimaryOrder(DeliveryChecker):
 
 
 class GlobalPrimaryOrder(DeliveryChecker):
-    """DSN 2011, III-A: what an earlier primary broadcast is delivered before what a later one did.
+    """DSN 2011, III-A: broadcasts of an earlier primary are delivered before those of a later one.
 
-    Verifies that epochs never go back in the sequence that a node delivers in one life. Does not verify the order
-    within an epoch.
+    Verifies that epochs never go back in the sequence that a node delivers in one life. Does not verify the order within an
+    epoch.
     """
 
     name = "global primary order"
@@ -81,12 +82,14 @@ class GlobalPrimaryOrder(DeliveryChecker):
 
 
 class PrimaryIntegrity(Checker):
-    """DSN 2011, III-A: before it broadcasts, the primary of e has delivered whatever anyone ever delivers of epochs < e.
+    """DSN 2011, III-A: before it broadcasts, the primary of e has delivered whatever any process ever delivers of epochs <
+    e.
 
-    Verifies, by the primary's own `deliver` and `snapshot` (restored) events before its first `broadcast` in e, that nobody
-    had delivered a later transaction of an older epoch by then, and that nobody ever does afterwards; that the epoch had
-    been established (ready(e), step l.2.2) before; and that each broadcast's `delivered` field says just what those events
-    show by then. Does not verify on which state the primary judged its clients' requests (values and versions does).
+    Verifies, by the primary's own `deliver` and `snapshot` (restored) events before its first `broadcast` in e, that no
+    node had delivered a later transaction of an older epoch by then, and that none ever does afterwards. Also that the
+    epoch had been established (ready(e), step l.2.2) before, and that the `delivered` field of each broadcast is exactly
+    what those events show by then. Does not verify on which state the primary judged its clients' requests (values and
+    versions does).
     """
 
     name = "primary integrity"
@@ -96,13 +99,15 @@ class PrimaryIntegrity(Checker):
         "ever delivers."
     )
 
-    def on_broadcast(self, step: PrimaryBroadcast) -> None:
-        event, primary = step.event, step.primary
-        self._claim(event)
+    def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
+        event, primary = broadcast.event, broadcast.primary
+        self._check_delivered_field(event)
         if event is not primary.events[0]:
             return
         self.checked += 1
-        if not any((it.epoch, it.node, it.life) == (event.epoch, event.node, event.life) for it in self._established()):
+        if not any(
+            (it.epoch, it.node, it.life) == (event.epoch, event.node, event.life) for it in self.facts.established[::-1]
+        ):
             self.findings.add(
                 f"node {event.node} broadcast {show(event.zxid)} before it was established for epoch {event.epoch}",
                 [event],
@@ -133,25 +138,22 @@ class PrimaryIntegrity(Checker):
                     )
                     return
 
-    def _claim(self, event: Broadcast) -> None:
-        """What a broadcast says that its node had delivered is what the trace shows."""
-        shown = self.facts.nodes[event.node].position.last
-        if packed(event.delivered) != shown:
+    def _check_delivered_field(self, event: Broadcast) -> None:
+        """Check the `delivered` field of a broadcast against the trace of its node."""
+        traced = self.facts.nodes[event.node].position.last
+        if packed(event.delivered) != traced:
             self.findings.add(
                 f"node {event.node} broadcast {show(event.zxid)} and said that it had delivered up to "
-                f"{show(event.delivered)}; its trace shows {show(shown)}",
+                f"{show(event.delivered)}; its trace shows {show(traced)}",
                 [event],
             )
-
-    def _established(self) -> list[Established]:
-        return self.facts.established[::-1]
 
 
 class OneEstablished(Checker):
     """DSN 2011, III: the value of an epoch belongs to at most one process.
 
-    Verifies that an epoch is established at most once, by one life of one node. Does not verify how many believe to be a
-    candidate: elections need not be safe.
+    Verifies that an epoch is established at most once, by one life of one node. Does not verify how many nodes believe that
+    they lead: elections need not be safe.
     """
 
     name = "one leader an epoch"
@@ -172,17 +174,17 @@ class OneEstablished(Checker):
 
 
 class OneLeader(OneEstablished):
-    """The same of nodes that say themselves what they broadcast.
+    """The same property, for nodes that trace their own broadcasts.
 
-    Verifies also that only the process that is established for an epoch broadcasts in it.
+    Verifies in addition that only the process that is established for an epoch broadcasts in it.
     """
 
-    def on_broadcast(self, step: PrimaryBroadcast) -> None:
+    def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
         self.checked += 1
-        primaries = self.facts.broadcasts.epochs[step.event.epoch]
-        if len(primaries) > 1 and step.event is step.primary.events[0]:
+        primaries = self.facts.broadcasts.epochs[broadcast.event.epoch]
+        if len(primaries) > 1 and broadcast.event is broadcast.primary.events[0]:
             self.findings.add(
-                f"node {step.primary.node} (life {step.primary.life}) broadcast in epoch {step.event.epoch}, as node "
-                f"{primaries[0].node} (life {primaries[0].life}) had done",
-                [primaries[0].events[0], step.event],
+                f"node {broadcast.primary.node} (life {broadcast.primary.life}) broadcast in epoch {broadcast.event.epoch}, as "
+                f"node {primaries[0].node} (life {primaries[0].life}) had done",
+                [primaries[0].events[0], broadcast.event],
             )

@@ -1,4 +1,5 @@
-"""What an epoch rests on: who promised it, to whom, and with which history (DSN 2011, steps f.1.2, f.2.1 and l.2.2)."""
+"""The checker of what an epoch is based on: who promised it to whom, with which history (DSN 2011, steps f.1.2, f.2.1,
+l.2.2)."""
 
 from zab_chaos.model.events import AcceptedEpoch, Boot, Confirmed, Established, Line, Member, Phase, packed
 from zab_chaos.model.oracle.disks import Disk, EpochPromise, JoinedEpoch
@@ -10,18 +11,25 @@ from zab_chaos.model.oracle.properties.checker import Checker
 class Promises(Checker):
     """DSN 2011, phases 1 and 2: a follower accepts one leader an epoch, and a quorum of them makes the leader.
 
-    Verifies, by what the followers themselves wrote: a node promises an epoch at most once, to one leader, over all its
-    lives on one disk; the leader of an epoch promised it before anybody else. When a leader is established, it and each
-    node that it names had promised it this epoch and had made it their current one, with a log that really ended where
-    the leader says that its history ends, not being amnesiac; and they are a quorum. That history ends where the best one
-    of some quorum that promised ended then, by (f.a, last zxid) (step l.1.2). When the leader chose it, there had been an
-    instant at which a quorum had promised it the epoch, each in a life that confirmed that later (docs/protocol.md, lost
-    disks). A node that starts on an empty disk, having held something on the one that it lost, is amnesiac, until it has
-    joined an epoch. When it is a member again, the leader of that epoch was established, a quorum of others had promised
-    it, and none of them a later one before the node had joined it; each but the leader had confirmed since then that it
-    follows it. Confirmations are judged where any are told of: older versions of the nodes wrote none. Does not verify that
-    their histories are equal (agreement does, once they are delivered), nor promises that a life was killed before it could
-    trace, nor who confirmed a member that was killed before it could say so.
+    Verifies, by what the followers themselves traced:
+
+    - A node promises an epoch at most once, to one leader, over all its lives on one disk. The leader of an epoch
+      promised it before any other node.
+    - When a leader is established, it and each node of its quorum had promised it this epoch and had made it their
+      current one, with a log that really ended where the leader says that its history ends. They were not amnesiac, and
+      they are a quorum.
+    - That history ends where the best one, by (f.a, last zxid), of some quorum that promised ended then (step l.1.2).
+    - When the leader chose the history, there had been an instant at which a quorum had promised it the epoch, each in
+      a life that confirmed this later (docs/protocol.md, lost disks).
+    - A node that starts on an empty disk, and had something on the disk that it lost, is amnesiac until it has joined
+      an epoch.
+    - When it is a member again, the leader of that epoch was established, and a quorum of others had promised the
+      epoch, none of them a later one before the node had joined it. Each of them except the leader had confirmed since
+      then that it follows it.
+
+    Confirmations are judged only if some are on record: older versions of the nodes traced none. Does not verify that
+    histories are equal (agreement does, once they are delivered), nor promises that a life was killed before it could
+    trace, nor who confirmed a member that was killed before it could trace that.
     """
 
     name = "promises"
@@ -33,11 +41,13 @@ class Promises(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._quorums: list[tuple[Established | Member, set[int]]] = []
-        self._confirmed: dict[int, list[Confirmed]] = {}  # by node
-        self._choices: list[tuple[Phase, int]] = []  # with how many promises were there at once and confirmed
-        self._unasked: list[tuple[str, list[Line]]] = []
+        self._confirmations: dict[int, list[Confirmed]] = {}  # by node
+        self._choices: list[
+            tuple[Phase, int]
+        ] = []  # with the number of promises held at one instant and confirmed later
+        self._unconfirmed: list[tuple[str, list[Line]]] = []
 
-    # ---- a start ----
+    # ---- boots ----
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         node = self.facts.nodes[event.node]
@@ -59,7 +69,7 @@ class Promises(Checker):
                 [node.boot_comparison.before, event],
             )
 
-    # ---- a promise ----
+    # ---- promises ----
 
     def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
         self.checked += 1
@@ -74,40 +84,44 @@ class Promises(Checker):
         if (event.epoch, event.leader) not in self.facts.self_promises:
             self.findings.add(f"{who}, which had not promised it itself", [event])
 
-    # ---- a choice ----
+    # ---- the choice of a history ----
 
     def on_confirmed(self, event: Confirmed) -> None:
-        self._confirmed.setdefault(event.node, []).append(event)
+        self._confirmations.setdefault(event.node, []).append(event)
 
     def on_phase(self, event: Phase) -> None:
-        """A leader that goes on to synchronization has chosen the history."""
+        """Note that a leader chose a history: it enters synchronization."""
         if event.phase == "SYNCHRONIZATION" and self.facts.nodes[event.node].role == "LEADING":
             self.checked += 1
-            self._choices.append((event, self._at_once(event)))
+            self._choices.append((event, self._simultaneous_promises(event)))
 
-    def _at_once(self, choice: Phase) -> int:
-        """The most nodes that had promised the epoch at one instant, and confirmed it after that, the leader included."""
-        spans = [span for node in self.facts.nodes if (span := self._kept(node, choice)) is not None]
+    def _simultaneous_promises(self, choice: Phase) -> int:
+        """Return the highest number of nodes, the leader included, that held a promise of the epoch at one instant and
+        confirmed it later."""
+        spans = [span for node in self.facts.nodes if (span := self._promise_span(node, choice)) is not None]
         return 1 + max((sum(first <= t <= last for first, last in spans) for t, _ in spans), default=0)
 
-    def _kept(self, node: int, choice: Phase) -> tuple[int, int] | None:
-        """From when to when a follower surely kept its promise to the leader that chooses."""
+    def _promise_span(self, node: int, choice: Phase) -> tuple[int, int] | None:
+        """Return the time (start, end) in which a follower certainly kept its promise to the leader, None if it is not
+        known."""
         given = [
             it.event
             for disk in self.facts.nodes[node].disks
             for it in disk.promises.get(choice.epoch, ())
             if it.event.leader == choice.node and not it.amnesiac
         ]
-        said = [it for it in self._confirmed.get(node, ()) if (it.epoch, it.leader) == (choice.epoch, choice.node)]
-        return next(((it.t, last.t) for it in given for last in said[-1:] if it.life == last.life), None)
+        confirmed = [
+            it for it in self._confirmations.get(node, ()) if (it.epoch, it.leader) == (choice.epoch, choice.node)
+        ]
+        return next(((it.t, last.t) for it in given for last in confirmed[-1:] if it.life == last.life), None)
 
-    # ---- a leader ----
+    # ---- established leaders ----
 
     def on_established(self, event: Established) -> None:
         self.checked += 1
         self._quorums.append((event, set(event.quorum)))
         for node in sorted({*event.quorum, event.node}):
-            why = self._lacks(node, event)
+            why = self._missing_ack(node, event)
             if why is not None:
                 self.findings.add(
                     f"node {event.node} was established for epoch {event.epoch} with {node_names(sorted(event.quorum))}, but "
@@ -115,8 +129,8 @@ class Promises(Checker):
                     [why[1], event],
                 )
 
-    def _lacks(self, node: int, event: Established) -> tuple[str, Line | None] | None:
-        """Why this node can't have brought its ACK-LD; the line that says so."""
+    def _missing_ack(self, node: int, event: Established) -> tuple[str, Line | None] | None:
+        """Return why this node can't have sent its ACK-LD, and the line that shows it; None if it can."""
         found: tuple[str, Line | None] = "had not promised that epoch", None
         for disk in self.facts.nodes[node].disks:
             for promised in disk.promises.get(event.epoch, ()):
@@ -132,24 +146,24 @@ class Promises(Checker):
                 found = why
         return found
 
-    def _passed_over(self, event: Established) -> EpochPromise | None:
-        """A better history than the one that this leader chose, if that one was the best of no quorum.
+    def _better_history(self, event: Established) -> EpochPromise | None:
+        """Return the best promise, if the history that the leader chose was not the best one of any quorum that promised.
 
-        Of the promises only those matter that were made to it. Not all of them need have been counted, but with fewer of
-        them there are only fewer quorums: so what it chose is right if it is right for any.
+        Only promises to this leader matter. It need not have counted all of them, but fewer promises only mean fewer
+        quorums. So its choice is right if it is right for some quorum of all promises.
         """
-        given = [self._given(node, event) for node in range(1, self.facts.run.nodes + 1)]
+        given = [self._promises_to(node, event) for node in range(1, self.facts.run.nodes + 1)]
         least = sorted(min(it.history for it in promises) for promises in given if promises)
         if len(least) < self.facts.quorum():
-            return None  # said by `_lacks`, or for want of nodes
+            return None  # reported already: a missing ACK-LD, or no quorum
         last = packed(event.last_zxid)
         chosen = max((it.history for promises in given for it in promises if it.history[1] == last), default=(0, -1))
         if least[self.facts.quorum() - 1] <= chosen:
             return None
         return max((it for promises in given for it in promises), key=lambda it: it.history)
 
-    def _given(self, node: int, event: Established) -> list[EpochPromise]:
-        """What this node promised the leader that was established, on any of its disks, and not being amnesiac."""
+    def _promises_to(self, node: int, event: Established) -> list[EpochPromise]:
+        """Return this node's promises to the established leader, on any of its disks, made while it was not amnesiac."""
         disks = self.facts.nodes[node].disks if node in self.facts.nodes else []
         return [
             it
@@ -158,7 +172,7 @@ class Promises(Checker):
             if it.event.leader == event.node and not it.amnesiac and it.event.t <= event.t
         ]
 
-    # ---- a member ----
+    # ---- readmitted members ----
 
     def on_member(self, event: Member) -> None:
         self.checked += 1
@@ -171,20 +185,21 @@ class Promises(Checker):
             self.findings.add(f"{who}, which it had not joined in this life", [event])
             return
         for node in sorted(set(event.quorum) - {event.node}):
-            if not any(self._followed(disk, joined, event) for disk in self.facts.nodes[node].disks):
+            if not any(self._could_confirm(disk, joined, event) for disk in self.facts.nodes[node].disks):
                 self.findings.add(
                     f"{who} with node {node}, which did not follow that epoch then", [joined.event, event]
                 )
             elif (event.epoch, node) not in self.facts.self_promises and not self._confirms(node, joined):
                 words = f"{who} with node {node}, which has not confirmed since then that it follows that epoch"
-                self._unasked.append((words, [joined.event, event]))
+                self._unconfirmed.append((words, [joined.event, event]))
 
-    def _followed(self, disk: Disk, joined: JoinedEpoch, event: Member) -> bool:
-        """Whether the node of this disk was a member that could still confirm, after `joined`, that it follows the epoch.
+    def _could_confirm(self, disk: Disk, joined: JoinedEpoch, event: Member) -> bool:
+        """Return whether the node of this disk was a member that could still confirm, after `joined`, that it follows the
+        epoch.
 
-        One that was amnesiac when it promised the epoch is a member from its own admission on. What a life promised and was
-        killed before it could say, the next boot tells. A disk that was replaced before `joined` could confirm nothing any
-        more.
+        A node that was amnesiac when it promised the epoch is a member from its readmission on. The next boot shows a
+        promise that a life was killed before it could trace. A disk that was replaced before `joined` could not confirm
+        anything any more.
         """
         if disk.successor is not None and disk.successor.t < joined.event.t:
             return False
@@ -198,19 +213,19 @@ class Promises(Checker):
         return member and all(line.t > joined.event.t for line in later)
 
     def _confirms(self, node: int, joined: JoinedEpoch) -> bool:
-        """Whether this node has confirmed the epoch since another one had joined it."""
-        said = self._confirmed.get(node, ())
-        return any(it.epoch == joined.event.epoch and it.t > joined.event.t for it in said)
+        """Return whether this node has confirmed the epoch since another one joined it."""
+        confirmed = self._confirmations.get(node, ())
+        return any(it.epoch == joined.event.epoch and it.t > joined.event.t for it in confirmed)
 
     # ---- quorums ----
 
     def at_end(self) -> None:
-        if self._confirmed:
-            self._judge_questions()
-        self._judge_quorums()
+        if self._confirmations:
+            self._check_confirmations()
+        self._check_quorums()
 
-    def _judge_questions(self) -> None:
-        for words, lines in self._unasked:
+    def _check_confirmations(self) -> None:
+        for words, lines in self._unconfirmed:
             self.findings.add(words, lines)
         for choice, promises in self._choices:
             if promises < self.facts.quorum():
@@ -220,14 +235,14 @@ class Promises(Checker):
                     [choice],
                 )
 
-    def _judge_quorums(self) -> None:
+    def _check_quorums(self) -> None:
         for event, nodes in self._quorums:
             counted = {node for node in nodes if 1 <= node <= self.facts.run.nodes}
             if len(counted) < self.facts.quorum():
                 what = "was established" if isinstance(event, Established) else "became a member"
                 who = node_names(sorted(nodes)) if nodes else "nobody"
                 self.findings.add(f"node {event.node} {what} in epoch {event.epoch} with {who}, no quorum", [event])
-            elif isinstance(event, Established) and (better := self._passed_over(event)) is not None:
+            elif isinstance(event, Established) and (better := self._better_history(event)) is not None:
                 epoch, last = better.history
                 self.findings.add(
                     f"node {event.node} was established for epoch {event.epoch} with a history up to "

@@ -1,4 +1,4 @@
-"""What is delivered is held by a quorum of disks (DSN 2011, steps f.3.2 and l.3.2)."""
+"""The checker that a quorum of disks holds what is delivered (DSN 2011, steps f.3.2 and l.3.2)."""
 
 from array import array
 
@@ -11,11 +11,12 @@ from zab_chaos.model.oracle.properties.checker import Checker
 class QuorumDurability(Checker):
     """DSN 2011, l.3.2: a leader commits what a quorum of followers has accepted.
 
-    Verifies, when transactions are delivered for the first time anywhere, that exactly these (zxid and digest) are on
-    the disks of a quorum, by the nodes' own `accept` and `snapshot` events and what they found at their boots, and on
-    the disk of the node that delivers. A disk that a fault took later still counts as having accepted. A node that
-    has lost its disk does not count until it is a member again. Does not verify later deliveries (agreement compares
-    them with the first), nor the bytes of what a snapshot holds (state equality) or a boot recovered.
+    Verifies, when transactions are delivered for the first time by any node, that exactly these (zxid and digest) are on
+    the disks of a quorum, by the nodes' own `accept` and `snapshot` events and by what they found at their boots. Every
+    delivered transaction must also be on the disk of the node that delivers it. A disk that a fault takes later still
+    counts. A node that has lost its disk does not count until it is a member again. Does not verify quorums for later
+    deliveries (agreement compares them with the first), nor the bytes in a snapshot (state equality does) or those that a
+    boot recovered.
     """
 
     name = "quorum durability"
@@ -24,8 +25,8 @@ class QuorumDurability(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._held_by: dict[int, list[tuple[Delivery, list[int]]]] = {}  # by how many disks held it: the first few
-        self._counts: dict[int, int] = {}
+        self._examples: dict[int, list[tuple[Delivery, list[int]]]] = {}  # by number of holders: the first deliveries
+        self._counts: dict[int, int] = {}  # by number of holders: how many deliveries
 
     def on_deliver(self, delivery: Delivery) -> None:
         event, first = delivery.event, delivery.first
@@ -45,14 +46,14 @@ class QuorumDurability(Checker):
         number = len(holders)
         seen = self._counts[number] = self._counts.get(number, 0) + 1
         if seen <= LISTED:
-            self._held_by.setdefault(number, []).append((delivery, holders))
+            self._examples.setdefault(number, []).append((delivery, holders))
 
     def at_end(self) -> None:
         quorum = self.facts.quorum()
         for number in sorted(number for number in self._counts if number < quorum):
-            for delivery, holders in self._held_by[number]:
+            for delivery, holders in self._examples[number]:
                 self._report(delivery, sorted(holders), quorum)
-            self.findings.more += self._counts[number] - len(self._held_by[number])
+            self.findings.more += self._counts[number] - len(self._examples[number])
 
     def _report(self, delivery: Delivery, holders: list[int], quorum: int) -> None:
         event, first = delivery.event, delivery.last - delivery.appended + 1

@@ -1,4 +1,4 @@
-"""Liveness, after healing (LADIS 2008, section 2: recovery)."""
+"""The checker of liveness after healing (LADIS 2008, section 2: recovery)."""
 
 from zab_chaos.model.events import Exit, Role
 from zab_chaos.model.oracle.facts import Facts
@@ -9,9 +9,9 @@ from zab_chaos.model.oracle.properties.checker import Checker
 class Recovery(Checker):
     """LADIS 2008: as long as a quorum is up and connected, the service comes back and goes on.
 
-    Verifies that after `safety-ended` all nodes converged, within `converges_within` if the scenario expects it, and
-    that writes were never unavailable for longer than `unavailable_at_most`, if it expects that. Where the nodes were left
-    alone after that, none left an established leader. Does not verify that they converged on the right history; the safety
+    Verifies that all nodes converged after `safety-ended`, within `converges_within` if the scenario expects it, and that
+    writes were never unavailable for longer than `unavailable_at_most`, if it expects that. If the nodes were left alone
+    afterwards, none left an established leader. Does not verify that they converged on the right history; the safety
     properties do.
     """
 
@@ -22,7 +22,7 @@ class Recovery(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._left: list[Role] = []  # when a node had an established leader, and looked for another one
+        self._left: list[Role] = []  # nodes that left an established leader
 
     def on_role(self, event: Role) -> None:
         if event.role == "LOOKING" and self.facts.nodes[event.node].phase == "BROADCAST":
@@ -32,7 +32,7 @@ class Recovery(Checker):
         if self.facts.beyond_fault_model():
             self.not_applicable = "a quorum of disks was lost"
             return
-        self._unavailability()
+        self._check_unavailability()
         begin, settled = self.facts.milestones.get("safety-ended"), self.facts.settled()
         if begin is None or settled is None:
             missing = "safety-ended" if begin is None else "converged or not-converged"
@@ -42,7 +42,8 @@ class Recovery(Checker):
         if settled.event == "not-converged":
             why = f": {settled.why}" if settled.why else ""
             self.findings.add(
-                f"the nodes did not converge after everything was healed{why}", [begin, settled, *self._ends()]
+                f"the nodes did not converge after everything was healed{why}",
+                [begin, settled, *self._unforced_exits()],
             )
             return
         took, bound = (settled.t - begin.t) / 1e9, self.expected("converges_within")
@@ -51,15 +52,15 @@ class Recovery(Checker):
                 f"the nodes converged {took:.3f} s after everything was healed; {bound:g} s were expected",
                 [begin, settled],
             )
-        self._stayed()
+        self._check_left_alone()
 
-    def _ends(self) -> list[Exit]:
-        """Of the nodes that had ended by themselves, and nobody had started again."""
+    def _unforced_exits(self) -> list[Exit]:
+        """Return the exits of the nodes that ended by themselves and were not started again."""
         up = self.facts.up_at_end()
         return [node.exit for node in self.facts.nodes.values() if node.exit is not None and node not in up]
 
-    def _stayed(self) -> None:
-        """Whoever has a leader keeps it while nothing happens."""
+    def _check_left_alone(self) -> None:
+        """Check that every node keeps its leader while the nodes are left alone."""
         alone = self.facts.milestones.get("left-alone")
         if alone is None or alone.seconds is None:
             return
@@ -70,7 +71,7 @@ class Recovery(Checker):
                 after = (event.t - begin) / 1e9
                 self.findings.add(f"node {event.node} left its leader, {after:.3f} s after all was quiet", [event])
 
-    def _unavailability(self) -> None:
+    def _check_unavailability(self) -> None:
         bound = self.expected("unavailable_at_most")
         if bound is None:
             return

@@ -1,7 +1,7 @@
-"""What ZooKeeper promises to the holder of a session (programmer's guide).
+"""The checkers of ZooKeeper's promises about sessions and ephemeral znodes (programmer's guide).
 
-Judged by sessions.jsonl: what clients with sessions were told, in the order in which their connections carried it, and, from
-the servers' logs, at which zxid each session ended, and what had become of each znode by then.
+They judge by sessions.jsonl, which has the answers to clients with sessions, in the order in which their connections
+carried them, and by the servers' logs, which show at which zxid each session ended, and the changes of each znode.
 """
 
 from collections import deque
@@ -28,23 +28,30 @@ from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
 
 GUIDE = "ZooKeeper programmer's guide"
-Told = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered
-_Told = TypeVar("_Told", bound=Told)
-Wish = tuple[int, str, str, int | None]  # client, op, path, value
+Answer = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered
+_Answer = TypeVar("_Answer", bound=Answer)
+Write = tuple[int, str, str, int | None]  # client, op, path, value
 
 
 class Sessions(Checker):
     """ZooKeeper programmer's guide, "Consistency Guarantees": sequential consistency, and a single system image.
 
-    Verifies that no two sessions have the same number; that a session is told no older zxid than before, also at another
-    server; that a read shows the znode's last change up to the zxid that its answer names, its creation, version and owner, and
-    a list the children, as the history has them; that the history has, at the zxid that was told, each ephemeral znode and each
-    set that was acknowledged, by that session; that whatever a session did was asked for by its client, and is done once, but
-    for what ends with it; that what was refused for the state was refused in such a state; that a session writes nothing after
-    its end; and that none ends by a request whose client was told that it had expired, or was to fall silent. Does not verify
-    what a run that has not converged may have delivered beyond its records, nor what sessions did that no client on record has
-    begun, nor that a session whose client was told that it had expired is over for the servers, too, nor that a session which
-    ends by itself was silent.
+    Verifies:
+
+    - No two sessions have the same number.
+    - The zxids of the answers to a session never go back, even at another server.
+    - A read shows the znode's last change up to the zxid of the answer, its creation, version and owner, as the
+      delivered history has them. A list shows the children likewise.
+    - The history has each acknowledged ephemeral znode and each acknowledged set at the zxid of the answer, by that
+      session.
+    - Whatever a session did was requested by its client, and is done once, except the deletions at its end.
+    - A request that was refused because of the state was refused in such a state.
+    - A session writes nothing after its end.
+    - No session ends by a request if its client was told that it had expired, or was to fall silent.
+
+    Does not verify what a run that has not converged may have delivered beyond its records, nor what sessions did that no
+    client on record opened, nor that a session whose client was told that it had expired is over for the servers too, nor
+    that a session that ends by itself was silent.
     """
 
     name = "sessions"
@@ -57,9 +64,9 @@ class Sessions(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._began: dict[int, SessionBegan] = {}  # by session
-        self._latest: dict[int, Told] = {}  # by client: what its session was told last
-        self._looks: list[ReadAnswered] = []
-        self._asked: dict[Wish, WriteSent] = {}
+        self._latest: dict[int, Answer] = {}  # by client: the latest answer to its session
+        self._reads: list[ReadAnswered] = []
+        self._sent: dict[Write, WriteSent] = {}
         self._done: list[EphemeralCreated | SetAcknowledged] = []
         self._refused: list[RequestRefused] = []
         self._ended: dict[int, SessionEndLogged] = {}
@@ -73,11 +80,11 @@ class Sessions(Checker):
             self.findings.add(f"session {line.session:#x} began a second time", [first, line])
 
     def on_write(self, line: WriteSent) -> None:
-        self._asked[line.client, line.op, line.path, line.value] = line
+        self._sent[line.client, line.op, line.path, line.value] = line
 
     def on_made(self, line: EphemeralCreated | SetAcknowledged) -> None:
         self._done.append(line)
-        self._told(line)
+        self._check_order(line)
 
     def on_wrote(self, line: SetAcknowledged) -> None:
         if line.changed not in (None, line.zxid):
@@ -90,23 +97,24 @@ class Sessions(Checker):
 
     def on_refused(self, line: RequestRefused) -> None:
         self._refused.append(line)
-        self._told(line)
+        self._check_order(line)
 
     def on_over(self, line: SessionOver) -> None:
         self._over[line.session] = line
 
     def on_look(self, line: ReadAnswered) -> None:
-        self._looks.append(line)
+        self._reads.append(line)
         if not line.last:
-            self._told(line)
+            self._check_order(line)
 
     def on_stand(self, line: SetWatchesAnswered) -> None:
-        self._told(line)
+        self._check_order(line)
 
     def on_ended(self, line: SessionEndLogged) -> None:
         self._ended[line.session] = line
 
-    def _told(self, line: Told) -> None:
+    def _check_order(self, line: Answer) -> None:
+        """Check that the zxid of an answer does not go back."""
         before = self._latest.get(line.client)
         if before is not None and packed(line.zxid) < packed(before.zxid):
             self.findings.add(
@@ -118,29 +126,29 @@ class Sessions(Checker):
 
     def at_end(self) -> None:
         lists: dict[str, list[ReadAnswered]] = {}
-        for look in self._in_history(self._looks):
-            self._shown(look)
+        for look in self._in_history(self._reads):
+            self._check_read(look)
             if look.children is not None:
                 lists.setdefault(look.path, []).append(look)
         for path, looks in lists.items():
-            self._listed(path, looks)
+            self._check_children(path, looks)
         for done in self._in_history(self._done):
-            self._there(done)
+            self._check_done(done)
         for refused in self._in_history(self._refused):
-            self._baseless(refused)
-        if self._asked:
-            self._unasked()
+            self._check_refusal(refused)
+        if self._sent:
+            self._check_writes_requested()
         if self._ended:
-            self._after_the_end()
-            self._ended_by_itself()
+            self._check_writes_after_end()
+            self._check_end_requested()
 
-    def _in_history(self, lines: list[_Told]) -> Iterator[_Told]:
-        """Those that were told a zxid up to which the history is known."""
+    def _in_history(self, lines: list[_Answer]) -> Iterator[_Answer]:
+        """Return the answers at zxids up to which the history is known."""
         upto = self.facts.changes.known_upto
         return (line for line in lines if packed(line.zxid) <= upto)
 
-    def _ended_by_itself(self) -> None:
-        """Nobody but its client asks for the end of a session."""
+    def _check_end_requested(self) -> None:
+        """Report sessions that were closed by a request their client never sent."""
         for ended in self._ended.values():
             over = self._over.get(ended.session)
             if ended.asked and over is not None and over.why != "closed":
@@ -149,7 +157,7 @@ class Sessions(Checker):
                     [over, ended],
                 )
 
-    def _shown(self, look: ReadAnswered) -> None:
+    def _check_read(self, look: ReadAnswered) -> None:
         self.checked += 1
         last = self.facts.changes.last_change(look.path, packed(look.zxid))
         right = last.zxid if last is not None else None
@@ -167,24 +175,25 @@ class Sessions(Checker):
                 [look, self.facts.effects.broadcast(right) if right is not None else None],
             )
 
-    def _listed(self, path: str, looks: list[ReadAnswered]) -> None:
-        """The children at each look. A change of the list takes one in, or out; its creation finds none."""
-        there: set[str] = set()
+    def _check_children(self, path: str, looks: list[ReadAnswered]) -> None:
+        """Check each list of a znode's children. A change of the list adds or removes one child; its creation empties it."""
+        expected: set[str] = set()
         changes = deque(self.facts.changes.of(path))
         for look in sorted(looks, key=lambda look: packed(look.zxid)):
             self.checked += 1
             while changes and changes[0].zxid <= packed(look.zxid):
                 child = changes.popleft().child
-                there = there ^ {child} if child is not None else set()
-            if sorted(look.children or ()) != sorted(there):
-                wrong = ", ".join(sorted(there ^ set(look.children or ()))) or "one of them twice"
+                expected = expected ^ {child} if child is not None else set()
+            if sorted(look.children or ()) != sorted(expected):
+                wrong = ", ".join(sorted(expected ^ set(look.children or ()))) or "one of them twice"
                 self.findings.add(
                     f"client {look.client} was shown other children in {path} by {node_names([look.node])} than it has at "
                     f"{show(look.zxid)}: {wrong}",
                     [look],
                 )
 
-    def _there(self, line: EphemeralCreated | SetAcknowledged) -> None:
+    def _check_done(self, line: EphemeralCreated | SetAcknowledged) -> None:
+        """Check that the history has an acknowledged create or set."""
         self.checked += 1
         txn = self.facts.effects.txn_at(packed(line.zxid))
         done: tuple[object, ...] = ("create", line.path)
@@ -198,9 +207,9 @@ class Sessions(Checker):
                 [line, self.facts.effects.broadcast(packed(line.zxid))],
             )
 
-    def _unasked(self) -> None:
-        """What a client's session did, that it had not asked for, or again. Its end deletes what goes with it."""
-        done: dict[Wish, int] = {}
+    def _check_writes_requested(self) -> None:
+        """Report what a session did without a request, or a second time. The deletions at its end need no request."""
+        done: dict[Write, int] = {}
         for zxid, (session, _, steps) in self.facts.effects.known_txns():
             began, ended = self._began.get(session), self._ended.get(session)
             if (
@@ -211,9 +220,9 @@ class Sessions(Checker):
                 continue
             for op, path, _, value in steps:
                 self.checked += 1
-                wish = began.client, op, path, value
-                asked, first = self._asked.get(wish), done.setdefault(wish, zxid)
-                if asked is None:
+                write = began.client, op, path, value
+                sent, first = self._sent.get(write), done.setdefault(write, zxid)
+                if sent is None:
                     wrong = f"and client {began.client} had not asked for it"
                 elif first != zxid:
                     wrong = f"which it had done at {show(first)} already, and client {began.client} had asked for once"
@@ -221,11 +230,11 @@ class Sessions(Checker):
                     continue
                 self.findings.add(
                     f"session {session:#x} did a {op} of {path} at {show(zxid)}, {wrong}",
-                    [asked or began, self.facts.effects.broadcast(zxid)],
+                    [sent or began, self.facts.effects.broadcast(zxid)],
                 )
 
-    def _baseless(self, refused: RequestRefused) -> None:
-        """Nothing that such a client asks for depends on a version, or on children."""
+    def _check_refusal(self, refused: RequestRefused) -> None:
+        """Check that a refusal was true in its state. No request of such a client depends on a version or on children."""
         self.checked += 1
         zxid = packed(refused.zxid)
         was, now = (self.facts.changes.last_change_zxid(refused.path, at) for at in (zxid - 1, zxid))
@@ -237,7 +246,7 @@ class Sessions(Checker):
                 [refused, self.facts.effects.broadcast(zxid)],
             )
 
-    def _after_the_end(self) -> None:
+    def _check_writes_after_end(self) -> None:
         for zxid, (session, _, steps) in self.facts.effects.known_txns():
             ended = self._ended.get(session)
             if ended is not None and steps and zxid > packed(ended.zxid):
@@ -250,10 +259,10 @@ class Sessions(Checker):
 class Ephemerals(Checker):
     """ZooKeeper programmer's guide, "Ephemeral Nodes": they exist as long as the session that created them is active.
 
-    Verifies of every read of an ephemeral znode that it was there from the zxid of its creation to the zxid at which its
-    session ended, at whichever server, and neither before nor after; that the history deletes it there; and that no server has
-    one in the end whose client has closed its session, or was silent for much longer than the session's timeout. Nobody but the
-    end of the session deletes these znodes. Does not verify how soon a silent session ends.
+    Verifies for every read of an ephemeral znode, at whichever server, that the znode exists from the zxid of its creation
+    to the zxid at which its session ended, and neither before nor after; that the history deletes it there; and that no
+    server has one at the end whose client had closed its session, or had been silent for much longer than the session's
+    timeout. Only the end of the session deletes these znodes. Does not verify how soon a silent session ends.
     """
 
     name = "ephemerals"
@@ -262,13 +271,13 @@ class Ephemerals(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._made: dict[str, EphemeralCreated] = {}
+        self._created: dict[str, EphemeralCreated] = {}  # by path
         self._ended: dict[int, SessionEndLogged] = {}
         self._over: dict[int, SessionOver] = {}
-        self._looks: list[ReadAnswered] = []
+        self._reads: list[ReadAnswered] = []
 
     def on_made(self, line: EphemeralCreated) -> None:
-        self._made[line.path] = line
+        self._created[line.path] = line
 
     def on_ended(self, line: SessionEndLogged) -> None:
         self._ended.setdefault(line.session, line)
@@ -277,23 +286,23 @@ class Ephemerals(Checker):
         self._over[line.session] = line
 
     def on_look(self, line: ReadAnswered) -> None:
-        self._looks.append(line)
+        self._reads.append(line)
 
     def at_end(self) -> None:
-        for look in self._looks:
-            if look.changed is not None and (look.owner or look.path in self._made):
-                self._present(look)
-            elif look.changed is None and look.path in self._made:
-                self._absent(look, self._made[look.path])
-        for made in self._made.values():
+        for look in self._reads:
+            if look.changed is not None and (look.owner or look.path in self._created):
+                self._check_present(look)
+            elif look.changed is None and look.path in self._created:
+                self._check_absent(look, self._created[look.path])
+        for made in self._created.values():
             if self.facts.changes.last_change_zxid(made.path, packed(made.zxid)) == packed(made.zxid):
-                self._gone(made)
+                self._check_deletion(made)
 
-    def _present(self, look: ReadAnswered) -> None:
-        """It is there: its session made it, and has not ended."""
+    def _check_present(self, look: ReadAnswered) -> None:
+        """Check a read that shows the znode: its session created it, and has not ended."""
         self.checked += 1
         owner = look.owner or 0
-        made, ended, over = self._made.get(look.path), self._ended.get(owner), self._over.get(owner)
+        made, ended, over = self._created.get(look.path), self._ended.get(owner), self._over.get(owner)
         where = f"{look.path} is there at {node_names([look.node])}, at {show(look.zxid)}"
         if made is not None and made.session != owner:
             whose = f"session {owner:#x}'s" if owner else "one that is not ephemeral"
@@ -303,8 +312,8 @@ class Ephemerals(Checker):
         elif look.last and over is not None:
             self.findings.add(f"{where}, in the end, although its client's session {owner:#x} was over", [over, look])
 
-    def _absent(self, look: ReadAnswered, made: EphemeralCreated) -> None:
-        """It is not there: not made yet, or its session has ended."""
+    def _check_absent(self, look: ReadAnswered, made: EphemeralCreated) -> None:
+        """Check a read that does not show the znode: it was not created yet, or its session has ended."""
         self.checked += 1
         ended, at = self._ended.get(made.session), packed(look.zxid)
         if packed(made.zxid) <= at and (ended is None or at < packed(ended.zxid)):
@@ -315,8 +324,8 @@ class Ephemerals(Checker):
                 [made, look, ended],
             )
 
-    def _gone(self, made: EphemeralCreated) -> None:
-        """The history deletes it where its session ends."""
+    def _check_deletion(self, made: EphemeralCreated) -> None:
+        """Check that the history deletes the znode where its session ends."""
         change, ended = self.facts.changes.next_change(made.path, packed(made.zxid)), self._ended.get(made.session)
         end = packed(ended.zxid) if ended is not None else FOREVER
         gone = change.zxid if change is not None else FOREVER
@@ -330,5 +339,5 @@ class Ephemerals(Checker):
 
 
 def state(changed: int | ZxidPair | None) -> str:
-    """What a read shows of a znode, in words: the zxid of its last change."""
+    """Describe what a read shows of a znode: the zxid of its last change, or that the znode does not exist."""
     return "that there is none" if changed is None else f"the state of {show(changed)}"

@@ -1,4 +1,4 @@
-"""Equal histories make equal states (LADIS 2008, section 2: digests as sanity checks)."""
+"""The checker that equal histories make equal states (LADIS 2008, section 2: digests as sanity checks)."""
 
 from zab_chaos.model.events import Boot, Deliver, FinalZnode, Snapshot, TreeDiffers, packed
 from zab_chaos.model.oracle.delivered_history import Delivery
@@ -8,18 +8,23 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import ROOT, Znode, Znodes
 from zab_chaos.node.core import digest as dg
 
-OWN = "/zookeeper"  # ZooKeeper's own znodes, which it makes without a transaction
+SYSTEM_PATH = "/zookeeper"  # ZooKeeper creates these znodes without a transaction
 
 
 class StateEquality(Checker):
     """LADIS 2008: replicas that have delivered the same messages are in the same state.
 
-    Verifies that the running digest which a node reports at a zxid (with a delivery or a snapshot) is the one computed
-    here from the history; that the tree's digest at a zxid is the same wherever it is reported; that no server has itself found
-    its tree to be another one than its leader's; that a snapshot holds
-    nothing but delivered transactions (ZOOKEEPER-1549, 4837); and, where the tree itself is on record, that each znode's
-    data, version, owner, zxids and count of changes of its children are what the delivered transactions make of them. Does not
-    compare trees at zxids that only one node reported, nor trees whose digests collide.
+    Verifies:
+
+    - The running digest that a node reports at a zxid (with a delivery or a snapshot) is the one computed here from the
+      delivered history.
+    - The digest of the tree at a zxid is the same wherever it is reported, and no server found by itself that its tree
+      differs from that of its leader.
+    - A snapshot holds nothing but delivered transactions (ZOOKEEPER-1549, 4837).
+    - Where the tree itself is on record, the data, version, owner, zxids and count of child changes of each znode are
+      what the delivered transactions make of them.
+
+    Does not compare trees at zxids that only one node reported, nor trees whose digests collide.
     """
 
     name = "state equality"
@@ -32,13 +37,13 @@ class StateEquality(Checker):
 
     def on_deliver(self, delivery: Delivery) -> None:
         event = delivery.event
-        self._history(delivery.last, delivery.running_digest, event.digest, event)
-        self._tree(delivery.last, event.tree, event)
+        self._check_history(delivery.last, delivery.running_digest, event.digest, event)
+        self._check_tree(delivery.last, event.tree, event)
 
     def on_snapshot(self, event: Snapshot, known: bool) -> None:
         zxid = packed(event.zxid)
         if not known:
-            self._unknown(event, zxid)
+            self._report_unknown_state(event, zxid)
         if event.kind == "taken":
             delivered = self.facts.nodes[event.node].position.last
             if zxid > delivered:
@@ -48,9 +53,9 @@ class StateEquality(Checker):
                     [event],
                 )
         if event.digest is not None:
-            self._history(zxid, self.facts.history.digest_at(zxid), event.digest, event)
+            self._check_history(zxid, self.facts.history.digest_at(zxid), event.digest, event)
         if event.tree is not None:
-            self._tree(zxid, event.tree, event)
+            self._check_tree(zxid, event.tree, event)
 
     def on_differs(self, event: TreeDiffers) -> None:
         self.checked += 1
@@ -62,13 +67,13 @@ class StateEquality(Checker):
     def on_boot(self, event: Boot, known: bool) -> None:
         zxid = packed(event.snapshot_zxid)
         if not known:
-            self._unknown(event, zxid)
+            self._report_unknown_state(event, zxid)
         elif event.digest is not None:
-            self._history(zxid, self.facts.history.digest_at(zxid), event.digest, event)
+            self._check_history(zxid, self.facts.history.digest_at(zxid), event.digest, event)
 
-    def _history(self, zxid: int, expected: int | None, digest: str, event: Boot | Deliver | Snapshot) -> None:
+    def _check_history(self, zxid: int, expected: int | None, digest: str, event: Boot | Deliver | Snapshot) -> None:
         if expected is None:
-            return  # not a point of the history: agreement or the snapshot's own check has more to say
+            return  # the zxid is not in the history: agreement or the check of snapshots reports that
         self.checked += 1
         if dg.show(expected) != digest:
             author = self.facts.history.first_delivery(self.facts.history.index(zxid) or 0) if zxid else None
@@ -78,7 +83,7 @@ class StateEquality(Checker):
                 [author if author is not event else None, event],
             )
 
-    def _tree(self, zxid: int, tree: str, event: Deliver | Snapshot) -> None:
+    def _check_tree(self, zxid: int, tree: str, event: Deliver | Snapshot) -> None:
         self.checked += 1
         known, first = self._trees.setdefault(zxid, (tree, event))
         if known != tree:
@@ -93,15 +98,15 @@ class StateEquality(Checker):
     def at_end(self) -> None:
         if not self.facts.tree:
             return
-        state = self._made_by_history(packed(self.facts.tree[0].zxid))
+        state = self._state_at(packed(self.facts.tree[0].zxid))
         if state is None:
             return
-        kept = {znode.path: znode for znode in self.facts.tree}
-        for path in sorted(kept.keys() | {path for path in state.by_path if not path.startswith(OWN)}):
-            self._compare(path, kept.get(path), state.by_path.get(path))
+        final = {znode.path: znode for znode in self.facts.tree}
+        for path in sorted(final.keys() | {path for path in state.by_path if not path.startswith(SYSTEM_PATH)}):
+            self._compare(path, final.get(path), state.by_path.get(path))
 
-    def _made_by_history(self, upto: int) -> Znodes | None:
-        """None where nothing says what some transaction does."""
+    def _state_at(self, upto: int) -> Znodes | None:
+        """Apply the delivered transactions up to a zxid. Return None if the content of one is not known."""
         state = Znodes()
         for zxid, txn in zip(self.facts.history.zxids, self.facts.effects.txns, strict=True):
             if zxid > upto:
@@ -112,20 +117,23 @@ class StateEquality(Checker):
                 state.apply(zxid, step)
         return state
 
-    def _compare(self, path: str, kept: FinalZnode | None, made: Znode | None) -> None:
+    def _compare(self, path: str, final: FinalZnode | None, made: Znode | None) -> None:
         self.checked += 1
-        if kept is not None and made is not None:
-            right = _told(path, made)
+        if final is not None and made is not None:
+            right = _expected_fields(path, made)
             wrong = [
-                f"{name} {shown}, not {right[name]}" for name, shown in _shown(kept).items() if shown != right[name]
+                f"{name} {value}, not {right[name]}"
+                for name, value in _final_fields(final).items()
+                if value != right[name]
             ]
-            maker = self.facts.effects.txn_at(made.created_zxid)
-            if kept.owner > 0 and maker is not None and maker[0] != kept.owner:  # below 0 stand containers and TTLs
-                wrong.append(f"owner {kept.owner:#x}, which did not make it,")
+            creator = self.facts.effects.txn_at(made.created_zxid)
+            # A negative owner marks a container or a TTL znode.
+            if final.owner > 0 and creator is not None and creator[0] != final.owner:
+                wrong.append(f"owner {final.owner:#x}, which did not make it,")
             if wrong:
                 by = self.facts.effects.broadcast(made.changed_zxid)
                 self.findings.add(
-                    f"all servers show {path} with {', '.join(wrong)} as the history makes it", [by, kept]
+                    f"all servers show {path} with {', '.join(wrong)} as the history makes it", [by, final]
                 )
         elif made is not None:
             by = self.facts.effects.broadcast(made.changed_zxid)
@@ -133,9 +141,9 @@ class StateEquality(Checker):
                 f"no server shows {path} in the end, which the history has since {show(made.created_zxid)}", [by]
             )
         else:
-            self.findings.add(f"all servers show {path} in the end, which the history does not have", [kept])
+            self.findings.add(f"all servers show {path} in the end, which the history does not have", [final])
 
-    def _unknown(self, event: Boot | Snapshot, zxid: int) -> None:
+    def _report_unknown_state(self, event: Boot | Snapshot, zxid: int) -> None:
         self.checked += 1
         self.findings.add(
             f"node {event.node} restored a snapshot at {show(zxid)}, which is no point of the delivered history",
@@ -143,15 +151,16 @@ class StateEquality(Checker):
         )
 
 
-def _shown(kept: FinalZnode) -> dict[str, object]:
+def _final_fields(final: FinalZnode) -> dict[str, object]:
     return {
-        "data": kept.value, "version": kept.version, "czxid": show(kept.created), "mzxid": show(kept.changed),
-        "cversion": kept.children_version, "pzxid": show(kept.children_changed),
+        "data": final.value, "version": final.version, "czxid": show(final.created), "mzxid": show(final.changed),
+        "cversion": final.children_version, "pzxid": show(final.children_changed),
     }  # fmt: skip
 
 
-def _told(path: str, made: Znode) -> dict[str, object]:
-    """What is to be shown. The root has one child more than was ever created, ZooKeeper's own, and counts from there."""
+def _expected_fields(path: str, made: Znode) -> dict[str, object]:
+    """Return the fields that servers should show. The root has ZooKeeper's own child in addition, and its cversion starts
+    at -1."""
     children = made.created_children + made.deleted_children - (path == ROOT)
     return {
         "data": made.value, "version": made.version, "czxid": show(made.created_zxid), "mzxid": show(made.changed_zxid),

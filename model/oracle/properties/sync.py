@@ -1,4 +1,4 @@
-"""What ZooKeeper promises to a client that calls sync before it reads (programmer's guide, internals)."""
+"""The checker of reads after a sync (ZooKeeper programmer's guide, internals)."""
 
 from bisect import bisect_left
 
@@ -18,20 +18,21 @@ from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.sessions import GUIDE
 
-Told = tuple[int, int, Line]  # by when a zxid was acknowledged, the zxid, and the line that says so
+Acked = tuple[int, int, Line]  # the time of an acknowledgement, the zxid, and the line that shows it
 
 
 class Sync(Checker):
-    """ZooKeeper programmer's guide: "If it is important that client A and client B read the same value, client B should call
-    the sync() method ... before it performs its read."
+    """ZooKeeper programmer's guide: "If it is important that client A and client B read the same value, client B should
+    call the sync() method ... before it performs its read."
 
-    Verifies that the first read after a sync, in the same connection to a follower, is answered at no older zxid than any
-    write of the same epoch that anybody was told to be done before the sync was sent. The leader answers a sync behind each
-    COMMIT that it has sent before. Does not verify
+    Verifies that the first read after a sync, in the same connection to a follower, is answered at a zxid that is not older
+    than any write of the same epoch that was acknowledged, to any client, before the sync was sent. The leader sends the
+    answer to a sync after every COMMIT that it sent before. Does not verify
 
-    - reads beyond the epoch of their answer: "sync is not currently a quorum operation" (internals), so a leader that has been
-      replaced and does not know it yet answers without what its successor has committed;
-    - a sync at the leader itself: it sends COMMIT before it applies the transaction, and answers its own clients in between;
+    - reads beyond the epoch of their answer: "sync is not currently a quorum operation" (internals), so a leader that
+      has been replaced and does not know it yet answers without what its successor has committed;
+    - a sync at the leader itself: it sends COMMIT before it applies the transaction, and answers its own clients in
+      between;
     - what a read shows at the zxid of its answer (sessions).
     """
 
@@ -41,7 +42,7 @@ class Sync(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._synced: dict[int, SyncAnswered] = {}  # by client: its sync, until it has read
+        self._synced: dict[int, SyncAnswered] = {}  # by client: its sync, until its next read
         self._reads: list[tuple[SyncAnswered, ReadAnswered]] = []
         self._done: list[EphemeralCreated | SetAcknowledged] = []
 
@@ -64,18 +65,18 @@ class Sync(Checker):
     on_wrote = on_made
 
     def at_end(self) -> None:
-        told = self._acknowledged()
+        acked = self._acknowledged()
         leaders = {(event.epoch, event.node) for event in self.facts.established}
         known = {epoch for epoch, _ in leaders}
         for synced, look in self._reads:
             epoch = look.zxid[0]
             if epoch in known and (epoch, look.node) not in leaders:
-                self._up_to_date(told.get(epoch, []), synced, look)
+                self._check_up_to_date(acked.get(epoch, []), synced, look)
 
-    def _up_to_date(self, told: list[Told], synced: SyncAnswered, look: ReadAnswered) -> None:
+    def _check_up_to_date(self, acked: list[Acked], synced: SyncAnswered, look: ReadAnswered) -> None:
         self.checked += 1
-        place = bisect_left(told, synced.sent, key=_time)
-        _, zxid, line = told[place - 1] if place else (0, 0, None)
+        place = bisect_left(acked, synced.sent, key=_time)
+        _, zxid, line = acked[place - 1] if place else (0, 0, None)
         if zxid > packed(look.zxid):
             self.findings.add(
                 f"client {look.client} read at {node_names([look.node])}, at {show(look.zxid)}, after a sync; {show(zxid)} had "
@@ -83,17 +84,17 @@ class Sync(Checker):
                 [line, synced, look],
             )
 
-    def _acknowledged(self) -> dict[int, list[Told]]:
-        """By epoch, in time: the highest zxid so far."""
-        told: list[Told] = [(write.complete.t, write.zxid, write.complete) for write in self.facts.acked]
-        told += [(line.t, packed(line.zxid), line) for line in self._done]
-        epochs: dict[int, list[Told]] = {}
-        for one in sorted(told, key=_time):
-            known = epochs.setdefault(one[1] >> 32, [])
-            if not known or one[1] > known[-1][1]:
-                known.append(one)
+    def _acknowledged(self) -> dict[int, list[Acked]]:
+        """Return for each epoch, in order of time, the acknowledgements that raised its highest acknowledged zxid."""
+        acked: list[Acked] = [(write.complete.t, write.zxid, write.complete) for write in self.facts.acked]
+        acked += [(line.t, packed(line.zxid), line) for line in self._done]
+        epochs: dict[int, list[Acked]] = {}
+        for one in sorted(acked, key=_time):
+            highest = epochs.setdefault(one[1] >> 32, [])
+            if not highest or one[1] > highest[-1][1]:
+                highest.append(one)
         return epochs
 
 
-def _time(told: Told) -> int:
-    return told[0]
+def _time(acked: Acked) -> int:
+    return acked[0]

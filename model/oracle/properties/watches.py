@@ -1,4 +1,4 @@
-"""What ZooKeeper promises to whom watches a znode (programmer's guide). Judged by sessions.jsonl and the servers' logs."""
+"""The checker of ZooKeeper's watches (programmer's guide). It judges by sessions.jsonl and the servers' logs."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -26,13 +26,12 @@ from zab_chaos.model.oracle.properties.sessions import GUIDE, state
 from zab_chaos.model.oracle.spans import FOREVER
 
 Answer = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered
-TOLD = {"create": "created", "set": "changed", "delete": "deleted"}  # by what has happened
+EVENT_OF = {"create": "created", "set": "changed", "delete": "deleted"}  # the watch event, by operation
 
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """One that is over: what the read showed that set it, the last answer before it fired or its connection went, and how it
-    fired."""
+    """A watch that is over: the read that set it, the last answer before it fired or its connection was lost, and its event."""
 
     look: ReadAnswered
     latest: Answer
@@ -40,24 +39,29 @@ class _Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Again:
-    """Watches that are being set again: what they rest on, by path, and those that have fired meanwhile."""
+class _Resetting:
+    """Watches that are being set again: the reads that set them, by path, and those that have fired meanwhile."""
 
-    looks: dict[str, ReadAnswered]
+    reads: dict[str, ReadAnswered]
     fired: list[tuple[ReadAnswered, WatchFired]] = field(default_factory=list)
 
 
 class Watches(Checker):
     """ZooKeeper programmer's guide, "What ZooKeeper Guarantees about Watches".
 
-    Verifies that a server tells of a change only to whom has set a watch since it was told the last time ("one-time
-    trigger"); that it tells of the first change that the history has since then, and what that was; and that it does so
-    before it answers at the zxid of that change or a later one, whatever the answer is about ("watches are ordered with
-    respect to other events, other watches, and asynchronous replies"; "a client will see a watch event for a znode it is
-    watching before seeing the new data"). A watch goes with its connection. Where a client asks its next server to watch
-    again, it must be told of what is another state then than the one that it has seen, and of nothing else, before that is
-    answered ("watches ... will be triggered if needed"). Does not verify that a change is told to a client that is
-    answered nothing any more, nor what a watch tells that fires before the read that sets it is answered.
+    Verifies:
+
+    - A watch event is sent only to a client that has set a watch since its last event ("one-time trigger").
+    - The event is for the first change that the history has since then, and names its kind.
+    - The event comes before any answer at the zxid of that change or a later one, whatever the answer is about
+      ("watches are ordered with respect to other events, other watches, and asynchronous replies"; "a client will see a
+      watch event for a znode it is watching before seeing the new data").
+    - A watch ends with its connection. When a client asks its next server to set watches again, it gets events for
+      exactly those znodes whose state differs from the one that it has seen, before the request is answered ("watches
+      ... will be triggered if needed").
+
+    Does not verify that a change is reported to a client that gets no more answers, nor the event of a watch that fires
+    before the read that sets it is answered.
     """
 
     name = "watches"
@@ -66,40 +70,42 @@ class Watches(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._set: dict[int, dict[str, ReadAnswered]] = defaultdict(dict)  # by client and path: what it saw
-        self._latest: dict[int, Answer] = {}  # by client: the last answer that its connection carried
-        self._gone: list[_Watch] = []
-        self._kept: dict[int, dict[str, ReadAnswered]] = {}  # those of a connection that was lost
-        self._again: dict[int, _Again] = {}
-        self._stood: list[tuple[ReadAnswered, WatchFired | None, SetWatchesAnswered]] = []  # those that were set again
-        self._asked: dict[int, Counter[str]] = defaultdict(Counter)  # reads on their way that set a watch
-        self._early: dict[int, Counter[str]] = defaultdict(Counter)  # of these, those whose watch has fired already
+        self._set: dict[int, dict[str, ReadAnswered]] = defaultdict(dict)  # by client and path: the read that set it
+        self._latest: dict[int, Answer] = {}  # by client: the last answer on its connection
+        self._finished: list[_Watch] = []
+        self._lost: dict[int, dict[str, ReadAnswered]] = {}  # the watches of a lost connection
+        self._resetting: dict[int, _Resetting] = {}
+        self._reset: list[
+            tuple[ReadAnswered, WatchFired | None, SetWatchesAnswered]
+        ] = []  # watches that were set again
+        self._pending: dict[int, Counter[str]] = defaultdict(Counter)  # outstanding reads that set a watch, by path
+        self._early: dict[int, Counter[str]] = defaultdict(Counter)  # those of them whose watch has fired already
 
     def on_began(self, line: SessionBegan) -> None:
         self._forget(line.client)
 
     def on_lost(self, line: ConnectionLost) -> None:
-        again = self._again.pop(line.client, _Again({}))
-        kept = {**again.looks, **self._set[line.client]}
+        resetting = self._resetting.pop(line.client, _Resetting({}))
+        lost = {**resetting.reads, **self._set[line.client]}
         self._forget(line.client)
-        self._kept[line.client] = kept
+        self._lost[line.client] = lost
 
     def on_over(self, line: SessionOver) -> None:
         self._forget(line.client)
 
     def on_again(self, line: SetWatchesSent) -> None:
-        kept = self._kept.pop(line.client, {})
-        self._again[line.client] = _Again({path: kept[path] for path in line.paths if path in kept})
+        lost = self._lost.pop(line.client, {})
+        self._resetting[line.client] = _Resetting({path: lost[path] for path in line.paths if path in lost})
 
     def on_stand(self, line: SetWatchesAnswered) -> None:
         self._latest[line.client] = line
-        again = self._again.pop(line.client, _Again({}))
-        self._stood += [(look, fired, line) for look, fired in again.fired]
-        self._stood += [(look, None, line) for look in again.looks.values()]
-        self._set[line.client] |= {path: replace(look, zxid=line.zxid) for path, look in again.looks.items()}
+        resetting = self._resetting.pop(line.client, _Resetting({}))
+        self._reset += [(look, fired, line) for look, fired in resetting.fired]
+        self._reset += [(look, None, line) for look in resetting.reads.values()]
+        self._set[line.client] |= {path: replace(look, zxid=line.zxid) for path, look in resetting.reads.items()}
 
     def on_ask(self, line: WatchReadSent) -> None:
-        self._asked[line.client][line.path] += 1
+        self._pending[line.client][line.path] += 1
 
     def on_made(self, line: EphemeralCreated | SetAcknowledged | RequestRefused) -> None:
         self._latest[line.client] = line
@@ -118,7 +124,7 @@ class Watches(Checker):
                 [before, line],
             )
         if line.watch:
-            self._asked[line.client][line.path] -= 1
+            self._pending[line.client][line.path] -= 1
             if self._early[line.client][line.path] > 0:
                 self._early[line.client][line.path] -= 1
             else:
@@ -127,12 +133,12 @@ class Watches(Checker):
     def on_fired(self, line: WatchFired) -> None:
         self.checked += 1
         look = self._set[line.client].pop(line.path, None)
-        again = self._again.get(line.client)
-        if again is not None and line.path in again.looks:
-            again.fired.append((again.looks.pop(line.path), line))
+        resetting = self._resetting.get(line.client)
+        if resetting is not None and line.path in resetting.reads:
+            resetting.fired.append((resetting.reads.pop(line.path), line))
         elif look is not None:
-            self._gone.append(_Watch(look, self._latest[line.client], line))
-        elif self._asked[line.client][line.path] > self._early[line.client][line.path]:
+            self._finished.append(_Watch(look, self._latest[line.client], line))
+        elif self._pending[line.client][line.path] > self._early[line.client][line.path]:
             self._early[line.client][line.path] += 1
         else:
             self.findings.add(
@@ -140,31 +146,31 @@ class Watches(Checker):
             )
 
     def _forget(self, client: int) -> None:
-        self._gone += [_Watch(look, self._latest[client], None) for look in self._set.pop(client, {}).values()]
-        for waiting in (self._kept, self._again):
+        self._finished += [_Watch(look, self._latest[client], None) for look in self._set.pop(client, {}).values()]
+        for waiting in (self._lost, self._resetting):
             waiting.pop(client, None)
-        self._asked.pop(client, None)
+        self._pending.pop(client, None)
         self._early.pop(client, None)
 
-    # ---- with the history ----
+    # ---- comparison with the delivered history ----
 
     def at_end(self) -> None:
         for client in list(self._set):
             self._forget(client)
-        for watch in self._gone:
+        for watch in self._finished:
             change = self.facts.changes.next_change(watch.look.path, packed(watch.look.zxid))
             if change is not None:
-                self._changed(watch, change.zxid, change.op)
+                self._check_event(watch, change.zxid, change.op)
             elif watch.fired is not None and self.facts.changes.known_upto == FOREVER:
                 self.findings.add(
                     f"{_named(watch.look)} was told of a change, and there is none", [watch.look, watch.fired]
                 )
-        for look, fired, stand in self._stood:
+        for look, fired, stand in self._reset:
             if packed(stand.zxid) <= self.facts.changes.known_upto:
-                self._set_again(look, fired, stand)
+                self._check_reset(look, fired, stand)
 
-    def _changed(self, watch: _Watch, zxid: int, op: str) -> None:
-        """The first change since a watch was set: told at all, in time, and as what it was?"""
+    def _check_event(self, watch: _Watch, zxid: int, op: str) -> None:
+        """Check the event for the first change since a watch was set: it was sent, in time, and with the right kind."""
         fired, latest, by = watch.fired, watch.latest, self.facts.effects.broadcast(zxid)
         self.checked += 1
         if packed(latest.zxid) >= zxid:
@@ -172,15 +178,15 @@ class Watches(Checker):
                 f"{_named(watch.look)} was answered at {show(latest.zxid)} before it was told of the change at {show(zxid)}",
                 [watch.look, by, latest, fired],
             )
-        elif fired is not None and fired.what != TOLD[op]:
+        elif fired is not None and fired.what != EVENT_OF[op]:
             self.findings.add(
                 f"{_named(watch.look)} was told {fired.what!r}; {show(zxid)} is a {op}", [watch.look, by, fired]
             )
 
-    def _set_again(self, look: ReadAnswered, fired: WatchFired | None, stand: SetWatchesAnswered) -> None:
+    def _check_reset(self, look: ReadAnswered, fired: WatchFired | None, stand: SetWatchesAnswered) -> None:
         self.checked += 1
         now = self.facts.changes.last_change_zxid(look.path, packed(stand.zxid))
-        right, told = _difference(look, now), fired.what if fired is not None else None
+        right, told = _expected_event(look, now), fired.what if fired is not None else None
         if told != right:
             self.findings.add(
                 f"{_named(look)} watches it again at {node_names([stand.node])}, at {show(stand.zxid)}, and was told "
@@ -189,8 +195,8 @@ class Watches(Checker):
             )
 
 
-def _difference(look: ReadAnswered, now: int | None) -> str | None:
-    """What is to be told to whom has seen this, if the znode's last change is `now`; None: nothing."""
+def _expected_event(look: ReadAnswered, now: int | None) -> str | None:
+    """Return the watch event that a client needs after this read if the znode's last change is now `now`; None for no event."""
     if now == (packed(look.changed) if look.changed is not None else None):
         return None
     return "deleted" if now is None else "created" if look.changed is None else "changed"

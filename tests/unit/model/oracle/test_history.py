@@ -118,7 +118,7 @@ def test_what_was_made_in_a_sequence_is_judged_under_its_own_name(tmp_path: Path
 
 
 def test_a_key_with_too_many_possibilities_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linearization, "MOST", 3)
+    monkeypatch.setattr(linearization, "MAX_CONFIGURATIONS", 3)
     late = [operation(number, "set", 1, None, number) for number in (3, 4, 5)]
     verdict = run_of(tmp_path, operation(1, "set", 0, 2, 7), operation(2, "set", 0, 2, 7), *late)
     assert verdict.property("linearizable keys").verdict is Judgement.UNKNOWN

@@ -1,4 +1,4 @@
-"""Linearizability of one key: small histories that are, and that are not; and any small one against trying all orders."""
+"""Linearizability of one key: small legal and illegal histories, and random ones compared with trying all orders."""
 
 import random
 
@@ -11,23 +11,23 @@ from zab_chaos.model.oracle.linearization import (
     GaveUp,
     State,
     _effect,
-    _tells_nothing,
+    _says_nothing,
     _version,
     by_search,
-    unexplained,
+    first_unexplained,
 )
 
 FOREVER = 10**9
 HISTORIES = 10_000
 
 
-class Story:
-    """Calls, each said in one line: what, when it was called, when it returned (None: never), and what was told."""
+class Calls:
+    """A builder of calls: operation, time of the call, time of the return (None: never), and the answer."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def _add(self, op: str, begin: int, end: int | None, value: int | None, **told: object) -> "Story":
+    def _add(self, op: str, begin: int, end: int | None, value: int | None, **told: object) -> "Calls":
         seq = len(self.calls) + 1
         asked = value if op in ("set", "create") else None
         invoke = Invoke(t=begin, due=begin, client=1, seq=seq, node=1, op=op, path="/a", value=asked)
@@ -38,86 +38,86 @@ class Story:
         self.calls.append(Call(invoke, answer))
         return self
 
-    def set(self, value: int, begin: int, end: int | None, **told: object) -> "Story":
+    def set(self, value: int, begin: int, end: int | None, **told: object) -> "Calls":
         return self._add("set", begin, end, value, **told)
 
-    def get(self, value: int | None, begin: int, end: int | None, **told: object) -> "Story":
+    def get(self, value: int | None, begin: int, end: int | None, **told: object) -> "Calls":
         return self._add("get", begin, end, value, **told)
 
-    def create(self, value: int, begin: int, end: int | None, **told: object) -> "Story":
+    def create(self, value: int, begin: int, end: int | None, **told: object) -> "Calls":
         return self._add("create", begin, end, value, **told)
 
-    def delete(self, begin: int, end: int | None, **told: object) -> "Story":
+    def delete(self, begin: int, end: int | None, **told: object) -> "Calls":
         return self._add("delete", begin, end, None, **told)
 
-    def exists(self, begin: int, end: int | None, **told: object) -> "Story":
+    def exists(self, begin: int, end: int | None, **told: object) -> "Calls":
         return self._add("exists", begin, end, None, **told)
 
-    def check(self, begin: int, end: int | None, **told: object) -> "Story":
+    def check(self, begin: int, end: int | None, **told: object) -> "Calls":
         return self._add("check", begin, end, None, **told)
 
 
 REFUSED = {"outcome": "failed"}
 LEGAL = {
-    "one after the other": Story().set(1, 0, 1).get(1, 2, 3).set(2, 4, 5).get(2, 6, 7),
-    "a read beside a write may see either": Story().set(1, 0, 1).set(2, 2, 9).get(1, 3, 4).get(2, 5, 6),
-    "two writes at once, in either order": Story().set(1, 0, 9).set(2, 0, 9).get(2, 10, 11).get(2, 12, 13),
-    "an unknown write takes effect late": Story().set(1, 0, 1).set(2, 2, None).get(1, 3, 4).get(2, 50, 51),
-    "an unknown write never takes effect": Story().set(1, 0, 1).set(2, 2, 3, outcome="unknown").get(1, 5, 6),
-    "nothing is there before the first write": Story().get(None, 0, 1, outcome="failed", error="no node").set(1, 2, 3),
-    "a refusal for want of a leader says nothing": Story().set(1, 0, 1).set(2, 2, 3, error="no leader", **REFUSED).get(1, 4, 5),
+    "one after the other": Calls().set(1, 0, 1).get(1, 2, 3).set(2, 4, 5).get(2, 6, 7),
+    "a read beside a write may see either": Calls().set(1, 0, 1).set(2, 2, 9).get(1, 3, 4).get(2, 5, 6),
+    "two writes at once, in either order": Calls().set(1, 0, 9).set(2, 0, 9).get(2, 10, 11).get(2, 12, 13),
+    "an unknown write takes effect late": Calls().set(1, 0, 1).set(2, 2, None).get(1, 3, 4).get(2, 50, 51),
+    "an unknown write never takes effect": Calls().set(1, 0, 1).set(2, 2, 3, outcome="unknown").get(1, 5, 6),
+    "nothing is there before the first write": Calls().get(None, 0, 1, outcome="failed", error="no node").set(1, 2, 3),
+    "a refusal for want of a leader says nothing": Calls().set(1, 0, 1).set(2, 2, 3, error="no leader", **REFUSED).get(1, 4, 5),
     "made, refused, removed, made again": (
-        Story().create(1, 0, 1).create(2, 2, 3, error="node exists", **REFUSED).delete(4, 5).create(3, 6, 7).get(3, 8, 9)
+        Calls().create(1, 0, 1).create(2, 2, 3, error="node exists", **REFUSED).delete(4, 5).create(3, 6, 7).get(3, 8, 9)
     ),
-    "versions count": Story().create(1, 0, 1, version=0).set(2, 2, 3, version=1).get(2, 4, 5, version=1),
+    "versions count": Calls().create(1, 0, 1, version=0).set(2, 2, 3, version=1).get(2, 4, 5, version=1),
     "a condition that held, and one that did not": (
-        Story().create(1, 0, 1, version=0).set(2, 2, 3, condition=0, version=1)
+        Calls().create(1, 0, 1, version=0).set(2, 2, 3, condition=0, version=1)
         .set(3, 4, 5, condition=0, error="bad version", **REFUSED).get(2, 6, 7, version=1)
     ),
     "asked for before and after it was there": (
-        Story().exists(0, 1).check(2, 3, error="no node", **REFUSED).create(1, 4, 5, version=0).exists(6, 7, version=0)
+        Calls().exists(0, 1).check(2, 3, error="no node", **REFUSED).create(1, 4, 5, version=0).exists(6, 7, version=0)
         .check(8, 9, condition=0, version=0).check(10, 11, condition=1, error="bad version", **REFUSED)
         .get(1, 12, 13, version=0).delete(14, 15).exists(16, 17)
     ),
 }  # fmt: skip
 ILLEGAL = {
-    "a lost write": Story().set(1, 0, 1).set(2, 2, 3).get(1, 4, 5),
-    "a value that nobody wrote": Story().set(1, 0, 1).get(7, 2, 3),
-    "a read from the future": Story().set(1, 0, 1).get(2, 2, 3).set(2, 4, 5),
-    "new, then old": Story().set(1, 0, 1).set(2, 2, 9).get(2, 3, 4).get(1, 5, 6),
-    "an unknown write that comes and goes": Story().set(1, 0, 1).set(2, 2, None).get(2, 3, 4).get(1, 5, 6).get(2, 7, 8),
-    "a failed write that is read": Story().set(1, 0, 1).set(2, 2, 3, error="bad path", **REFUSED).get(2, 4, 5),
-    "made twice": Story().create(1, 0, 1).create(2, 2, 3),
-    "there is nothing, although it was written": Story()
+    "a lost write": Calls().set(1, 0, 1).set(2, 2, 3).get(1, 4, 5),
+    "a value that nobody wrote": Calls().set(1, 0, 1).get(7, 2, 3),
+    "a read from the future": Calls().set(1, 0, 1).get(2, 2, 3).set(2, 4, 5),
+    "new, then old": Calls().set(1, 0, 1).set(2, 2, 9).get(2, 3, 4).get(1, 5, 6),
+    "an unknown write that comes and goes": Calls().set(1, 0, 1).set(2, 2, None).get(2, 3, 4).get(1, 5, 6).get(2, 7, 8),
+    "a failed write that is read": Calls().set(1, 0, 1).set(2, 2, 3, error="bad path", **REFUSED).get(2, 4, 5),
+    "made twice": Calls().create(1, 0, 1).create(2, 2, 3),
+    "there is nothing, although it was written": Calls()
     .set(1, 0, 1)
     .get(None, 2, 3, outcome="failed", error="no node"),
     "an unknown write that takes effect twice": (
-        Story().set(1, 0, 1).set(2, 2, None).get(2, 3, 4).set(3, 5, 6).get(2, 7, 8).delete(9, 10)
+        Calls().set(1, 0, 1).set(2, 2, None).get(2, 3, 4).set(3, 5, 6).get(2, 7, 8).delete(9, 10)
     ),
-    "there, although nothing was made": Story().exists(0, 1, version=0),
-    "not there, although it was made": Story().create(1, 0, 1, version=0).exists(2, 3),
-    "checked, although nothing was made": Story().check(0, 1),
-    "checked at another version": Story().create(1, 0, 1, version=0).check(2, 3, version=1),
-    "there at another version": Story().create(1, 0, 1, version=0).exists(2, 3, version=1),
-    "refused as there, although nothing was made": Story().create(1, 0, 1, error="node exists", **REFUSED),
-    "refused as missing, although it was made": Story().create(1, 0, 1).delete(2, 3, error="no node", **REFUSED),
+    "there, although nothing was made": Calls().exists(0, 1, version=0),
+    "not there, although it was made": Calls().create(1, 0, 1, version=0).exists(2, 3),
+    "checked, although nothing was made": Calls().check(0, 1),
+    "checked at another version": Calls().create(1, 0, 1, version=0).check(2, 3, version=1),
+    "there at another version": Calls().create(1, 0, 1, version=0).exists(2, 3, version=1),
+    "refused as there, although nothing was made": Calls().create(1, 0, 1, error="node exists", **REFUSED),
+    "refused as missing, although it was made": Calls().create(1, 0, 1).delete(2, 3, error="no node", **REFUSED),
     "refused as there, although it was not to be made": (
-        Story().create(1, 0, 1).set(2, 2, 3, error="node exists", **REFUSED)
+        Calls().create(1, 0, 1).set(2, 2, 3, error="node exists", **REFUSED)
     ),
-    "not read because it is there": Story().set(1, 0, 1).get(None, 2, 3, error="node exists", **REFUSED),
+    "not read because it is there": Calls().set(1, 0, 1).get(None, 2, 3, error="node exists", **REFUSED),
     "refused for a version, although none was asked for": (
-        Story().create(1, 0, 1, version=0).set(2, 2, 3, error="bad version", **REFUSED)
+        Calls().create(1, 0, 1, version=0).set(2, 2, 3, error="bad version", **REFUSED)
     ),
-    "not read for a version that was not asked for": Story()
+    "not read for a version that was not asked for": Calls()
     .get(None, 0, 1, error="bad version", **REFUSED)
     .set(1, 2, 3),
     "refused for a version that it has": (
-        Story().create(1, 0, 1, version=0).set(2, 2, 3, condition=0, error="bad version", **REFUSED)
+        Calls().create(1, 0, 1, version=0).set(2, 2, 3, condition=0, error="bad version", **REFUSED)
     ),
-    "removed, although nothing was made": Story().delete(0, 1),
-    "there, although it was removed": Story().create(1, 0, 1).delete(2, 3).get(1, 4, 5),
-    "a version that skips": Story().create(1, 0, 1, version=0).set(2, 2, 3, version=2),
-    "a condition ignored": Story()
+    "removed, although nothing was made": Calls().delete(0, 1),
+    "there, although it was removed": Calls().create(1, 0, 1).delete(2, 3).get(1, 4, 5),
+    "a version that skips": Calls().create(1, 0, 1, version=0).set(2, 2, 3, version=2),
+    "a condition ignored": Calls()
     .create(1, 0, 1, version=0)
     .set(2, 2, 3, version=1)
     .set(3, 4, 5, condition=0, version=2),
@@ -125,19 +125,19 @@ ILLEGAL = {
 
 
 @pytest.mark.parametrize("story", LEGAL.values(), ids=LEGAL.keys())
-def test_what_an_order_explains(story: Story) -> None:
-    assert unexplained(story.calls) is None
+def test_legal_histories(story: Calls) -> None:
+    assert first_unexplained(story.calls) is None
 
 
 @pytest.mark.parametrize("story", ILLEGAL.values(), ids=ILLEGAL.keys())
-def test_what_no_order_explains(story: Story) -> None:
-    wrong = unexplained(story.calls)
+def test_illegal_histories(story: Calls) -> None:
+    wrong = first_unexplained(story.calls)
     assert wrong is not None
     assert wrong in story.calls
 
 
 def explained(calls: list[Call], versions: bool = False) -> bool:
-    """By trying every order of every choice of the unknown ones: the definition."""
+    """Return whether some order explains the calls: try every order of every choice of the unknown ones, as defined."""
     certain = frozenset(number for number, call in enumerate(calls) if call.known)
     tried: set[tuple[frozenset[int], State]] = set()
     ahead: list[tuple[frozenset[int], State]] = [(frozenset(), None)]
@@ -147,7 +147,7 @@ def explained(calls: list[Call], versions: bool = False) -> bool:
             return True
         first = min(call.answer.t for number in certain - done if (call := calls[number]).answer)
         for number, call in enumerate(calls):
-            if number not in done and call.invoke.t <= first:  # else one had returned before it was called
+            if number not in done and call.invoke.t <= first:  # otherwise another one had returned before it was called
                 legal, after = _effect(call, state, versions)
                 if legal and (one := (done | {number}, after)) not in tried:
                     tried.add(one)
@@ -155,8 +155,8 @@ def explained(calls: list[Call], versions: bool = False) -> bool:
     return False
 
 
-def first_unexplained(calls: list[Call]) -> Call | None:
-    """Likewise: the operation with whose answer the history stops to be linearizable."""
+def first_unexplained_by_definition(calls: list[Call]) -> Call | None:
+    """Return the operation with whose answer the history stops being linearizable, by trying every order."""
     versions = any(call.invoke.version is not None or _version(call) is not None for call in calls)
     if explained(calls, versions):
         return None
@@ -168,9 +168,9 @@ def first_unexplained(calls: list[Call]) -> Call | None:
     raise AssertionError("the whole history is not explained")
 
 
-def drawn(seed: int) -> Story:
-    """Up to seven operations of one key, of values that make sense often enough."""
-    choose, story = random.Random(seed), Story()
+def random_calls(seed: int) -> Calls:
+    """Draw up to seven operations of one key, whose values make sense often enough."""
+    choose, story = random.Random(seed), Calls()
     for value in range(1, choose.randint(2, 7)):
         begin = choose.randrange(1, 20)
         end = choose.choice((None, *(begin + choose.randint(1, 8) for _ in range(5))))
@@ -182,21 +182,22 @@ def drawn(seed: int) -> Story:
     return story
 
 
-def test_the_search_says_what_the_definition_says() -> None:
+def test_both_methods_agree_with_the_definition() -> None:
     judged = [
-        (unexplained(calls) is None, by_search(calls) is None, explained(calls)) for calls in map(calls_of, range(3000))
+        (first_unexplained(calls) is None, by_search(calls) is None, explained(calls))
+        for calls in map(calls_of, range(3000))
     ]
     assert [seed for seed, (zones, search, definition) in enumerate(judged) if not zones == search == definition] == []
     assert 200 < sum(definition for _, _, definition in judged) < 2800
 
 
 def calls_of(seed: int) -> list[Call]:
-    return drawn(seed).calls
+    return random_calls(seed).calls
 
 
-def drawn_with_conditions(seed: int) -> Story:
-    """Likewise of all writes, with conditions and versions, of which about half are of unknown outcome."""
-    choose, story = random.Random(seed), Story()
+def random_conditional_calls(seed: int) -> Calls:
+    """Draw operations of all kinds, with conditions and versions. About half have an unknown outcome."""
+    choose, story = random.Random(seed), Calls()
     for value in range(1, choose.randint(3, 8)):
         begin, known = choose.randrange(1, 14), choose.random() < 0.55
         end = begin + choose.randint(1, 9) if known else None
@@ -217,10 +218,10 @@ def drawn_with_conditions(seed: int) -> Story:
     return story
 
 
-def test_what_the_search_leaves_out_makes_no_difference() -> None:
+def test_the_reductions_of_the_search_make_no_difference() -> None:
     differing, legal = [], 0
     for seed in range(3000):
-        calls = [call for call in drawn_with_conditions(seed).calls if not _tells_nothing(call)]
+        calls = [call for call in random_conditional_calls(seed).calls if not _says_nothing(call)]
         versions = any(call.invoke.version is not None or _version(call) is not None for call in calls)
         definition = explained(calls, versions)
         legal += definition
@@ -231,7 +232,7 @@ def test_what_the_search_leaves_out_makes_no_difference() -> None:
 
 
 def answered(op: str, value: int, condition: int | None, state: State) -> tuple[dict[str, object], State]:
-    """What a store says, and its state afterwards."""
+    """Return the answer of a correct store, and its state afterwards."""
     if op == "exists":
         return {"version": state[1]} if state is not None else {}, state
     if op == "create" and state is not None:
@@ -246,9 +247,9 @@ def answered(op: str, value: int, condition: int | None, state: State) -> tuple[
     return {"version": after[1], **({"value": after[0]} if op == "get" else {})} if after is not None else {}, after
 
 
-def drawn_from_a_store(seed: int, calls: int | None = None, unknown: float = 0.3) -> Story:
-    """What a store's clients were told. What is unknown takes effect late, or never. Of odd seeds, one answer is that of
-    another state."""
+def random_store_calls(seed: int, calls: int | None = None, unknown: float = 0.3) -> Calls:
+    """Draw the calls of clients of a correct store. Unknown ones take effect late, or never. For odd seeds, one answer is
+    that of another state."""
     choose, state = random.Random(seed), None
     counts = choose.random() < 0.7  # versions
     kinds = choose.choice(
@@ -274,7 +275,7 @@ def drawn_from_a_store(seed: int, calls: int | None = None, unknown: float = 0.3
             told[number], _ = answered(op, written[number], asked.get("condition"), choose.choice((None, seen)))
         elif effect < FOREVER:
             told[number], state = answered(op, written[number], asked.get("condition"), state)
-    story = Story()
+    story = Calls()
     for _, number, op, begin, end, asked in plan:
         says = {name: it for name, it in told.get(number, {}).items() if counts or name != "version"}
         value = says.pop("value", written[number])
@@ -285,8 +286,8 @@ def drawn_from_a_store(seed: int, calls: int | None = None, unknown: float = 0.3
 def test_the_search_finds_the_first_operation_that_no_order_explains() -> None:
     wrong = 0
     for seed in range(HISTORIES):
-        calls = drawn_from_a_store(seed).calls
-        found = first_unexplained(calls)
+        calls = random_store_calls(seed).calls
+        found = first_unexplained_by_definition(calls)
         assert by_search(calls) is found, seed
         assert seed % 2 or found is None, seed
         wrong += found is not None
@@ -295,38 +296,37 @@ def test_the_search_finds_the_first_operation_that_no_order_explains() -> None:
 
 @pytest.mark.parametrize("seed", [0, 2, 8, 14, 16])
 def test_a_long_history_is_judged(seed: int) -> None:
-    """Of some thirty writes of one key nobody knows whether they took effect."""
-    story = drawn_from_a_store(seed, 3000, 0.01)
+    """The key has some thirty writes with an unknown outcome."""
+    story = random_store_calls(seed, 3000, 0.01)
     assert by_search(story.calls) is None
     assert by_search(story.get(-2, 10_000, 10_001).calls) is story.calls[-1]
 
 
-def test_writes_that_nobody_heard_of_are_no_trouble() -> None:
-    """Thirty, of which some have made the next versions."""
-    story = Story().create(1000, 0, 1, version=0)
+def test_many_unknown_writes_are_judged() -> None:
+    """Sixty writes have an unknown outcome; some of them made the versions that are seen later."""
+    story = Calls().create(1000, 0, 1, version=0)
     for number in range(30):
         story.set(number, 10 + 3 * number, None).set(100 + number, 10 + 3 * number, None, condition=number)
     for number in range(10):
         story.set(200 + number, 200 + 4 * number, 201 + 4 * number, version=2 * number + 2)
         story.get(200 + number, 202 + 4 * number, 203 + 4 * number, version=2 * number + 2)
-    assert unexplained(story.calls) is None
-    assert unexplained(story.get(200, 300, 301, version=2).calls) is story.calls[-1]
+    assert first_unexplained(story.calls) is None
+    assert first_unexplained(story.get(200, 300, 301, version=2).calls) is story.calls[-1]
 
 
-def test_many_at_once_are_no_trouble_where_they_are_only_read_and_written() -> None:
-    story = Story()
+def test_many_concurrent_plain_writes_are_judged() -> None:
+    story = Calls()
     for value in range(1, 200):
         story.set(value, 0, 1000)
-    assert unexplained(story.get(3, 1001, 1002).get(3, 1003, 1004).calls) is None
-    assert (
-        unexplained(story.get(4, 1005, 1006).calls) is story.calls[-2]
-    )  # 3, when 4 had been written; so 4 can't be last
+    assert first_unexplained(story.get(3, 1001, 1002).get(3, 1003, 1004).calls) is None
+    # A read shows 3 after 4 had been written, so 4 can't be the last value.
+    assert first_unexplained(story.get(4, 1005, 1006).calls) is story.calls[-2]
 
 
 def test_too_many_possibilities_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linearization, "MOST", 1000)
-    story = Story()
+    monkeypatch.setattr(linearization, "MAX_CONFIGURATIONS", 1000)
+    story = Calls()
     for value in range(1, 25):
         story.set(value, 0, 100)
     with pytest.raises(GaveUp, match="more than 1,000 possibilities"):
-        unexplained(story.get(3, 101, 102).delete(200, 201).calls)  # no plain read or write
+        first_unexplained(story.get(3, 101, 102).delete(200, 201).calls)  # no plain read or write
