@@ -1,4 +1,4 @@
-"""Write the corpus: `python tests/corpus/build.py OUT` makes one run folder a case, each with an expected.json.
+"""Write the corpus: `python tests/corpus/build.py OUT` writes one run folder for each case, with an expected.json.
 
 expected.json: `name`, `about`, `property` and its `judgement`, the run's `verdict`, and `violated`: the names of all
 properties that are violated. Every judge must agree on `verdict` and on `property`'s judgement.
@@ -9,19 +9,19 @@ import shutil
 import sys
 from pathlib import Path
 
-if __name__ == "__main__":  # run as a script, only this folder would be importable
+if __name__ == "__main__":  # as a script, this file could import from its own folder only
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.corpus import conduct, delivery, disks, edited, progress, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
 from zab_chaos.model import manifest
 
-# Importing them fills the register.
+# Importing these modules fills the register.
 FILES = (delivery, promises, disks, progress, conduct, requests, values, sessions, edited)
 
 
 def write(case: Case, out: Path) -> Path:
-    """One case as a run folder below `out`."""
+    """Write one case as a run folder below `out`. Return the folder."""
     folder = out / case.name
     if folder.exists():
         shutil.rmtree(folder)

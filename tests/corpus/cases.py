@@ -1,4 +1,4 @@
-"""The register of known-bad runs and of near misses that are legal."""
+"""The register of all cases: known-bad runs, and near misses that are legal. Decorators add the cases to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from tests.corpus.story import Story
 
 @dataclass(frozen=True)
 class Case:
-    """A run, and what a judge must say of it.
+    """A run and its expected verdict.
 
-    `judgement` is that of `property`; `violated` are all the properties that are violated. Empty: the run is legal.
+    `judgement` is that of `property`. `violated` are all violated properties; it is empty for a legal run.
     """
 
     name: str
@@ -26,24 +26,24 @@ CASES: list[Case] = []
 
 
 def violates(property_: str, *others: str) -> Callable[[Callable[[], Story]], Callable[[], Story]]:
-    """A known-bad run: it violates the property, and `others` as well."""
+    """Register a known-bad run: it violates the property, and `others` as well."""
     return _case(property_, "VIOLATION", "VIOLATION", {property_, *others})
 
 
 def leaves_unknown(property_: str, judgement: str = "UNKNOWN") -> Callable[[Callable[[], Story]], Callable[[], Story]]:
-    """A run of which it can't be said whether all is well."""
+    """Register a run whose verdict must be UNKNOWN."""
     return _case(property_, "UNKNOWN", judgement, set())
 
 
 def legal(property_: str) -> Callable[[Callable[[], Story]], Callable[[], Story]]:
-    """A near miss: it looks as if it violated the property, and does not."""
+    """Register a near miss: it looks as if it violated the property, and does not."""
     return _case(property_, "PASS", "PASS", set())
 
 
 def ends(
     verdict: str, property_: str, judgement: str, *violated: str
 ) -> Callable[[Callable[[], Story]], Callable[[], Story]]:
-    """A run whose verdict is not decided by one property alone."""
+    """Register a run whose verdict does not follow from the judgement of one property."""
     return _case(property_, verdict, judgement, set(violated))
 
 

@@ -1,4 +1,4 @@
-"""Runs about clients, states, recovery, links, and about the experiment itself."""
+"""Cases about clients, states, recovery, links, and the experiment itself."""
 
 import json
 
@@ -29,8 +29,8 @@ def client_order_answers_of_reads_swapped() -> Story:
     """Client 2 gets the answer to its second read before the one to its first; both are true."""
     story = ensemble()
     first, second = story.invoke(2, "get"), story.invoke(2, "get")
-    story.shown(2, second, (1, 3))
-    story.shown(2, first, (1, 3))
+    story.answer_read(2, second, (1, 3))
+    story.answer_read(2, first, (1, 3))
     story.settle()
     return story
 
@@ -268,7 +268,7 @@ def recovery_unavailable_for_too_long() -> Story:
 
 @leaves_unknown("recovery")
 def recovery_within_no_time() -> Story:
-    """The bound that run.json gives is no time."""
+    """The bound in run.json is not a valid time."""
     story = ensemble(converges_within="soon")
     story.settle()
     return story
@@ -726,7 +726,7 @@ def trace_torn_by_a_kill() -> Story:
     return story
 
 
-# ---- verdicts that rest on no single property ----
+# ---- verdicts that do not follow from a single property ----
 
 
 @ends("UNKNOWN", "durability", "NOT-APPLICABLE")

@@ -1,4 +1,4 @@
-"""What the transactions of a story do: prepared from what was asked for and from what a log holds, as a primary would."""
+"""The content of a story's transactions, prepared from requests and the content of a log, as a primary does it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ Step = list[Any]  # [op, path, version, value], as `broadcast` has it
 
 
 def state_of(steps: Iterable[Step]) -> dict[str, Step]:
-    """The last step that made or set each znode that is there after all these steps."""
+    """Return, for each znode that exists after these steps, the last step that created or set it."""
     found: dict[str, Step] = {}
     for step in steps:
         if step[0] in ("create", "set"):
@@ -18,14 +18,14 @@ def state_of(steps: Iterable[Step]) -> dict[str, Step]:
 
 
 def children_of(parent: str, steps: Iterable[Step]) -> list[str]:
-    """The names of a znode's children after these steps."""
+    """Return the names of a znode's children after these steps."""
     return sorted(
         path[len(parent.rstrip("/")) + 1 :] for path in state_of(steps) if path != "/" and above(path) == parent
     )
 
 
 def created(parent: str, steps: Iterable[Step]) -> int:
-    """How many children a znode was given since it was created itself."""
+    """Return how many children of a znode were created since its own creation."""
     count = 0
     for op, path, _, _ in steps:
         if path == parent and op == "create":
@@ -39,14 +39,14 @@ def above(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def prepared(asked: Iterable[dict[str, Any]], before: list[Step]) -> list[Step]:
-    """The steps of the transaction for these wishes. Conditions are not looked at: who tells a story knows them."""
+def prepared(requested: Iterable[dict[str, Any]], before: list[Step]) -> list[Step]:
+    """Return the steps of the transaction for these requested steps. Conditions are not checked: the story knows the result."""
     done: list[Step] = []
-    for wish in asked:
-        op, path, value = wish["op"], wish["path"], wish.get("value")
-        there = state_of(before + done).get(path)
-        found = 0 if there is None else there[2]
-        if op == "create" and wish.get("sequential"):
+    for step in requested:
+        op, path, value = step["op"], step["path"], step.get("value")
+        last = state_of(before + done).get(path)
+        found = 0 if last is None else last[2]
+        if op == "create" and step.get("sequential"):
             path = f"{path}{created(above(path), before + done):010d}"
         version = {"create": 0, "set": found + 1, "check": found}.get(op)
         done.append([op, path, version, value])

@@ -1,4 +1,4 @@
-"""Runs about what is delivered, and in which order."""
+"""Cases about what is delivered, and in which order."""
 
 from tests.corpus.cases import legal, violates
 from tests.corpus.story import Story, digest, ensemble

@@ -1,11 +1,11 @@
-"""Runs about what is on the disks: what a quorum holds, what an epoch rests on, what a boot finds."""
+"""Cases about the disks: what a quorum holds, what an epoch is based on, and what a boot finds."""
 
 from tests.corpus.cases import legal, violates
 from tests.corpus.story import Story, digest, ensemble
 
 
 def join_without_its_disk(story: Story, node: int) -> None:
-    """It boots amnesiac and joins; by whom it is a member again, the story says itself."""
+    """Boot a node amnesiac and let it join. The story itself writes by whom it becomes a member again."""
     story.boot(node, "amnesiac")
     story.servers[node].amnesiac = False
     story.join(node)

@@ -1,4 +1,4 @@
-"""Runs in which somebody has changed something afterwards, so that the folder says something else."""
+"""Cases in which the records of a run were edited afterwards."""
 
 import json
 from collections.abc import Callable
@@ -11,30 +11,32 @@ Line = dict[str, Any]
 
 
 def edit(lines: list[str], change: Callable[[list[Line]], None], *, numbered: bool = False) -> None:
-    """Change the lines of a file in place. `numbered`: they are a trace's, and are numbered anew."""
-    said = [json.loads(line) for line in lines]
-    change(said)
-    for number, line in enumerate(said, 1):
+    """Edit the lines of a file in place. `numbered`: they belong to a trace, and are numbered again."""
+    records = [json.loads(line) for line in lines]
+    change(records)
+    for number, line in enumerate(records, 1):
         line |= {"n": number} if numbered else {}
-    lines[:] = [json.dumps(line) + "\n" for line in said]
+    lines[:] = [json.dumps(line) + "\n" for line in records]
 
 
-def place(lines: list[Line], **said: Any) -> int:
-    """Where the last line is that says this."""
-    return max(number for number, line in enumerate(lines) if said.items() <= line.items())
+def index_of(lines: list[Line], **fields: Any) -> int:
+    """Return the index of the last line with these fields."""
+    return max(number for number, line in enumerate(lines) if fields.items() <= line.items())
 
 
-def drop(lines: list[Line], **said: Any) -> None:
-    del lines[place(lines, **said)]
+def drop(lines: list[Line], **fields: Any) -> None:
+    """Remove the last line with these fields."""
+    del lines[index_of(lines, **fields)]
 
 
-def put(new: Line, **said: Any) -> Callable[[list[Line]], None]:
-    """The edit that puts `new` into the last line that says the rest."""
-    return lambda lines: lines[place(lines, **said)].update(new)
+def put(new: Line, **fields: Any) -> Callable[[list[Line]], None]:
+    """Return an edit that puts `new` into the last line with these fields."""
+    return lambda lines: lines[index_of(lines, **fields)].update(new)
 
 
-def eventful() -> Story:
-    """Node 1 leads epoch 1 and dies with 1:4 on its disk alone; nodes 2 and 3 go on in epoch 2; node 1 truncates and joins."""
+def eventful_run() -> Story:
+    """Return the run that is edited: node 1 leads epoch 1 and dies with 1:4 on its disk alone; nodes 2 and 3 go on in epoch
+    2; node 1 truncates and joins."""
     story = ensemble()
     story.propose(to=[1])
     story.crash(1)
@@ -47,16 +49,16 @@ def eventful() -> Story:
     return story
 
 
-def changed(file: str, change: Callable[[list[Line]], None]) -> Story:
-    """The eventful run, with an edit of a file."""
-    story = eventful()
+def with_edited_file(file: str, change: Callable[[list[Line]], None]) -> Story:
+    """Return the eventful run with an edit of a file."""
+    story = eventful_run()
     edit(story.files[file], change)
     return story
 
 
-def retraced(node: int, life: int, change: Callable[[list[Line]], None]) -> Story:
-    """The eventful run, with an edit of a trace."""
-    story = eventful()
+def with_edited_trace(node: int, life: int, change: Callable[[list[Line]], None]) -> Story:
+    """Return the eventful run with an edit of a trace."""
+    story = eventful_run()
     edit(story.traces[node, life], change, numbered=True)
     return story
 
@@ -67,25 +69,25 @@ def retraced(node: int, life: int, change: Callable[[list[Line]], None]) -> Stor
 @legal("disk")
 def edited_not_at_all() -> Story:
     """The run that the following ones are made of."""
-    return eventful()
+    return eventful_run()
 
 
 @violates("disk")
 def edited_truncation_dropped() -> Story:
     """Node 1 joins epoch 2 and goes on with 2:1 where its log has 1:4, as if it had never truncated that."""
-    return retraced(1, 2, lambda lines: drop(lines, event="truncate"))
+    return with_edited_trace(1, 2, lambda lines: drop(lines, event="truncate"))
 
 
 @violates("disk")
 def edited_truncation_of_more() -> Story:
     """Node 1 says that its log ended at 1:5 before it truncated it, and that was 1:4."""
-    return retraced(1, 2, put({"last": [1, 5]}, event="truncate"))
+    return with_edited_trace(1, 2, put({"last": [1, 5]}, event="truncate"))
 
 
 @violates("disk")
 def edited_joined_with_less() -> Story:
     """Node 1, which no leader needed any more, says that it has joined epoch 2 with the history up to 1:3."""
-    return retraced(1, 2, put({"last_zxid": [1, 3]}, event="current_epoch"))
+    return with_edited_trace(1, 2, put({"last_zxid": [1, 3]}, event="current_epoch"))
 
 
 # ---- what a primary says, and what clients asked for ----
@@ -94,7 +96,7 @@ def edited_joined_with_less() -> Story:
 @violates("primary integrity")
 def edited_delivered_in_mid_epoch() -> Story:
     """The primary broadcasts 2:2, and says that it had delivered up to 1:3, though it had delivered 2:1."""
-    return retraced(2, 1, put({"delivered": [1, 3]}, event="broadcast", first=2))
+    return with_edited_trace(2, 1, put({"delivered": [1, 3]}, event="broadcast", first=2))
 
 
 @violates("promises")
@@ -118,9 +120,9 @@ def edited_value_that_nobody_read() -> Story:
     """1:4 was proposed and is lost: the leader's broadcast names another value than its client had asked to write."""
 
     def change(lines: list[Line]) -> None:
-        lines[place(lines, event="broadcast", first=4)]["txns"][0][2][0][3] += 1
+        lines[index_of(lines, event="broadcast", first=4)]["txns"][0][2][0][3] += 1
 
-    return retraced(1, 1, change)
+    return with_edited_trace(1, 1, change)
 
 
 # ---- evidence of faults ----
@@ -139,13 +141,13 @@ def edited_evidence_of_another_node() -> Story:
 @leaves_unknown("fault took effect")
 def edited_evidence_of_another_process() -> Story:
     """The evidence names a process that node 1 never had."""
-    return changed("faults.jsonl", put({"evidence": {"1": {"pid": 4711, "exit": -9}}}, type="inject"))
+    return with_edited_file("faults.jsonl", put({"evidence": {"1": {"pid": 4711, "exit": -9}}}, type="inject"))
 
 
 @legal("fault took effect")
 def edited_not_in_containers() -> Story:
     """The same in containers, where each process has a number of its own."""
-    story = changed("faults.jsonl", put({"evidence": {"1": {"pid": 4711, "exit": -9}}}, type="inject"))
+    story = with_edited_file("faults.jsonl", put({"evidence": {"1": {"pid": 4711, "exit": -9}}}, type="inject"))
     story.run["backend"] = "containers"
     return story
 
@@ -204,13 +206,13 @@ def edited_pause_of_the_dead() -> Story:
 @leaves_unknown("fault took effect")
 def edited_killed_with_another_status() -> Story:
     """The process that was killed is to have ended with 0, and its trace has no exit."""
-    return changed("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": 0}}}, type="inject"))
+    return with_edited_file("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": 0}}}, type="inject"))
 
 
 @leaves_unknown("fault took effect")
 def edited_killed_with_two_statuses() -> Story:
     """The process ended with -9 when it was killed, and with -15 when that was healed."""
-    return changed("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": -15}}}, type="heal"))
+    return with_edited_file("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": -15}}}, type="heal"))
 
 
 @leaves_unknown("fault took effect")
@@ -299,7 +301,7 @@ def edited_link_to_a_node_that_is_none() -> Story:
 @leaves_unknown("fault took effect")
 def edited_end_of_a_life() -> Story:
     """Node 3, which nobody killed, ends without an exit."""
-    return retraced(3, 1, lambda lines: drop(lines, event="exit"))
+    return with_edited_trace(3, 1, lambda lines: drop(lines, event="exit"))
 
 
 @leaves_unknown("fault took effect")
@@ -309,7 +311,7 @@ def edited_life_after_its_end() -> Story:
     def change(lines: list[Line]) -> None:
         lines.append({**lines[-1], "event": "vote"})
 
-    return retraced(3, 1, change)
+    return with_edited_trace(3, 1, change)
 
 
 # ---- what is told twice, and in an order ----
@@ -318,13 +320,13 @@ def edited_life_after_its_end() -> Story:
 @leaves_unknown("trace integrity")
 def edited_settings_of_a_node() -> Story:
     """Node 2 started in an ensemble of five, and run.json says three."""
-    return retraced(2, 1, put({"nodes": 5}, event="boot"))
+    return with_edited_trace(2, 1, put({"nodes": 5}, event="boot"))
 
 
 @leaves_unknown("trace integrity")
 def edited_defect_in_the_description() -> Story:
     """run.json names a defect that the nodes did not have."""
-    story = eventful()
+    story = eventful_run()
     story.run["defect"] = "early-ready"
     return story
 
@@ -332,7 +334,7 @@ def edited_defect_in_the_description() -> Story:
 @leaves_unknown("trace integrity")
 def edited_disk_in_the_description() -> Story:
     """run.json says that the disk was an ordinary one; the nodes started on a faithful one."""
-    story = eventful()
+    story = eventful_run()
     story.run["disk"] = "ordinary"
     return story
 
@@ -340,7 +342,7 @@ def edited_disk_in_the_description() -> Story:
 @leaves_unknown("trace integrity")
 def edited_seed() -> Story:
     """The run began with another seed than run.json names."""
-    story = eventful()
+    story = eventful_run()
     story.run["seed"] = 7
     edit(story.files["harness.jsonl"], put({"seed": 8}, event="started"))
     return story
@@ -349,13 +351,13 @@ def edited_seed() -> Story:
 @leaves_unknown("trace integrity")
 def edited_times_of_faults() -> Story:
     """A fault is healed before it was injected."""
-    return changed("faults.jsonl", put({"t": STEP}, type="heal"))
+    return with_edited_file("faults.jsonl", put({"t": STEP}, type="heal"))
 
 
 @leaves_unknown("trace integrity")
 def edited_start_of_the_run() -> Story:
     """The run starts when its nodes have long been there."""
-    story = eventful()
+    story = eventful_run()
     edit(story.files["harness.jsonl"], lambda lines: lines[0].update(t=lines[1]["t"]))
     return story
 
@@ -363,13 +365,13 @@ def edited_start_of_the_run() -> Story:
 @leaves_unknown("trace integrity")
 def edited_end_of_the_run() -> Story:
     """The run has stopped when its nodes are still there."""
-    return changed("harness.jsonl", lambda lines: lines[-1].update(t=lines[-2]["t"]))
+    return with_edited_file("harness.jsonl", lambda lines: lines[-1].update(t=lines[-2]["t"]))
 
 
 @leaves_unknown("trace integrity")
 def edited_start_of_a_node() -> Story:
     """Node 3 starts before the run does."""
-    story = eventful()
+    story = eventful_run()
     edit(story.traces[3, 1], lambda lines: lines[0].update(t=STEP))
     return story
 
@@ -377,13 +379,13 @@ def edited_start_of_a_node() -> Story:
 @leaves_unknown("trace integrity")
 def edited_milestone_twice() -> Story:
     """The workload stops a second time."""
-    return changed("harness.jsonl", lambda lines: lines.insert(1, dict(lines[1])))
+    return with_edited_file("harness.jsonl", lambda lines: lines.insert(1, dict(lines[1])))
 
 
 @leaves_unknown("trace integrity")
 def edited_first_leader() -> Story:
     """Node 3 is to have been the first leader; no trace shows it."""
-    story = eventful()
+    story = eventful_run()
     edit(
         story.files["harness.jsonl"],
         lambda lines: lines.insert(1, {"t": lines[0]["t"], "event": "established", "leader": 3, "epoch": 1}),
@@ -394,46 +396,46 @@ def edited_first_leader() -> Story:
 @leaves_unknown("trace integrity")
 def edited_convergence() -> Story:
     """The nodes are to have converged at 2:9, which nobody has delivered."""
-    return changed("harness.jsonl", put({"zxid": [2, 9]}, event="converged"))
+    return with_edited_file("harness.jsonl", put({"zxid": [2, 9]}, event="converged"))
 
 
 @leaves_unknown("trace integrity")
 def edited_convergence_in_the_past() -> Story:
     """The nodes are to have converged at 1:3, and had long gone on from there when the faults were over."""
-    return changed("harness.jsonl", put({"zxid": [1, 3]}, event="converged"))
+    return with_edited_file("harness.jsonl", put({"zxid": [1, 3]}, event="converged"))
 
 
 @leaves_unknown("trace integrity")
 def edited_counts() -> Story:
     """The workload counted three writes that failed; ops.jsonl has none."""
-    return changed("harness.jsonl", put({"failed": 3}, event="workload-stopped"))
+    return with_edited_file("harness.jsonl", put({"failed": 3}, event="workload-stopped"))
 
 
 @leaves_unknown("trace integrity")
 def edited_answer_before_its_question() -> Story:
     """A client is answered before it asks."""
-    return changed("ops.jsonl", lambda lines: lines[-1].update(t=lines[-2]["t"] - 1))
+    return with_edited_file("ops.jsonl", lambda lines: lines[-1].update(t=lines[-2]["t"] - 1))
 
 
 @leaves_unknown("trace integrity")
 def edited_request_before_it_was_due() -> Story:
     """A client asks before the workload wants it to."""
-    return changed("ops.jsonl", lambda lines: lines[-2].update(due=lines[-2]["t"] + 1))
+    return with_edited_file("ops.jsonl", lambda lines: lines[-2].update(due=lines[-2]["t"] + 1))
 
 
 @leaves_unknown("trace integrity")
 def edited_node_that_was_asked() -> Story:
     """A client asks node 9 of three."""
-    return changed("ops.jsonl", lambda lines: lines[-2].update(node=9))
+    return with_edited_file("ops.jsonl", lambda lines: lines[-2].update(node=9))
 
 
 @leaves_unknown("trace integrity")
 def edited_second_boot() -> Story:
     """Node 3 starts twice in one life, as the same process."""
-    return retraced(3, 1, lambda lines: lines.insert(1, dict(lines[0])))
+    return with_edited_trace(3, 1, lambda lines: lines.insert(1, dict(lines[0])))
 
 
 @leaves_unknown("trace integrity")
 def edited_epoch_below_all() -> Story:
     """Node 3 starts with an epoch of -1."""
-    return retraced(3, 1, put({"current_epoch": -1}, event="boot"))
+    return with_edited_trace(3, 1, put({"current_epoch": -1}, event="boot"))

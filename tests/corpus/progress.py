@@ -1,4 +1,4 @@
-"""Runs about whether writes go on, in the middle of the run."""
+"""Cases about progress during the run."""
 
 from tests.corpus.cases import leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
@@ -7,7 +7,7 @@ SECOND = 1_000_000_000
 
 
 def _linked(nodes: int = 3) -> Story:
-    """A good beginning, with all links open; progress and answers are expected within 4 s."""
+    """Return a good beginning with all links open. Progress and answers are expected within 4 s."""
     story = ensemble(nodes=nodes, progress_within=4, answered_within=4)
     for node in story.servers:
         story.open_links(node, [peer for peer in story.servers if peer != node])
@@ -15,7 +15,7 @@ def _linked(nodes: int = 3) -> Story:
 
 
 def _nothing_for(story: Story, span: float, node: int = 1) -> None:
-    """A client asks a node for a write twice a second, and gives up each time."""
+    """Let a client send a write to a node twice a second, and give up each time."""
     for _ in range(int(2 * span)):
         seq = story.invoke(node=node)
         story.t += SECOND // 2
@@ -48,7 +48,7 @@ def progress_nobody_leads_and_one_can_not_begin() -> Story:
 
 @leaves_unknown("progress")
 def progress_within_no_time() -> Story:
-    """The bound that run.json gives is no time."""
+    """The bound in run.json is not a valid time."""
     story = ensemble(progress_within="soon")
     story.settle()
     return story
@@ -67,8 +67,8 @@ def progress_nobody_could_be_asked() -> Story:
     return story
 
 
-def _asked_of(story: Story, node: int) -> None:
-    """A client asks node 1 for a write, and the given one for the next. 6 s later it has heard nothing."""
+def _write_to(story: Story, node: int) -> None:
+    """Let a client send a write to node 1, and the next one to the given node. 6 s later it has no answer."""
     seqs = [story.invoke(node=1), story.invoke(node=node)]
     story.t += 6 * SECOND
     for seq in seqs:
@@ -83,7 +83,7 @@ def progress_the_client_waits_elsewhere() -> Story:
     """A client goes on from node 1 to node 3 at once, and node 3 is paused. Nobody waits for nodes 1 and 2."""
     story = _linked()
     story.inject("pause", [3])
-    _asked_of(story, 3)
+    _write_to(story, 3)
     return story
 
 
@@ -92,12 +92,12 @@ def progress_the_client_waits_at_the_next_node() -> Story:
     """The same, but it goes on to node 2, which reaches node 1."""
     story = _linked()
     story.inject("pause", [3])
-    _asked_of(story, 2)
+    _write_to(story, 2)
     return story
 
 
 def _written_for(story: Story, span: float) -> None:
-    """Client 1 writes twice a second."""
+    """Let client 1 write twice a second."""
     for _ in range(int(2 * span)):
         story.t += SECOND // 2
         story.write()
@@ -246,7 +246,7 @@ def progress_elected_in_the_end() -> Story:
 
 
 def _elections(turns: int) -> Story:
-    """Four times a second a node begins to lead. Nobody writes."""
+    """Let a node begin to lead four times a second, while no client writes."""
     story = _linked()
     for turn in range(turns):
         node = 1 + turn % 3

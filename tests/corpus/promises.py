@@ -1,4 +1,4 @@
-"""Runs about epochs, and about what must not be forgotten."""
+"""Cases about epochs, and about what must not be forgotten."""
 
 from tests.corpus.cases import ends, legal, violates
 from tests.corpus.story import Story, ensemble

@@ -1,4 +1,4 @@
-"""Runs about requests: what took effect, how often, and what its client was told."""
+"""Cases about requests: what took effect, how often, and what the client was told."""
 
 import json
 
@@ -136,7 +136,7 @@ def once_proposed_and_nobody_asked() -> Story:
 
 
 def _deposed(story: Story) -> Story:
-    """Node 1 led, and the others go on without it; then it follows them."""
+    """Depose the leader, node 1: the others go on without it, and then it follows them."""
     story.elect(2, epoch=2, members=[2, 3])
     story.write(2)
     story.join(1)
@@ -244,17 +244,17 @@ def once_nobody_asked_as_far_as_is_known() -> Story:
 @leaves_unknown("exactly once")
 def once_not_said_what_one_does() -> Story:
     """One broadcast does not say what its transaction does, all others do."""
-    return _silent_of_one()
+    return _one_unknown_content()
 
 
 @leaves_unknown("values and versions")
 def values_not_said_what_one_does() -> Story:
     """The same."""
-    return _silent_of_one()
+    return _one_unknown_content()
 
 
-def _silent_of_one() -> Story:
-    """The last broadcast does not say what its transaction does."""
+def _one_unknown_content() -> Story:
+    """Return a run whose last broadcast does not record the content of its transaction."""
     story = ensemble()
     lines = story.traces[1, 1]
     place = max(number for number, line in enumerate(lines) if '"broadcast"' in line)

@@ -1,4 +1,4 @@
-"""Runs about a session that changes nodes, about writes whose outcome it does not know, and about reads that go back."""
+"""Cases about sessions that change nodes, about writes with an unknown outcome, and about reads that go back."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def client_order_unknown_after_a_later_refusal() -> Story:
 
 
 def _write_after_a_refusal(error: str, **fields: Any) -> Story:
-    """A write is unknown, its client asks for something that can't be, and then the write takes effect."""
+    """Return a run with an unknown write that takes effect after its client was refused something impossible."""
     story = ensemble()
     lost = story.invoke()
     story.complete(1, lost, outcome="unknown", node=2)
@@ -134,7 +134,7 @@ def client_order_read_of_a_later_write() -> Story:
     read = story.invoke(1, "get")
     late = story.invoke(1)
     zxid = story.commit((1, late))
-    story.shown(1, read, zxid)
+    story.answer_read(1, read, zxid)
     story.complete(1, late, zxid)
     story.settle()
     return story
@@ -146,7 +146,7 @@ def client_order_refusal_older_than_a_read() -> Story:
     story = ensemble()
     read, seq = story.invoke(1, "get"), story.invoke(version=3)
     zxid = story.write(client=2)
-    story.shown(1, read, zxid)
+    story.answer_read(1, read, zxid)
     story.complete(1, seq, (1, 3), "failed", error="bad version")
     story.settle()
     return story
@@ -158,7 +158,7 @@ def client_order_refusal_as_old_as_a_read() -> Story:
     story = ensemble()
     read, seq = story.invoke(1, "get"), story.invoke(version=3)
     story.write(client=2)
-    story.shown(1, read, (1, 3))
+    story.answer_read(1, read, (1, 3))
     story.complete(1, seq, (1, 3), "failed", error="bad version")
     story.settle()
     return story
@@ -234,8 +234,8 @@ def client_order_reads_cross() -> Story:
     early = story.invoke(3, "get")
     late = story.invoke(2, "get")
     story.commit()
-    story.shown(2, late, (1, 4))
-    story.shown(3, early, (1, 3))
+    story.answer_read(2, late, (1, 4))
+    story.answer_read(3, early, (1, 3))
     story.settle()
     return story
 

@@ -1,8 +1,8 @@
-"""A small language for run folders: tell a run step by step, as it should go or as it must not, and write it down.
+"""A builder of run folders: the tests tell a run step by step, as it should go or as it must not.
 
-A `Story` keeps what a correct ensemble would keep (each node's log, what each has delivered), so a good run is told in
-a few words; the low-level words (`broadcast`, `accept`, `deliver`, `event`) write whatever they are given. The formats
-are those of results/README.md; any judge can read the folders.
+A `Story` has the state of a correct ensemble (each node's log, what each has delivered), so a good run takes a few calls. The
+low-level methods (`broadcast`, `accept`, `deliver`, `event`) write whatever they are given. The formats are those of
+results/README.md, so any judge can read the folders.
 """
 
 import json
@@ -20,12 +20,12 @@ NOTHING: Zxid = (0, 0)
 
 
 def digest(zxid: Zxid, variant: str = "") -> int:
-    """The digest of the transaction that is usually broadcast with this zxid, or of another one."""
+    """Return the digest of the usual transaction with this zxid, or of a `variant` of it."""
     return dg.blake2b(f"{zxid[0]}:{zxid[1]}{variant}".encode())
 
 
 class Server:
-    """What one node has: on its disk (`log`, epochs) and in its memory (`delivered`, in this life)."""
+    """The state of one node: its disk (`log`, epochs), and what it has delivered in this life."""
 
     def __init__(self) -> None:
         self.life = 0
@@ -44,7 +44,7 @@ class Server:
 
 
 class Story:
-    """One run. Node ids are 1..nodes; every line is written one millisecond after the one before."""
+    """One run. Node ids are 1..nodes. Each line is one millisecond later than the one before."""
 
     def __init__(self, nodes: int = 3, **expect: Any) -> None:
         self.servers = {number: Server() for number in range(1, nodes + 1)}
@@ -55,9 +55,9 @@ class Story:
         self.leader = 0
         self.members: list[int] = []
         self.seqs: dict[int, int] = {}
-        self.asked: dict[tuple[int, int], dict[str, Any]] = {}  # the invoke line of each (client, seq)
+        self.asked: dict[tuple[int, int], dict[str, Any]] = {}  # by (client, seq): the invoke line
         self.waiting: list[tuple[int, int]] = []  # writes without a transaction
-        self.txns: dict[Zxid, list[Any]] = {}  # what was broadcast: [client, seq, steps]
+        self.txns: dict[Zxid, list[Any]] = {}  # broadcast transactions: [client, seq, steps]
         self.fault_ids = 0
 
     # ---- lines ----
@@ -67,7 +67,7 @@ class Story:
         return self.t
 
     def event(self, node: int, name: str, **fields: Any) -> None:
-        """Any trace event, as given."""
+        """Write a trace event with these fields."""
         server = self.servers[node]
         server.n += 1
         line = {"t": self.now(), "node": node, "life": server.life, "n": server.n, "event": name, **fields}
@@ -82,12 +82,12 @@ class Story:
     # ---- lives ----
 
     def boot(self, node: int, disk: str = "recovered", **fields: Any) -> None:
-        """A new life, with what the disk holds; `fields` replace what the node says of it."""
+        """Begin a new life with the content of the disk. `fields` replace those of the event."""
         server = self.servers[node]
         server.life, server.n, server.up = server.life + 1, 0, True
         server.delivered = [it for it in server.log if it[0] <= server.snapshot]
         server.amnesiac = disk == "amnesiac"
-        held = {
+        content = {
             "disk": disk,
             "accepted_epoch": server.accepted_epoch,
             "current_epoch": server.current_epoch,
@@ -99,13 +99,13 @@ class Story:
             "defect": None,
             "pid": self.pid(node),
         }
-        self.event(node, "boot", **{**held, **fields})
+        self.event(node, "boot", **{**content, **fields})
 
     def pid(self, node: int) -> int:
         return 1000 * node + self.servers[node].life
 
     def crash(self, *nodes: int, do: str = "crash", heal: bool = True, **fields: Any) -> None:
-        """SIGKILL, confirmed; `fields` replace what the fault log says."""
+        """Kill nodes with SIGKILL, confirmed. `fields` replace those of the fault's line."""
         evidence = {str(node): {"pid": self.pid(node), "exit": -9} for node in nodes}
         for node in nodes:
             self.servers[node].up = False
@@ -114,7 +114,7 @@ class Story:
             self.heal()
 
     def wipe(self, *nodes: int, do: str = "wipe") -> None:
-        """The disks are lost. `do`: what the fault log says."""
+        """Kill nodes and lose their disks. `do` is the fault's name in the log."""
         self.crash(*nodes, do=do)
         for node in nodes:
             life = self.servers[node].life
@@ -131,20 +131,20 @@ class Story:
         self.write_line("faults.jsonl", **{**line, **fields})
 
     def open_links(self, node: int, peers: list[int]) -> None:
-        """A node's side of its links to these peers."""
+        """Open a node's side of its links to these peers."""
         for peer in peers:
             self.event(node, "link", peer=peer, state="opened", session=1, why="")
 
     # ---- the protocol ----
 
     def start(self) -> None:
-        """A new ensemble."""
+        """Start a new ensemble on empty disks."""
         self.milestone("started")
         for node in self.servers:
             self.boot(node, "fresh")
 
     def elect(self, leader: int, epoch: int, members: list[int] | None = None, *, deliver: bool = True) -> None:
-        """All four steps of recovery: promises, the leader's history, its establishment, and (`deliver`) delivery."""
+        """Carry out all four steps of recovery: promises, the leader's history, its establishment, and (`deliver`) delivery."""
         self.leader, self.members = leader, members or [n for n, server in self.servers.items() if server.up]
         for node in [leader, *(n for n in self.members if n != leader)]:
             self.event(node, "role", role="LEADING" if node == leader else "FOLLOWING", leader=leader, why="elected")
@@ -158,7 +158,7 @@ class Story:
             self.admit(node)
 
     def admit(self, node: int, **fields: Any) -> None:
-        """A node that had lost its disk is a member again."""
+        """Make a node that had lost its disk a member again."""
         if self.servers[node].amnesiac:
             self.servers[node].amnesiac = False
             others = [n for n in self.members if n != node and not self.servers[n].amnesiac]
@@ -170,7 +170,7 @@ class Story:
         self.event(node, "accepted_epoch", epoch=epoch, leader=self.leader)
 
     def synchronize(self, node: int, epoch: int) -> None:
-        """NEWLEADER: the leader's history becomes the node's own."""
+        """Carry out NEWLEADER: the node takes over the leader's history and joins the epoch."""
         server, history = self.servers[node], self.servers[self.leader].log
         common = [it for it in server.log if it in history]
         if len(common) < len(server.log):
@@ -182,11 +182,11 @@ class Story:
 
     def establish(self, leader: int, epoch: int, **fields: Any) -> None:
         quorum = [node for node in self.members if not self.servers[node].amnesiac]
-        held = {"epoch": epoch, "last_zxid": list(self.servers[leader].last), "quorum": quorum}
-        self.event(leader, "established", **{**held, **fields})
+        content = {"epoch": epoch, "last_zxid": list(self.servers[leader].last), "quorum": quorum}
+        self.event(leader, "established", **{**content, **fields})
 
     def join(self, node: int) -> None:
-        """A node comes back to the established leader."""
+        """Let a node follow the established leader again."""
         epoch = self.servers[self.leader].current_epoch
         self.event(node, "role", role="FOLLOWING", leader=self.leader, why="elected")
         if self.servers[node].accepted_epoch < epoch:
@@ -197,13 +197,13 @@ class Story:
         self.admit(node)
 
     def serve(self, nodes: Iterable[int], epoch: int) -> None:
-        """COMMIT-LD: the nodes are in broadcast, and deliver what they hold."""
+        """Carry out COMMIT-LD: the nodes enter broadcast and deliver their logs."""
         for node in nodes:
             self.event(node, "phase", phase="BROADCAST", epoch=epoch)
             self.catch_up(node)
 
     def catch_up(self, node: int) -> None:
-        """Deliver what is in the log and was not delivered in this life."""
+        """Deliver everything in the log that was not delivered in this life."""
         server = self.servers[node]
         done = server.delivered[-1][0] if server.delivered else server.snapshot
         for zxid, value in [it for it in server.log if it[0] > done]:
@@ -218,8 +218,11 @@ class Story:
         of: tuple[int, int] | None = None,
         txn: list[Any] | None = None,
     ) -> None:
-        """`of`: whose write it is, (client, seq); the one that has waited longest if not given. `txn`: what it does,
-        [client, seq, steps], instead of what was asked for."""
+        """Broadcast a transaction.
+
+        `of` is the request (client, seq), by default the one that has waited longest. `txn` is the transaction, [client, seq,
+        steps], if it differs from what was requested.
+        """
         done = self.servers[node].delivered
         before = delivered if delivered is not None else (done[-1][0] if done else NOTHING)
         digests = dg.show_all([digest(zxid) if value is None else value])
@@ -229,7 +232,7 @@ class Story:
         self.event(node, "broadcast", epoch=zxid[0], first=zxid[1], **fields)
 
     def prepare(self, node: int, of: tuple[int, int] | None = None) -> list[Any]:
-        """The transaction that a primary makes of a write. If nobody asked for one, client 9 does, and hears nothing."""
+        """Return the transaction that a primary makes of a write. If no write waits, client 9 sends one and gets no answer."""
         if of is None:
             of = self.waiting[0] if self.waiting else (9, self.invoke(9))
         self.waiting.remove(of)
@@ -237,7 +240,7 @@ class Story:
         return [*of, prepared(line.get("steps", [line]), self.history(node))]
 
     def history(self, node: int, upto: Zxid | None = None) -> list[Step]:
-        """What the transactions in a node's log do, one after the other."""
+        """Return the steps of all transactions in a node's log, in order."""
         log = self.servers[node].log
         return [step for zxid, _ in log if upto is None or zxid <= upto for step in self.txns[zxid][2]]
 
@@ -249,16 +252,16 @@ class Story:
         self.event(node, "accept", in_epoch=under, epoch=zxid[0], first=zxid[1], digests=dg.show_all([value]))
 
     def deliver(self, node: int, zxid: Zxid, value: int | None = None, **fields: Any) -> None:
-        """Deliver one transaction; the digests are those of what the node has delivered in this life."""
+        """Deliver one transaction. The digests are those of everything that the node has delivered in this life."""
         server = self.servers[node]
         value = digest(zxid) if value is None else value
         server.delivered.append((zxid, value))
         running = self.running(node)
-        said = {"digest": dg.show(running), "tree": tree(running)}
-        self.event(node, "deliver", epoch=zxid[0], first=zxid[1], digests=dg.show_all([value]), **{**said, **fields})
+        digests = {"digest": dg.show(running), "tree": tree(running)}
+        self.event(node, "deliver", epoch=zxid[0], first=zxid[1], digests=dg.show_all([value]), **{**digests, **fields})
 
     def running(self, node: int) -> int:
-        """The running digest of what a node has delivered."""
+        """Return the running digest of what a node has delivered in this life."""
         running = dg.EMPTY
         for (epoch, counter), value in self.servers[node].delivered:
             running = dg.fold(running, epoch << 32 | counter, value)
@@ -276,14 +279,17 @@ class Story:
         self.snapshot(node, "taken", server.snapshot)
 
     def snapshot(self, node: int, kind: str, zxid: Zxid, **fields: Any) -> None:
-        said = {"digest": dg.show(self.running(node)), "tree": tree(self.running(node))}
-        self.event(node, "snapshot", kind=kind, zxid=list(zxid), **{**said, **fields})
+        digests = {"digest": dg.show(self.running(node)), "tree": tree(self.running(node))}
+        self.event(node, "snapshot", kind=kind, zxid=list(zxid), **{**digests, **fields})
 
     # ---- clients ----
 
     def invoke(self, client: int = 1, op: str | None = None, path: str = "/a", **fields: Any) -> int:
-        """A client sends; the number that it gives the request. It creates what nobody has asked to create yet, and
-        sets it otherwise; every write has a value of its own."""
+        """Let a client send a request. Return its seq.
+
+        Without `op` it is a create if no client has requested to create the path yet, otherwise a set. Every write has
+        another value.
+        """
         seq = self.seqs[client] = self.seqs.get(client, 0) + 1
         if op is None:
             created = any(line["op"] == "create" and line["path"] == path for line in self.asked.values())
@@ -298,19 +304,19 @@ class Story:
         return seq
 
     def complete(self, client: int, seq: int, zxid: Zxid | None = None, outcome: str = "ok", **fields: Any) -> None:
-        """The client is told; of a successful write, unless `fields` say otherwise, what its transaction did."""
+        """Answer a request. The answer to a successful write shows what its transaction did; `fields` replace parts of it."""
         line = {"type": "complete", "client": client, "seq": seq, "node": self.leader or 1, "outcome": outcome}
         if zxid is not None:
             line["zxid"] = list(zxid)
         if outcome == "ok":
-            line |= self.told(client, seq)
+            line |= self.result_of(client, seq)
         elif (client, seq) in self.waiting:
             self.waiting.remove((client, seq))
         line |= fields
         self.write_line("ops.jsonl", **{name: value for name, value in line.items() if value is not None})
 
-    def told(self, client: int, seq: int) -> dict[str, Any]:
-        """What the client of a write is told that it did."""
+    def result_of(self, client: int, seq: int) -> dict[str, Any]:
+        """Return the fields of the answer to a write: what its transaction did."""
         steps = next((txn[2] for txn in self.txns.values() if txn[:2] == [client, seq]), None)
         if steps is None:
             return {}
@@ -320,7 +326,7 @@ class Story:
         return {"version": version, "path": path if op == "create" else None}
 
     def write(self, count: int = 1, client: int = 1, **fields: Any) -> Zxid:
-        """Writes that go well: proposed, accepted and delivered by all members, and acknowledged."""
+        """Carry out writes: all members accept and deliver them, and they are acknowledged. Return the last zxid."""
         zxid = NOTHING
         for _ in range(count):
             seq = self.invoke(client, **fields)
@@ -329,7 +335,7 @@ class Story:
         return zxid
 
     def commit(self, of: tuple[int, int] | None = None, txn: list[Any] | None = None) -> Zxid:
-        """A write is proposed, accepted and delivered by all members. Nobody is told. See `broadcast`."""
+        """Broadcast a write that all members accept and deliver. No client gets an answer. See `broadcast`."""
         zxid = self.propose(of=of, txn=txn)
         for node in self.members:
             self.deliver(node, zxid)
@@ -338,7 +344,7 @@ class Story:
     def propose(
         self, to: list[int] | None = None, of: tuple[int, int] | None = None, txn: list[Any] | None = None
     ) -> Zxid:
-        """The leader broadcasts, and `to` (all members) accept. Nobody delivers. See `broadcast`."""
+        """Broadcast a write that the nodes `to` (by default all members) accept. No node delivers it. See `broadcast`."""
         epoch, counter = self.servers[self.leader].last
         current = self.servers[self.leader].current_epoch
         zxid = (current, counter + 1 if epoch == current else 1)
@@ -348,12 +354,14 @@ class Story:
         return zxid
 
     def read(self, client: int = 1, zxid: Zxid | None = None, op: str = "get", path: str = "/a", **fields: Any) -> None:
-        """A read that is answered, at a zxid of the leader's log, with what is true there."""
+        """Send a read and answer it correctly at a zxid of the leader's log, by default the last one delivered."""
         seq = self.invoke(client, op, path)
-        self.shown(client, seq, zxid if zxid is not None else self.servers[self.leader].delivered[-1][0], **fields)
+        self.answer_read(
+            client, seq, zxid if zxid is not None else self.servers[self.leader].delivered[-1][0], **fields
+        )
 
-    def shown(self, client: int, seq: int, zxid: Zxid, **fields: Any) -> None:
-        """The true answer to a read, at a zxid; `fields` replace what it says."""
+    def answer_read(self, client: int, seq: int, zxid: Zxid, **fields: Any) -> None:
+        """Answer a read correctly at a zxid. `fields` replace parts of the answer."""
         op, path = self.asked[client, seq]["op"], self.asked[client, seq]["path"]
         steps = self.history(self.leader, zxid)
         found = state_of(steps).get(path, ["create", "/", 0, 0] if path == "/" else None)
@@ -379,9 +387,12 @@ class Story:
         why: str = "different zxids",
         late: Zxid | None = None,
     ) -> None:
-        """The workload ends, everything is healed, the nodes converge, or do not, and `why`. `invoked`: what the workload
-        counted. `leaves`: so many seconds later node 2 leaves its leader; nothing happens to the nodes from 1 s to 5 s
-        later. `late`: what the leader delivers when the nodes have converged, and it is not written down yet."""
+        """End the run: the workload ends, everything is healed, and the nodes converge, or do not (`why`).
+
+        `invoked` is the number of operations that the workload counted. `leaves`: node 2 leaves its leader that many
+        seconds later, while the nodes are left alone from 1 s to 5 s later. `late` is a transaction that the leader
+        delivers after the nodes have converged and before the milestone is written.
+        """
         self.milestone("workload-stopped", invoked=len(self.asked) if invoked is None else invoked)
         self.milestone("safety-ended")
         self.t += int(seconds * 1e9)
@@ -417,12 +428,12 @@ class Story:
 
 
 def tree(running: int) -> str:
-    """A tree's digest: any function of the history will do here."""
+    """Return the digest of a tree: any function of the history serves here."""
     return dg.show(running ^ 0x5A5A5A5A5A5A5A5A)
 
 
 def ensemble(nodes: int = 3, writes: int = 3, **expect: Any) -> Story:
-    """A good beginning: node 1 leads epoch 1, and some writes are everywhere."""
+    """Return a story with a good beginning: node 1 leads epoch 1, and all nodes have delivered some writes."""
     story = Story(nodes, **expect)
     story.start()
     story.elect(1, epoch=1)

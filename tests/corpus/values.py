@@ -1,4 +1,4 @@
-"""Runs about what the transactions add up to, and about what reads and refusals say of it."""
+"""Cases about the state that the transactions make, and about what reads and refusals show of it."""
 
 from typing import Any
 
@@ -179,7 +179,7 @@ def values_bad_path_refused() -> Story:
 
 
 def _child_without_a_name(error: str, path: str) -> Story:
-    """Of a child that shall be called by its number alone."""
+    """Refuse a sequential create whose name would be the number alone."""
     story = ensemble()
     story.complete(1, story.invoke(op="create", path=path, sequential=True), None, "failed", error=error)
     story.settle()
@@ -238,7 +238,7 @@ def values_bad_path_refused_in_any_state() -> Story:
 
 
 def _without_a_parent(path: str, **fields: Any) -> Story:
-    """A create is refused because its parent does not exist."""
+    """Refuse a create because its parent does not exist."""
     story = ensemble()
     story.complete(1, story.invoke(op="create", path=path, **fields), (1, 3), "failed", error="no parent")
     story.settle()
@@ -321,7 +321,7 @@ def values_bad_path_ahead_of_its_node() -> Story:
 
 
 def _back_while_a_write_is_under_way() -> Story:
-    """Node 2 has begun again with all that it had, and the others go on without it."""
+    """Restart node 2 with all that it had, while the others go on without it."""
     story = ensemble()
     story.crash(2)
     story.members = [1, 3]
@@ -407,7 +407,7 @@ def values_answer_of_an_earlier_life() -> Story:
     seq = story.invoke(2, "get")
     story.crash(2)
     story.boot(2)
-    story.shown(2, seq, (1, 3), node=2)
+    story.answer_read(2, seq, (1, 3), node=2)
     story.join(2)
     story.settle()
     return story
