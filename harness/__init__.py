@@ -1,1 +1,1 @@
-"""The harness: runs scenarios on a backend, judges them and reports the results."""
+"""The harness: run scenarios on a backend, judge the runs, and report the results."""

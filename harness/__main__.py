@@ -1,4 +1,4 @@
-"""`python -m zab_chaos.harness` is `zab`."""
+"""`python -m zab_chaos.harness` is the same as the command `zab`."""
 
 import sys
 

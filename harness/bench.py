@@ -1,7 +1,7 @@
-"""The measurements of `zab bench`, and the report that it writes to results/summaries/.
+"""The list of measurements of `zab bench`, and the report that it writes to results/summaries/.
 
-The measurements themselves are in `benchmarks` of the checkout, which a wheel does not contain. Machines differ and are
-noisy, so a report records the machine, its load, and the value of every round.
+The measurements themselves are in `benchmarks`, which is in a checkout but not in a wheel. Machines differ, and other programs
+disturb a measurement, so a report records the machine, its load, and the value of every round.
 """
 
 import contextlib
@@ -35,17 +35,17 @@ from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.results.run_folder import write_atomically
 
-ATTEMPTS = 2  # at one measurement
+ATTEMPTS_MAX = 2  # of one measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One measurement. `measure` takes a folder on the disk to measure, and a scale."""
+    """One measurement. `measure` is called with a folder, on the disk to measure, and a scale."""
 
     name: str
     about: str
     measure: Callable[[Path, Scale], list[Figure]]
-    full: bool = False  # only with --full, or when it is named
+    full: bool = False  # measured only with --full, or if it is named
 
 
 MEASUREMENTS: dict[str, Measurement] = {
@@ -105,9 +105,8 @@ def measure(
 ) -> dict[str, Any]:
     """Run the measurements one after the other, on the disk of `results`, and return the report. Raises HarnessError.
 
-    `announce` is called with a text when a measurement begins. A measurement that fails has no figures, and its errors are
-    under `failed`; if this machine lacks something for it, that is under `lacking`. A report is `complete` unless the user
-    stopped it.
+    `announce` is called with a text when a measurement begins. A measurement that failed has no figures, and its errors are in
+    `failed`. What this machine lacks for a measurement is in `lacking`. A report is `complete` unless the user stopped it.
     """
     try:
         results.mkdir(parents=True, exist_ok=True)
@@ -122,21 +121,21 @@ def measure(
     report["complete"] = False
     with contextlib.suppress(Stopped):
         for name in names:
-            measured[name] = _one(MEASUREMENTS[name], scale, results.resolve(), announce)
+            measured[name] = _measure_one(MEASUREMENTS[name], scale, results.resolve(), announce)
         report["complete"] = True
     report["load_after"] = os.getloadavg()
     report["ended"] = _utc()
     return report
 
 
-def _one(one: Measurement, scale: Scale, results: Path, announce: Callable[[str], None]) -> dict[str, Any]:
-    """Run one measurement, and once more if it fails: on a busy machine an ensemble may lose its leader."""
+def _measure_one(one: Measurement, scale: Scale, results: Path, announce: Callable[[str], None]) -> dict[str, Any]:
+    """Run one measurement, and repeat it once if it fails: on a busy machine an ensemble may lose its leader."""
     figures: list[Figure] = []
     failed: list[str] = []
     lacking = None
     load = os.getloadavg()[0]
     begin = time.monotonic()
-    while not figures and lacking is None and len(failed) < ATTEMPTS:
+    while not figures and lacking is None and len(failed) < ATTEMPTS_MAX:
         announce(f"{one.name}: {one.about}")
         begin = time.monotonic()
         try:
@@ -158,7 +157,7 @@ def _one(one: Measurement, scale: Scale, results: Path, announce: Callable[[str]
 
 
 def surroundings(results: Path) -> dict[str, Any]:
-    """What the numbers depend on: the machine, its disk, its load, the versions."""
+    """Return what the numbers depend on: the machine, its disk, its load, and the versions of the software."""
     syncs = [environment.sync_latency(results, 100)[0] for _ in range(3)]
     return {
         "machine": {
@@ -174,8 +173,8 @@ def surroundings(results: Path) -> dict[str, Any]:
 def store(report: dict[str, Any], results: Path) -> Path:
     """Write the report to `results/summaries/bench-<utc-time>.json`. Raises HarnessError.
 
-    A picture is written beside it, as `.svg`: of how the pipeline scales, or of our nodes and ZooKeeper side by side, if
-    that was measured.
+    A picture (`.svg`) is written beside it if there is something to draw: how the pipeline scales, or our nodes and ZooKeeper's
+    side by side.
     """
     folder = results / "summaries"
     path = folder / f"bench-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}.json"

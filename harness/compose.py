@@ -1,11 +1,11 @@
-"""The services of docker-compose.yml beside the nodes: prepare, keep and seal.
+"""The services of docker-compose.yml that are not nodes: prepare, keep and seal.
 
     python -m zab_chaos.harness.compose prepare|keep|seal
 
-`prepare` writes what the harness writes for a run: keys, configurations, toxiproxy's links, run.json. `keep` replaces the
-harness while the ensemble is running: it records when a leader is established and, at the end, whether the nodes had
-converged, so that `zab verify` can judge the folder like that of any run. `seal` stops after the nodes, and writes the
-folder's manifest.
+`prepare` writes the files that the harness writes for a run: keys, configurations, toxiproxy's links, run.json. `keep` replaces
+the harness while the ensemble is running. It records when a leader is established and, at the end, whether the nodes have
+converged, so that `zab verify` can judge the folder like that of any run. `seal` ends after the nodes, and writes the manifest
+of the folder.
 """
 
 import json
@@ -37,10 +37,10 @@ from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
 from zab_chaos.node.net.keys import KeyFiles
 
-NODES = (1, 2, 3)  # as docker-compose.yml has them
-ANSWER_SECONDS = 1.0
-LOOK_SECONDS = 0.2
-CONVERGES_SECONDS = 20.0  # less than docker-compose.yml lets the keeper have
+NODES = (1, 2, 3)  # the nodes of docker-compose.yml
+ANSWER_SECONDS = 1.0  # timeout of a status request
+POLL_SECONDS = 0.2
+CONVERGES_SECONDS = 20.0  # less than the time that docker-compose.yml gives the service `keep` to end
 SOURCE = """[scenario]
 name = "compose"
 about = "An ensemble that is used and broken by hand."
@@ -52,7 +52,7 @@ SCENARIO = Scenario(
 
 
 def prepare(folder: RunFolder) -> None:
-    """Write keys, configurations and run.json, unless they exist already."""
+    """Write keys, configurations, toxiproxy's links and run.json. Do nothing if run.json exists."""
     if folder.file("run.json").exists():
         return
     for part in PARTS:
@@ -76,7 +76,7 @@ def prepare(folder: RunFolder) -> None:
     folder.milestone("started", seed=0)
     folder.write_run(
         initial_facts(SCENARIO, options, folder, registry.find(options.on))
-    )  # last: with it everything is there
+    )  # last, because its existence means that everything is prepared
 
 
 def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:
@@ -97,45 +97,46 @@ def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:
 
 
 class Keeper:
-    """Queries the nodes, and updates run.json and harness.jsonl."""
+    """The service `keep`: asks the nodes for their status, and updates run.json and harness.jsonl."""
 
     def __init__(self, folder: RunFolder) -> None:
         pair = keys.load(keys.files_in(folder.file("config")).control)
         self._folder = folder
         self._clients = {node: ControlClient(f"node-{node}:{CONTROL}", pair) for node in NODES}
 
-    def keep(self, over: threading.Event) -> None:
-        """Watch until `over` is set, then wait for the nodes to converge."""
-        self._outcome("unfinished")
-        while not over.is_set():
+    def keep(self, ended: threading.Event) -> None:
+        """Record the first leader. When `ended` is set, wait for the nodes to converge and record the outcome."""
+        self._write_outcome("unfinished")
+        while not ended.is_set():
             answers = self._ask(NODES)
             leader = leader_of(answers, len(NODES))
             if leader is not None:
                 self._folder.milestone("established", leader=leader, epoch=answers[leader].epoch)
                 break
-            over.wait(LOOK_SECONDS)
-        over.wait()
-        self._converge()
+            ended.wait(POLL_SECONDS)
+        ended.wait()
+        self._await_convergence()
         for client in self._clients.values():
             client.close()
 
-    def _converge(self) -> None:
+    def _await_convergence(self) -> None:
         begun = time.monotonic()
         why = disagreement(answers := self._ask(NODES), NODES)
         self._folder.milestone("safety-ended")
         while why is not None and time.monotonic() - begun < CONVERGES_SECONDS:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             why = disagreement(answers := self._ask(NODES), NODES)
         if why is None:
             zxid = answers[NODES[0]].delivered
             self._folder.milestone("converged", zxid=zxid, seconds=time.monotonic() - begun)
-            self._outcome(FINISHED)
+            self._write_outcome(FINISHED)
         else:
-            self._outcome(f"it was stopped before the nodes had converged: {why}")
+            self._write_outcome(f"it was stopped before the nodes had converged: {why}")
 
-    def _outcome(self, words: str) -> None:
+    def _write_outcome(self, outcome: str) -> None:
         facts = self._folder.read_run()
-        self._folder.write_run({**facts, "outcome": words, "ended": utc() if words != "unfinished" else None})
+        ended = utc() if outcome != "unfinished" else None
+        self._folder.write_run({**facts, "outcome": outcome, "ended": ended})
 
     def _ask(self, nodes: Iterable[int]) -> dict[int, Status]:
         answers = {}
@@ -147,17 +148,18 @@ class Keeper:
         return answers
 
 
-def seal(folder: RunFolder, over: threading.Event) -> None:
-    """Remove the manifest while the ensemble is running, and write it at the end."""
+def seal(folder: RunFolder, ended: threading.Event) -> None:
+    """Remove the manifest while the ensemble is running, and write it when `ended` is set."""
     folder.file(manifest.NAME).unlink(missing_ok=True)
-    over.wait()
+    ended.wait()
     manifest.seal(folder.path)
 
 
-def _on_sigterm() -> threading.Event:
-    over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
-    return over
+def _event_of_sigterm() -> threading.Event:
+    """Return an event that SIGTERM sets."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    return ended
 
 
 def main(arguments: list[str]) -> int:
@@ -166,9 +168,9 @@ def main(arguments: list[str]) -> int:
         case ["prepare"]:
             prepare(folder)
         case ["keep"]:
-            Keeper(folder).keep(_on_sigterm())
+            Keeper(folder).keep(_event_of_sigterm())
         case ["seal"]:
-            seal(folder, _on_sigterm())
+            seal(folder, _event_of_sigterm())
         case _:
             sys.stderr.write("usage: python -m zab_chaos.harness.compose prepare|keep|seal\n")
             return 4

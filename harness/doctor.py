@@ -1,4 +1,4 @@
-"""`zab doctor`: checks what this machine has, what is missing, and which command installs it."""
+"""`zab doctor`: check what this machine has, what is missing, and which command installs it."""
 
 import contextlib
 import importlib.metadata
@@ -28,25 +28,28 @@ from zab_chaos.harness.report.console import say, wrapping_table
 from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)
-SLOW_SYNC_MS = 20.0  # above this, a run's rate says more about the disk than about Zab
+SLOW_SYNC_MS = 20.0  # above this, the rate of a run is that of the disk
 LARGEST = 9  # nodes of the largest ensemble that is checked for
-MEMORY = 2**30  # bytes; five nodes, toxiproxy and the clients need less
+MEMORY_BYTES = 2**30  # five nodes, toxiproxy and the clients need less
 
 State = Literal["ok", "warning", "missing", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. `warning`: works with limits; `missing`: runs fail without it; `absent`: optional."""
+    """The result of one check.
+
+    `warning`: it works with limits; `missing`: runs fail without it; `absent`: it is missing but optional.
+    """
 
     name: str
     state: State
     found: str
-    mend: str = ""  # how to fix it: if possible, a command
+    mend: str = ""  # how to fix it, if possible a command
 
 
 def examine(results: Path) -> list[Finding]:
-    """Run all checks. Never raises: a check that fails is a finding."""
+    """Run all checks. No check raises an error: one that fails is a finding."""
     return [
         python(),
         packages(),
@@ -66,6 +69,7 @@ def examine(results: Path) -> list[Finding]:
 
 
 def healthy(findings: list[Finding]) -> bool:
+    """Return True if nothing is missing that runs need."""
     return all(finding.state != "missing" for finding in findings)
 
 
@@ -95,7 +99,7 @@ def python() -> Finding:
 
 
 def packages() -> Finding:
-    """Check that all required packages are installed, by the metadata of the distribution or by pyproject.toml."""
+    """Check that all required packages are installed. Their names are in the distribution's metadata, or in pyproject.toml."""
     try:
         wanted = importlib.metadata.requires("zab-chaos") or []
     except importlib.metadata.PackageNotFoundError:
@@ -103,9 +107,9 @@ def packages() -> Finding:
         project = tomllib.loads((folder / "pyproject.toml").read_text())["project"] if folder is not None else {}
         wanted = project.get("dependencies", [])
     names = [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in wanted if "extra ==" not in line]
-    lacking = [name for name in names if environment.package(name) is None]
-    if lacking:
-        return Finding("packages", "missing", "missing: " + ", ".join(lacking), "pip install " + " ".join(lacking))
+    missing = [name for name in names if environment.package(name) is None]
+    if missing:
+        return Finding("packages", "missing", "missing: " + ", ".join(missing), "pip install " + " ".join(missing))
     return Finding("packages", "ok", f"all {len(names)} installed")
 
 
@@ -117,7 +121,7 @@ def curve() -> Finding:
 
 
 def toxiproxy() -> Finding:
-    """Check the toxiproxy server that runs would use. It is not fetched here."""
+    """Check the toxiproxy server that runs would use. This does not fetch it."""
     try:
         path = server.find()
     except HarnessError as error:
@@ -146,7 +150,7 @@ def compiler() -> Finding:
 
 def folder(results: Path) -> Finding:
     try:
-        with tempfile.TemporaryDirectory(dir=_existing(results)):
+        with tempfile.TemporaryDirectory(dir=_nearest_existing(results)):
             pass
     except OSError as error:
         words = f"{results}: {error.strerror or error}"
@@ -155,9 +159,9 @@ def folder(results: Path) -> Finding:
 
 
 def disk(results: Path) -> Finding:
-    """Measure how long it takes to make 4 KiB durable: no commit is faster."""
+    """Measure how long it takes to make 4 KiB durable; no commit is faster."""
     try:
-        median, worst = environment.sync_latency(_existing(results))
+        median, worst = environment.sync_latency(_nearest_existing(results))
     except OSError as error:
         return Finding("disk sync", "missing", error.strerror or str(error), "choose another folder with --results DIR")
     found = f"fdatasync of 4 KiB: median {median:.2f} ms, worst {worst:.2f} ms"
@@ -166,8 +170,8 @@ def disk(results: Path) -> Finding:
     return Finding("disk sync", "ok", found)
 
 
-def _existing(path: Path) -> Path:
-    """The nearest existing folder: a check must not create anything."""
+def _nearest_existing(path: Path) -> Path:
+    """Return the nearest existing folder at or above `path`, because a check must not create one."""
     path = path.absolute()
     while not path.exists():
         path = path.parent
@@ -195,7 +199,7 @@ def cores() -> Finding:
 def memory() -> Finding:
     free = psutil.virtual_memory().available
     found = f"{free / 2**30:.1f} GiB available"
-    if free >= MEMORY:
+    if free >= MEMORY_BYTES:
         return Finding("memory", "ok", found)
     return Finding("memory", "warning", found, "close other programs, or run with --nodes 3")
 
@@ -208,7 +212,7 @@ def java() -> Finding:
 
 
 def zookeeper() -> Finding:
-    """What `--on zookeeper` needs: a Java for the servers, the client library, and the releases that are here."""
+    """Check what `--on zookeeper` needs: a Java for the servers, the client library, and which releases are in the cache."""
     try:
         jvm.version(jvm.find("ZooKeeper", releases.OLDEST_JAVA), "ZooKeeper", releases.OLDEST_JAVA)
     except jvm.JavaMissing as error:
@@ -217,21 +221,23 @@ def zookeeper() -> Finding:
         words = "only `--on zookeeper` needs its client library, kazoo"
         return Finding("zookeeper", "absent", words, "pip install 'zab-chaos[zookeeper]'")
     here = [version for version in releases.known() if releases.is_cached(version)]
-    found = f"here: {', '.join(here)}" if here else "no release here yet; a run fetches the one that it needs"
+    found = (
+        f"in the cache: {', '.join(here)}" if here else "no release in the cache; a run fetches the one that it needs"
+    )
     return Finding("zookeeper", "ok", found)
 
 
 def fuse() -> Finding:
-    """What the file system takes whose power can be cut."""
-    lack = missing_requirement()
-    if lack is None:
+    """Check what the file system needs whose power can be cut (FUSE)."""
+    missing = missing_requirement()
+    if missing is None:
         return Finding("fuse", "ok", "disks whose power can be cut can be mounted")
-    words = f"only disk faults of `--on zookeeper` and `--disk fuse` need it; {lack[0]}"
-    return Finding("fuse", "absent", words, lack[1])
+    what, how_to_fix = missing
+    return Finding("fuse", "absent", f"only disk faults of `--on zookeeper` and `--disk fuse` need it; {what}", how_to_fix)
 
 
 def containers() -> Finding:
-    """Check the container engine that `--on containers` would use, and its image of this code."""
+    """Check the container engine that `--on containers` would use, and its image of this version."""
     try:
         with extra("containers", "`--on containers`"):
             from zab_chaos.harness.backends.containers import engine, image
@@ -242,7 +248,7 @@ def containers() -> Finding:
             found = f"version {client.version()['Version']} at {engine.address()}"
             image.find(client)
     except image.NoImage as error:
-        return Finding("containers", "warning", f"{found}, without the image of this code", str(error))
+        return Finding("containers", "warning", f"{found}, without the image of this version", str(error))
     except engine.EngineError as error:
         return Finding(
             "containers", "absent", "only `--on containers` and docker-compose.yml need an engine", str(error)

@@ -11,7 +11,7 @@ class Exit(IntEnum):
 
     PASS = 0  # all properties hold
     VIOLATION = 1  # a property is violated
-    UNKNOWN = 2  # too little happened to judge, a fault could not be confirmed, or the run was interrupted
+    UNKNOWN = 2  # too little happened for a verdict, a fault could not be confirmed, or the run was interrupted
     HARNESS_ERROR = 3  # the harness itself failed
     BAD_INPUT = 4  # bad arguments or a bad scenario
     BEYOND_FAULT_MODEL = 5  # a quorum of disks was lost, and the nodes refused to form an ensemble
@@ -19,29 +19,32 @@ class Exit(IntEnum):
 
 
 class BadInput(Exception):
-    """A mistake of the user: exit 4. The text has all mistakes at once, with their places and what is allowed."""
+    """A mistake of the user (exit code 4). The text names all mistakes at once, where they are, and what is allowed."""
 
 
 class HarnessError(Exception):
-    """The harness can't work on this machine: exit 3. The text says how to fix that."""
+    """The harness can't work on this machine (exit code 3). The text says how to fix that."""
 
 
 class Interrupted(Exception):
-    """The user stopped one of several runs, and the others are not started: exit 2."""
+    """The user stopped one of several runs, so the others are not started (exit code 2)."""
 
 
-def did_you_mean(name: str, known: Iterable[str], elsewhere: str = "") -> str:
-    """The nearest names. When none is near: `elsewhere`, which says where they are listed, or else all of them."""
+def did_you_mean(name: str, known: Iterable[str], hint: str = "") -> str:
+    """Return a sentence with the known names that are similar to `name`.
+
+    If none is similar, return `hint`, which says where the names are listed, or else a list of all of them.
+    """
     names = sorted(known)
     stem = Path(name).stem if name.endswith(".toml") else name
     near = difflib.get_close_matches(stem, names, n=3, cutoff=0.5)
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return elsewhere or f"Known: {', '.join(names) or '(none)'}."
+    return hint or f"Known: {', '.join(names) or '(none)'}."
 
 
 def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise BadInput, with a line for each of the names that is not `known`. `what`: they name, as in `scenario`."""
+    """Raise BadInput, with a line for each unknown name. `what`: the kind of thing that they name, such as `scenario`."""
     wrong = [f"no {what} is called {name!r}. {did_you_mean(name, known)}" for name in names if name not in known]
     if wrong:
         raise BadInput("\n".join(wrong))

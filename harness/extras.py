@@ -1,4 +1,4 @@
-"""Optional dependencies: reports which extra to install if a package is missing."""
+"""Optional dependencies: an error that names the extra to install if a package is missing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from zab_chaos.harness.errors import BadInput
 
 
 class MissingExtra(BadInput):
-    """A package that only an extra brings is not installed. The text names the command that installs it."""
+    """A package of an extra is not installed. The text names the command that installs it."""
 
 
 @contextmanager
 def extra(name: str, what: str) -> Iterator[None]:
-    """Import packages of the extra `name` in this block; `what` needs them. Raises MissingExtra."""
+    """Import the packages of the extra `name` in this block. Raises MissingExtra, whose text says that `what` needs it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What the pytest plugin does once a test asks for it.
+"""The pytest plugin, and the conformance suite for backends.
 
-The plugin itself, `zab_chaos.harness.testing.plugin`, is light to import.
+`plugin` is fast to import; it imports the other modules when a test uses one of its fixtures.
 """

@@ -1,9 +1,9 @@
-"""What every backend must do. Who brings one runs it on theirs:
+"""The conformance suite: tests that every backend must pass. The author of a backend runs it with
 
     pytest --pyargs zab_chaos.harness.testing.conformance --zab-on NAME
 
-Without `--zab-on` it runs on the simulator and on processes. What needs an ability that the backend does not have is
-skipped; that it is refused there is a test of its own.
+Without `--zab-on` it runs on the simulator and on processes. A test is skipped if it needs an ability that the backend does not
+have; other tests check that such a fault is refused.
 """
 
 import signal
@@ -33,8 +33,8 @@ from zab_chaos.harness.runs.run import run
 from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Get, Request, Set
 
-SECONDS = 60.0  # a bound for what takes a moment on a machine that has time
-END_SECONDS = 2.0  # from the first Ctrl-C to the end
+WAIT_SECONDS_MAX = 60.0  # generous, for a busy machine
+END_SECONDS_MAX = 2.0  # from the first Ctrl-C to the end of the command
 SCENARIO = """
 [scenario]
 name = "conformance"
@@ -61,7 +61,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    """The backend; when the test is over, none of its processes is left."""
+    """Return the backend, and check after the test that none of its processes is left."""
     found = registry.find(request.param)
     try:
         found.check()
@@ -75,20 +75,21 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 @pytest.fixture
 def ensemble(backend: Backend, tmp_path: Path) -> Iterator[Ensemble]:
-    with Ensemble(on=backend.name, results=tmp_path, min_acked=0) as made:
-        yield made
+    """Return a running ensemble on the backend."""
+    with Ensemble(on=backend.name, results=tmp_path, min_acked=0) as running:
+        yield running
 
 
 def put(session: Session, path: str, data: bytes, backend: Backend) -> None:
-    """Write a key, as often as it takes: beside a fault an outcome may be unknown."""
+    """Write a key. During a fault an outcome may be unknown, so the write is repeated until it is done."""
     if "create" in backend.operations:
-        surely(session, Create(path, b""))
-    surely(session, Set(path, data))
+        submit_until_done(session, Create(path, b""))
+    submit_until_done(session, Set(path, data))
 
 
-def surely(session: Session, request: Request) -> Done | None:
-    """Ask until it is done. None: the key is there already."""
-    deadline = time.monotonic() + SECONDS
+def submit_until_done(session: Session, request: Request) -> Done | None:
+    """Send the request until it is done, and return the outcome. Return None if the znode to create exists already."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     while True:
         outcome = session.submit(request).outcome()
         if isinstance(outcome, Done):
@@ -99,15 +100,16 @@ def surely(session: Session, request: Request) -> Done | None:
 
 
 def needs(backend: Backend, *abilities: Ability) -> None:
+    """Skip the test if the backend lacks one of the abilities."""
     for one in abilities:
         if one not in backend.abilities:
             pytest.skip(f"{backend.name} has no {one.value}")
 
 
-# ---- its nodes ----
+# ---- the nodes ----
 
 
-def test_it_serves_and_its_run_is_judged(backend: Backend, ensemble: Ensemble) -> None:
+def test_clients_are_served_and_the_run_is_judged(backend: Backend, ensemble: Ensemble) -> None:
     with ensemble.client() as client:
         put(client, "/a", b"1", backend)
         assert client.get("/a").value == b"1"
@@ -136,14 +138,14 @@ def test_a_killed_node_is_gone_and_comes_back(backend: Backend, ensemble: Ensemb
     assert ensemble.finish().exit == 0
 
 
-def test_a_stopped_node_ends_by_itself(ensemble: Ensemble) -> None:
+def test_a_stopped_node_ends(ensemble: Ensemble) -> None:
     with ensemble.stopped("one") as stopped:
         assert not any(ensemble.alive(node) for node in stopped.nodes)
     ensemble.until_converged()
     assert ensemble.finish().violated == []
 
 
-def test_a_paused_node_is_there_and_silent_until_it_is_woken(backend: Backend, ensemble: Ensemble) -> None:
+def test_a_paused_node_is_alive_and_silent_until_it_is_resumed(backend: Backend, ensemble: Ensemble) -> None:
     needs(backend, Ability.PAUSE)
     with ensemble.paused("one") as paused:
         (node,) = paused.nodes
@@ -154,7 +156,7 @@ def test_a_paused_node_is_there_and_silent_until_it_is_woken(backend: Backend, e
     ensemble.until_converged()
 
 
-def test_a_wiped_node_comes_back_with_nothing(backend: Backend, ensemble: Ensemble) -> None:
+def test_a_wiped_node_comes_back_with_an_empty_disk(backend: Backend, ensemble: Ensemble) -> None:
     needs(backend, Ability.WIPE)
     wiped = ensemble.wipe("one")
     assert not any(ensemble.alive(node) for node in wiped.nodes)
@@ -169,16 +171,16 @@ def test_the_leader_is_one_of_the_nodes_and_is_replaced(backend: Backend, ensemb
     assert first in ensemble.nodes
     with ensemble.crashed("leader") as crashed:
         assert crashed.nodes == [first]
-        ensemble.until(lambda: ensemble.leader not in (None, first), SECONDS)
+        ensemble.until(lambda: ensemble.leader not in (None, first), WAIT_SECONDS_MAX)
     ensemble.until_converged()
 
 
 def test_a_node_that_is_cut_off_comes_back(backend: Backend, ensemble: Ensemble) -> None:
-    """The cut is confirmed by those who would have received something: else the verb raises. So they must count what comes."""
+    """The receivers must count frames: they confirm the cut, and `partitioned` raises unless it is confirmed."""
     needs(backend, Ability.LINKS)
     with ensemble.client() as client:
         put(client, "/a", b"0", backend)
-    ensemble.until(lambda: any(any(status.frames.values()) for status in ensemble.status().values()), SECONDS)
+    ensemble.until(lambda: any(any(status.frames.values()) for status in ensemble.status().values()), WAIT_SECONDS_MAX)
     with ensemble.partitioned("one") as cut, ensemble.client(node=cut.nodes[0] % 3 + 1) as client:
         put(client, "/a", b"1", backend)
     ensemble.until_converged()
@@ -192,13 +194,13 @@ def test_no_acknowledged_write_is_lost_by_crashes_one_after_the_other(backend: B
             with ensemble.crashed(node), ensemble.client(node=node % 3 + 1) as other:
                 put(other, "/a", b"%d" % node, backend)
             ensemble.until_converged()
-        found = surely(client, Get("/a"))
+        found = submit_until_done(client, Get("/a"))
         assert found is not None
         assert found.value == b"3"
     assert ensemble.finish().exit == 0
 
 
-# ---- its runs ----
+# ---- the runs ----
 
 
 def scenario_in(folder: Path, duration: float) -> Path:
@@ -207,7 +209,7 @@ def scenario_in(folder: Path, duration: float) -> Path:
     return path
 
 
-def test_a_scenario_is_run_and_judged_alike_from_its_folder(backend: Backend, tmp_path: Path) -> None:
+def test_a_scenario_is_run_and_its_folder_gives_the_same_verdict(backend: Backend, tmp_path: Path) -> None:
     name = str(scenario_in(tmp_path, 2))
     scenario = read_scenario(name, on=backend.name, nodes=None, defect=None)
     options = options_for(name, scenario, seed=1, results=tmp_path / "results", on=backend.name)
@@ -216,10 +218,10 @@ def test_a_scenario_is_run_and_judged_alike_from_its_folder(backend: Backend, tm
     assert ran.verdict.metrics["writes_acked"] > 10
     assert [fault["do"] for fault in ran.verdict.metrics["faults"]] == ["crash"]
     assert judge(ran.folder.path).to_json() == ran.verdict.to_json()
-    assert not list(ran.folder.file("config").glob("*keys*"))  # secrets go with the run
+    assert not list(ran.folder.file("config").glob("*keys*"))  # keys are removed at the end of a run
 
 
-def test_what_it_can_not_do_is_refused_before_anything_is_made(backend: Backend, tmp_path: Path) -> None:
+def test_unsupported_faults_and_defects_are_refused_before_a_folder_is_made(backend: Backend, tmp_path: Path) -> None:
     path = tmp_path / "refused.toml"
     for kind in KINDS.values():
         required = any(key.default is REQUIRED for key in kind.keys)
@@ -235,18 +237,18 @@ def test_what_it_can_not_do_is_refused_before_anything_is_made(backend: Backend,
     assert not (tmp_path / "results").exists()
 
 
-def test_by_hand_too_it_is_refused(backend: Backend, ensemble: Ensemble) -> None:
-    lacking = [kind for kind in KINDS.values() if not kind.needs <= backend.abilities]
-    for kind in lacking:
-        said = {key.name: 1 for key in kind.keys if key.default is REQUIRED}
+def test_an_unsupported_fault_is_also_refused_on_a_running_ensemble(backend: Backend, ensemble: Ensemble) -> None:
+    unsupported = [kind for kind in KINDS.values() if not kind.needs <= backend.abilities]
+    for kind in unsupported:
+        required = {key.name: 1 for key in kind.keys if key.default is REQUIRED}
         with pytest.raises(BadInput):
-            ensemble.inject(kind, {"target": "one", **said})
+            ensemble.inject(kind, {"target": "one", **required})
     assert ensemble.faults == []
 
 
 @pytest.fixture
 def command(backend: Backend, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`zab run` of a long scenario, under load."""
+    """Return a process of `zab run` with a long scenario under load."""
     words = ["run", str(scenario_in(tmp_path, 600)), "--on", backend.name, "--results", str(tmp_path / "results")]
     process = subprocess.Popen([sys.executable, "-m", "zab_chaos.harness", *words], stdout=subprocess.DEVNULL)
     try:
@@ -256,9 +258,12 @@ def command(backend: Backend, tmp_path: Path) -> Iterator[subprocess.Popen[bytes
         process.wait()
 
 
-def under_way(process: subprocess.Popen[bytes], folder: Path) -> list[psutil.Process]:
-    """Wait until clients work; all its processes then. The simulator writes at the end, so it gets a second there."""
-    assert wait_until(lambda: bool(below(folder / "results")), SECONDS)
+def processes_under_load(process: subprocess.Popen[bytes], folder: Path) -> list[psutil.Process]:
+    """Wait until clients work, and return all processes of the command.
+
+    The simulator has no processes and writes its files at the end, so there it waits for one second.
+    """
+    assert wait_until(lambda: bool(below(folder / "results")), WAIT_SECONDS_MAX)
     (run_folder,) = below(folder / "results")
     begun = time.monotonic()
 
@@ -266,23 +271,23 @@ def under_way(process: subprocess.Popen[bytes], folder: Path) -> list[psutil.Pro
         written = run_folder.joinpath("ops.jsonl").is_file() and run_folder.joinpath("ops.jsonl").stat().st_size > 2000
         return written or (not psutil.Process(process.pid).children() and time.monotonic() > begun + 1)
 
-    assert wait_until(works, SECONDS)
+    assert wait_until(works, WAIT_SECONDS_MAX)
     return psutil.Process(process.pid).children(recursive=True)
 
 
-def test_ctrl_c_ends_it_in_time_with_what_it_has(command: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
-    processes = under_way(command, tmp_path)
+def test_ctrl_c_ends_the_command_in_time_with_a_verdict(command: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+    processes = processes_under_load(command, tmp_path)
     begun = time.monotonic()
     command.send_signal(signal.SIGINT)
-    assert command.wait(SECONDS) == 2
-    assert time.monotonic() - begun < END_SECONDS + 1  # of the interpreter's own end, on a busy machine
+    assert command.wait(WAIT_SECONDS_MAX) == 2
+    assert time.monotonic() - begun < END_SECONDS_MAX + 1  # the interpreter's own end takes time on a busy machine
     assert psutil.wait_procs(processes, 5)[1] == []
     (verdict,) = tmp_path.glob("results/*/*/verdict.json")
     assert b"interrupted" in verdict.read_bytes()
 
 
-def test_nothing_survives_a_harness_that_is_killed(command: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
-    processes = under_way(command, tmp_path)
+def test_no_process_survives_a_harness_that_is_killed(command: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+    processes = processes_under_load(command, tmp_path)
     command.kill()
     command.wait()
     assert psutil.wait_procs(processes, 10)[1] == []

@@ -1,4 +1,7 @@
-"""What a test holds: an ensemble or a run. Judged when the test is over, told when it failed, removed when it passed."""
+"""What a fixture gives to a test: a running ensemble or a finished run. It is judged when the test is over.
+
+The report of a failed test shows it; the folder of a test that passed is removed.
+"""
 
 import os
 import shlex
@@ -21,7 +24,7 @@ from zab_chaos.model.verdict import Outcome, Property, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZabRun:
-    """A scenario's run that is over: what `zab_run` gives."""
+    """The finished run of a scenario: the value of the fixture `zab_run`."""
 
     scenario: str
     seed: int
@@ -30,13 +33,18 @@ class ZabRun:
     verdict: Verdict
 
     def property(self, name: str) -> Property:
-        """One property's judgement. Raises KeyError."""
+        """Return the judgement of one property. Raises KeyError."""
         return self.verdict.property(name)
 
 
 @dataclass(slots=True, kw_only=True)
 class JudgedFixture:
-    """`node`: the test, or the module or so, that it belongs to; `fixture`: under which name. `end` judges it."""
+    """An ensemble or a run that a fixture has made, with what is needed to judge it and to report on it.
+
+    `fixture`: the name of the fixture. `node`: the test that it was made for or, for a wider scope, the class, module or
+    session. `again`: the command that repeats the test. `end` ends it and returns its verdict; `abandon` ends it at once
+    without one. `faults_so_far` describes the faults for a report before there is a verdict.
+    """
 
     fixture: str
     node: pytest.Item | pytest.Collector
@@ -48,14 +56,14 @@ class JudgedFixture:
     allow_unknown: bool
     end: Callable[[], Verdict]
     abandon: Callable[[BaseException], None]
-    so_far: Callable[[], list[str]]  # what was broken, while nothing is judged yet
+    faults_so_far: Callable[[], list[str]]
     verdict: Verdict | None = None
-    failed: bool = False  # a test that used it, or its verdict
+    failed: bool = False  # a test that used it has failed, or its verdict is not as expected
     given_up: bool = False
-    told: set[str] = field(default_factory=set)  # the tests in whose reports it is
+    reported_in: set[str] = field(default_factory=set)  # ids of the tests whose reports show it
 
     def finish(self) -> str | None:
-        """Judge it. The words of a failure; None if all is as it should be."""
+        """End and judge it. Return the message of a failure; None if the verdict is as expected."""
         if self.given_up:
             return None
         self.verdict = verdict = self.end()
@@ -63,33 +71,34 @@ class JudgedFixture:
             return None
         self.failed = True
         expected = "" if self.expect == Outcome.PASS else f" (expected: {self.expect})"
-        return f"zab: {verdict.verdict}{expected}, seed {self.seed}, on {self.on}\n\n{self.story()}"
+        return f"zab: {verdict.verdict}{expected}, seed {self.seed}, on {self.on}\n\n{self.describe()}"
 
-    def story(self) -> str:
-        """What is to be told in a failure's report."""
+    def describe(self) -> str:
+        """Return the section on this ensemble or run for the report of a failed test."""
         if self.verdict is not None:
             return summary.full_text(self.folder, self.verdict, self.again)
-        broken = self.so_far()
-        lines = [f"not judged yet; seed {self.seed}, on {self.on}", *(["Faults", *broken] if broken else [])]
+        faults = self.faults_so_far()
+        lines = [f"not judged yet; seed {self.seed}, on {self.on}", *(["Faults", *faults] if faults else [])]
         return "\n".join([*lines, f"results  {self.folder.path}", f"again    {self.again}"])
 
     def give_up(self, error: BaseException) -> None:
-        """There is no time to judge: end it at once, and keep what it left."""
+        """End it at once without a verdict, and keep its folder."""
         if self.verdict is None and not self.given_up:
             self.given_up = self.failed = True
             self.abandon(error)
 
-    def clear(self) -> None:
-        """Remove the folder of what passed."""
+    def remove_folder_if_passed(self) -> None:
+        """Remove the folder, unless something failed."""
         if not self.failed:
             shutil.rmtree(self.folder.path, ignore_errors=True)
 
     def used_by(self, item: pytest.Item) -> bool:
+        """Return True if the test uses this fixture value."""
         return self.node in item.listchain() and self.fixture in getattr(item, "fixturenames", ())
 
 
-def repeat(config: pytest.Config, node: pytest.Item | pytest.Collector, seed: int) -> str:
-    """The command that runs this test again, with this seed."""
+def repeat_command(config: pytest.Config, node: pytest.Item | pytest.Collector, seed: int) -> str:
+    """Return the command that runs this test again with this seed."""
     path, *names = node.nodeid.split("::")
     place = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
     words = ["pytest", "::".join([place, *names])]
@@ -103,41 +112,45 @@ def repeat(config: pytest.Config, node: pytest.Item | pytest.Collector, seed: in
     return shlex.join(words)
 
 
-def ensemble(
+def start_ensemble(
     requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path, name: str
 ) -> tuple[JudgedFixture, Ensemble]:
-    """A running ensemble, and what holds it. Raises BadInput, HarnessError, Unfinished."""
+    """Start an ensemble. Return it, and the object that will judge it. Raises BadInput, HarnessError, Unfinished."""
     seed = int(requested.options.get("seed", 1))
-    again = repeat(node.config, node, seed)
+    again = repeat_command(node.config, node, seed)
     cluster = Ensemble(**(requested.options | {"seed": seed}), name=name, results=results, command=again)
     cluster.__enter__()
     assert cluster.folder is not None
-    held = JudgedFixture(
+    judged = JudgedFixture(
         fixture=fixture, node=node, folder=cluster.folder, seed=seed, on=cluster.on, again=again,
         expect=requested.expect or Outcome.PASS, allow_unknown=requested.allow_unknown, end=cluster.finish,
-        abandon=cluster.abandon, so_far=lambda: [f"{fault.step.at:9.3f} s  {fault.describe()}" for fault in cluster.faults],
+        abandon=cluster.abandon,
+        faults_so_far=lambda: [f"{fault.step.at:9.3f} s  {fault.describe()}" for fault in cluster.faults],
     )  # fmt: skip
-    return held, cluster
+    return judged, cluster
 
 
-def run(
+def run_scenario(
     requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path
 ) -> tuple[JudgedFixture, ZabRun]:
-    """A scenario, run to its end. Raises BadInput, HarnessError; KeyboardInterrupt when the user ended it."""
+    """Run a scenario to its end. Return the run, and the object that judges it.
+
+    Raises BadInput, HarnessError, or KeyboardInterrupt if the user stopped the run.
+    """
     options = dict(requested.options)
     name, on = str(options["scenario"]), str(options.get("on", "processes"))
     scenario = read_scenario(name, on=on, nodes=options.get("nodes"), defect=options.get("defect"))
-    told = options_for(
+    run_options = options_for(
         name, scenario, seed=options.get("seed"), results=results, record=options.get("record"),
         nodes=options.get("nodes"), on=on, release=options.get("zookeeper"),
     )  # fmt: skip
     try:
-        ran = run_quietly(scenario, told)
+        ran = run_quietly(scenario, run_options)
     except Interrupted as error:
         raise KeyboardInterrupt(str(error)) from None
-    held = JudgedFixture(
-        fixture=fixture, node=node, folder=ran.folder, seed=told.seed, on=on, again=told.command,
+    judged = JudgedFixture(
+        fixture=fixture, node=node, folder=ran.folder, seed=run_options.seed, on=on, again=run_options.command,
         expect=requested.expect or scenario.expect.verdict, allow_unknown=requested.allow_unknown,
-        end=lambda: ran.verdict, abandon=lambda error: None, so_far=list, verdict=ran.verdict,
+        end=lambda: ran.verdict, abandon=lambda error: None, faults_so_far=list, verdict=ran.verdict,
     )  # fmt: skip
-    return held, ZabRun(scenario=name, seed=told.seed, on=on, folder=ran.folder.path, verdict=ran.verdict)
+    return judged, ZabRun(scenario=name, seed=run_options.seed, on=on, folder=ran.folder.path, verdict=ran.verdict)

@@ -1,23 +1,24 @@
-"""The results folder of a test session: what stays behind when all passed is nothing."""
+"""The results folder of a test session: names of run folders, and the removal of empty folders when tests have passed."""
 
 import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-NAME = 60  # characters of a test's name in a folder's
+NAME_LENGTH_MAX = 60  # characters of a test's name in the name of a folder
 
 
-def name_of(test: str) -> str:
-    """A scenario's name for a test: small letters, digits and dashes."""
+def scenario_name_of(test: str) -> str:
+    """Return a scenario name for a test: lower-case letters, digits and dashes."""
     words = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")
-    return words[:NAME].rstrip("-") or "test"
+    return words[:NAME_LENGTH_MAX].rstrip("-") or "test"
 
 
-def tidy(results: Path, used: Iterable[str], *, was_there: bool) -> None:
-    """Remove what passed tests leave: a `latest` that points nowhere, and the folders in `used`, if they are empty.
+def remove_empty(results: Path, used: Iterable[str], *, existed_before: bool) -> None:
+    """Remove a `latest` link that points nowhere, and the folders in `used` with their parents, if they are empty.
 
-    Only when nobody makes folders any more: another worker's run may be about to begin in one of them.
+    `results` itself stays if it existed before. Call this when no run is made any more: another worker's run may be about to
+    begin in one of the folders.
     """
     latest = results / "latest"
     if latest.is_symlink() and not latest.exists():
@@ -26,6 +27,6 @@ def tidy(results: Path, used: Iterable[str], *, was_there: bool) -> None:
         parent for name in used for parent in (Path(name), *Path(name).parents) if parent.is_relative_to(results)
     }
     for folder in sorted(folders, reverse=True):
-        if folder != results or not was_there:
+        if folder != results or not existed_before:
             with contextlib.suppress(OSError):
                 folder.rmdir()

@@ -1,6 +1,6 @@
-"""What a test asks of its ensemble or its run: from the ini file, the `zab` marker, a fixture's parameter, the command line.
+"""The options of a test's ensemble or run. Later sources override earlier ones:
 
-The later ones win: the command line is what somebody says now, about this very run.
+the ini file, the `zab` marker, the fixture's parameter, the command line.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,43 +13,47 @@ from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.seeds import read_seeds
 
 ZOOKEEPER = "zookeeper"
-OF_A_RUN = {"on", "zookeeper", "nodes", "seed", "seeds", "scenario", "defect", "record", "expect", "allow_unknown"}
-OF_AN_ENSEMBLE = OF_A_RUN - {"scenario"} | {"disk", "timing", "limits", "min_acked", "converges_within"}
-KEYS = OF_A_RUN | OF_AN_ENSEMBLE  # of the marker; `pytest --markers` and docs/ci.md say what they mean
+RUN_KEYS = {"on", "zookeeper", "nodes", "seed", "seeds", "scenario", "defect", "record", "expect", "allow_unknown"}
+ENSEMBLE_KEYS = RUN_KEYS - {"scenario"} | {"disk", "timing", "limits", "min_acked", "converges_within"}
+KEYS = RUN_KEYS | ENSEMBLE_KEYS  # of the marker; `pytest --markers` and docs/ci.md explain them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixtureOptions:
-    """`options`: what was said for the ensemble or the run, by the marker's keys. `expect` None: PASS, or the scenario's."""
+    """The options of one fixture in one test.
+
+    `options`: those for the ensemble or the run, under the names of the marker's keys. `expect`: the expected verdict; None
+    means PASS or, for a scenario, the one that it expects.
+    """
 
     options: dict[str, Any] = field(default_factory=dict)
     expect: str | None = None
     allow_unknown: bool = False
 
 
-def marked(node: Any) -> dict[str, Any]:
-    """What the `zab` markers around a node say, the nearest last. Raises BadInput: all mistakes."""
-    told: dict[str, Any] = {}
+def from_markers(node: Any) -> dict[str, Any]:
+    """Return the options of all `zab` markers of a test; the nearest marker wins. Raises BadInput with all mistakes."""
+    options: dict[str, Any] = {}
     wrong = []
     for marker in reversed(list(node.iter_markers("zab"))):
         if marker.args:
-            wrong.append(f"its keys are named, as in zab(nodes=5), and {marker.args[0]!r} is not")
-        wrong += unknown(marker.kwargs)
-        told |= marker.kwargs
-    if "seed" in told and "seeds" in told:
-        wrong.append("either seed or seeds, not both")
+            wrong.append(f"name every key, as in zab(nodes=5); {marker.args[0]!r} has no name")
+        wrong += unknown_keys(marker.kwargs)
+        options |= marker.kwargs
+    if "seed" in options and "seeds" in options:
+        wrong.append("give either seed or seeds, not both")
     if wrong:
         raise BadInput("\n".join(f"@pytest.mark.zab: {each}" for each in wrong))
-    return told
+    return options
 
 
-def unknown(given: Iterable[str], known: Iterable[str] = KEYS) -> list[str]:
-    """A sentence for each key that there is not."""
+def unknown_keys(given: Iterable[str], known: Iterable[str] = KEYS) -> list[str]:
+    """Return an error message for each given key that does not exist."""
     return [f"there is no key {key!r}. Known: {', '.join(sorted(known))}" for key in given if key not in known]
 
 
-def seeds_of(value: Any) -> list[int]:
-    """Raises BadInput."""
+def read_seed_list(value: Any) -> list[int]:
+    """Return the seeds that a value of the key `seeds` stands for. Raises BadInput."""
     if isinstance(value, str):
         return list(read_seeds(value, "seeds"))
     numbers: list[Any]
@@ -61,23 +65,23 @@ def seeds_of(value: Any) -> list[int]:
     return numbers
 
 
-def said(config: pytest.Config) -> dict[str, Any]:
-    """What the command line says."""
+def from_command_line(config: pytest.Config) -> dict[str, Any]:
+    """Return the options of pytest's command line."""
     options = {name: config.getoption(f"zab_{name}") for name in ("on", "zookeeper", "seeds")}
     record = config.getoption("zab_record")
     options["record"] = None if record is None else record == "yes"
     return {key: value for key, value in options.items() if value is not None}
 
 
-def written(config: pytest.Config) -> dict[str, Any]:
-    """What the ini file says."""
-    options = {"on": config.getini("zab_on"), "seeds": config.getini("zab_seeds")}
-    told = {key: value for key, value in options.items() if value}
-    return told if config.getini("zab_record") else told | {"record": False}
+def from_ini_file(config: pytest.Config) -> dict[str, Any]:
+    """Return the options of the ini file."""
+    given = {"on": config.getini("zab_on"), "seeds": config.getini("zab_seeds")}
+    options = {key: value for key, value in given.items() if value}
+    return options if config.getini("zab_record") else options | {"record": False}
 
 
-def with_backend(layer: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said in one place; where a release of ZooKeeper is named, its servers are meant. Raises BadInput."""
+def with_implied_backend(layer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of one source. One that names a release of ZooKeeper gets on="zookeeper". Raises BadInput."""
     if "zookeeper" not in layer:
         return dict(layer)
     on = layer.get("on", ZOOKEEPER)
@@ -88,29 +92,35 @@ def with_backend(layer: Mapping[str, Any]) -> dict[str, Any]:
     return {**layer, "on": ZOOKEEPER}
 
 
-def seeds_wanted(config: pytest.Config, marks: Mapping[str, Any]) -> list[int] | None:
-    """The seeds for each of which there is an item; None when nobody asked for several. Raises BadInput."""
-    for value in (said(config).get("seeds"), marks.get("seeds")):
+def requested_seeds(config: pytest.Config, marks: Mapping[str, Any]) -> list[int] | None:
+    """Return the seeds that a test is to be run with, one test item each; None if nobody asked for any. Raises BadInput.
+
+    `marks`: the options of the test's markers. A single `seed` there overrides the seeds of the ini file.
+    """
+    for value in (from_command_line(config).get("seeds"), marks.get("seeds")):
         if value is not None:
-            return seeds_of(value)
-    value = written(config).get("seeds")
-    return seeds_of(value) if value is not None and "seed" not in marks else None
+            return read_seed_list(value)
+    value = from_ini_file(config).get("seeds")
+    return read_seed_list(value) if value is not None and "seed" not in marks else None
 
 
-def merged(
+def merge(
     config: pytest.Config, layers: Sequence[Mapping[str, Any]], seed: int | None, allowed: set[str]
 ) -> FixtureOptions:
-    """What holds in the end. `layers`: the marker's and the fixture's own, the strongest last. Raises BadInput."""
+    """Combine the options of all sources. `layers`: those of the fixture, the marker and the parameter, the strongest last.
+
+    `seed`: that of the test item, if it has one. `allowed`: the keys that the fixture supports. Raises BadInput.
+    """
     keys: dict[str, Any] = {}
-    for layer in (written(config), *layers, said(config)):
-        keys |= with_backend(layer)
+    for layer in (from_ini_file(config), *layers, from_command_line(config)):
+        keys |= with_implied_backend(layer)
     if keys.get("on") != ZOOKEEPER:
-        keys.pop("zookeeper", None)  # of another layer, and this time other nodes are wanted
+        keys.pop("zookeeper", None)  # a weaker source named a release, and a stronger one another backend
     keys.pop("seeds", None)
     if seed is not None:
         keys["seed"] = seed
-    wrong = unknown(keys, allowed)
+    wrong = unknown_keys(keys, allowed)
     if wrong:
         raise BadInput("\n".join(wrong))
-    expect, allow = keys.pop("expect", None), keys.pop("allow_unknown", False)
-    return FixtureOptions(options=keys, expect=expect, allow_unknown=bool(allow))
+    expect, allow_unknown = keys.pop("expect", None), keys.pop("allow_unknown", False)
+    return FixtureOptions(options=keys, expect=expect, allow_unknown=bool(allow_unknown))

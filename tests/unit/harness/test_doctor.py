@@ -1,3 +1,5 @@
+"""`zab doctor`: the checks of this machine, and how their findings are shown."""
+
 import io
 import json
 from pathlib import Path
@@ -8,13 +10,13 @@ from rich.console import Console
 from zab_chaos.harness import doctor
 
 
-def test_this_machine_can_run_and_the_answer_is_json(tmp_path: Path) -> None:
+def test_this_machine_is_healthy_and_the_findings_are_json(tmp_path: Path) -> None:
     findings = doctor.examine(tmp_path / "not" / "yet" / "there")
     answer = json.loads(json.dumps(doctor.as_json(findings)))
     states = {finding["name"]: finding["state"] for finding in answer["findings"]}
     for needed in ("python", "packages", "CURVE", "results", "disk sync", "ports"):
         assert states[needed] in ("ok", "warning"), needed
-    assert list(tmp_path.iterdir()) == []  # looking creates nothing
+    assert list(tmp_path.iterdir()) == []  # the checks create nothing
 
 
 def test_a_results_folder_that_is_a_file_is_missing_and_says_what_to_do(tmp_path: Path) -> None:
@@ -25,7 +27,7 @@ def test_a_results_folder_that_is_a_file_is_missing_and_says_what_to_do(tmp_path
         assert "--results" in finding.mend
 
 
-def test_a_wish_for_a_toxiproxy_that_is_not_there_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_toxiproxy_that_does_not_exist_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZAB_TOXIPROXY", "/nowhere/toxiproxy-server")
     finding = doctor.toxiproxy()
     assert finding.state == "missing"
@@ -42,14 +44,14 @@ def test_a_toxiproxy_of_another_version_is_a_warning(monkeypatch: pytest.MonkeyP
     assert "2.1.4" in finding.found
 
 
-def test_a_long_path_is_shown_whole() -> None:
+def test_a_long_path_is_not_cut_off() -> None:
     path = "/a-folder/with-a-name-that-is-longer-than-the-terminal-is-wide/toxiproxy-server"
     out = io.StringIO()
     doctor.show([doctor.Finding("toxiproxy", "ok", f"2.12.0 at {path}")], Console(file=out, width=60))
     assert path in "".join(out.getvalue().split())
 
 
-def test_what_is_missing_is_followed_by_its_remedy() -> None:
+def test_the_remedy_of_a_missing_part_is_shown() -> None:
     findings = [
         doctor.Finding("go", "absent", "not here", "get go"),
         doctor.Finding("disk", "missing", "full", "df -h"),

@@ -1,4 +1,4 @@
-"""How far an analysis is, without a terminal: plain lines, of steps and of what takes long."""
+"""The progress of an analysis without a terminal: a plain line for each step, and more for long steps."""
 
 import threading
 from io import StringIO
@@ -13,7 +13,7 @@ from zab_chaos.harness.cli.analysis_steps import Steps, steps
 
 
 class Tracker:
-    """Spark's StatusTracker as far as it is asked: one stage that has ended meanwhile, two that run."""
+    """A fake of Spark's StatusTracker: one stage that has just ended, and two that are running."""
 
     def __init__(self) -> None:
         self.stages: dict[int, Any] = {
@@ -37,7 +37,7 @@ def test_every_step_is_a_line() -> None:
     assert console.file.getvalue() == "reading runs 1 to 500 of 1000\n[judging] runs\n"  # type: ignore[attr-defined]
 
 
-def test_a_long_step_is_told_again_with_its_tasks() -> None:
+def test_a_long_step_is_repeated_with_its_tasks() -> None:
     told: list[str] = []
     now = Steps(told.append, 60)
     now.step("measuring")
@@ -45,7 +45,7 @@ def test_a_long_step_is_told_again_with_its_tasks() -> None:
     assert told == ["measuring", "measuring: 3 of 12 tasks done"]
 
 
-def test_nothing_is_told_while_spark_does_nothing() -> None:
+def test_nothing_is_printed_while_spark_runs_no_task() -> None:
     told: list[str] = []
     tracker = Tracker()
     tracker.stages = {1: None}
@@ -53,7 +53,7 @@ def test_nothing_is_told_while_spark_does_nothing() -> None:
     assert told == []
 
 
-def test_reminders_come_by_themselves_and_end_with_the_work() -> None:
+def test_progress_is_reported_periodically_until_the_work_ends() -> None:
     twice, told = threading.Event(), list[str]()
 
     def tell(words: str) -> None:
@@ -68,8 +68,8 @@ def test_reminders_come_by_themselves_and_end_with_the_work() -> None:
 
 
 @pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError])
-def test_a_spark_that_is_gone_is_not_told_by_reminders(error: type[Exception]) -> None:
-    """Pytest fails a test whose thread raises."""
+def test_the_progress_thread_ends_silently_when_spark_is_gone(error: type[Exception]) -> None:
+    """pytest would fail this test if the thread raised."""
     asked = threading.Event()
 
     class Gone(Tracker):

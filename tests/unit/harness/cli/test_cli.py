@@ -1,4 +1,4 @@
-"""What the command line says to mistakes. Runs themselves: tests/integration/test_run_processes.py."""
+"""The command line: mistakes, help and lists. Runs are tested in tests/integration/test_run_processes.py."""
 
 import json
 import os
@@ -28,7 +28,7 @@ target = "node-9"
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:
-    """What went to stderr; a trace must never be in it."""
+    """Return stderr, which must not contain a traceback. stdout must be empty."""
     out, err = capsys.readouterr()
     assert out == ""
     assert "Traceback" not in err
@@ -56,19 +56,19 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["verify"], "Missing argument"),
     ],
 )
-def test_a_mistake_is_answered_with_what_is_allowed_and_exit_code_4(
+def test_a_mistake_is_exit_code_4_with_a_message_on_what_is_allowed(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 4
     assert words in said(capsys)
 
 
-def test_an_ensemble_that_nobody_else_could_use_is_not_run_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+def test_up_refuses_a_backend_that_other_programs_cannot_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--on", "sim"]) == 4
     assert "zab up runs processes or zookeeper" in capsys.readouterr().err
 
 
-def test_all_mistakes_of_a_scenario_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_mistakes_of_a_scenario_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(BAD)
     assert main(["run", str(file), "--results", str(tmp_path / "results")]) == 4
@@ -78,7 +78,7 @@ def test_all_mistakes_of_a_scenario_are_told_at_once(tmp_path: Path, capsys: pyt
     assert not (tmp_path / "results").exists()
 
 
-def test_a_run_that_is_not_there_is_answered_with_those_that_are(
+def test_a_run_that_does_not_exist_is_answered_with_a_list_of_those_that_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_folder.create(tmp_path, "steady", 3)
@@ -96,7 +96,7 @@ def test_a_results_folder_that_cannot_be_written_is_exit_code_3(
     assert "--results" in said(capsys)
 
 
-def test_an_error_of_ours_is_one_line_and_the_trace_is_kept(
+def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_results: Path) -> None:
@@ -110,7 +110,7 @@ def test_an_error_of_ours_is_one_line_and_the_trace_is_kept(
     assert "Traceback" in log.read_text()
 
 
-def test_a_full_disk_is_said_with_what_to_do(
+def test_a_full_disk_is_reported_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_results: Path) -> None:
@@ -121,14 +121,14 @@ def test_a_full_disk_is_said_with_what_to_do(
     assert "the disk is full" in said(capsys)
 
 
-def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     out = capsys.readouterr().out
     for command in ("run", "verify", "scenarios", "defects", "doctor", "bench"):
         assert command in out
 
 
-def test_scenarios_and_defects_are_listed_also_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scenarios_and_defects_are_listed_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scenarios", "--json"]) == 0
     listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
     assert listed["leader-crash"]["faults"] == ["crash"]
@@ -140,7 +140,7 @@ def test_scenarios_and_defects_are_listed_also_for_programs(capsys: pytest.Captu
     assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= 80
 
 
-def test_names_are_completed() -> None:
+def test_names_are_completed_in_the_shell() -> None:
     assert "power-outage-torn" in complete_scenario("power-")
     assert complete_scenario("nonsense") == []
     assert complete_defect("ack-before") == ["ack-before-sync"]
@@ -160,7 +160,7 @@ def test_stored_runs_are_judged_again_and_the_worst_counts(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize("json_too", [[], ["--json"]])
-def test_a_reader_that_goes_away_changes_no_exit_code(json_too: list[str]) -> None:
+def test_a_closed_pipe_changes_no_exit_code(json_too: list[str]) -> None:
     end, ours = os.pipe()
     os.close(end)
     with os.fdopen(ours, "w") as closed:

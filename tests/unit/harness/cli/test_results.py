@@ -1,4 +1,4 @@
-"""`zab results`: which runs are listed, in which order, and the report that it names."""
+"""`zab results`: which runs are listed and in which order, and the report whose path is printed."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def asked(results: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[tuple[str, str, int]]:
+def list_runs(results: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[tuple[str, str, int]]:
     assert main(["results", "--results", str(results), "--json", *words]) == 0
     return [(one["made"][:10], one["verdict"], one["seed"]) for one in json.loads(capsys.readouterr().out)]
 
@@ -40,11 +40,11 @@ def test_each_run_is_listed_once_the_newest_first(results: Path, capsys: pytest.
         ("2025-02-01", "NOT-JUDGED", 2),
         ("2025-01-01", "PASS", 1),
     )
-    assert asked(results, capsys) == [march, february, january]
-    assert asked(results, capsys, "--last", "1") == [march]
-    assert asked(results, capsys, "--scenario", "goo") == [february, january]
-    assert asked(results, capsys, "--verdict", "pass") == [january]
-    assert asked(results, capsys, "--verdict", "UNKNOWN") == []
+    assert list_runs(results, capsys) == [march, february, january]
+    assert list_runs(results, capsys, "--last", "1") == [march]
+    assert list_runs(results, capsys, "--scenario", "goo") == [february, january]
+    assert list_runs(results, capsys, "--verdict", "pass") == [january]
+    assert list_runs(results, capsys, "--verdict", "UNKNOWN") == []
 
 
 @pytest.mark.parametrize("columns", [40, 60])
@@ -81,7 +81,9 @@ def test_a_report_is_made_if_it_is_missing_or_older_than_the_verdict(
     assert page.read_text() != "old"
 
 
-def test_what_is_not_there(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_runs_and_verdicts_are_mistakes_and_an_empty_list_is_not(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["results", "4", "--results", str(results)]) == 4
     assert "there are 3 runs in this list" in capsys.readouterr().err
     assert main(["results", "nothing", "--results", str(results)]) == 4

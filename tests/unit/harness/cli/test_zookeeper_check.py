@@ -1,4 +1,4 @@
-"""`zab zookeeper check`: what is tried, when a ticket is as it states, and what is said of it."""
+"""`zab zookeeper check`: what is tried, when a ticket is as it states, and what is printed."""
 
 import io
 import json
@@ -29,7 +29,7 @@ LOSS = {
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """By release, what each run of it finds violated, one after the other; "unknown" for one that can't be judged."""
+    """Fake all runs. Key: a release; value: for each of its runs in order, the violated properties, or "unknown"."""
     found: dict[str, Any] = {}
 
     def run(_scenario: Any, options: Any) -> Any:
@@ -52,7 +52,7 @@ def check(tmp_path: Path, *words: str) -> int:
     return main(["zookeeper", "check", *words, "--results", str(tmp_path)])
 
 
-def test_a_ticket_is_as_stated_where_it_is_seen_and_where_it_is_not(
+def test_a_ticket_is_as_stated_if_exactly_the_affected_releases_show_it(
     runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs |= {"3.4.10": [["state equality", "recovery"]], "3.4.14": [[]], "3.9.4": [[]]}
@@ -63,7 +63,7 @@ def test_a_ticket_is_as_stated_where_it_is_seen_and_where_it_is_not(
     assert "as stated" in said
 
 
-def test_one_that_may_be_missed_is_run_until_it_shows_and_as_often_where_it_must_not(
+def test_affected_releases_are_run_until_the_bug_shows_and_others_the_full_number_of_times(
     runs: dict[str, Any], tmp_path: Path
 ) -> None:
     runs |= {"3.8.4": [[], LOST], "3.9.4": [[]] * 5}
@@ -85,7 +85,7 @@ def test_one_that_may_be_missed_is_run_until_it_shows_and_as_often_where_it_must
         {"3.8.4": ["unknown"] * 3},
     ],
 )
-def test_it_is_not_as_stated(
+def test_a_ticket_is_not_as_stated(
     runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], found: dict[str, Any]
 ) -> None:
     runs |= found
@@ -95,7 +95,7 @@ def test_it_is_not_as_stated(
     assert f"/runs/{next(iter(found))}" in said
 
 
-def test_a_run_that_can_not_be_judged_is_repeated(
+def test_a_run_that_cannot_be_judged_is_repeated(
     runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs["3.8.4"] = ["unknown", LOST]
@@ -103,7 +103,9 @@ def test_a_run_that_can_not_be_judged_is_repeated(
     assert "not judged: it was too slow" in capsys.readouterr().out
 
 
-def test_so_many_times(runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_sets_the_number_of_runs(
+    runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs |= {"3.8.4": [LOST, [], LOST], "3.9.4": [[], [], []]}
     assert check(tmp_path, "4643", "--releases", "3.8.4, 3.9.4", "--times", "3", "--json") == 0
     told = json.loads(capsys.readouterr().out)
@@ -127,7 +129,7 @@ def test_what_was_done_before_an_interruption_is_shown(
     assert "NOT AS STATED" not in said
 
 
-def test_nothing_of_the_matrix_is_cut_off_on_a_narrow_terminal() -> None:
+def test_the_matrix_is_not_cut_off_on_a_narrow_terminal() -> None:
     console = Console(width=60, record=True, file=io.StringIO())
     console.print(matrix(tickets.tickets(["ZOOKEEPER-2845"])))
     shown = console.export_text()
@@ -135,14 +137,14 @@ def test_nothing_of_the_matrix_is_cut_off_on_a_narrow_terminal() -> None:
     assert "2845" in shown
 
 
-def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_tickets_and_releases_are_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, "4644") == 4
     assert "no ticket '4644'. Did you mean 4643" in capsys.readouterr().err
     assert check(tmp_path, "4643", "--releases", "3.4.10") == 4
     assert "They name 3.8.0, 3.8.4, 3.9.3, 3.9.4" in capsys.readouterr().err
 
 
-def test_every_ticket_that_is_shipped_can_be_run_and_names_releases_whose_sums_are_pinned() -> None:
+def test_every_shipped_ticket_names_releases_whose_checksums_are_pinned() -> None:
     from zab_chaos.harness.backends.zookeeper import releases
 
     rows = tickets.tickets()

@@ -1,4 +1,4 @@
-"""An interrupt while Spark starts or works: its JVM is ended, whatever else ends at that moment."""
+"""An interrupt while Spark starts or works kills its JVM, also if another child process ends at the same moment."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from zab_chaos.harness.explore import spark_session
 from zab_chaos.harness.machine.interrupt import Stopped
 
 
-def test_a_child_that_ends_at_that_moment_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_has_ended_does_not_keep_the_jvm_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)", "spark"])
     gone = subprocess.Popen([sys.executable, "-c", ""])
     processes = [psutil.Process(gone.pid), psutil.Process(jvm.pid)]

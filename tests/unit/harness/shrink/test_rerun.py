@@ -1,4 +1,4 @@
-"""Shrinking by running candidates again where the failing run was: here a backend that only pretends to run them."""
+"""Shrinking on the backend of the failed run. Here a fake backend only pretends to run the candidates."""
 
 import json
 from collections.abc import Callable
@@ -75,7 +75,10 @@ def crashes(scenario: Scenario) -> bool:
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scenario], tuple[str, ...]]], list[RunOptions]]:
-    """Runs violate what a function says of their scenario; with what they were run."""
+    """Return a function that fakes all runs.
+
+    Its argument returns the properties that a run of a scenario violates. It returns the list of the options of all runs.
+    """
 
     def pretend(violated: Callable[[Scenario], tuple[str, ...]]) -> list[RunOptions]:
         asked: list[RunOptions] = []
@@ -99,7 +102,7 @@ def runs(results: Path, source: str = SOURCE, times: int = 1) -> CandidateRuns:
     return CandidateRuns(case=case, results=results, times=times)
 
 
-def test_a_candidate_runs_where_the_run_was_and_counts_only_with_the_same_property(
+def test_candidates_run_on_the_runs_backend_and_count_only_with_the_same_property(
     tmp_path: Path, pretended: Callable[..., list[RunOptions]]
 ) -> None:
     asked = pretended(lambda scenario: ("durability",) if crashes(scenario) else ("recovery",))
@@ -113,7 +116,7 @@ def test_a_candidate_runs_where_the_run_was_and_counts_only_with_the_same_proper
 
 
 @pytest.mark.parametrize(("times", "fails"), [(2, False), (3, True)])
-def test_one_failure_of_so_many_runs_is_enough(
+def test_one_failing_run_of_several_is_enough(
     tmp_path: Path, pretended: Callable[..., list[RunOptions]], times: int, fails: bool
 ) -> None:
     asked: list[RunOptions] = []
@@ -122,7 +125,9 @@ def test_one_failure_of_so_many_runs_is_enough(
     assert len(asked) == times
 
 
-def test_what_the_backend_cannot_do_is_not_run(tmp_path: Path, pretended: Callable[..., list[RunOptions]]) -> None:
+def test_a_candidate_that_the_backend_cannot_run_is_not_run(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]]
+) -> None:
     asked = pretended(lambda scenario: ("durability",))
     skewed = SOURCE + '[[fault]]\nat = 7\ndo = "clock-jump"\ntarget = "node-3"\nms = 5\n'
     assert not runs(tmp_path).fails(DURABILITY, parse(skewed))
@@ -151,10 +156,10 @@ def test_the_command_finds_the_fault_that_matters(
     assert answer["command"].endswith("--on zookeeper --zookeeper 3.9.4")
     assert answer["complete"]
     assert answer["other_seeds"] == {"tried": 0, "failed": None}
-    assert small.ticket is None  # it is not the ticket's schedule any more
+    assert small.ticket is None  # the schedule is not the ticket's any more
 
 
-def test_a_setting_that_breaks_a_promise_stays_in_every_run(
+def test_a_defect_of_another_system_is_set_in_every_run(
     tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = pretended(lambda scenario: ("durability",) if crashes(scenario) else ())
@@ -164,7 +169,7 @@ def test_a_setting_that_breaks_a_promise_stays_in_every_run(
     assert json.loads(capsys.readouterr().out)["command"].endswith("--zookeeper 3.9.4 --defect no-force-sync")
 
 
-def test_the_smallest_so_far_is_kept_when_the_user_stops_it(
+def test_an_interrupted_search_writes_the_smallest_scenario_so_far(
     tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[RunOptions] = []
@@ -183,7 +188,7 @@ def test_the_smallest_so_far_is_kept_when_the_user_stops_it(
     assert "the smallest failing scenario so far" in capsys.readouterr().out
 
 
-def test_what_does_not_fail_again_is_unknown(
+def test_a_run_that_does_not_fail_again_is_unknown(
     tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = pretended(lambda scenario: ())
@@ -192,7 +197,7 @@ def test_what_does_not_fail_again_is_unknown(
     assert "did not fail again on zookeeper; --times raises the tries" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_scenario_was_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rerun_needs_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "three.toml").write_text(SOURCE)
     assert main(["shrink", str(tmp_path / "three.toml"), "--rerun"]) == 4
     assert "--rerun is for the folder of a failed run" in " ".join(capsys.readouterr().err.split())

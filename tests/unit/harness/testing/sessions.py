@@ -1,10 +1,10 @@
-"""What the plugin's tests have in common."""
+"""What the tests of the plugin share."""
 
 from pathlib import Path
 
 import pytest
 
-# The body of a test that the verdict has nothing to say against.
+# The body of a test whose verdict is PASS.
 WRITES = """
     with zab_cluster.client() as client:
         client.create("/a", b"1")
@@ -12,5 +12,5 @@ WRITES = """
 
 
 def results(session: pytest.Pytester, folder: str = "results") -> list[Path]:
-    """The folders of the runs that are there."""
+    """Return the run folders that exist."""
     return sorted(path.parent for path in session.path.joinpath(folder).glob("**/run.json"))

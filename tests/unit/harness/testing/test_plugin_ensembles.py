@@ -1,4 +1,4 @@
-"""The pytest plugin in sessions of its own: `zab_cluster`, its marker, its scopes, and what a failure tells."""
+"""The pytest plugin, run in pytest sessions of its own: `zab_cluster`, its marker, its scopes, and the reports of failures."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -11,7 +11,7 @@ from tests.unit.harness.testing.sessions import WRITES, results
 
 pytest_plugins = ["pytester"]
 
-# Of three nodes two are there; the follower acknowledges what it loses, and elects without the leader.
+# Two of three nodes are up. The follower acknowledges a write, loses it, and takes part in an election without the leader.
 LOSES = """
     leader = zab_cluster.until_established()
     with zab_cluster.client(node=leader) as client:
@@ -29,12 +29,12 @@ LOSES = """
 
 @pytest.fixture
 def session(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project whose tests run in the simulated world."""
+    """A project whose tests run in the simulator."""
     pytester.makeini("[pytest]\nzab_on = sim\n")
     return pytester
 
 
-def test_an_ensemble_is_there_and_what_passes_leaves_nothing(session: pytest.Pytester) -> None:
+def test_a_test_that_passes_leaves_no_results_folder(session: pytest.Pytester) -> None:
     session.makepyfile(f"def test_it(zab_cluster):{WRITES}        assert client.get('/a').value == b'1'")
     session.runpytest().assert_outcomes(passed=1)
     assert not session.path.joinpath("results").exists()
@@ -63,7 +63,7 @@ def test_a_test_without_asserts_fails_by_the_verdict_which_names_the_property(se
     assert json.loads(folder.joinpath("run.json").read_text())["command"].endswith("::test_it")
 
 
-def test_its_own_failure_comes_first_and_the_verdict_stands_beside_it(session: pytest.Pytester) -> None:
+def test_a_failed_assert_is_shown_first_and_the_verdict_in_a_section_of_its_own(session: pytest.Pytester) -> None:
     session.makepyfile(f"def test_it(zab_cluster):{WRITES}    zab_cluster.crash('leader')\n    assert 1 == 2")
     outcome = session.runpytest()
     outcome.assert_outcomes(failed=1)
@@ -87,12 +87,12 @@ def test_its_own_failure_comes_first_and_the_verdict_stands_beside_it(session: p
         ("zab_cluster.until(lambda: False, timeout=0.1)", "TimeoutError: the condition did not come to hold *"),
     ],
 )
-def test_what_goes_wrong_is_shown_at_the_line_of_the_test(session: pytest.Pytester, line: str, words: str) -> None:
+def test_an_error_is_shown_at_the_line_of_the_test(session: pytest.Pytester, line: str, words: str) -> None:
     session.makepyfile(f"def test_it(zab_cluster):\n    {line}")
     outcome = session.runpytest()
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines([f">   *{line}", f"E   *{words}"])
-    assert "standing/ensemble.py" not in outcome.stdout.str()
+    assert "live/ensemble.py" not in outcome.stdout.str()
     assert "session.py:" not in outcome.stdout.str()
 
 
@@ -126,7 +126,7 @@ def test_not_caught(zab_cluster):{WRITES}"""
     outcome.stdout.fnmatch_lines(["zab: PASS (expected: VIOLATION), seed 1, on sim"])
 
 
-def test_markers_of_class_and_function_add_up(session: pytest.Pytester) -> None:
+def test_markers_of_class_and_function_are_combined(session: pytest.Pytester) -> None:
     session.makepyfile(
         """
 import pytest
@@ -141,7 +141,7 @@ class TestIt:
     session.runpytest().assert_outcomes(passed=1)
 
 
-def test_sizes_by_parametrizing(session: pytest.Pytester) -> None:
+def test_the_fixture_takes_a_number_of_nodes_or_options_as_parameter(session: pytest.Pytester) -> None:
     session.makepyfile(
         f"""
 import pytest
@@ -154,7 +154,9 @@ def test_wrong(zab_cluster):
     )
     outcome = session.runpytest()
     outcome.assert_outcomes(passed=2, errors=1)
-    outcome.stdout.fnmatch_lines(["*parametrized with a number of nodes or the marker's keys: 'five'"])
+    outcome.stdout.fnmatch_lines(
+        ["*parametrized with 'five'; it needs a number of nodes, or a dictionary of the marker's keys"]
+    )
 
 
 def test_an_ensemble_of_a_module_is_judged_when_the_last_test_is_over(session: pytest.Pytester) -> None:
@@ -227,16 +229,14 @@ def test_two(shared):
     ("marker", "words"),
     [
         ("zab(node=5)", "there is no key 'node'. Known: allow_unknown, *"),
-        ("zab(5)", "its keys are named, as in zab(nodes=5), and 5 is not"),
-        ("zab(seed=1, seeds=[2])", "either seed or seeds, not both"),
+        ("zab(5)", "name every key, as in zab(nodes=5); 5 has no name"),
+        ("zab(seed=1, seeds=[2])", "give either seed or seeds, not both"),
         ("zab(seeds=[])", "*seeds is *; it needs whole numbers from 0 on*"),
         ("zab(seeds=[1, 1])", "*names a seed twice"),
         ("zab(seeds='5..1')", "*seeds is '5..1': 1 comes before 5"),
     ],
 )
-def test_a_mistake_in_a_marker_is_told_when_tests_are_collected(
-    session: pytest.Pytester, marker: str, words: str
-) -> None:
+def test_a_mistake_in_a_marker_is_reported_during_collection(session: pytest.Pytester, marker: str, words: str) -> None:
     session.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(zab_cluster):\n    pass")
     outcome = session.runpytest()
     outcome.assert_outcomes(errors=1)
@@ -253,7 +253,7 @@ def test_a_mistake_in_a_marker_is_told_when_tests_are_collected(
         ("zab(scenario='power-outage')", ["*there is no key 'scenario'*"]),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_an_error_without_a_trace(
+def test_invalid_options_are_an_error_without_a_traceback(
     session: pytest.Pytester, marker: str, words: list[str]
 ) -> None:
     session.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(zab_cluster):\n    pass")
@@ -272,7 +272,7 @@ def test_a_marker_without_a_fixture_is_a_mistake(session: pytest.Pytester) -> No
     outcome.stdout.fnmatch_lines(["*the marker zab is for a test that uses zab_cluster or zab_run, *"])
 
 
-def test_junit_carries_seed_and_verdict(session: pytest.Pytester) -> None:
+def test_the_junit_file_has_the_seed_and_the_verdict(session: pytest.Pytester) -> None:
     session.makepyfile(
         f"""
 import pytest
@@ -293,7 +293,7 @@ def test_bad(zab_cluster):
     }  # fmt: skip
 
 
-def test_a_test_that_is_skipped_or_expected_to_fail_stays_so(session: pytest.Pytester) -> None:
+def test_a_skipped_test_stays_skipped_and_an_expected_failure_stays_expected(session: pytest.Pytester) -> None:
     session.makepyfile(
         """
 import pytest
@@ -307,7 +307,7 @@ def test_expected(zab_cluster):
     session.runpytest().assert_outcomes(skipped=1, xfailed=1)
 
 
-def test_nobody_pays_for_the_plugin_who_does_not_use_it(session: pytest.Pytester) -> None:
+def test_the_plugin_imports_nothing_heavy_until_it_is_used(session: pytest.Pytester) -> None:
     session.makepyfile(
         """
         import sys
