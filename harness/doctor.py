@@ -233,7 +233,9 @@ def fuse() -> Finding:
     if missing is None:
         return Finding("fuse", "ok", "disks whose power can be cut can be mounted")
     what, how_to_fix = missing
-    return Finding("fuse", "absent", f"only disk faults of `--on zookeeper` and `--disk fuse` need it; {what}", how_to_fix)
+    return Finding(
+        "fuse", "absent", f"only disk faults of `--on zookeeper` and `--disk fuse` need it; {what}", how_to_fix
+    )
 
 
 def containers() -> Finding:

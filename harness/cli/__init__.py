@@ -1,1 +1,1 @@
-"""The command line: one module a command, the options in `app`."""
+"""The command line: one module for each command; `app` declares the options."""

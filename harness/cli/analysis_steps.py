@@ -1,4 +1,4 @@
-"""Progress of an analysis: one changing line on a terminal, plain lines elsewhere, as in the log of a CI job."""
+"""The progress of `zab analyze`: one changing line on a terminal, plain lines elsewhere, for example in the log of a CI job."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,59 +13,62 @@ if TYPE_CHECKING:
     from pyspark import StatusTracker
 
 Progress = Callable[[str], None]
-EVERY = {True: 1.0, False: 10.0}  # seconds between two messages about the same step, on a terminal and elsewhere
+REPEAT_SECONDS = {True: 1.0, False: 10.0}  # between two messages about the same step, on a terminal and elsewhere
 
 
-class Steps:
-    """The current step, and how many of Spark's tasks for it are done."""
+class StepProgress:
+    """Reports the current step, and how many of Spark's tasks for it are done.
 
-    def __init__(self, tell: Progress, every: float) -> None:
-        self._tell = tell
+    `write` prints a message. `every`: seconds between two messages about the same step.
+    """
+
+    def __init__(self, write: Progress, every: float) -> None:
+        self._write = write
         self._every = every
         self._step = ""
 
-    def step(self, words: str) -> None:
-        """Announce the next step."""
-        self._step = words
-        self._tell(words)
+    def step(self, name: str) -> None:
+        """Report that the next step begins."""
+        self._step = name
+        self._write(name)
 
-    def remind(self, tracker: "StatusTracker") -> None:
-        """Report how many tasks of the step are done, if Spark is running any."""
+    def report_tasks(self, tracker: "StatusTracker") -> None:
+        """Report how many of the step's tasks are done, if Spark is running any."""
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         running = [stage for stage in stages if stage is not None]
         if running:
             done, tasks = sum(it.numCompletedTasks for it in running), sum(it.numTasks for it in running)
-            self._tell(f"{self._step}: {done} of {tasks} tasks done")
+            self._write(f"{self._step}: {done} of {tasks} tasks done")
 
     @contextmanager
-    def watching(self, tracker: "StatusTracker") -> Iterator[None]:
-        """Report the progress of long steps from a thread of its own."""
+    def reporting(self, tracker: "StatusTracker") -> Iterator[None]:
+        """Report the tasks of long steps from a background thread."""
         from py4j.protocol import Py4JError
 
-        over = threading.Event()
+        ended = threading.Event()
 
         def watch() -> None:
             try:
-                while not over.wait(self._every):
-                    self.remind(tracker)
+                while not ended.wait(self._every):
+                    self.report_tasks(tracker)
             except (Py4JError, OSError):
-                return  # Spark is gone; the thread that waits for its answer reports that
+                return  # Spark is gone, which the thread that waits for its result reports
 
         thread = threading.Thread(target=watch, name="steps", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            ended.set()
             thread.join()
 
 
 @contextmanager
-def steps(console: Console) -> Iterator[Steps]:
-    """Report the steps of an analysis on this console."""
-    every = EVERY[console.is_terminal]
+def step_progress(console: Console) -> Iterator[StepProgress]:
+    """Yield the object that reports the steps of an analysis on this console."""
+    every = REPEAT_SECONDS[console.is_terminal]
     if console.is_terminal:
         with console.status("") as status:
-            yield Steps(status.update, every)
+            yield StepProgress(status.update, every)
     else:
-        yield Steps(lambda words: say(console, words), every)
+        yield StepProgress(lambda words: say(console, words), every)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zab_chaos.harness.cli.analysis_steps import steps
+from zab_chaos.harness.cli.analysis_steps import step_progress
 from zab_chaos.harness.cli.differences import show_comparison
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
@@ -31,8 +31,8 @@ from zab_chaos.pipeline.naming import plural
 if TYPE_CHECKING:
     from zab_chaos.pipeline.analysis import Analysis
 
-SHOWN = 30  # runs in the table
-NUMBERS = {
+SHOWN_MAX = 30  # runs in the table
+COLUMNS = {  # of the table: the metric and its heading
     "nodes": "nodes",
     "acked": "ok",
     "acked_per_second": "ok/s",
@@ -63,20 +63,25 @@ def analyze_command(
     console = console_for(json=json)
     log = Path(out).absolute() / "spark.log"
     try:
-        with steps(console) as now:
-            now.step("looking for runs")
-            campaigns = [_find([it]) for it in compare] if compare else [_find(places)]
-            found = sorted({it.path: it for folders in campaigns for it in folders}.values(), key=lambda it: it.path)
-            now.step("starting Spark")
-            with spark_session.spark(master, memory, log) as spark, now.watching(spark.sparkContext.statusTracker()):
-                analysis = analyze(spark, found, Path(out), now.step, judge if replay else judge_records)
+        with step_progress(console) as progress:
+            progress.step("looking for runs")
+            campaigns = [_find([place]) for place in compare] if compare else [_find(places)]
+            by_path = {folder.path: folder for folders in campaigns for folder in folders}
+            found = sorted(by_path.values(), key=lambda folder: folder.path)
+            progress.step("starting Spark")
+            with (
+                spark_session.spark(master, memory, log) as spark,
+                progress.reporting(spark.sparkContext.statusTracker()),
+            ):
+                judge_run = judge if replay else judge_records
+                analysis = analyze(spark, found, Path(out), progress.step, judge_run)
     except (Stopped, KeyboardInterrupt):
         raise Interrupted(
             f"interrupted; the tables so far are in {out}, and the next analysis continues from them"
         ) from None
     report = write_report(analysis, compare or places, out)
     if compare:
-        worse = _compared(analysis, campaigns, compare, out, console, json=json)
+        worse = _compare(analysis, campaigns, compare, out, console, json=json)
         say(console, f"all runs {report}")
         return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
     show(analysis, out, console)
@@ -101,7 +106,7 @@ def _check(
         wrong.append("give the RESULTS to analyze, or two campaigns with --compare A B, not both")
     if fail_if_worse and not compare:
         wrong.append("--fail-if-worse needs --compare A B")
-    wrong += filter(None, map(_unfit, [*places, *(compare or ())]))
+    wrong += filter(None, map(_place_mistake, [*places, *(compare or ())]))
     if not re.fullmatch(spark_session.MASTER, master):
         wrong.append(spark_session.BAD_MASTER.format(master))
     if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
@@ -114,8 +119,8 @@ def _check(
         raise BadInput("\n".join([*wrong, "Try: zab analyze --help"]))
 
 
-def _unfit(place: str) -> str | None:
-    """Why a place can't be analyzed."""
+def _place_mistake(place: str) -> str | None:
+    """Return why a place can't be analyzed; None if it can."""
     if "://" in place:
         return f"{place}: a URI can't be analyzed; give a path that this machine and all executors can read"
     if not matching(place):
@@ -131,12 +136,12 @@ def _find(places: Sequence[str]) -> list[Folder]:
 
 
 def show(analysis: "Analysis", out: str, console: Console) -> None:
-    """Print the runs, worst first, the reasons of those that have some, and the paths of the results."""
+    """Print the runs, worst first, the reasons for their verdicts, and the paths of the results."""
     runs = analysis.summary["runs"]
-    console.print(_table(runs[:SHOWN]))
-    if len(runs) > SHOWN:
-        say(console, f"... and {len(runs) - SHOWN} more, none of them worse", "dim")
-    for run in [run for run in runs if run["reasons"]][:SHOWN]:
+    console.print(_table(runs[:SHOWN_MAX]))
+    if len(runs) > SHOWN_MAX:
+        say(console, f"... and {len(runs) - SHOWN_MAX} more, none of them worse", "dim")
+    for run in [run for run in runs if run["reasons"]][:SHOWN_MAX]:
         _show_reasons(run, console)
     console.print(f"\n{_totals(runs)}; new or changed: {analysis.newly_read}", highlight=False)
     say(console, f"tables, metrics, verdicts.jsonl and summary.json are in {out}")
@@ -144,12 +149,12 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
 
 def _table(runs: Sequence[dict[str, Any]]) -> Table:
     table = wrapping_table("verdict", "scenario", "run")
-    for head in NUMBERS.values():
-        table.add_column(head, justify="right")
+    for heading in COLUMNS.values():
+        table.add_column(heading, justify="right")
     for run in runs:
         verdict = Text(run["verdict"], COLOURS[run["verdict"]])
         table.add_row(
-            verdict, run["scenario"] or "–", Path(run["path"]).name, *(_number(run[name]) for name in NUMBERS)
+            verdict, run["scenario"] or "–", Path(run["path"]).name, *(_number(run[name]) for name in COLUMNS)
         )
     return table
 
@@ -161,14 +166,14 @@ def _show_reasons(run: dict[str, Any], console: Console) -> None:
 
 
 def _totals(runs: Sequence[dict[str, Any]]) -> str:
-    """How many runs there are, of which verdict, and how many copies of them."""
+    """Format the number of runs, the number for each verdict, and the number of copies that were left out."""
     verdicts = ", ".join(f"{number} {name}" for name, number in Counter(run["verdict"] for run in runs).items())
     copies = sum(len(run["copies"]) for run in runs)
     return f"{plural(len(runs), 'run')}: {verdicts}" + (f"; {copies} copies of these were left out" if copies else "")
 
 
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
-    """Write the campaign's report.html and report.csv beside the tables; the path of the page."""
+    """Write the campaign's report.html and report.csv beside the tables. Return the path of the page."""
     file = Path(out).absolute() / "report.html"
     runs = [run_from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
     write_atomically(file, campaign_page(runs, ", ".join(places), file, analysis.summary))
@@ -176,7 +181,7 @@ def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
     return file
 
 
-def _compared(
+def _compare(
     analysis: "Analysis",
     campaigns: Sequence[Sequence[Folder]],
     names: Sequence[str],

@@ -1,4 +1,4 @@
-"""The command line `zab COMMAND ...`: every command with its options. A module of the command's name does the work."""
+"""The command line `zab COMMAND ...`: the options of every command. The module with the command's name does the work."""
 
 import errno
 import importlib.util
@@ -18,7 +18,7 @@ from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped, stoppable
 from zab_chaos.harness.runs import catalogue
 
-# typer's base of all usage errors has had several homes; its public subclass has not.
+# The base class of typer's usage errors has moved between modules; its public subclass has not.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
@@ -33,10 +33,12 @@ app = typer.Typer(
 
 
 def complete_scenario(incomplete: str) -> list[str]:
+    """Return the shipped scenarios that begin like this, for shell completion."""
     return [name for name in catalogue.shipped() if name.startswith(incomplete)]
 
 
 def complete_defect(incomplete: str) -> list[str]:
+    """Return the defects that begin like this, for shell completion."""
     from zab_chaos.faults.defects import DEFECTS
 
     return [name for name in sorted(DEFECTS) if name.startswith(incomplete)]
@@ -49,7 +51,7 @@ Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Also write a JUnit file, for CI.", show_default=False)
 ]
 Times = Annotated[int, typer.Option(min=1, help="With --check: run each scenario this many times.")]
-World = Annotated[
+Backend = Annotated[
     str,
     typer.Option(
         "--on",
@@ -75,8 +77,9 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="Number of worker processe
 RESULTS = Path("results")
 
 
-def show_version(wanted: bool) -> None:
-    if wanted:
+def show_version(requested: bool) -> None:
+    """Print the version and exit, if --version was given."""
+    if requested:
         print(f"zab-chaos {__version__}")  # noqa: T201
         raise typer.Exit
 
@@ -88,11 +91,11 @@ def start(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    show_help_alone(context)
+    show_help_without_command(context)
 
 
-def show_help_alone(context: typer.Context) -> None:
-    """What a group of commands does when none of them is named."""
+def show_help_without_command(context: typer.Context) -> None:
+    """Print the help of a group of commands if none of them was named."""
     if context.invoked_subcommand is None:
         print(context.get_help())  # noqa: T201
 
@@ -102,7 +105,7 @@ def run(
     scenario: Annotated[
         str, typer.Argument(help="The name of a shipped scenario, or a file.", autocompletion=complete_scenario)
     ],
-    on: World = "processes",
+    on: Backend = "processes",
     zookeeper: ZooKeeper = None,
     seed: Seed = None,
     nodes: Nodes = None,
@@ -153,7 +156,7 @@ def explore(
         str | None,
         typer.Option(metavar="URL", help="Run on the executors of this Spark master instead of local processes."),
     ] = None,
-    on: World = "sim",
+    on: Backend = "sim",
     zookeeper: ZooKeeper = None,
     swarm: Annotated[
         bool,
@@ -165,7 +168,7 @@ def explore(
     guided: Annotated[
         bool,
         typer.Option(
-            "--guided", help="Like --swarm --coverage. Every 100 seeds, draw more of what was seldom reached."
+            "--guided", help="Like --swarm --coverage. After every 100 seeds, draw more of what was seldom reached."
         ),
     ] = False,
     weights: Annotated[
@@ -193,7 +196,7 @@ def explore(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run many seeds of a scenario, in the simulator or with --on elsewhere, and show the smallest that fails."""
+    """Run many seeds of a scenario, in the simulator or on the backend of --on, and show the smallest that fails."""
     from zab_chaos.harness.cli.explore import explore_command
 
     return explore_command(
@@ -241,12 +244,14 @@ def shrink(
         bool,
         typer.Option(
             "--rerun",
-            help="Try candidates where the run was, not in the simulator. A run of what is not ours is always shrunk so.",
+            help="Try candidates on the run's own backend instead of the simulator. Always so for other systems' runs.",
         ),
     ] = False,
     times: Annotated[
         int,
-        typer.Option(metavar="N", min=1, max=100, help="With re-runs: one of N must fail for a candidate to count."),
+        typer.Option(
+            metavar="N", min=1, max=100, help="With re-runs: run a candidate up to N times; it counts if one run fails."
+        ),
     ] = 1,
     results: Results = RESULTS,
     json: Json = False,
@@ -299,7 +304,7 @@ def replay(
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Re-execute what the nodes of a run recorded: step through it on a terminal, compare every output elsewhere."""
+    """Re-execute a recorded run: on a terminal step through it, otherwise compare every output with the recorded one."""
     from zab_chaos.harness.cli.replay import replay_command
 
     return replay_command(run, node=node, life=life, until=until, show=show, results=results, json=json, step=step)
@@ -317,7 +322,7 @@ def report(
         ),
     ] = None,
     pages: Annotated[
-        bool, typer.Option("--pages", help="Of a folder of runs: also write the report of every run that has none.")
+        bool, typer.Option("--pages", help="With a folder of runs: also write the report of every run that has none.")
     ] = False,
     results: Results = RESULTS,
     json: Json = False,
@@ -334,15 +339,15 @@ def list_results(
         str | None,
         typer.Argument(
             metavar="[NUMBER|RUN]",
-            help="Print the path of this run's report, which is made if needed.",
+            help="A run, or its number in the list: print the path of its report, which is written if needed.",
             show_default=False,
         ),
     ] = None,
     scenario: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Only runs whose scenario has this in its name.")
+        str | None, typer.Option(metavar="WORD", help="Only runs whose scenario has this word in its name.")
     ] = None,
     verdict: Annotated[str | None, typer.Option(metavar="VERDICT", help="Only runs with this verdict.")] = None,
-    last: Annotated[int, typer.Option(min=1, help="List at most this many.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="List at most this many runs.")] = 20,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
@@ -357,15 +362,17 @@ def show(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="E.g. discovery, ladis-figure-2; without it, all are listed.", show_default=False
+            metavar="[NAME]",
+            help="What to draw, such as discovery or ladis-figure-2. Default: list all names.",
+            show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Instead of NAME.html here.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Write to FILE instead of NAME.html here.", show_default=False)
     ] = None,
     json: Json = False,
 ) -> int:
-    """Draw a step or a figure of the papers, as this protocol does it: an HTML file, whose name is printed."""
+    """Draw a step of the protocol, or a figure of the papers, as an HTML file, and print its path."""
     from zab_chaos.harness.cli.show import show_command
 
     return show_command(name, out=out, json=json)
@@ -486,9 +493,9 @@ def inject(
 @app.command()
 def scenarios(
     check: Annotated[
-        bool, typer.Option("--check", help="Run them, and compare the verdicts with what they expect.")
+        bool, typer.Option("--check", help="Run the scenarios, and compare their verdicts with the expected ones.")
     ] = False,
-    on: World = "processes",
+    on: Backend = "processes",
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this scenario. May be repeated.", autocompletion=complete_scenario),
@@ -497,7 +504,7 @@ def scenarios(
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """List the shipped scenarios, or with --check run them."""
+    """List the shipped scenarios, or run them with --check."""
     from zab_chaos.harness.cli import scenarios as command
 
     if check:
@@ -529,7 +536,7 @@ def defects(
     ] = None,
     json: Json = False,
 ) -> int:
-    """List the known bugs that nodes can be built with, or with --check prove that each is caught."""
+    """List the known bugs that nodes can be built with, or check with --check that each is caught."""
     from zab_chaos.harness.cli import defects as command
 
     if check:
@@ -615,14 +622,14 @@ def bench(
 app.command()(lab)
 
 zookeeper = typer.Typer(
-    help="Apache ZooKeeper's releases: which are known, getting one, and what of their known bugs is seen.",
+    help="Apache ZooKeeper's releases: list them, fetch one, check that known bugs are seen where they exist.",
 )
 app.add_typer(zookeeper, name="zookeeper")
 
 
 @zookeeper.callback(invoke_without_command=True)
-def help_of_zookeeper(context: typer.Context) -> None:
-    show_help_alone(context)
+def zookeeper_without_command(context: typer.Context) -> None:
+    show_help_without_command(context)
 
 
 @zookeeper.command("list")
@@ -637,7 +644,7 @@ def zookeeper_list(json: Json = False) -> int:
 def zookeeper_fetch(
     version: Annotated[str, typer.Argument(help="A released version, for example 3.9.4.")], json: Json = False
 ) -> int:
-    """Fetch a release into the cache, with all that it needs, and check it by its sums."""
+    """Fetch a release and its dependencies into the cache, and verify their checksums."""
     from zab_chaos.harness.cli.zookeeper import fetch_command
 
     return fetch_command(version, json=json)
@@ -646,13 +653,14 @@ def zookeeper_fetch(
 @zookeeper.command("check")
 def zookeeper_check(
     tickets: Annotated[
-        list[str] | None, typer.Argument(metavar="[TICKET]...", help="Such as 4643. Default: all.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="[TICKET]...", help="Tickets, such as 4643. Default: all.", show_default=False),
     ] = None,
     releases: Annotated[
-        str, typer.Option(metavar="VERSIONS", help="Only these of the tickets' releases, with commas between them.")
+        str, typer.Option(metavar="VERSIONS", help="Only these of the tickets' releases, separated by commas.")
     ] = "",
     times: Annotated[
-        int | None, typer.Option(min=1, help="Run each so often. Default: as often as the ticket says.")
+        int | None, typer.Option(min=1, help="Run each release this many times. Default: as the ticket says.")
     ] = None,
     results: Results = RESULTS,
     out: Annotated[
@@ -660,62 +668,64 @@ def zookeeper_check(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Run each known bug's scenario on releases that have it and on releases that have not."""
+    """Run the scenario of each known bug on releases that have the bug and on releases that do not."""
     from zab_chaos.harness.cli.zookeeper import check_command
 
     return check_command(tickets or [], releases=releases, times=times, results=results, out=out, json=json)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code. Mistakes of the user are messages, never tracebacks."""
+    """Run one command and return its exit code. Mistakes of the user become messages, never tracebacks."""
     with stoppable():
-        return _main(arguments)
+        return _run_command(arguments)
 
 
-def _main(arguments: list[str] | None) -> int:
+def _run_command(arguments: list[str] | None) -> int:
     try:
         file_descriptors.require()
         return int(app(arguments, prog_name="zab", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "zab"
-        return _complain(f"{_message(error)}\nTry: {path} --help", Exit.BAD_INPUT)
+        return _print_error(f"{_usage_message(error)}\nTry: {path} --help", Exit.BAD_INPUT)
     except BadInput as error:
-        return _complain(str(error), Exit.BAD_INPUT)
+        return _print_error(str(error), Exit.BAD_INPUT)
     except HarnessError as error:
-        return _complain(str(error), Exit.HARNESS_ERROR)
+        return _print_error(str(error), Exit.HARNESS_ERROR)
     except Interrupted as error:
-        return _complain(str(error), Exit.UNKNOWN)
+        return _print_error(str(error), Exit.UNKNOWN)
     except Stopped:
-        return _complain("interrupted", Exit.UNKNOWN)
+        return _print_error("interrupted", Exit.UNKNOWN)
     except Forced:
-        return _complain("stopped at once; what was under way was not judged", Exit.FORCED)
+        return _print_error("stopped at once; the run in progress was not judged", Exit.FORCED)
     except typer.Abort:
         return Exit.FORCED
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _complain(f"the disk is full: {error}. Free some space, or use --results DIR.", Exit.HARNESS_ERROR)
-        return _complain(_internal(error), Exit.HARNESS_ERROR)
+            return _print_error(
+                f"the disk is full: {error}. Free some space, or use --results DIR.", Exit.HARNESS_ERROR
+            )
+        return _print_error(_internal_error(error), Exit.HARNESS_ERROR)
     except Exception as error:
-        return _complain(_internal(error), Exit.HARNESS_ERROR)
+        return _print_error(_internal_error(error), Exit.HARNESS_ERROR)
 
 
-def _message(error: Exception) -> str:
-    """The text of a usage error, as typer would print it."""
-    words = getattr(error, "format_message", None)
-    return str(words() if words else error)
+def _usage_message(error: Exception) -> str:
+    """Return the text of a usage error, as typer would print it."""
+    format_message = getattr(error, "format_message", None)
+    return str(format_message() if format_message else error)
 
 
-def _internal(error: Exception) -> str:
-    """The message for an error of the harness: one line, and where the traceback is."""
+def _internal_error(error: Exception) -> str:
+    """Write the traceback to a file. Return a message with the error and the path of that file."""
     try:
         with tempfile.NamedTemporaryFile("w", prefix="zab-error-", suffix=".log", delete=False) as file:
             traceback.print_exception(error, file=file)
-    except OSError as full:
-        return f"internal error: {type(error).__name__}: {error}\nThe traceback could not be written: {full}"
+    except OSError as write_error:
+        return f"internal error: {type(error).__name__}: {error}\nThe traceback could not be written: {write_error}"
     return f"internal error: {type(error).__name__}: {error}\nThe traceback is in {file.name}. Please report it."
 
 
-def _complain(words: str, code: Exit) -> Exit:
-    print(f"Error: {words}", file=sys.stderr)  # noqa: T201
+def _print_error(message: str, code: Exit) -> Exit:
+    print(f"Error: {message}", file=sys.stderr)  # noqa: T201
     return code

@@ -17,24 +17,27 @@ from zab_chaos.harness.report.console import say, wrapping_table
 def bench_command(
     only: list[str], *, against: str | None = None, quick: bool, full: bool, results: Path, json: bool
 ) -> int:  # fmt: skip
-    """Run the chosen measurements. No number counts as a failure. Raises BadInput, HarnessError."""
+    """Run the chosen measurements. A bad number is not a failure. Raises BadInput, HarnessError."""
     if against not in (None, "zookeeper"):
-        raise BadInput(f"--against takes zookeeper; {against} was asked for")
-    names = chosen([*only, "against"] if against else only, full=full)
+        raise BadInput(f"--against is {against!r}; the only system to measure against is zookeeper")
+    names = chosen_names([*only, "against"] if against else only, full=full)
     words = ["zab", "bench", *(part for name in only for part in ("--only", name))]
     words += ["--against", against] if against else []
     words += ["--quick"] * quick + ["--full"] * full
     return bench(names, QUICK if quick else NORMAL, results, shlex.join(words), json=json)
 
 
-def chosen(only: list[str], *, full: bool) -> list[str]:
-    """The named measurements, else the default ones, or with `full` all. Raises BadInput with all wrong names."""
+def chosen_names(only: list[str], *, full: bool) -> list[str]:
+    """Return the named measurements; without names the default ones, or all with `full`.
+
+    Raises BadInput with all wrong names.
+    """
     check_names("measurement", only, MEASUREMENTS)
     return [name for name, one in MEASUREMENTS.items() if name in only or (not only and (full or not one.full))]
 
 
 def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: bool) -> int:
-    """Measure, show and store. The exit code is 3 if a measurement failed."""
+    """Measure, show and store the report. The exit code is 3 if a measurement failed."""
     console = console_for(json=json)
     with console.status("measuring") as status:
         report = measure(names, scale, results, command, status.update)
@@ -61,7 +64,7 @@ def show(report: dict[str, Any], console: Console) -> None:
     console.print()
     console.print(_table(report))
     for name, measured in report["measurements"].items():
-        _show_lacking(name, measured, console)
+        _show_problems(name, measured, console)
 
 
 def _machine(report: dict[str, Any]) -> str:
@@ -88,8 +91,8 @@ def _table(report: dict[str, Any]) -> Table:
     return table
 
 
-def _show_lacking(name: str, measured: dict[str, Any], console: Console) -> None:
-    """Why there are no figures, or none of the first attempt."""
+def _show_problems(name: str, measured: dict[str, Any], console: Console) -> None:
+    """Print why a measurement was skipped, and the error of each attempt that failed."""
     if measured["lacking"] is not None:
         say(console, f"{name}: skipped: {measured['lacking']}")
     for words in measured["failed"]:

@@ -1,4 +1,4 @@
-"""Show the comparison of two campaigns on the terminal."""
+"""Print the comparison of two campaigns (`zab analyze --compare`) on the terminal."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
         for run in (run for run in scenario.violations if run["path"] not in shown):
             say(console, f"  violated in {run['path']}: {run['why']}", "red")
     for it in found.differences:
-        _difference(it, console)
+        _show_difference(it, console)
     say(console, f"\n{found.words}", "bold")
     if found.compared:
         say(
@@ -37,7 +37,7 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
         )
 
 
-def _difference(it: "ComparedValue", console: Console) -> None:
+def _show_difference(it: "ComparedValue", console: Console) -> None:
     text = Text(f"\n{it.change.upper():7}", STYLES[it.change])
     text.append(f" {it.scenario}: {it.what}", "bold")
     text.append(f" ({it.about})", "dim")

@@ -8,8 +8,9 @@ from zab_chaos.harness.machine.interrupt import Forced, Stopped, stoppable
 
 
 def main() -> int:
+    """Run the command of `sys.argv` and return its exit code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # for what comes after the command: no traceback while Python ends
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback for a Ctrl-C after the command, while Python ends
     with stoppable():
         try:
             from zab_chaos.harness.cli.app import main as command

@@ -21,30 +21,30 @@ HEAL = "heal"
 def inject_command(words: Sequence[str], *, folder: Path | None, kinds: bool, results: Path, json: bool) -> int:
     """Inject, heal or list faults, and print what was done. Raises BadInput, HarnessError."""
     if kinds:
-        return _kinds(json=json)
-    order, arguments = _order(words)
-    answer = _ask(chosen_ensemble(results, folder), order, arguments)
+        return _list_kinds(json=json)
+    command, arguments = _parse(words)
+    answer = _send(chosen_ensemble(results, folder), command, arguments)
     if json:
         print_json(answer)
     elif "said" in answer:
         say(console_for(json=False), answer["said"])
     else:
-        _show(answer["faults"])
+        _show_faults(answer["faults"])
     return Exit.PASS
 
 
-def _order(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Parse the command line into an order and its arguments. Raises BadInput."""
+def _parse(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the control command and its arguments that the words stand for. Raises BadInput."""
     if not words:
         return "faults", {}
     if words[0] == HEAL:
         if len(words) > 2 or not all(word.isdecimal() for word in words[1:]):
             raise BadInput("heal takes no argument, or the number of one fault: zab inject heal 2")
         return HEAL, {"number": int(words[1])} if words[1:] else {}
-    return "inject", {"fault": read(words)}
+    return "inject", {"fault": parse_fault(words)}
 
 
-def read(words: Sequence[str]) -> dict[str, Any]:
+def parse_fault(words: Sequence[str]) -> dict[str, Any]:
     """Parse `partition shape=isolate for=5` into a scenario's [[fault]] table. Raises BadInput with all mistakes."""
     kind, wrong = words[0], []
     if kind not in KINDS:
@@ -64,21 +64,21 @@ def read(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Parse a value as TOML, or keep it as text, which needs no quotes here."""
+    """Parse a value as TOML. What is not TOML is text, which needs no quotes here."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # not TOML, or a number with too many digits
         return text
 
 
-def _ask(ensemble: AddressFile, order: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Send an order to the process of `zab up` and return its answer. Raises BadInput, HarnessError."""
+def _send(ensemble: AddressFile, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Send a command to the process of `zab up` and return its answer. Raises BadInput, HarnessError."""
     try:
         control = ControlClient(ensemble.control, keys.load(ensemble.control_secret))
     except keys.KeyFileError as error:
         raise HarnessError(f"the ensemble has just ended: {error}") from None
     try:
-        answer = control.call(order, ANSWER_SECONDS, lambda: ensemble.open, **arguments)
+        answer = control.call(command, ANSWER_SECONDS, lambda: ensemble.open, **arguments)
     except ControlError as error:
         raise HarnessError(str(error)) from None
     finally:
@@ -88,7 +88,7 @@ def _ask(ensemble: AddressFile, order: str, arguments: dict[str, Any]) -> dict[s
     return answer
 
 
-def _show(faults: Sequence[dict[str, Any]]) -> None:
+def _show_faults(faults: Sequence[dict[str, Any]]) -> None:
     console = console_for(json=False)
     if not faults:
         say(console, "no fault was injected yet; `zab inject --list` lists the faults")
@@ -100,20 +100,23 @@ def _show(faults: Sequence[dict[str, Any]]) -> None:
     console.print(table, highlight=False)
 
 
-def _typed(key: Key) -> str:
-    """A key as it is typed, with its default; one that has none stands alone."""
+def _key_usage(key: Key) -> str:
+    """Return a key as it is typed, with its default: `for=5`.
+
+    A key that must be given is `key=...`; one without default is `key`.
+    """
     if key.default is None:
         return key.name
     shown = str(key.default).lower() if isinstance(key.default, bool) else key.default
     return f"{key.name}={'...' if key.default is REQUIRED else shown}"
 
 
-def _kinds(*, json: bool) -> int:
+def _list_kinds(*, json: bool) -> int:
     if json:
         print_json({name: {"about": kind.doc, "keys": [key.name for key in kind.keys]} for name, kind in KINDS.items()})
         return Exit.PASS
     table = wrapping_table("fault", "what it does", "keys")
     for kind in KINDS.values():
-        table.add_row(kind.name, kind.doc, " ".join(_typed(key) for key in kind.keys))
+        table.add_row(kind.name, kind.doc, " ".join(_key_usage(key) for key in kind.keys))
     console_for(json=False).print(table, highlight=False)
     return Exit.PASS

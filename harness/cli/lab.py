@@ -1,6 +1,7 @@
 """`zab lab`: run the db-19 lab and print the hash of its dump.
 
-Numbers are read as text, so that all mistakes of a command line are reported at once: typer would stop at the first.
+Numbers are declared as text and parsed here, so that all mistakes of a command line are reported at once. typer would stop
+at the first.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 if TYPE_CHECKING:
     from zab_chaos.model.lab import LabArguments, LabSimulator, Link
 
-WORLDS = ("sim", "lockstep")
+BACKENDS = ("sim", "lockstep")
 NUMBER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 
 
@@ -30,7 +31,7 @@ def lab(
         str,
         typer.Option(
             metavar="FROM,TO,...",
-            help="Links that lose all messages, as pairs; one direction each. As in the published lab, node 1 is 0 here.",
+            help="Pairs of nodes whose link, in this direction, loses all messages. Node 1 is 0, as in the published lab.",
         ),
     ] = "",
     dump: Annotated[
@@ -45,8 +46,8 @@ def lab(
         ),
     ] = "sim",
 ) -> int:
-    """Run the db-19 lab, a small Zab of its own, and print the sha256 of its dump (with a newline only on a terminal)."""
-    arguments = _read(
+    """Run the db-19 lab, a small Zab of its own, and print the SHA-256 of its dump (with a newline only on a terminal)."""
+    arguments = _parse(
         {"seed": seed, "nodes": nodes, "rounds": rounds, "proposals": proposals}, partition=partition, dump=dump, on=on
     )
     with _simulator(arguments, on=on, trace=trace) as simulator:
@@ -77,22 +78,22 @@ def _simulator(arguments: "LabArguments", *, on: str, trace: bool) -> "AbstractC
     return nullcontext(LabSimulator(arguments, observe))
 
 
-def _read(texts: dict[str, str], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
-    """Read the arguments of the command line. Raises BadInput with all mistakes, one per line."""
+def _parse(texts: dict[str, str], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
+    """Parse the arguments of the command line. Raises BadInput with all mistakes, one per line."""
     from zab_chaos.model.lab import BadLabArguments, LabArguments
 
     mistakes: list[str] = []
-    numbers = {name: _number(name, text, mistakes) for name, text in texts.items()}
-    links = _links(partition, mistakes)
+    numbers = {name: _parse_number(name, text, mistakes) for name, text in texts.items()}
+    links = _parse_links(partition, mistakes)
     _check_dump(dump, mistakes)
-    if on not in WORLDS:
-        mistakes.append(f"--on is {on!r}; the lab runs on {' or '.join(WORLDS)}")
+    if on not in BACKENDS:
+        mistakes.append(f"--on is {on!r}; the lab runs on {' or '.join(BACKENDS)}")
     try:
         arguments = LabArguments(
-            seed=_or_legal(numbers["seed"]),
-            nodes=_or_legal(numbers["nodes"]),
-            rounds=_or_legal(numbers["rounds"]),
-            proposals=_or_legal(numbers["proposals"]),
+            seed=_or_one(numbers["seed"]),
+            nodes=_or_one(numbers["nodes"]),
+            rounds=_or_one(numbers["rounds"]),
+            proposals=_or_one(numbers["proposals"]),
             # With no number of nodes there is nothing to compare the partition's ids with.
             partition=frozenset() if numbers["nodes"] is None else links,
         )
@@ -103,20 +104,24 @@ def _read(texts: dict[str, str], *, partition: str, dump: Path | None, on: str) 
     return arguments
 
 
-def _or_legal(number: int | None) -> int:
-    """Return the number, or 1 for one that is unreadable, so that the rest can still be checked."""
+def _or_one(number: int | None) -> int:
+    """Return the number, or 1 if it was unreadable, so that the other arguments can still be checked."""
     return 1 if number is None else number
 
 
-def _number(name: str, text: str, mistakes: list[str]) -> int | None:
+def _parse_number(name: str, text: str, mistakes: list[str]) -> int | None:
+    """Parse a whole number. Add a mistake and return None if it is none."""
     if NUMBER.fullmatch(text.strip()):
         return int(text)
     mistakes.append(f"--{name} is {text!r}; it needs a whole number")
     return None
 
 
-def _links(text: str, mistakes: list[str]) -> "frozenset[Link]":
-    """Parse `from,to,from,to,...` into pairs; an empty text cuts nothing. A wrong list yields every readable id."""
+def _parse_links(text: str, mistakes: list[str]) -> "frozenset[Link]":
+    """Parse `from,to,from,to,...` into pairs. An empty text cuts no link.
+
+    After a mistake each readable id is paired with itself, so that the ids can still be checked.
+    """
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     unreadable = [part for part in parts if not NUMBER.fullmatch(part)]
     if unreadable:
@@ -139,7 +144,7 @@ def _check_dump(dump: Path | None, mistakes: list[str]) -> None:
             mistakes.append(f"--dump is {dump}, a folder; name a file")
         elif not dump.parent.is_dir():
             mistakes.append(f"--dump is {dump}, but there is no folder {dump.parent}; create it first")
-    except OSError as error:  # a name that is too long, for one
+    except OSError as error:  # for example, a name that is too long
         mistakes.append(f"--dump is {dump}, which can't be a file here: {error.strerror}")
 
 

@@ -14,7 +14,7 @@ from zab_chaos.harness import bench
 from zab_chaos.harness.bench import MEASUREMENTS, Measurement, measure, store
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.cli.bench import bench as run_bench
-from zab_chaos.harness.cli.bench import chosen, show, shown
+from zab_chaos.harness.cli.bench import chosen_names, show, shown
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.core import Operation, Then
 from zab_chaos.harness.errors import BadInput, HarnessError
@@ -24,7 +24,7 @@ from zab_chaos.node.tree.requests import Request
 
 
 def test_without_names_all_but_the_long_ones() -> None:
-    assert chosen([], full=False) == [
+    assert chosen_names([], full=False) == [
         "throughput",
         "latency",
         "start",
@@ -37,16 +37,16 @@ def test_without_names_all_but_the_long_ones() -> None:
         "curve",
         "containers",
     ]
-    assert chosen([], full=True) == list(MEASUREMENTS)
+    assert chosen_names([], full=True) == list(MEASUREMENTS)
 
 
 def test_names_are_taken_in_the_order_of_measuring_and_long_ones_too() -> None:
-    assert chosen(["sizes", "latency"], full=False) == ["latency", "sizes"]
+    assert chosen_names(["sizes", "latency"], full=False) == ["latency", "sizes"]
 
 
 def test_all_wrong_names_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadInput, match="Did you mean latency") as caught:
-        chosen(["latencie", "start", "oracel"], full=False)
+        chosen_names(["latencie", "start", "oracel"], full=False)
     assert "Did you mean oracle" in str(caught.value)
     assert main(["bench", "--only", "latencie"]) == 4
     assert "Did you mean latency" in capsys.readouterr().err

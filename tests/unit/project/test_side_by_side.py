@@ -68,4 +68,4 @@ def test_the_table_for_the_documentation(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_there_is_nobody_else_to_be_measured_against(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--against", "etcd"]) == 4
-    assert "--against takes zookeeper; etcd was asked for" in capsys.readouterr().err
+    assert "--against is 'etcd'; the only system to measure against is zookeeper" in capsys.readouterr().err

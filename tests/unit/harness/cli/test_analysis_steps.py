@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from rich.console import Console
 
-from zab_chaos.harness.cli.analysis_steps import Steps, steps
+from zab_chaos.harness.cli.analysis_steps import StepProgress, step_progress
 
 
 class Tracker:
@@ -31,7 +31,7 @@ class Tracker:
 
 def test_every_step_is_a_line() -> None:
     console = Console(file=StringIO(), width=20)
-    with steps(console) as now:
+    with step_progress(console) as now:
         now.step("reading runs 1 to 500 of 1000")
         now.step("[judging] runs")
     assert console.file.getvalue() == "reading runs 1 to 500 of 1000\n[judging] runs\n"  # type: ignore[attr-defined]
@@ -39,9 +39,9 @@ def test_every_step_is_a_line() -> None:
 
 def test_a_long_step_is_repeated_with_its_tasks() -> None:
     told: list[str] = []
-    now = Steps(told.append, 60)
+    now = StepProgress(told.append, 60)
     now.step("measuring")
-    now.remind(Tracker())  # type: ignore[arg-type]
+    now.report_tasks(Tracker())  # type: ignore[arg-type]
     assert told == ["measuring", "measuring: 3 of 12 tasks done"]
 
 
@@ -49,7 +49,7 @@ def test_nothing_is_printed_while_spark_runs_no_task() -> None:
     told: list[str] = []
     tracker = Tracker()
     tracker.stages = {1: None}
-    Steps(told.append, 60).remind(tracker)  # type: ignore[arg-type]
+    StepProgress(told.append, 60).report_tasks(tracker)  # type: ignore[arg-type]
     assert told == []
 
 
@@ -61,7 +61,7 @@ def test_progress_is_reported_periodically_until_the_work_ends() -> None:
         if len(told) >= 2:
             twice.set()
 
-    with Steps(tell, 0.001).watching(Tracker()):  # type: ignore[arg-type]
+    with StepProgress(tell, 0.001).reporting(Tracker()):  # type: ignore[arg-type]
         assert twice.wait(60)
     assert "steps" not in {thread.name for thread in threading.enumerate()}
     assert set(told) == {": 3 of 12 tasks done"}
@@ -77,5 +77,5 @@ def test_the_progress_thread_ends_silently_when_spark_is_gone(error: type[Except
             asked.set()
             raise error("gone")
 
-    with Steps(lambda _: None, 0.001).watching(Gone()):  # type: ignore[arg-type]
+    with StepProgress(lambda _: None, 0.001).reporting(Gone()):  # type: ignore[arg-type]
         assert asked.wait(60)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.harness.cli.inject import read
+from zab_chaos.harness.cli.inject import parse_fault
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.live.control import ControlServer
@@ -32,7 +32,7 @@ def desk(tmp_path: Path) -> Iterator[ControlServer]:
 
 
 def inject(desk: ControlServer, words: str) -> dict[str, Any]:
-    return desk.handle("inject", {"fault": read(words.split())})
+    return desk.handle("inject", {"fault": parse_fault(words.split())})
 
 
 def test_a_fault_is_done_told_listed_and_healed(desk: ControlServer) -> None:
@@ -115,12 +115,12 @@ def test_only_who_holds_the_key_is_served(desk: ControlServer, tmp_path: Path) -
     ],
 )
 def test_words_are_a_scenarios_table(words: str, table: dict[str, Any]) -> None:
-    assert read(words.split()) == table
+    assert parse_fault(words.split()) == table
 
 
 def test_all_mistakes_in_the_words_are_told_at_once() -> None:
     with pytest.raises(BadInput) as error:
-        read(["crush", "leader", "for=1", "for=2"])
+        parse_fault(["crush", "leader", "for=1", "for=2"])
     assert all(
         wrong in str(error.value) for wrong in ("Did you mean crash", "'leader' is not KEY=VALUE", "for is given twice")
     )
