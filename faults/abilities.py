@@ -1,10 +1,10 @@
-"""What a fault needs of the ensemble that it is done to, beyond nodes that can be started, killed and stopped."""
+"""The abilities that a fault may need of a backend, beyond nodes that can be started, killed and stopped."""
 
 from enum import Enum
 
 
 class Ability(Enum):
-    """The value completes the sentence "this backend has no ..."."""
+    """One ability of a backend. The value completes the sentence "this backend has no ..."."""
 
     PAUSE = "way to hold a node's process"
     LINKS = "proxies between its nodes"

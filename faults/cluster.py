@@ -7,8 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One node's answer on its control port (see `zab_chaos.node.net.control`). A node that is not ours only says that it
-    serves, and what it has taken from its peers."""
+    """One node's answer on its control port (see `zab_chaos.node.net.control`).
+
+    A node of another system fills in only `established` and `frames`.
+    """
 
     node: int
     life: int
@@ -23,88 +25,95 @@ class Status:
     tree: str = ""
     established: bool = True  # in BROADCAST: a leader that is established, or a follower of one
     amnesiac: bool = False
-    frames: dict[int, int] = field(default_factory=dict)  # frames taken so far, by sending peer
-    armed: list[str] = field(default_factory=list)
+    frames: dict[int, int] = field(default_factory=dict)  # number of frames received in this life, by sending peer
+    armed: list[str] = field(default_factory=list)  # crash points
     unsynced_bytes: int = 0
-    waiting: int = 0  # requests that are not answered
-    in_flight_bytes: int = 0  # of transactions that it has prepared as the leader and not delivered
+    waiting: int = 0  # requests that are not answered yet
+    in_flight_bytes: int = 0  # bytes of the transactions that it has prepared as the leader and not delivered yet
 
 
 class Cluster(Protocol):
-    """A running ensemble. Node ids are 1..n. Every call returns when it has taken effect or raises ClusterError."""
+    """A running ensemble, as faults use it. Node ids are 1..n.
+
+    A call returns when it has taken effect, or raises ClusterError.
+    """
 
     nodes: Sequence[int]
-    faithful: bool
-    crashed: int  # the exit status of a node that has reached its crash point
+    faithful: bool  # whether unsynced bytes are lost with a node's process
+    crashed: int  # the exit status of a node that died at its crash point
 
     def alive(self, node: int) -> bool: ...
     def pid(self, node: int) -> int | None: ...
     def paused(self, node: int) -> bool: ...
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
-        """The node's status; None if it is not up or does not answer in time."""
+        """Return the node's status; None if it is not up or does not answer within `timeout` seconds."""
 
     def leader(self) -> int | None:
-        """The established leader of the highest epoch, as the nodes say now."""
+        """Ask the nodes, and return the established leader of the highest epoch; None if there is none."""
 
     def start(self, node: int, crash_at: str | None = None) -> None:
-        """Returns when the node answers or has ended by itself, which is no error here."""
+        """Start a node, with the crash point `crash_at` armed if given.
+
+        Return when it answers or has ended by itself, which is not an error.
+        """
 
     def start_all(self, nodes: Sequence[int]) -> None:
-        """Start several at once, as when the power returns."""
+        """Start several nodes at once, as when the power returns."""
 
     def kill(self, node: int) -> int:
-        """SIGKILL; waits until the process is gone; returns its exit status (-9)."""
+        """Send SIGKILL, wait until the process is gone, and return its exit status (-9)."""
 
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
-        """SIGKILL to all of them at one instant (the signals first, then the waiting); exit statuses by node."""
+        """Send SIGKILL to all of these nodes, then wait for all of them. Return the exit statuses by node."""
 
     def cut_power(self, nodes: Sequence[int]) -> dict[int, int]:
-        """`kill_all`, and what they have not synced is lost."""
+        """Do the same as `kill_all`; in addition, what the nodes have not synced is lost."""
 
     def disk_state(self, node: int) -> dict[str, Any] | None:
-        """What the file system under a node's disk has counted, if it lies on one of ours
-        (`zab_chaos.faults.filesystem`)."""
+        """Return the counters of the file system under a node's disk; None unless it is `zab_chaos.faults.filesystem`."""
 
     def pause(self, node: int) -> None: ...
     def resume(self, node: int) -> None: ...
     def stop(self, node: int) -> int:
-        """Ask the node to end by itself; kill it if it does not. Returns the exit status."""
+        """Ask the node to exit by itself, and kill it if it does not. Return the exit status."""
 
     def wait_exit(self, node: int, timeout: float) -> int | None:
-        """Wait until the process ends by itself. Its exit status, or None if it is still up."""
+        """Wait up to `timeout` seconds for the process to end by itself. Return its exit status; None if it is still up."""
 
     def wipe(self, node: int) -> None:
-        """Remove the (dead) node's disk."""
+        """Remove the disk of a node that is down."""
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
-        """A command for the node's control port."""
+        """Send a command to the node's control port, and return the answer."""
 
     def disk_folder(self, node: int) -> str:
-        """The (dead) node's disk, for corruption at rest."""
+        """Return the path of a node's data folder, for damage while the node is down."""
 
 
 @runtime_checkable
 class Contained(Cluster, Protocol):
-    """An ensemble in containers. Nodes must be up."""
+    """An ensemble in containers. The nodes in question must be up."""
 
     def unplug(self, node: int) -> None:
-        """Disconnect it from the nodes' network. The harness and clients still reach it."""
+        """Disconnect a node from the nodes' network. The harness and clients still reach it."""
 
     def plug_in(self, node: int) -> None:
-        """Reconnect it; a node that is down will start connected."""
+        """Reconnect a node. A node that is down will start connected."""
 
-    def plugged_in(self, node: int) -> bool: ...
+    def plugged_in(self, node: int) -> bool:
+        """Return whether the node is connected to the nodes' network."""
+
     def limit_cpu(self, node: int, cores: float | None) -> None:
-        """Limit its CPU time, in cores; None for no limit."""
+        """Limit a node's CPU time, in cores; None removes the limit."""
 
     def throttled(self, node: int) -> int:
-        """The number of scheduling periods in which the kernel has throttled it."""
+        """Return the number of scheduling periods in which the kernel has throttled the node so far."""
 
 
 def is_paused(cluster: Cluster, node: int) -> bool:
-    """Whether its process is there, and paused."""
+    """Return whether the node's process exists and is paused."""
     return cluster.alive(node) and cluster.paused(node)
 
 
 class ClusterError(Exception):
-    """The ensemble could not do what a fault asked for."""
+    """The ensemble could not carry out what a fault asked for."""

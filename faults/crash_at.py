@@ -1,4 +1,4 @@
-"""Faults at a named point: the node dies, stops, or its disk fails when it reaches that point."""
+"""Faults at a crash point: a node dies, pauses, or its disk fails when it reaches a named point of the protocol or the disk."""
 
 from collections.abc import Mapping, Sequence, Sized
 from random import Random
@@ -28,18 +28,20 @@ from zab_chaos.node.crash_points import DISK_STEPS, parse
 from zab_chaos.node.store.disk_faults import Variant
 
 VARIANTS = get_args(Variant)
-DRAWN_VARIANTS = (*VARIANTS, "pages", "killed")  # what leaves the most different disks
-WIPED = 0.2  # how often a drawn one takes the disk
+DRAWN_VARIANTS = (*VARIANTS, "pages", "killed")  # twice as often those that leave the most different disks
+WIPE_SHARE = 0.2  # share of the drawn crash-at faults that lose the disk
 
 
-def enough(fault: Fault, reached: Sized) -> bool:
-    """Whether enough of the targets have reached the point."""
+def enough_reached(fault: Fault, reached: Sized) -> bool:
+    """Return whether enough of the targets have reached the point, by the fault's key `enough`."""
     return len(reached) >= {"all": len(fault.nodes), "one": 1, "none": 0}[fault.params["enough"]]
 
 
 class CrashAt(NodeDown):
-    """Armed through the control port. Confirmed as injected when armed, and at the end only if the point was
-    reached."""
+    """A crash at a point that is armed through the control port.
+
+    The injection is confirmed when the point is armed, the healing only if the point was reached.
+    """
 
     action = "crash"
 
@@ -47,21 +49,23 @@ class CrashAt(NodeDown):
         super().__init__(context, nodes, params)
         self.point: str = params["point"]
         self.pids: dict[int, int | None] = {}
-        self.exits: dict[int, int] = {}  # of those that have ended since, there or by something else
+        self.exits: dict[int, int] = {}  # exit statuses of the nodes that have ended since, at the point or otherwise
         self.to_wipe: list[int] = []
         self.expected_exits = (-SIGKILL, self.cluster.crashed)
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            command_if_awake(self.cluster, node, "arm", {"point": self.point, **self._what(node)})
+            command_if_awake(self.cluster, node, "arm", {"point": self.point, **self._action_at_point(node)})
 
-    def _what(self, node: int) -> dict[str, Any]:
-        """What is to happen there. At a step of the messages, and on a disk that the node can't make lose a part, every crash
-        is the same."""
+    def _action_at_point(self, node: int) -> dict[str, Any]:
+        """Return the action at the point, as arguments of the command `arm`.
+
+        A variant makes a difference only at a step of the disk, on a faithful disk, which is inside the node.
+        """
         variant = self.params.get("variant", "plain")
-        own = self.cluster.faithful and self.cluster.disk_state(node) is None
-        if variant == "plain" or not own or parse(self.point).step not in DISK_STEPS:
+        faithful_disk = self.cluster.faithful and self.cluster.disk_state(node) is None
+        if variant == "plain" or not faithful_disk or parse(self.point).step not in DISK_STEPS:
             return {"action": self.action}
         return {"action": variant, "seed": self.context.random.getrandbits(32)}
 
@@ -69,7 +73,7 @@ class CrashAt(NodeDown):
         return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
 
     def on_killed(self, nodes: Sequence[int]) -> None:
-        """Note that another fault killed nodes: they will not reach the point, and their exit proves nothing."""
+        """Take note that another fault killed nodes: they will not reach the point, and their exit proves nothing."""
         for node in nodes:
             if node not in self.exits:
                 self.pids.pop(node, None)
@@ -88,20 +92,20 @@ class CrashAt(NodeDown):
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
                 command_if_up(self.cluster, node, "disarm", {"point": self.point})
-        self.record_exits()  # one may have got there meanwhile, and its restart would hide it
+        self.record_exits()  # a node may have reached the point meanwhile, and its restart would hide it
         super().heal()
 
     def recovered(self) -> Confirmation:
-        """Whether enough nodes reached the point, and all are up again."""
+        """Return whether enough nodes reached the point, and all are up again."""
         up = self.confirm_restarted()
         return Confirmation(self.took_effect() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
     def reached(self) -> list[int]:
-        """The nodes that have ended as one does that is at the point."""
+        """Return the nodes that have reached the point, by their exit statuses."""
         return [node for node, status in self.exits.items() if status in self.expected_exits]
 
     def took_effect(self) -> bool:
-        return enough(self, self.reached())
+        return enough_reached(self, self.reached())
 
     def is_over(self) -> bool:
         reached = self.took_effect() if self.params["enough"] != "none" else len(self.exits) == len(self.nodes)
@@ -112,8 +116,10 @@ class CrashAt(NodeDown):
         return f"{node_names(self.nodes)} to {self.action} at {self.point}{lost}"
 
     def _armed(self, node: int) -> bool:
-        """Whether the point is armed; or the node has ended, there or by something else: then it does not answer any more. Nor
-        does one that another fault has paused since it said that it is armed."""
+        """Return whether the node says that the point is armed.
+
+        A node that has ended, at the point or otherwise, or that another fault has paused since, can't answer any more: True.
+        """
         self.record_exits()
         if node in self.exits or is_paused(self.cluster, node):
             return True
@@ -126,7 +132,7 @@ class CrashAt(NodeDown):
         return exit_code is not None
 
     def _evidence(self) -> dict[str, Any]:
-        """`exit` stands only where somebody ended."""
+        """Return by node: its process id, whether it reached the point and, if it ended, its exit status."""
         reached = self.reached()
         return {
             str(node): {"pid": self.pids.get(node), "reached": node in reached}
@@ -136,7 +142,7 @@ class CrashAt(NodeDown):
 
 
 class CrashAtStart(CrashAt):
-    """A restart with the point armed from the first moment: for points in recovery, election and discovery."""
+    """A restart with the point armed from the start: for points in recovery, election and discovery."""
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, {**params, "point": params["crash-at"]})
@@ -146,14 +152,14 @@ class CrashAtStart(CrashAt):
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
 
     def injected(self) -> Confirmation:
-        """Started with the point armed: it answers, or has got there already."""
+        """Return whether every node answers, or has ended at the point already."""
         wait_until_up(self.context, self.nodes)
         self.record_exits()
         return Confirmation(all(self.cluster.alive(n) or n in self.exits for n in self.nodes), self._evidence())
 
 
 class KillThenCrashAtStart(CrashAtStart):
-    """Kills nodes with another fault and restarts them at once with the point armed."""
+    """A fault that kills nodes, after which they are restarted at once with a crash point armed."""
 
     def __init__(self, before: Fault) -> None:
         super().__init__(before.context, before.nodes, before.params)
@@ -161,20 +167,20 @@ class KillThenCrashAtStart(CrashAtStart):
 
     def inject(self) -> None:
         self.before.inject()
-        self.down = self.before.injected()
+        self.killed = self.before.injected()
         super().inject()
 
     def injected(self) -> Confirmation:
         again = super().injected()
-        evidence = {node: {**again.evidence.get(node, {}), **shown} for node, shown in self.down.evidence.items()}
-        return Confirmation(self.down.confirmed and again.confirmed, evidence)
+        evidence = {node: {**again.evidence.get(node, {}), **shown} for node, shown in self.killed.evidence.items()}
+        return Confirmation(self.killed.confirmed and again.confirmed, evidence)
 
     def describe(self) -> str:
         return f"{self.before.describe()}, and started to {self.action} at {self.point}"
 
 
 class CrashAtTwice(CrashAt):
-    """A node that has reached the point is restarted at once, with another point armed from the start."""
+    """A crash at a point, after which the node is restarted at once with another point armed."""
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
@@ -185,7 +191,7 @@ class CrashAtTwice(CrashAt):
             if node not in self.again and not self.cluster.alive(node):
                 self.again[node] = CrashAtStart(self.context, (node,), self.params)
                 self.again[node].inject()
-        self.record_exits()  # one may have got there at once
+        self.record_exits()  # a node may have reached the second point at once
         return None
 
     def record_exits(self) -> None:
@@ -204,16 +210,17 @@ class CrashAtTwice(CrashAt):
         super().heal()
 
     def took_effect(self) -> bool:
-        return super().took_effect() and enough(self, self._twice())
+        return super().took_effect() and enough_reached(self, self._reached_twice())
 
     def is_over(self) -> bool:
-        """While a point is armed in a life that another fault has begun, there is something to lift."""
-        return len(self._twice()) == len(self.nodes) and super().is_over()
+        """Return whether all nodes have reached both points and run again. Until then a point may be armed in a life that
+        another fault has begun, and must be disarmed."""
+        return len(self._reached_twice()) == len(self.nodes) and super().is_over()
 
     def describe(self) -> str:
         return f"{super().describe()}, and started to {self.action} at {self.params['crash-at']}"
 
-    def _twice(self) -> list[int]:
+    def _reached_twice(self) -> list[int]:
         return [node for node, again in self.again.items() if again.reached()]
 
     def _evidence(self) -> dict[str, Any]:
@@ -224,7 +231,7 @@ class CrashAtTwice(CrashAt):
 
 
 class FailAt(CrashAt):
-    """The disk fails once, at the point: a node that does not go on with such a disk ends with exit code 74."""
+    """One disk failure (EIO) at a point. The node does not go on with such a disk, and ends with exit code 74."""
 
     action = "fail"
 
@@ -237,7 +244,7 @@ class FailAt(CrashAt):
 
 
 class PauseAt(Fault):
-    """A pause (SIGSTOP) at a named point, by the node itself; healed by SIGCONT. Confirmed when it was reached."""
+    """A pause (SIGSTOP) at a point, by the node itself; healed by SIGCONT. Confirmed at the end if the point was reached."""
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
@@ -248,10 +255,9 @@ class PauseAt(Fault):
         self.answers = command_all(self.cluster, self.nodes, "arm", armed)
 
     def injected(self) -> Confirmation:
-        """Whether the point is armed, but where another fault had ended the node before. Whether it is reached is known
-        later."""
-        told = confirm_answers(self.context, self.nodes, self.answers)
-        return Confirmation(told.confirmed, {"point": self.params["point"]})
+        """Return whether the point is armed, except in nodes that another fault had ended before."""
+        armed = confirm_answers(self.context, self.nodes, self.answers)
+        return Confirmation(armed.confirmed, {"point": self.params["point"]})
 
     def watch(self, now: float) -> float | None:
         self.reached.update(node for node in self.nodes if is_paused(self.cluster, node))
@@ -261,11 +267,14 @@ class PauseAt(Fault):
         self.watch(0.0)
         for node in self.nodes:
             if self.cluster.alive(node):
-                self._let_go(node)
+                self._resume_and_disarm(node)
 
-    def _let_go(self, node: int) -> None:
-        """Resume it and lift the point, for it may stand at the point of another fault and have its own still ahead. On
-        the way to the command it may get there: it is resumed again."""
+    def _resume_and_disarm(self, node: int) -> None:
+        """Resume a node and disarm its point.
+
+        Both are needed: the node may be paused at the point of another fault, with this point still ahead. It may reach
+        this point before it takes the command `disarm`; then it is resumed again.
+        """
         while True:
             if self.cluster.paused(node):
                 self.cluster.resume(node)
@@ -279,7 +288,7 @@ class PauseAt(Fault):
                     raise
 
     def took_effect(self) -> bool:
-        return enough(self, self.reached)
+        return enough_reached(self, self.reached)
 
     def recovered(self) -> Confirmation:
         evidence = {str(node): {"pid": self.cluster.pid(node), "reached": node in self.reached} for node in self.nodes}
@@ -289,11 +298,11 @@ class PauseAt(Fault):
         return f"{node_names(self.nodes)} to pause at {self.params['point']}"
 
 
-def _crash_at(context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
+def _make_crash_at(context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
     return (CrashAt if params["crash-at"] is None else CrashAtTwice)(context, nodes, params)
 
 
-def _not_both(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+def _check_crash_at(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
     wrong = []
     if params["wipe"] and params["variant"] != "plain":
         wrong.append(f"variant = {params['variant']!r} says what survives on the disk, but wipe = true loses all of it")
@@ -302,12 +311,12 @@ def _not_both(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]
     return wrong
 
 
-def _crash_at_drawn(random: Random) -> dict[str, Any]:
+def _draw_crash_at_params(random: Random) -> dict[str, Any]:
     drawn = {"point": DrawnPoint("crash"), "variant": random.choice(DRAWN_VARIANTS), "wipe": False, "enough": "none"}
-    relapse = draw_crash_at(random)
-    if random.random() < WIPED:
+    again = draw_crash_at(random)
+    if random.random() < WIPE_SHARE:
         return drawn | {"variant": "plain", "wipe": True, "crash-at": None}
-    return drawn | relapse
+    return drawn | again
 
 
 KINDS = (
@@ -324,7 +333,7 @@ KINDS = (
     Kind(
         name="crash-at",
         doc="SIGKILL at a named point of the protocol or the disk; healed by a restart",
-        make=_crash_at,
+        make=_make_crash_at,
         needs=frozenset({Ability.CRASH_POINTS}),
         keys=(
             Key(name="point", rule=point(), doc="the crash point"),
@@ -349,8 +358,8 @@ KINDS = (
         target_state=TargetState.UP,
         leaves="maybe-down",
         heal_order=HealOrder.DOWN,
-        check=_not_both,
-        draw=_crash_at_drawn,
+        check=_check_crash_at,
+        draw=_draw_crash_at_params,
     ),
     Kind(
         name="fail-at",

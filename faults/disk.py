@@ -1,4 +1,4 @@
-"""Disk faults of running nodes: power cuts, full disks, errors, slowness. What happens at rest is in
+"""Disk faults of running nodes: power cuts, full disks, errors, slowness. Damage while a node is down is in
 `zab_chaos.faults.at_rest`."""
 
 from abc import abstractmethod
@@ -26,18 +26,19 @@ from zab_chaos.faults.process import (
 )
 from zab_chaos.faults.rules import boolean, choice, integer
 
-COUNTS = ("writes", "syncs", "slowed", "full", "failed", "cuts", "lost_bytes", "lost_changes")
-DONE = ("writes", "syncs")
-LOST = ("cuts", "lost_bytes", "lost_changes")
+# The counters of a disk (`zab_chaos.faults.filesystem.power.Counts`): all, those of completed operations, those of losses.
+COUNTERS = ("writes", "syncs", "slowed", "full", "failed", "cuts", "lost_bytes", "lost_changes")
+DONE_COUNTERS = ("writes", "syncs")
+LOSS_COUNTERS = ("cuts", "lost_bytes", "lost_changes")
 VARIANTS = ("plain", "torn", "reordered", "pages")
 
 
 class PowerCut(KillFault):
-    """Cuts the power of all targets at one instant; only on a disk where unsynced bytes can be lost.
+    """A power cut of all targets at one instant; only on a disk where unsynced bytes can be lost.
 
-    `plain`: SIGKILL, with which exactly what was not synced is lost. `torn`, `reordered` and `pages`: each node dies
-    at its next sync with something to lose, of which a seeded part survives, or after `within_ms` if it never syncs. One
-    that sleeps dies in its sleep.
+    `plain`: SIGKILL; exactly the unsynced bytes are lost. `torn`, `reordered` and `pages`: each node dies at its next sync
+    that has something to lose, or after `within_ms`; a part of the unsynced bytes, drawn from the seed, survives. A paused
+    node is killed while it is paused.
     """
 
     def inject(self) -> None:
@@ -50,7 +51,7 @@ class PowerCut(KillFault):
     def injected(self) -> Confirmation:
         cut, evidence = self.deaths()
         for node, now in disk_states(self.cluster, self.before).items():
-            lost = counted(LOST, self.before[node], now)
+            lost = counter_growth(LOSS_COUNTERS, self.before[node], now)
             evidence[str(node)] = evidence.get(str(node), {}) | lost
             cut = cut and (lost["cuts"] == 1 or node not in self.pids)
         return Confirmation(cut, evidence)
@@ -61,32 +62,35 @@ class PowerCut(KillFault):
 
 
 def disk_states(cluster: Cluster, nodes: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """What the file systems under the nodes' disks have counted so far; nothing of a disk that has none."""
+    """Return the counters of the file systems under the nodes' disks, by node; other disks are left out."""
     found = {node: cluster.disk_state(node) for node in nodes}
     return {node: state for node, state in found.items() if state is not None}
 
 
-def counted(names: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int]:
-    """What a disk has counted between the two, as far as it counts that."""
+def counter_growth(names: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int]:
+    """Return how much each counter of a disk grew between two readings; counters that the disk does not have are left out."""
     return {name: now[name] - before[name] for name in names if name in now}
 
 
 class DiskFault(Fault):
-    """Base of what a node is told to do to its own disk; the node may die of it, and healing starts it again.
+    """Base of disk faults that a node is commanded to simulate. The node may die of it; healing starts it again.
 
-    Where a file system of ours is under the disk, it obeys instead of the node. The disk's own counts must show the effect.
+    Where the disk lies on a file system of ours, that file system takes the command instead of the node. The disk's own
+    counters must show the effect.
     """
 
     command: str
-    on: dict[str, Any]
-    off: dict[str, Any]
+    begin_arguments: dict[str, Any]
+    end_arguments: dict[str, Any]
     expected_exits: tuple[int, ...] = (DISK_EXIT,)
 
     def inject(self) -> None:
         self.before = disk_states(self.cluster, self.nodes)
-        self.counted: dict[int, dict[str, int]] = {}  # while the fault was there
-        self.answers: dict[int, dict[str, Any]] = {}  # if somebody can't be told, it is healed all the same
-        self.answers = command_all(self.cluster, self.nodes, self.command, self.on)
+        self.growth: dict[int, dict[str, int]] = {}  # by node, how much its disk's counters grew during the fault
+        self.answers: dict[
+            int, dict[str, Any]
+        ] = {}  # set before the commands: if one raises, the fault is healed all the same
+        self.answers = command_all(self.cluster, self.nodes, self.command, self.begin_arguments)
 
     def injected(self) -> Confirmation:
         return confirm_answers(self.context, self.nodes, self.answers)
@@ -99,48 +103,50 @@ class DiskFault(Fault):
 
     def _heal_node(self, node: int) -> None:
         if self.cluster.alive(node) or node in self.before:
-            below = self.cluster.disk_state(node) or {}  # before it is lifted: then it goes on at once
-            lifted = command_if_up(self.cluster, node, self.command, self.off, self.context.patience)
+            state = self.cluster.disk_state(node) or {}  # read before the healing, after which operations go on at once
+            lifted = command_if_up(self.cluster, node, self.command, self.end_arguments, self.context.patience)
             if lifted is not None:
-                self._count(node, lifted | below)
+                self._record_growth(node, lifted | state)
         exit_code = self.cluster.wait_exit(node, 0.0)
         if exit_code is not None:
             self.exits[node] = exit_code
 
-    def _count(self, node: int, lifted: Mapping[str, Any]) -> None:
-        """The effects since it was begun; and what was still done since it was there, which may be nothing."""
+    def _record_growth(self, node: int, lifted: Mapping[str, Any]) -> None:
+        """Keep how much the counters grew: completed operations since the node answered, which may be none; all others since
+        before the injection."""
         begun = self.answers.get(node, {})
-        if node in self.counted or not consecutive_answers(begun, lifted):
+        if node in self.growth or not consecutive_answers(begun, lifted):
             return
         before = begun | self.before.get(node, {})
-        self.counted[node] = counted(COUNTS, before, lifted) | counted(DONE, begun, lifted)
+        all_growth = counter_growth(COUNTERS, before, lifted)
+        self.growth[node] = all_growth | counter_growth(DONE_COUNTERS, begun, lifted)
 
     def recovered(self) -> Confirmation:
         up = wait_until_up(self.context, self.nodes)
         late = {
             int(node): found["exit"] for node, found in up.evidence.items() if found.get("exit") in self.expected_exits
         }
-        if late:  # these had met the fault before it was lifted, and ended after that
+        if late:  # these nodes met the fault before it was healed, and ended after that
             self.exits |= late
             start_down_nodes(self.context, late)
             up = wait_until_up(self.context, self.nodes)
         evidence = {"up": up.evidence, "ended": evidence_by_node(self.exits, "exit")}
-        if self.counted:
-            evidence["disk"] = {str(node): counts for node, counts in self.counted.items()}
-        shown = all(self.effective(counts) for counts in self.counted.values())
+        if self.growth:
+            evidence["disk"] = {str(node): counts for node, counts in self.growth.items()}
+        shown = all(self.was_in_effect(counts) for counts in self.growth.values())
         return Confirmation(up.confirmed and shown, evidence)
 
     @abstractmethod
-    def effective(self, counts: Mapping[str, int]) -> bool:
-        """Whether the fault was there all the time, by what the disk has counted meanwhile."""
+    def was_in_effect(self, counts: Mapping[str, int]) -> bool:
+        """Return whether the fault was in effect all the time, by the growth of the disk's counters meanwhile."""
 
 
 class DiskFull(DiskFault):
-    """Writes fail with ENOSPC. A node that has to write ends with exit code 74: it does not go on with such a disk."""
+    """A full disk: writes fail with ENOSPC. A node that has to write does not go on, and ends with exit code 74."""
 
-    command, on, off = "disk-full", {"on": True}, {"on": False}
+    command, begin_arguments, end_arguments = "disk-full", {"on": True}, {"on": False}
 
-    def effective(self, counts: Mapping[str, int]) -> bool:
+    def was_in_effect(self, counts: Mapping[str, int]) -> bool:
         return counts["writes"] == 0
 
     def describe(self) -> str:
@@ -148,18 +154,18 @@ class DiskFull(DiskFault):
 
 
 class DiskError(DiskFault):
-    """EIO at the next write or sync. The node ends with exit code 74."""
+    """A failing disk: EIO at the next write or sync. The node ends with exit code 74."""
 
-    command, off = "disk-error", {"op": None}
+    command, end_arguments = "disk-error", {"op": None}
 
     def inject(self) -> None:
-        self.on = {"op": self.params["op"]}
-        own = self.cluster.faithful and not disk_states(self.cluster, self.nodes)
-        if self.params["stays_readable"] and own:
-            self.on["stays_readable"] = True
+        self.begin_arguments = {"op": self.params["op"]}
+        faithful_disk = self.cluster.faithful and not disk_states(self.cluster, self.nodes)
+        if self.params["stays_readable"] and faithful_disk:
+            self.begin_arguments["stays_readable"] = True
         super().inject()
 
-    def effective(self, counts: Mapping[str, int]) -> bool:
+    def was_in_effect(self, counts: Mapping[str, int]) -> bool:
         return counts["writes" if self.params["op"] == "write" else "syncs"] == 0
 
     def describe(self) -> str:
@@ -167,34 +173,34 @@ class DiskError(DiskFault):
 
 
 class SlowDisk(DiskFault):
-    """Each sync takes so much longer."""
+    """A slow disk: each sync takes `ms` longer."""
 
-    command, off = "slow-disk", {"ms": 0}
+    command, end_arguments = "slow-disk", {"ms": 0}
     expected_exits = ()
 
     def inject(self) -> None:
-        self.on = {"ms": self.params["ms"]}
+        self.begin_arguments = {"ms": self.params["ms"]}
         super().inject()
 
-    def effective(self, counts: Mapping[str, int]) -> bool:
+    def was_in_effect(self, counts: Mapping[str, int]) -> bool:
         return counts["slowed"] > 0 or counts["syncs"] == 0
 
     def describe(self) -> str:
         return f"{node_names(self.nodes)}: every sync takes {self.params['ms']} ms longer"
 
 
-def _power_cut_drawn(random: Any) -> dict[str, Any]:
+def _draw_power_cut(random: Any) -> dict[str, Any]:
     drawn = {"variant": random.choice(VARIANTS), "within_ms": random.choice((100, 500))}
     return drawn | draw_crash_at(random)
 
 
-def _of_a_sync(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+def _check_disk_error(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
     if params["stays_readable"] and params["op"] != "sync":
         return ["stays_readable says what a failed sync leaves, but op is not sync"]
     return []
 
 
-def _disk_error_drawn(random: Any) -> dict[str, Any]:
+def _draw_disk_error(random: Any) -> dict[str, Any]:
     op, stays = random.choice(("write", "sync")), random.random() < 0.5
     return {"op": op, "stays_readable": op == "sync" and stays}
 
@@ -226,7 +232,7 @@ KINDS = (
         leaves="down",
         heal_order=HealOrder.DOWN,
         check=check_enough,
-        draw=_power_cut_drawn,
+        draw=_draw_power_cut,
     ),
     Kind(
         name="disk-full",
@@ -255,8 +261,8 @@ KINDS = (
         ),
         leaves="maybe-down",
         heal_order=HealOrder.DOWN,
-        check=_of_a_sync,
-        draw=_disk_error_drawn,
+        check=_check_disk_error,
+        draw=_draw_disk_error,
     ),
     Kind(
         name="slow-disk",

@@ -1,6 +1,6 @@
-"""The machine that an ensemble runs on, as faults see it: its clock and its process table.
+"""The machine that an ensemble runs on, as far as faults use it: its clock and its process table.
 
-A simulated world is a host of its own: its time passes only while somebody sleeps.
+The simulated world is a host of its own, whose time passes only during `sleep`.
 """
 
 import threading
@@ -11,21 +11,23 @@ import psutil
 
 
 class Host(Protocol):
-    """Times are nanoseconds or seconds of one clock that never goes back."""
+    """A clock that never goes back, and a process table."""
 
     def now(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
 
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """Return the time in nanoseconds, of the same clock as `now`."""
+
     def sleep(self, seconds: float, until: threading.Event | None = None) -> bool:
-        """Let time pass; True at once when `until` is set."""
+        """Sleep for `seconds`, or until the event `until` is set. Return whether it was set."""
 
     def process_state(self, pid: int | None) -> str | None:
-        """What the kernel says of a process (psutil's words, "stopped" for T), or None if it is gone."""
+        """Return the kernel's state of a process as psutil names it ("stopped" for T); None if the process is gone."""
 
 
 class ThisHost:
-    """The real one."""
+    """The machine that this process runs on."""
 
     def now(self) -> float:
         return time.monotonic()

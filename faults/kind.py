@@ -1,4 +1,4 @@
-"""The base class of faults, and the description of a kind of fault: its keys, its needs, its effects."""
+"""The base class of faults (`Fault`), and the description of a kind of fault (`Kind`): its keys, its needs, its effects."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +17,11 @@ from zab_chaos.faults.shapes import Pairs
 REQUIRED = object()
 
 ALIVE_WORDS = ("leader", "follower", "one", "minority", "majority", "all")
-DEAD_WORDS = ("one", "minority", "majority", "all")  # who is down has no role
+DEAD_WORDS = ("one", "minority", "majority", "all")  # a node that is down has no role
 
 
 class TargetState(Enum):
-    """What state a target must be in for the fault to make sense."""
+    """The state that a node must be in to be a target of a fault. The value completes the sentence "no node is ..."."""
 
     UP = "up"  # running and not paused
     ALIVE = "running"  # running, paused or not
@@ -31,7 +31,7 @@ class TargetState(Enum):
 
 
 class HealOrder(IntEnum):
-    """Healing everything goes in this order: nodes that come back must find links and awake peers."""
+    """The order in which all faults are healed: nodes that come back must find working links and peers that are not paused."""
 
     NETWORK = 0
     PAUSE = 1
@@ -40,12 +40,12 @@ class HealOrder(IntEnum):
 
 
 class FaultError(Exception):
-    """The fault could not be injected or healed; the text says why."""
+    """A fault could not be injected or healed. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Whether the processes themselves showed the effect, and how (JSON values, for faults.jsonl)."""
+    """Whether the processes themselves showed an effect, and the evidence for it (JSON values, for faults.jsonl)."""
 
     confirmed: bool
     evidence: dict[str, Any]
@@ -53,38 +53,38 @@ class Confirmation:
 
 @dataclass(slots=True)
 class FaultContext:
-    """The objects that a fault acts on. `patience`: seconds that it may wait for the processes to show an effect.
-
-    `explained`: whether another fault that is or was there at the same time explains that the node's process ended with this
-    exit status. `record_exits`: let all active faults see which nodes have ended, before one of these is started again.
-    `drawn`: the schedule is; by chance other faults may take all nodes from this one in the moment in which it is injected.
-    """
+    """The objects that a fault acts on, and what connects it with the other faults of the run."""
 
     cluster: Cluster
     network: Network | None
     random: Random = field(default_factory=Random)
-    patience: float = 10.0
+    patience: float = 10.0  # seconds to wait for the processes to show an effect
     host: Host = THIS_HOST
+    # (node, exit status) -> whether another fault, active at the same time, explains that the process ended with that status
     exit_explained: Callable[[int, int], bool] = lambda node, status: False
+    # has every active fault record which of its nodes have ended; to be called before any of them is started again
     record_exits: Callable[[], None] = lambda: None
+    # The schedule is drawn: other faults may happen to take down all targets of this one at the moment of its injection.
     drawn: bool = False
 
     @property
     def links(self) -> Network:
-        """The network. Raises FaultError when the run has none."""
+        """The network. Raises FaultError if the run has none."""
         if self.network is None:
             raise FaultError("this run has no toxiproxy, so no link can be broken")
         return self.network
 
 
 class Fault(ABC):
-    """One injected fault. `heal` may be called at any time after `inject` was begun, also twice, and undoes what is
-    there."""
+    """Base of all faults: one fault, injected into certain nodes.
+
+    `heal` undoes whatever has been injected. It may be called at any time after `inject` was begun, and more than once.
+    """
 
     expected_exits: tuple[int, ...] = ()  # exit statuses with which its targets may end because of it
-    pairs: Pairs = ()  # the links it touches
-    refused_disks: Sequence[int] = ()  # nodes that refuse their disks now that it has healed, and are to get new ones
-    to_wipe: Sequence[int] = ()  # nodes that have died of it, and whose disks are to be lost with them
+    pairs: Pairs = ()  # the links that it affects
+    refused_disks: Sequence[int] = ()  # after the healing: nodes that refused their disks, and are to get empty ones
+    to_wipe: Sequence[int] = ()  # nodes that died of this fault, and whose disks are to be lost with them
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         self.context = context
@@ -94,7 +94,7 @@ class Fault(ABC):
 
     @abstractmethod
     def inject(self) -> None:
-        """Inject the fault. Raises ClusterError, NetworkError or FaultError."""
+        """Inject the fault. Raise ClusterError, NetworkError or FaultError if that fails."""
 
     @abstractmethod
     def heal(self) -> None:
@@ -102,52 +102,51 @@ class Fault(ABC):
 
     @abstractmethod
     def injected(self) -> Confirmation:
-        """What the processes showed of the injection."""
+        """Return what the processes showed of the injection."""
 
     @abstractmethod
     def recovered(self) -> Confirmation:
-        """What the processes showed of the healing, and of the effect in the meantime."""
+        """Return what the processes showed of the healing, and of the effect up to it."""
 
     @abstractmethod
     def describe(self) -> str:
-        """In words, for people: `node 2 is paused`."""
-
-    def confirm(self, after_heal: bool = False) -> Confirmation:
-        """What the processes showed of the latest step."""
-        return self.recovered() if after_heal else self.injected()
+        """Return the fault in words, for people: `node 2 paused`."""
 
     def watch(self, now: float) -> float | None:
-        """Update a fault that goes on by itself. Return when to call again (same clock as `now`)."""
+        """Do what the fault does while it is active. Return when to call again, by the clock of `now`; None: not needed."""
         return None
 
     def on_killed(self, nodes: Sequence[int]) -> None:
-        """Note that another fault has just killed these nodes."""
+        """Take note that another fault has just taken these nodes down."""
         return
 
     def record_exits(self) -> None:
-        """Record which of its nodes have ended, before a restart hides it."""
+        """Record which of the targets have ended, before a restart hides it."""
         return
 
     def took_effect(self) -> bool:
-        """Whether it has taken effect; other faults may wait for this."""
+        """Return whether the fault has taken effect; other faults may wait for that."""
         return True
 
     def is_over(self) -> bool:
-        """True when there is nothing left to heal: it was over at once, or a restart or a resume has undone it."""
+        """Return whether there is nothing left to heal: the fault ended at once, or a restart or a resume has undone it."""
         return False
 
 
 def consecutive_answers(begun: Mapping[str, Any], lifted: Mapping[str, Any]) -> bool:
-    """Whether nothing but this fault lies between the answers of a node (or its disk) that began and that lifted it: no new
-    life, and no other fault of the kind. Answers that don't say so show nothing."""
+    """Return whether two answers of a node (or its disk), at the beginning and the end of a fault, belong to the same life
+    with no other fault of the kind in between.
+
+    An answer has `life` and `told`, the number of commands of this kind so far; without these nothing is known: False.
+    """
     return "told" in begun and (lifted.get("life"), lifted.get("told")) == (begun["life"], begun["told"] + 1)
 
 
 class Momentary(Fault):
-    """Base of what is over as soon as it is done: there is nothing to heal."""
+    """Base of faults that end at once: there is nothing to heal."""
 
     def heal(self) -> None:
-        """Nothing is broken."""
+        """Do nothing."""
 
     def is_over(self) -> bool:
         return True
@@ -158,37 +157,43 @@ class Momentary(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One of a fault's own keys."""
+    """One key of a fault in a scenario file, beside those that every fault has."""
 
     name: str
     rule: Rule
     doc: str
     default: Any = REQUIRED
-    needs: Ability | None = None  # what a value takes for which `needs_if` is true
-    needs_if: Callable[[Mapping[str, Any]], bool] | None = (
-        None  # from the params; None: any other value than the default
-    )
+    needs: Ability | None = None  # the ability that a value needs if `needs_if` is true for it
+    # From the params, whether their value needs it; None: every value but the default does.
+    needs_if: Callable[[Mapping[str, Any]], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of fault: its grammar, what it needs, what it leaves behind, and how to make one."""
+    """One kind of fault: its grammar, what it needs, what it leaves behind, and how to make one.
+
+    Scenario files, the error messages, the nemesis and the documentation are all derived from this.
+    """
 
     name: str
     doc: str
     make: Callable[[FaultContext, Sequence[int], Mapping[str, Any]], Fault]
     keys: tuple[Key, ...] = ()
-    target_words: tuple[str, ...] = ALIVE_WORDS  # target words allowed beside node-1, node-2, ... and lists
-    default_target: Callable[[Mapping[str, Any]], str | None] | None = None  # from the params; None: must be written
-    target_state: TargetState = TargetState.UP
-    leaves: str | None = None  # the state the targets are in afterwards: down, paused, up, maybe-down; None: unchanged
-    heals: bool = True  # may have `for`, and is healed at the end
+    target_words: tuple[str, ...] = ALIVE_WORDS  # targets allowed beside node-1, node-2, ... and lists
+    # From the params; it returns None where the fault has no target. None instead of it: a target must be given.
+    default_target: Callable[[Mapping[str, Any]], str | None] | None = None
+    target_state: TargetState = TargetState.UP  # the state that targets must be in
+    leaves: str | None = None  # the state of the targets afterwards: down, paused, up, maybe-down; None: unchanged
+    heals: bool = True  # may have `for` and `until`, and is healed at the end at the latest
     heal_order: HealOrder = HealOrder.INSIDE
-    needs: frozenset[Ability] = frozenset()  # what a backend must have for it
-    blocks_schedule: bool = False  # what comes later in the schedule waits until it has taken effect
-    impairs: bool = True  # takes a node, or its links, away from the quorum (the nemesis' budget)
-    check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None  # (params, target, nodes) -> mistakes
-    draw: Callable[[Random], dict[str, Any]] | None = None  # the nemesis' parameters; None: not for the nemesis
+    needs: frozenset[Ability] = frozenset()  # the abilities that a backend must have for it
+    blocks_schedule: bool = False  # later steps of the schedule wait until it has taken effect
+    impairs: bool = True  # takes nodes, or their links, away from the quorum: it counts against the nemesis' budget
+    check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = (
+        None  # (params, target, number of nodes) -> mistakes
+    )
+    draw: Callable[[Random], dict[str, Any]] | None = None  # draws the params; None: the nemesis does not use this kind
 
     def key(self, name: str) -> Key | None:
+        """Return the key of this name; None if the kind has none."""
         return next((key for key in self.keys if key.name == name), None)

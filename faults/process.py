@@ -23,20 +23,20 @@ from zab_chaos.faults.kind import (
 )
 from zab_chaos.faults.rules import boolean, choice
 
-CORRUPT_EXIT = 65  # what a node says when it refuses a corrupt disk (results/README.md, `exit`)
-DISK_EXIT = 74  # what it says when its disk failed
-STEP = 0.02
-WITHIN_MS = 500  # how long a process that is to die in the middle of a write may wait for one
+CORRUPT_EXIT = 65  # exit code of a node that refuses a corrupt disk (results/README.md, `exit`)
+DISK_EXIT = 74  # exit code of a node whose disk failed
+STEP = 0.02  # seconds between two looks at a node
+WITHIN_MS = 500  # milliseconds that a process which is to die in the middle of a write may wait for one
 
 
 class NodeDown(Fault):
     """Base of faults that take nodes down; healed by restarting them on their disks."""
 
     expected_exits: tuple[int, ...] = (-SIGKILL,)
-    started: Mapping[int, int | None] = {}  # process ids of those that another fault has started again
+    restarted: Mapping[int, int | None] = {}  # process ids by node, once another fault has restarted all targets
 
     def heal(self) -> None:
-        if not self.started:
+        if not self.restarted:
             start_down_nodes(self.context, self.nodes)
 
     def recovered(self) -> Confirmation:
@@ -44,56 +44,58 @@ class NodeDown(Fault):
 
     def is_over(self) -> bool:
         if all(self.cluster.alive(node) for node in self.nodes):
-            self.started = {node: self.cluster.pid(node) for node in self.nodes}
-        return bool(self.started)
+            self.restarted = {node: self.cluster.pid(node) for node in self.nodes}
+        return bool(self.restarted)
 
     def confirm_restarted(self) -> Confirmation:
-        """Whether they came up; they may have died again since, if the restart armed a point."""
+        """Return whether the targets came up. They may have died again since, if the restart armed a crash point."""
         now = wait_until_up(self.context, self.nodes)
-        if now.confirmed or not self.started:
+        if now.confirmed or not self.restarted:
             return now
-        evidence = {str(node): {"pid": pid} | now.evidence[str(node)] for node, pid in self.started.items()}
+        evidence = {str(node): {"pid": pid} | now.evidence[str(node)] for node, pid in self.restarted.items()}
         died = (-SIGKILL, self.cluster.crashed)
         return Confirmation(all(each.get("exit", -SIGKILL) in died for each in evidence.values()), evidence)
 
 
 class KillFault(NodeDown):
-    """Base of faults that begin with SIGKILL: remembers process ids and exit statuses."""
+    """Base of faults that begin by killing their targets. `pids` and `exits` hold process ids and exit statuses by node."""
 
     def note_running(self) -> list[int]:
-        """The targets that run, and from now on their process ids."""
+        """Return the targets that are running, and keep their process ids."""
         alive = [node for node in self.nodes if self.cluster.alive(node)]
         self.pids = {node: self.cluster.pid(node) for node in alive}
         return alive
 
     def kill(self, *, power: bool = False) -> None:
-        """Kill the running targets at one instant; with `power`, what they have not synced is lost on any disk."""
+        """Kill the running targets at one instant. With `power`, unsynced bytes are lost on any disk."""
         alive = self.note_running()
-        strike = self.cluster.cut_power if power else self.cluster.kill_all
-        self.exits = strike(alive) if alive else {}
+        kill_nodes = self.cluster.cut_power if power else self.cluster.kill_all
+        self.exits = kill_nodes(alive) if alive else {}
 
     def kill_at_sync(self, variant: str, within_ms: int) -> None:
-        """Have each running target die at its next sync that has something to lose
-        (`zab_chaos.node.store.disk_faults.Variant`); one that sleeps dies in its sleep, and one that another fault ends first
-        is gone."""
+        """Have each running target die at its next sync that has something to lose, or after `within_ms`.
+
+        `variant`: what survives of the unsynced bytes (`zab_chaos.node.store.disk_faults.Variant`). A paused target is
+        killed while it is paused; a target that another fault ends first is left out.
+        """
         nodes = self.note_running()
         for node in nodes:
             seed = self.context.random.getrandbits(32)
-            told = {"variant": variant, "seed": seed, "within_ms": within_ms}
-            command_if_awake(self.cluster, node, "power-cut", told)
+            arguments = {"variant": variant, "seed": seed, "within_ms": within_ms}
+            command_if_awake(self.cluster, node, "power-cut", arguments)
         seconds = within_ms / 1000 + self.context.patience
         found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
-        sleeping = [node for node in nodes if is_paused(self.cluster, node)]
-        self.exits |= self.cluster.kill_all(sleeping) if sleeping else {}
+        paused = [node for node in nodes if is_paused(self.cluster, node)]
+        self.exits |= self.cluster.kill_all(paused) if paused else {}
 
     def killed(self, node: int) -> bool:
-        """Whether the process ended as it was to, or its disk had failed just before: what it had in memory is gone."""
+        """Return whether the process was killed, or had just ended because of another fault: its memory is lost either way."""
         status = self.exits.get(node)
         return status == -SIGKILL or (status is not None and self.context.exit_explained(node, status))
 
     def deaths(self) -> tuple[bool, dict[str, Any]]:
-        """Whether all of them ended by SIGKILL, or because of another fault, and their processes are gone. With
+        """Return whether all of the killed processes are gone, by SIGKILL or because of another fault, and the evidence
         `{node: {"pid", "exit"}}`."""
         gone = all(pid is not None and self.context.host.process_state(pid) is None for pid in self.pids.values())
         killed = all(self.killed(node) and not self.cluster.alive(node) for node in self.pids)
@@ -101,10 +103,10 @@ class KillFault(NodeDown):
 
 
 class Crash(KillFault):
-    """SIGKILL. On the faithful disk that is a power cut; on the ordinary one the page cache survives.
+    """SIGKILL. On the faithful disk this is a power cut; on the ordinary disk the page cache survives.
 
-    With `keeps_cache` it survives on the faithful one too: each node dies in the middle of its next write, the next life
-    sees what was written, and a later power cut takes it if that life did not sync it.
+    With `keeps_cache` the written bytes survive on the faithful disk too: each node dies in the middle of its next write.
+    The next life sees what was written. A later power cut loses it, unless that life has synced it.
     """
 
     def inject(self) -> None:
@@ -122,7 +124,7 @@ class Crash(KillFault):
 
 
 class Stop(NodeDown):
-    """Asks the process to exit by itself: a clean shutdown."""
+    """A clean shutdown: the process is asked to exit by itself."""
 
     expected_exits = (0, -SIGKILL)
 
@@ -140,7 +142,7 @@ class Stop(NodeDown):
 
 
 class Restart(Momentary):
-    """Restarts dead nodes on the same disks. With `refuses` the node must, or may, end with exit code 65 instead."""
+    """A restart of nodes that are down, on their disks. With `refuses` a node must, or may, end with exit code 65 instead."""
 
     def inject(self) -> None:
         start_down_nodes(self.context, self.nodes)
@@ -203,25 +205,28 @@ class Resume(Momentary):
 
 
 def node_names(nodes: Iterable[int]) -> str:
-    """`node 2`, `nodes 1 and 3`."""
+    """Return the nodes in words: `node 2`, `nodes 1 and 3`."""
     ids = [str(node) for node in nodes]
     return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "no node"
 
 
 def evidence_by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
-    """Evidence by node, as faults.jsonl has it."""
+    """Return the values by node in the form of faults.jsonl: `{"2": {name: value}}`."""
     return {str(node): {name: value} for node, value in values.items()}
 
 
 def process_states(context: FaultContext, nodes: Iterable[int]) -> dict[int, str | None]:
-    """The kernel's state of each node's process (see `Host.process_state`)."""
+    """Return the kernel's state of each node's process (see `Host.process_state`)."""
     return {node: context.host.process_state(context.cluster.pid(node)) for node in nodes}
 
 
 def command_if_up(
     cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any], patience: float = 0.0
 ) -> dict[str, Any] | None:
-    """Give a node a command; None if it has ended meanwhile, or ends within `patience` seconds. Raises ClusterError."""
+    """Send a node a command and return its answer; None if it has ended, or ends within `patience` seconds.
+
+    Raises ClusterError.
+    """
     try:
         return cluster.control(node, command, **arguments)
     except ClusterError:
@@ -231,7 +236,7 @@ def command_if_up(
 
 
 def command_if_awake(cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Give a node a command; None if it has ended meanwhile, or another fault has paused it. Raises ClusterError."""
+    """Send a node a command and return its answer; None if it has ended or is paused. Raises ClusterError."""
     try:
         return command_if_up(cluster, node, command, arguments)
     except ClusterError:
@@ -243,28 +248,31 @@ def command_if_awake(cluster: Cluster, node: int, command: str, arguments: Mappi
 def command_all(
     cluster: Cluster, nodes: Iterable[int], command: str, arguments: Mapping[str, Any]
 ) -> dict[int, dict[str, Any]]:
-    """Give each node a command; the answers of those that have not ended or been paused meanwhile. Raises ClusterError."""
+    """Send each node a command. Return the answers of those that have not ended or been paused. Raises ClusterError."""
     answers = {node: command_if_awake(cluster, node, command, arguments) for node in nodes}
     return {node: answer for node, answer in answers.items() if answer is not None}
 
 
 def confirm_answers(context: FaultContext, nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
-    """Whether all have answered what they were told, but for those that another fault had ended or paused before, which must
-    not be all of them unless the schedule was drawn; and what they answered."""
-    others = [node for node in nodes if node not in answers]
-    taken = all(is_paused(context.cluster, node) or ended_by_other_fault(context, node) for node in others)
-    told = {"answers": {str(node): answers[node] for node in answers}}
-    return Confirmation(taken and (context.drawn or bool(answers)), told)
+    """Return whether all nodes have answered a command, and the answers as evidence.
+
+    Nodes that another fault had ended or paused before need not have answered. At least one node must have, unless the
+    schedule is drawn.
+    """
+    silent = [node for node in nodes if node not in answers]
+    explained = all(is_paused(context.cluster, node) or ended_by_other_fault(context, node) for node in silent)
+    evidence = {"answers": {str(node): answers[node] for node in answers}}
+    return Confirmation(explained and (context.drawn or bool(answers)), evidence)
 
 
 def ended_by_other_fault(context: FaultContext, node: int) -> bool:
-    """Whether another fault has ended the node."""
+    """Return whether the node has ended, and another fault explains it."""
     status = context.cluster.wait_exit(node, 0.0)
     return status is not None and context.exit_explained(node, status)
 
 
 def start_down_nodes(context: FaultContext, nodes: Iterable[int], crash_at: str | None = None) -> None:
-    """Start the nodes that are down, together. One that exits again at once is not an error here: `wait_until_up` judges."""
+    """Start those of the nodes that are down, together. A node that exits at once is no error here: see `wait_until_up`."""
     dead = [node for node in nodes if not context.cluster.alive(node)]
     context.record_exits()
     if crash_at is None:
@@ -274,8 +282,11 @@ def start_down_nodes(context: FaultContext, nodes: Iterable[int], crash_at: str 
 
 
 def wait_until_up(context: FaultContext, nodes: Iterable[int], refuses: str = "never") -> Confirmation:
-    """Wait until each node answers or has ended, by itself or because of another fault. `refuses`: whether exit code 65
-    never, must or may happen."""
+    """Wait until each node answers or has ended, and return whether that is as expected.
+
+    `refuses`: whether a node "never", "must" or "may" refuse its disk (exit code 65). A node that ended because of
+    another fault is as expected too.
+    """
     deadline = context.host.now() + context.patience
     evidence: dict[str, Any] = {}
     good = True
@@ -289,8 +300,8 @@ def wait_until_up(context: FaultContext, nodes: Iterable[int], refuses: str = "n
 
 
 def _answer_or_exit(context: FaultContext, node: int, deadline: float) -> dict[str, int | None]:
-    """`{"pid"}` of the process that answers, whatever ends it then, or that is there when nothing happens in time; else
-    `{"exit"}`, the exit status with which it ended."""
+    """Wait until a node answers or has ended. Return `{"pid": ...}` if it answers, or is still running at the deadline;
+    else `{"exit": ...}`, its exit status."""
     cluster = context.cluster
     while context.host.now() < deadline:
         pid, exit_code = cluster.pid(node), cluster.wait_exit(node, 0.0)
@@ -315,23 +326,23 @@ CRASH_AT = Key(
     needs=Ability.CRASH_POINTS,
     doc="restart at once, with this crash point armed from the start; healed like crash-at",
 )
-CRASH_AT_SHARE = 0.4  # how often a drawn fault has one
+CRASH_AT_SHARE = 0.4  # share of the drawn faults that have a crash-at
 
 
 def with_crash_at(make: type[KillFault]) -> Callable[[FaultContext, Sequence[int], Mapping[str, Any]], Fault]:
-    """Makes faults that may have the key crash-at."""
+    """Return a maker of faults that may have the key crash-at: nodes are then restarted at once with that point armed."""
 
-    def made(context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
+    def make_fault(context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
         from zab_chaos.faults.crash_at import KillThenCrashAtStart
 
         fault = make(context, nodes, params)
         return fault if params.get("crash-at") is None else KillThenCrashAtStart(fault)
 
-    return made
+    return make_fault
 
 
 def draw_crash_at(random: Random) -> dict[str, Any]:
-    """Parameters of a drawn fault that may have a relapse."""
+    """Draw the params crash-at and enough, or none of them."""
     return {"crash-at": DrawnPoint("crash"), "enough": "none"} if random.random() < CRASH_AT_SHARE else {}
 
 
@@ -342,6 +353,7 @@ def _restart(context: FaultContext, nodes: Any, params: Any) -> Fault:
 
 
 def check_enough(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+    """Return the mistake that enough is given without crash-at."""
     if params["enough"] != ENOUGH.default and params["crash-at"] is None:
         return ["enough says how many targets must reach the point of crash-at, but crash-at is not given"]
     return []

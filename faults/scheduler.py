@@ -291,7 +291,7 @@ class Scheduler:
         started = self.host.now_ns()
         try:
             fault.inject()
-            record.injected = fault.confirm()
+            record.injected = fault.injected()
         except _TROUBLE as error:
             record.injected = Confirmation(False, {"error": str(error)})
         if step.lasts is not None:
@@ -320,7 +320,7 @@ class Scheduler:
         assert record.fault is not None
         try:
             record.fault.heal()
-            record.recovered = record.fault.confirm(after_heal=True)
+            record.recovered = record.fault.recovered()
         except _TROUBLE as error:
             record.recovered = Confirmation(False, {"error": str(error)})
         self._open = [one for one in self._open if one is not record]

@@ -29,7 +29,7 @@ def test_who_was_up_and_got_to_its_point_has_come_back_and_is_left_as_it_is(
     cluster.kill(1)
     fault.heal()
     assert not cluster.alive(1)
-    told = fault.confirm(after_heal=True)
+    told = fault.recovered()
     assert told.confirmed
     assert told.evidence == {"1": {"pid": pid, "exit": -9}}
 
@@ -40,7 +40,7 @@ def test_who_has_refused_its_disk_has_not_come_back(crashed_and_started: tuple[A
     cluster.refusing.add(1)
     cluster.start(1)
     fault.heal()
-    assert not fault.confirm(after_heal=True).confirmed
+    assert not fault.recovered().confirmed
 
 
 def test_who_answered_and_ended_at_once_has_come_up(
@@ -56,4 +56,4 @@ def test_who_answered_and_ended_at_once_has_come_up(
 
     monkeypatch.setattr(cluster, "status", answer_and_end)
     fault.heal()
-    assert fault.confirm(after_heal=True) == Confirmation(True, {"1": {"pid": pid}})
+    assert fault.recovered() == Confirmation(True, {"1": {"pid": pid}})
