@@ -1,5 +1,4 @@
-"""Faults of disks at rest: a lost disk, a flipped bit, a cut tail. A node that runs is killed first: disks fail with
-it."""
+"""Faults of disks at rest: a lost disk, a flipped bit, a truncated or removed file. A node that runs is killed first."""
 
 from pathlib import Path
 from signal import SIGKILL
@@ -24,9 +23,9 @@ from zab_chaos.node.store.log_record import HEADER_BYTES, SECTOR
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import segment_number
 
-# The names of files: as zab_chaos.node.store gives them, and as ZooKeeper does, in its folder version-2.
-_OURS = {"log": "log-*", "snapshot": "snapshot-*", "any": "[ls]*"}
-_ZOOKEEPERS = {
+# Patterns of file names by the key `file`: of zab_chaos.node.store, and of ZooKeeper in its folder version-2.
+_OUR_FILES = {"log": "log-*", "snapshot": "snapshot-*", "any": "[ls]*"}
+_ZOOKEEPER_FILES = {
     "log": "log.*",
     "snapshot": "snapshot.*",
     "any": "[ls]*.*",
@@ -34,12 +33,13 @@ _ZOOKEEPERS = {
     "current-epoch": "currentEpoch",
 }
 VERSION_2 = "version-2"
-_FILES = tuple(_OURS)
-_FILE_HEAD, _LENGTH_AT, _RECORD_HEAD = 16, 8, 12  # of ZooKeeper's logs, in bytes
+_FILE_CHOICES = tuple(_OUR_FILES)
+# Of ZooKeeper's logs, in bytes: the size of the file header, the offset of the length in a record header, and its size.
+_FILE_HEADER, _LENGTH_AT, _RECORD_HEADER = 16, 8, 12
 
 
 class DiskDamage(KillFault):
-    """Base: kills all targets at one instant, then damages each disk; healed by a restart."""
+    """Base of these faults: kills all targets at one instant, then damages each disk; healed by a restart."""
 
     def inject(self) -> None:
         self.kill()
@@ -50,12 +50,12 @@ class DiskDamage(KillFault):
         raise NotImplementedError
 
     def recovered(self) -> Confirmation:
-        """Whether the nodes are up again; with `replace`, they may also have refused their disks."""
+        """Return whether the nodes are up again; with `replace`, they may also have refused their disks."""
         if not self.params.get("replace"):
             return super().recovered()
-        shown = wait_until_up(self.context, self.nodes, "may")
+        up = wait_until_up(self.context, self.nodes, "may")
         self.refused_disks = [node for node in self.nodes if not self.cluster.alive(node)]
-        return shown
+        return up
 
     def injected(self) -> Confirmation:
         dead, evidence = self.deaths()
@@ -65,7 +65,7 @@ class DiskDamage(KillFault):
 
 
 class Wipe(DiskDamage):
-    """Removes the disk, so that the node comes back amnesiac."""
+    """A lost disk: the node comes back amnesiac."""
 
     def damage_disk(self, node: int) -> dict[str, Any]:
         self.cluster.wipe(node)
@@ -80,7 +80,7 @@ class Wipe(DiskDamage):
 
 
 class Corrupt(DiskDamage):
-    """Flips one bit of what was written, at a random place, or makes zeros of a sector."""
+    """Bit rot: one bit of what was written is flipped at a random place, or a sector becomes zeros."""
 
     expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
@@ -88,19 +88,19 @@ class Corrupt(DiskDamage):
         what = self.params["file"]
         path = newest_file(Path(self.cluster.disk_folder(node)), "log" if what == "record-header" else what)
         if self.params["zeros"] and (sectors := detectable_sectors(path)):
-            return self._make_zeros(path, self.context.random.choice(sectors))
+            return self._zero_sector(path, self.context.random.choice(sectors))
         content = bytearray(path.read_bytes())
-        # Not in the last quarter: damage at the very end may be what a power cut leaves, and is legally cut off.
-        offset = self.context.random.randrange(max(1, written(content) * 3 // 4))
+        # Not in the last quarter: damage at the very end may come from a power cut, and recovery may cut it off.
+        offset = self.context.random.randrange(max(1, content_end(content) * 3 // 4))
         if what == "record-header":
-            start, size = header_near(path, offset)
+            start, size = record_header_at(path, offset)
             offset = start + self.context.random.randrange(size)
         bit = self.context.random.randrange(8)
         content[offset] ^= 1 << bit
         path.write_bytes(content)
         return {"file": path.name, "offset": offset, "bit": bit}
 
-    def _make_zeros(self, path: Path, offset: int) -> dict[str, Any]:
+    def _zero_sector(self, path: Path, offset: int) -> dict[str, Any]:
         with path.open("r+b") as file:
             file.seek(offset)
             file.write(bytes(SECTOR))
@@ -112,29 +112,32 @@ class Corrupt(DiskDamage):
 
 
 def detectable_sectors(path: Path) -> list[int]:
-    """Offsets of the sectors of which a reader can tell that they were lost: anywhere in a snapshot; in a log only before the
-    last batch, for of that one a power cut may leave what it likes. None in a log that can't be read, or is ZooKeeper's."""
+    """Return the offsets of the sectors whose loss a reader can detect.
+
+    In a snapshot these are all. In a log they are those before the last batch, of which a power cut may leave any part.
+    A log that can't be read, and ZooKeeper's files, have none.
+    """
     content = path.read_bytes()
     number = segment_number(path.name)
     if number is None:
-        ours = path.parent.name != VERSION_2
-        return list(range(0, len(content) - SECTOR, SECTOR)) if ours else []
+        our_snapshot = path.parent.name != VERSION_2
+        return list(range(0, len(content) - SECTOR, SECTOR)) if our_snapshot else []
     try:
         records = list(SegmentReader(number, content).records(None))
     except CorruptLog:
         return []
-    starts = [record.offset for record in records if record.batch == records[-1].batch]
-    return [at for at in range(0, starts[0], SECTOR) if at + SECTOR <= starts[-1]] if starts else []
+    last_batch = [record.offset for record in records if record.batch == records[-1].batch]
+    return [at for at in range(0, last_batch[0], SECTOR) if at + SECTOR <= last_batch[-1]] if last_batch else []
 
 
 class TruncateFile(DiskDamage):
-    """Cuts off the tail of what was written, together with the preallocated rest of the file."""
+    """A truncated file: the tail of what was written is cut off, together with the preallocated rest."""
 
     expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
     def damage_disk(self, node: int) -> dict[str, Any]:
         path = newest_file(Path(self.cluster.disk_folder(node)), self.params["file"])
-        length = written(path.read_bytes())
+        length = content_end(path.read_bytes())
         keep = max(0, length - self.params["bytes"])
         with path.open("r+b") as file:
             file.truncate(keep)
@@ -145,12 +148,12 @@ class TruncateFile(DiskDamage):
 
 
 class RemoveFile(DiskDamage):
-    """Removes files: the newest of a kind, all older ones, or all."""
+    """Removed files: the newest of a kind, all older ones, or all."""
 
     expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
     def damage_disk(self, node: int) -> dict[str, Any]:
-        found = files(Path(self.cluster.disk_folder(node)), self.params["file"])
+        found = files_of_kind(Path(self.cluster.disk_folder(node)), self.params["file"])
         gone = {"newest": found[-1:], "older": found[:-1], "all": found}[self.params["which"]]
         for path in gone:
             path.unlink()
@@ -160,27 +163,29 @@ class RemoveFile(DiskDamage):
         return f"{node_names(self.nodes)}: {self.params['which']} of the {self.params['file']} files removed"
 
 
-def files(folder: Path, kind: str) -> list[Path]:
-    """The files of a kind that hold something, the oldest first, logs before snapshots. Raises FaultError if there are none."""
-    theirs = (folder / VERSION_2).is_dir()
-    pattern = (_ZOOKEEPERS if theirs else _OURS).get(kind)
-    inside = folder / VERSION_2 if theirs else folder
-    found = [path for path in inside.glob(pattern or "") if path.is_file() and written(path.read_bytes())]
+def files_of_kind(folder: Path, kind: str) -> list[Path]:
+    """Return the files of a kind that are not empty: logs before snapshots, the oldest first. Raises FaultError if none is."""
+    zookeeper = (folder / VERSION_2).is_dir()
+    pattern = (_ZOOKEEPER_FILES if zookeeper else _OUR_FILES).get(kind)
+    inside = folder / VERSION_2 if zookeeper else folder
+    found = [path for path in inside.glob(pattern or "") if path.is_file() and content_end(path.read_bytes())]
     if not found:
         raise FaultError(f"there is no {kind} on the disk {folder.name} to damage")
-    return sorted(found, key=lambda path: (path.name[0], len(path.name), path.name))  # a number is not always as long
+    return sorted(
+        found, key=lambda path: (path.name[0], len(path.name), path.name)
+    )  # the numbers have no leading zeros
 
 
 def newest_file(folder: Path, kind: str) -> Path:
-    """The newest file of a kind. Raises FaultError if there is none."""
-    return files(folder, kind)[-1]
+    """Return the newest file of a kind. Raises FaultError if there is none."""
+    return files_of_kind(folder, kind)[-1]
 
 
-def header_near(path: Path, offset: int) -> tuple[int, int]:
-    """The start of the record that contains this offset, and the size of its header. Raises FaultError if the log can't be
-    read to there."""
+def record_header_at(path: Path, offset: int) -> tuple[int, int]:
+    """Return the start of the record that contains this offset, and the size of its header. Raises FaultError if the log
+    can't be read up to there."""
     if path.parent.name == VERSION_2:
-        return _their_header_near(path.read_bytes(), offset), _RECORD_HEAD
+        return _zookeeper_record_at(path.read_bytes(), offset), _RECORD_HEADER
     number = segment_number(path.name)
     start = 0  # the segment's first record is its CHECKPOINT
     try:
@@ -193,16 +198,16 @@ def header_near(path: Path, offset: int) -> tuple[int, int]:
     return start, HEADER_BYTES
 
 
-def _their_header_near(content: bytes, offset: int) -> int:
-    at = start = _FILE_HEAD
-    while at <= offset and at + _RECORD_HEAD <= len(content):
+def _zookeeper_record_at(content: bytes, offset: int) -> int:
+    at = start = _FILE_HEADER
+    while at <= offset and at + _RECORD_HEADER <= len(content):
         start = at
-        at += _RECORD_HEAD + int.from_bytes(content[at + _LENGTH_AT : at + _RECORD_HEAD]) + 1
+        at += _RECORD_HEADER + int.from_bytes(content[at + _LENGTH_AT : at + _RECORD_HEADER]) + 1
     return start
 
 
-def written(content: bytes | bytearray) -> int:
-    """The end of the content: log segments are preallocated with zeros."""
+def content_end(content: bytes | bytearray) -> int:
+    """Return the length without the zeros at the end, with which log segments are preallocated."""
     return len(content.rstrip(b"\0"))
 
 
@@ -236,7 +241,7 @@ KINDS = (
         keys=(
             Key(
                 name="file",
-                rule=choice(*_FILES, "record-header"),
+                rule=choice(*_FILE_CHOICES, "record-header"),
                 default="log",
                 doc=_NEWEST + "; record-header: the header of a record in the log",
             ),
@@ -244,8 +249,8 @@ KINDS = (
                 name="zeros",
                 rule=boolean(),
                 default=False,
-                doc="whether a sector becomes zeros, where a later sync shows that it was written. If there is none such, and "
-                "in ZooKeeper's files, one bit is flipped all the same",
+                doc="whether a sector becomes zeros: one that a later sync shows to have been written. Without such a sector, "
+                "and in ZooKeeper's files, one bit is flipped all the same",
             ),
             REPLACE,
         ),
@@ -266,7 +271,7 @@ KINDS = (
         keys=(
             Key(
                 name="file",
-                rule=choice(*dict.fromkeys((*_FILES, *_ZOOKEEPERS))),
+                rule=choice(*dict.fromkeys((*_FILE_CHOICES, *_ZOOKEEPER_FILES))),
                 doc=_NEWEST + "; accepted-epoch, current-epoch: those of ZooKeeper's servers",
             ),
             Key(
@@ -287,7 +292,7 @@ KINDS = (
         make=TruncateFile,
         needs=frozenset({Ability.DISK_FILES}),
         keys=(
-            Key(name="file", rule=choice(*_FILES), default="log", doc=_NEWEST),
+            Key(name="file", rule=choice(*_FILE_CHOICES), default="log", doc=_NEWEST),
             Key(name="bytes", rule=integer(1, 1_000_000, "bytes"), default=64, doc="how much is cut off"),
             REPLACE,
         ),

@@ -10,13 +10,13 @@ from zab_chaos.faults.process import command_all, command_if_awake, command_if_u
 from zab_chaos.faults.rules import integer, number
 
 NANO = 1_000_000_000
-Tell = Callable[[Cluster, int, str, Mapping[str, Any]], dict[str, Any] | None]
-# Nanoseconds that what passed may be off: of either clock two readings are rounded, and the rate is at most 2.
-ROUNDED = 4
+SendCommand = Callable[[Cluster, int, str, Mapping[str, Any]], dict[str, Any] | None]
+# Nanoseconds by which a measured time may be off: two readings of each clock are rounded, and the rate is at most 2.
+ROUNDING = 4
 
 
 class _Reading(NamedTuple):
-    """A node's answer, and between which two times of the host, in nanoseconds, it was given."""
+    """A node's answer, and two times of the host between which it was given, in nanoseconds."""
 
     answer: dict[str, Any]
     earliest: int
@@ -24,18 +24,18 @@ class _Reading(NamedTuple):
 
 
 class ClockRate(Fault):
-    """The node's clock runs faster or slower; healed by rate 1. The two readings with its answers must show the rate."""
+    """A clock that runs faster or slower; healed by rate 1. The clock readings in the node's two answers must show the rate."""
 
     def inject(self) -> None:
         self.begun: dict[int, _Reading] = {}
         self.lifted: dict[int, _Reading] = {}
         for node in self.nodes:
-            self._set(command_if_awake, node, self.params["rate"], self.begun)
+            self._set_rate(command_if_awake, node, self.params["rate"], self.begun)
 
-    def _set(self, tell: Tell, node: int, rate: float, readings: dict[int, _Reading]) -> None:
-        """Unless it can't be told any more, or has been read before."""
+    def _set_rate(self, send: SendCommand, node: int, rate: float, readings: dict[int, _Reading]) -> None:
+        """Set a node's clock rate, and keep the first reading. Do nothing if the node can't take commands any more."""
         asked = self._now()
-        answer = tell(self.cluster, node, "clock-rate", {"rate": rate})
+        answer = send(self.cluster, node, "clock-rate", {"rate": rate})
         if answer is not None:
             readings.setdefault(node, _Reading(answer, asked, self._now()))
 
@@ -47,12 +47,12 @@ class ClockRate(Fault):
 
     def heal(self) -> None:
         for node in self.nodes:
-            if self.cluster.alive(node):  # a new life has a right clock
-                self._set(command_if_up, node, 1.0, self.lifted)
+            if self.cluster.alive(node):  # a restarted node has a correct clock
+                self._set_rate(command_if_up, node, 1.0, self.lifted)
 
     def recovered(self) -> Confirmation:
         passed = {node: self._passed(node) for node in self.lifted if self._comparable(node)}
-        shown = all(self._effective(**times) for times in passed.values())
+        shown = all(self._rate_was_in_effect(**times) for times in passed.values())
         evidence = {"healed": list(self.lifted), "passed": {str(node): times for node, times in passed.items()}}
         return Confirmation(shown, evidence)
 
@@ -60,7 +60,7 @@ class ClockRate(Fault):
         return node in self.begun and consecutive_answers(self.begun[node].answer, self.lifted[node].answer)
 
     def _passed(self, node: int) -> dict[str, int]:
-        """Nanoseconds between the two answers, by the node's clock, and at least and at most by the host's."""
+        """Return the nanoseconds between the two answers: by the node's clock, and at least and at most by the host's."""
         begun, lifted = self.begun[node], self.lifted[node]
         return {
             "shown": lifted.answer["clock_ns"] - begun.answer["clock_ns"],
@@ -68,26 +68,26 @@ class ClockRate(Fault):
             "most": lifted.latest - begun.earliest,
         }
 
-    def _effective(self, shown: int, least: int, most: int) -> bool:
+    def _rate_was_in_effect(self, shown: int, least: int, most: int) -> bool:
         rate: float = self.params["rate"]
-        return rate * least - ROUNDED <= shown <= rate * most + ROUNDED
+        return rate * least - ROUNDING <= shown <= rate * most + ROUNDING
 
     def describe(self) -> str:
         return f"{node_names(self.nodes)}: clock at {self.params['rate']:g}x"
 
 
 class ClockJump(Momentary):
-    """The node's clock jumps forward once: all its timeouts see that much silence. Its readings must show it."""
+    """A clock that jumps forward once, which all timeouts of the node see as silence. The clock readings must show it."""
 
     def inject(self) -> None:
         self.answers = command_all(self.cluster, self.nodes, "clock-jump", {"ms": self.params["ms"]})
 
     def injected(self) -> Confirmation:
-        told = confirm_answers(self.context, self.nodes, self.answers)
-        return Confirmation(told.confirmed and all(map(self._effective, self.answers.values())), told.evidence)
+        answered = confirm_answers(self.context, self.nodes, self.answers)
+        return Confirmation(answered.confirmed and all(map(self._jumped, self.answers.values())), answered.evidence)
 
-    def _effective(self, answer: dict[str, Any]) -> bool:
-        """By the node's clock, before and after; who answers without a reading shows nothing else."""
+    def _jumped(self, answer: dict[str, Any]) -> bool:
+        """Return whether the node's clock readings before and after show the jump; True if the answer has no reading."""
         if "clock_ns" not in answer:
             return True
         return bool(answer["clock_ns"] - answer["before_ns"] >= self.params["ms"] * 1_000_000)

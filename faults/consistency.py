@@ -1,8 +1,8 @@
-"""Finds faults of a schedule that contradict each other, as far as this is known before the run.
+"""Faults of a schedule that contradict each other, as far as that is known before the run.
 
-Nodes named by id (or `all`) are followed through the schedule. Where a fault hits somebody by role, the states are no
-longer known for certain, and nothing is said until everybody is certainly up again: a wrong complaint is worse than
-none.
+The states of nodes that are targeted by id (or `all`) are followed through the schedule. After a fault with another target
+they are not certain any more, and nothing is reported until all nodes are certainly up again: a wrong complaint is worse
+than none.
 """
 
 from collections.abc import Sequence
@@ -16,55 +16,57 @@ from zab_chaos.faults.targets import static_nodes
 
 
 @dataclass(slots=True)
-class _Node:
+class _NodeState:
     state: str = "up"
-    since: FaultStep | None = None  # the fault that put it there
-    heals: float | None = None  # when that fault ends by itself
+    since: FaultStep | None = None  # the fault that led to this state
+    heals: float | None = None  # when that fault heals by itself
 
 
 @dataclass(slots=True)
-class _Known:
-    nodes: dict[int, _Node]
-    blurred_until: float = -1.0
-    wrong: list[tuple[int, str]] = field(default_factory=list)
+class _Timeline:
+    nodes: dict[int, _NodeState]
+    uncertain_until: float = -1.0  # until then the states of nodes are not certain
+    mistakes: list[tuple[int, str]] = field(default_factory=list)
 
 
 def contradictions(steps: Sequence[FaultStep], nodes: int) -> list[tuple[int, str]]:
-    """(index of the later step, what is wrong with it), in the order of time."""
-    known = _Known({node: _Node() for node in range(1, nodes + 1)})
+    """Return (index of the later step, what is wrong with it) for each contradiction, sorted."""
+    timeline = _Timeline({node: _NodeState() for node in range(1, nodes + 1)})
     for index, step in sorted(enumerate(steps), key=lambda pair: pair[1].at):
-        _forget_healed(known, step.at)
+        _apply_healings(timeline, step.at)
         kind = KINDS[step.do]
-        meant = static_nodes(step.target, nodes) if step.target is not None else set()
-        if meant is None or step.until is not None:
+        targets = static_nodes(step.target, nodes) if step.target is not None else set()
+        if targets is None or step.until is not None:
             if kind.leaves is not None:
-                _blur(known, step)
+                _mark_uncertain(timeline, step)
             continue
-        if step.at >= known.blurred_until:
-            for node in sorted(meant):
-                _check(known, index, step, node, kind.target_state, step.target == "all")
-        for node in meant if kind.leaves else ():
-            _put(known, node, step)
-    return sorted(known.wrong + _cut_twice(steps, nodes))
+        if step.at >= timeline.uncertain_until:
+            for node in sorted(targets):
+                _check(timeline, index, step, node, kind.target_state, step.target == "all")
+        for node in targets if kind.leaves else ():
+            _set_state(timeline, node, step)
+    return sorted(timeline.mistakes + _cut_twice(steps, nodes))
 
 
-def _forget_healed(known: _Known, now: float) -> None:
-    for node in known.nodes.values():
+def _apply_healings(timeline: _Timeline, now: float) -> None:
+    for node in timeline.nodes.values():
         if node.heals is not None and node.heals <= now:
             node.state, node.since, node.heals = "up", None, None
 
 
-def _blur(known: _Known, step: FaultStep) -> None:
-    """Somebody is down or paused, who can't be said: until it heals, or for good."""
+def _mark_uncertain(timeline: _Timeline, step: FaultStep) -> None:
+    """Mark the states as uncertain until the step heals, or for good: some node, not known which, is down or paused."""
     end = float("inf") if step.lasts is None else step.at + step.lasts
-    known.blurred_until = max(known.blurred_until, end)
+    timeline.uncertain_until = max(timeline.uncertain_until, end)
 
 
-def _check(known: _Known, index: int, step: FaultStep, node: int, target_state: TargetState, everybody: bool) -> None:
-    found = known.nodes[node]
+def _check(
+    timeline: _Timeline, index: int, step: FaultStep, node: int, target_state: TargetState, is_all: bool
+) -> None:
+    found = timeline.nodes[node]
     since = f" since {found.since.at:g} s ({found.since.do})" if found.since else ""
     if found.heals is not None and step.do in ("restart", "resume"):
-        known.wrong.append(
+        timeline.mistakes.append(
             (index, f"node-{node} comes back by itself at {found.heals:g} s; `{step.do}` is one too many")
         )
         return
@@ -75,23 +77,23 @@ def _check(known: _Known, index: int, step: FaultStep, node: int, target_state: 
         TargetState.DOWN: ("down", "maybe-down"),
         TargetState.PAUSED: ("paused",),
     }[target_state]
-    if found.state in fits or (everybody and any(node.state in fits for node in known.nodes.values())):
-        return  # `all` means all that fit
-    known.wrong.append((index, f"{step.do} of node-{node} at {step.at:g} s, but it is {found.state}{since}"))
+    if found.state in fits or (is_all and any(node.state in fits for node in timeline.nodes.values())):
+        return  # `all` means all that are in a fitting state
+    timeline.mistakes.append((index, f"{step.do} of node-{node} at {step.at:g} s, but it is {found.state}{since}"))
 
 
-def _put(known: _Known, node: int, step: FaultStep) -> None:
+def _set_state(timeline: _Timeline, node: int, step: FaultStep) -> None:
     if step.params.get("refuses") == "must":
         return  # it is expected to stay down
     leaves = KINDS[step.do].leaves or "up"
     heals = None if step.lasts is None else step.at + step.lasts
-    known.nodes[node] = _Node() if leaves == "up" else _Node(leaves, step, heals)
+    timeline.nodes[node] = _NodeState() if leaves == "up" else _NodeState(leaves, step, heals)
     if leaves == "up" and step.target == "all":
-        known.blurred_until = step.at  # whoever was hit, everybody is up now
+        timeline.uncertain_until = step.at  # whichever nodes were down, all are up now
 
 
 def _cut_twice(steps: Sequence[FaultStep], nodes: int) -> list[tuple[int, str]]:
-    """Links that are cut in two ways at once."""
+    """Return the mistakes of links that are cut in two ways at once."""
     cuts = [(index, step, _cut_links(step, nodes)) for index, step in enumerate(steps) if step.do == "partition"]
     wrong = []
     for number, (index, step, links) in enumerate(cuts):
@@ -115,10 +117,10 @@ def _overlap(one: FaultStep, other: FaultStep) -> bool:
 
 
 def _cut_links(step: FaultStep, nodes: int) -> set[tuple[int, int]]:
-    """The links that are cut whatever is drawn and whoever leads."""
-    meant = static_nodes(step.target, nodes) if step.target is not None else set()
-    if meant is None or step.params["shape"] not in ("pairs", "ring", "isolate", "one-way"):
+    """Return the links that are certainly cut, whatever is drawn and whichever node leads."""
+    targets = static_nodes(step.target, nodes) if step.target is not None else set()
+    if targets is None or step.params["shape"] not in ("pairs", "ring", "isolate", "one-way"):
         return set()
     from random import Random
 
-    return set(cut_pairs(step.params, range(1, nodes + 1), sorted(meant), Random(0)))
+    return set(cut_pairs(step.params, range(1, nodes + 1), sorted(targets), Random(0)))

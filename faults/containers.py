@@ -11,25 +11,27 @@ from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, FaultError,
 from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import number
 
-STEP = 0.1  # seconds between two looks at what the kernel has counted
+STEP = 0.1  # seconds between two readings of the kernel's counter
 
 
 class InContainers(Fault):
-    """Base. Raises FaultError where nodes are in no containers: a scenario says so before anything starts, but whoever
-    breaks an ensemble by hand may not know."""
+    """Base of faults that need containers. Raises FaultError if the nodes are in none.
+
+    A scenario is refused before anything starts; this error is for faults that are injected by hand.
+    """
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
         if not isinstance(context.cluster, Contained):
             raise FaultError("this fault needs nodes in containers: --on containers")
-        self.boxes: Contained = context.cluster
+        self.containers: Contained = context.cluster
 
 
 class NetDisconnect(InContainers):
-    """The node has no network but the harness's: interface and address are gone, as with a pulled cable.
+    """A pulled cable: the node keeps the harness's network only; the interface and address for other nodes are gone.
 
-    toxiproxy can't make that: behind a proxy a connection is always somebody's. Confirmed like a partition, by the
-    receivers' frame counters.
+    toxiproxy can't do this: through a proxy there is always an open connection to something. Confirmed like a partition,
+    by the receivers' frame counters.
     """
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
@@ -41,21 +43,21 @@ class NetDisconnect(InContainers):
 
     def inject(self) -> None:
         for node in self.nodes:
-            self.boxes.unplug(node)
+            self.containers.unplug(node)
         self.quiet = self.witness.settle(self.context.patience)
 
     def injected(self) -> Confirmation:
-        off = [node for node in self.nodes if not self.boxes.plugged_in(node)]
+        off = [node for node in self.nodes if not self.containers.plugged_in(node)]
         return Confirmation(self.quiet and len(off) == len(self.nodes), {"off the network": off, "quiet": self.quiet})
 
     def heal(self) -> None:
-        self.links = self.witness.links()  # before the first frame can come through again
+        self.links = self.witness.links()  # before the first frame can arrive again
         for node in self.nodes:
-            self.boxes.plug_in(node)
+            self.containers.plug_in(node)
 
     def recovered(self) -> Confirmation:
         silent = bool(self.links) and not frames_crossed(self.links)
-        on = [node for node in self.nodes if self.cluster.alive(node) and self.boxes.plugged_in(node)]
+        on = [node for node in self.nodes if self.cluster.alive(node) and self.containers.plugged_in(node)]
         return Confirmation(silent and on == [n for n in self.nodes if self.cluster.alive(n)], {"links": self.links})
 
     def describe(self) -> str:
@@ -63,30 +65,30 @@ class NetDisconnect(InContainers):
 
 
 class CpuLimit(InContainers):
-    """The kernel lets the node run for so much of each tenth of a second only. A new life has the whole machine again.
+    """A limit of CPU time: the kernel lets the node run for only a part of each tenth of a second. A restart removes it.
 
-    Confirmed by the kernel's own count of the periods in which the node wanted more than it got: a limit that is never
-    felt is no fault.
+    Confirmed by the kernel's count of the periods in which the node wanted more than it got: a limit that is never reached
+    is no fault.
     """
 
     def inject(self) -> None:
-        self.before = {node: self.boxes.throttled(node) for node in self.nodes}
+        self.before = {node: self.containers.throttled(node) for node in self.nodes}
         for node in self.nodes:
-            self.boxes.limit_cpu(node, self.params["cores"])
+            self.containers.limit_cpu(node, self.params["cores"])
 
     def injected(self) -> Confirmation:
         deadline = self.context.host.now() + self.context.patience
-        felt = self._felt()
-        while min(felt.values()) == 0 and self.context.host.now() < deadline:
+        throttled = self._throttled()
+        while min(throttled.values()) == 0 and self.context.host.now() < deadline:
             self.context.host.sleep(STEP)
-            felt = self._felt()
-        evidence = {str(node): {"throttled": periods} for node, periods in felt.items()}
-        return Confirmation(min(felt.values()) > 0, evidence)
+            throttled = self._throttled()
+        evidence = {str(node): {"throttled": periods} for node, periods in throttled.items()}
+        return Confirmation(min(throttled.values()) > 0, evidence)
 
     def heal(self) -> None:
         self.healed = [node for node in self.nodes if self.cluster.alive(node)]
         for node in self.healed:
-            self.boxes.limit_cpu(node, None)
+            self.containers.limit_cpu(node, None)
 
     def recovered(self) -> Confirmation:
         return Confirmation(True, {"healed": self.healed})
@@ -94,12 +96,12 @@ class CpuLimit(InContainers):
     def describe(self) -> str:
         return f"{node_names(self.nodes)}: {self.params['cores']:g} cores"
 
-    def _felt(self) -> dict[int, int]:
-        """How many periods each was throttled in since."""
-        return {node: self.boxes.throttled(node) - self.before[node] for node in self.nodes}
+    def _throttled(self) -> dict[int, int]:
+        """Return by node the number of periods in which it was throttled since the injection."""
+        return {node: self.containers.throttled(node) - self.before[node] for node in self.nodes}
 
 
-ONLY = frozenset({Ability.CONTAINERS})
+NEEDS_CONTAINERS = frozenset({Ability.CONTAINERS})
 
 KINDS = (
     Kind(
@@ -107,7 +109,7 @@ KINDS = (
         doc="disconnect the container from its network: interface, addresses and connections are gone (only on containers)",
         make=NetDisconnect,
         heal_order=HealOrder.NETWORK,
-        needs=ONLY,
+        needs=NEEDS_CONTAINERS,
     ),
     Kind(
         name="cpu-limit",
@@ -115,6 +117,6 @@ KINDS = (
         make=CpuLimit,
         keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="the limit; 0.1 is a tenth of one core"),),
         impairs=False,
-        needs=ONLY,
+        needs=NEEDS_CONTAINERS,
     ),
 )

@@ -1,4 +1,4 @@
-"""The grammar of a scenario file: its tables and keys, and a reader that reports all mistakes at once."""
+"""The grammar of scenario files: the tables and keys with their rules, and a reader that reports all mistakes at once."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.faults.consistency import contradictions
-from zab_chaos.faults.initial_and_final import DISK, PROPERTIES, disk_mistakes, state
+from zab_chaos.faults.initial_and_final import DISK, PROPERTIES, disk_mistakes, znode_values
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.rules import (
@@ -49,8 +49,8 @@ from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import POINTS
 
 
-def named_nodes() -> Rule:
-    """The rule for what `as` calls nodes, or an operation."""
+def label() -> Rule:
+    """Return the rule for a name given with `as` to nodes or to an operation."""
     allowed = "a capital, then letters, digits and -"
 
     def read(value: object, _nodes: int) -> str:
@@ -61,19 +61,19 @@ def named_nodes() -> Rule:
     return Rule(allowed, read)
 
 
-MOST_NODES = 15
+MAX_NODES = 15
 NAME = r"(?=.{1,100}\Z)[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*"
 VERSION = r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?"
-LONGEST = 24 * 3600.0
+MAX_SECONDS = 24 * 3600.0
 DRAWABLE: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.draw is not None)
 
 TABLES: dict[str, dict[str, Rule]] = {
     "scenario": {
         "name": matching(NAME, "1 to 100 small letters, digits, - and /"),
         "about": text(),
-        "nodes": integer(1, MOST_NODES, "nodes"),
+        "nodes": integer(1, MAX_NODES, "nodes"),
         "seed": integer(0, 2**63 - 1),
-        "duration": number(0.5, LONGEST, "seconds"),
+        "duration": number(0.5, MAX_SECONDS, "seconds"),
         "record": boolean(),
         "disk": choice("faithful", "ordinary", "fuse"),
         "crash_states": boolean(),
@@ -89,13 +89,13 @@ TABLES: dict[str, dict[str, Rule]] = {
         "burst": integer(1, 1000, "operations at once"),
         "moves": number(0.0, 10_000, "moves a second"),
         "visits": number(0.0, 10_000, "new sessions a second"),
-        "timeout": number(0.1, LONGEST, "seconds"),
+        "timeout": number(0.1, MAX_SECONDS, "seconds"),
         "sessions": integer(0, 100, "clients with sessions, ephemeral znodes and watches"),
     },
     "nemesis": {
-        "every": number_range(0.1, LONGEST, "seconds"),
+        "every": number_range(0.1, MAX_SECONDS, "seconds"),
         "faults": Rule("", lambda value, nodes: _weights(value, DRAWABLE, "a fault that can be drawn")),
-        "heal_after": number_range(0.1, LONGEST, "seconds"),
+        "heal_after": number_range(0.1, MAX_SECONDS, "seconds"),
         "keep_quorum": boolean(),
         "points": Rule("", lambda value, nodes: _weights(value, POINTS, "a crash point")),
     },
@@ -108,7 +108,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "progress_within": number(0.1, 3600, "seconds"),
         "answered_within": number(0.1, 3600, "seconds"),
         "min_acked": integer(0, 10**9, "writes"),
-        "state": state(),
+        "state": znode_values(),
     },
     "zookeeper": {
         "release": matching(VERSION, "a released version, for example 3.9.4"),
@@ -129,7 +129,7 @@ TABLES: dict[str, dict[str, Rule]] = {
 REQUIRED_KEYS = {"ticket": ("id", "violates", "fails")}
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
 OPERATION: tuple[Key, ...] = (
-    Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when the operation is due, from the start of the load"),
+    Key(name="at", rule=number(0, MAX_SECONDS, "seconds"), doc="when the operation is due, from the start of the load"),
     Key(name="do", rule=choice(*OPERATIONS), doc="the operation", default="set"),
     Key(name="client", rule=integer(1, 1000), doc="which of the workload's clients sends it", default=1),
     Key(
@@ -142,13 +142,13 @@ OPERATION: tuple[Key, ...] = (
     Key(name="value", rule=text(1_000_000), doc="the value to write", default=None),
     Key(
         name="node",
-        rule=either(integer(1, MOST_NODES), named_nodes()),
+        rule=either(integer(1, MAX_NODES), label()),
         doc="the node to which the client connects first",
         default=None,
     ),
     Key(name="anew", rule=boolean(), doc="the client ends its session before, and begins another one", default=False),
     Key(name="awaits", rule=text(100), doc="wait until the fault of this name has taken effect", default=None),
-    Key(name="as", rule=named_nodes(), doc="what faults that await the answer call it", default=None),
+    Key(name="as", rule=label(), doc="what faults that await the answer call it", default=None),
 )
 ALL_TABLES = (
     "scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect", "zookeeper", "ticket",
@@ -157,7 +157,7 @@ STEP_KEYS = ("at", "do", "target", "for", "until", "as", "awaits")
 
 
 def read(source: str, file: str, nodes: int | None, disk: str | None = None) -> Scenario:
-    """See `zab_chaos.faults.scenario.parse`."""
+    """Read a scenario from the text of a file (see `zab_chaos.faults.scenario.parse`)."""
     try:
         document = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
@@ -171,7 +171,7 @@ def read(source: str, file: str, nodes: int | None, disk: str | None = None) -> 
 
 
 def build(document: Mapping[str, Any], what: str) -> Scenario:
-    """Make a scenario from values under the rules of a file. `what` it is goes into the messages.
+    """Make a scenario from values, by the rules of a file. `what`: what the messages call it instead of a file name.
 
     Raises ScenarioError with all mistakes.
     """
@@ -180,21 +180,21 @@ def build(document: Mapping[str, Any], what: str) -> Scenario:
 
 
 def read_fault(table: Mapping[str, Any], nodes: int, names: Collection[str] = ()) -> FaultStep:
-    """Read a single fault from the keys of a `[[fault]]` table; `names`: what earlier ones call their nodes.
+    """Read a single fault from the keys of a `[[fault]]` table. `names`: given to nodes by earlier faults.
 
     Raises ScenarioError with all mistakes.
     """
     earlier = [{"at": -1.0, "as": name} for name in names]
     reader = _Reader({"fault": [*earlier, table]}, LineIndex(""), str(table.get("do")))
     reader.nodes = nodes
-    step = reader._fault(("fault", len(earlier)), dict(table))
+    step = reader._read_fault(("fault", len(earlier)), dict(table))
     if step is None or reader.mistakes:
         raise ScenarioError(reader.file, reader.mistakes)
     return step
 
 
 class _Reader:
-    """Reads one document and collects mistakes; a wrong value is replaced by its default."""
+    """Reads one document and collects all mistakes. A wrong value is replaced by its default, so that reading can go on."""
 
     def __init__(self, document: dict[str, Any], lines: LineIndex, file: str) -> None:
         self.document = document
@@ -204,280 +204,286 @@ class _Reader:
         self.mistakes: list[Mistake] = []
 
     def scenario(self, source: str, nodes: int | None, disk: str | None) -> Scenario:
-        self._unknown((), self.document, ALL_TABLES, "table")
-        head = self._head(nodes, disk)
+        self._report_unknown_keys((), self.document, ALL_TABLES, "table")
+        head = self._read_head(nodes, disk)
         self.nodes = head.get("nodes", self.nodes)
-        faults, places = self._faults()
-        disks = self._disks()
-        nemesis = self._dataclass("nemesis", Nemesis) if "nemesis" in self.document else None
+        faults, places = self._read_faults()
+        disks = self._read_disks()
+        nemesis = self._read_dataclass("nemesis", Nemesis) if "nemesis" in self.document else None
         scenario = Scenario(
             **head,
-            workload=self._dataclass("workload", Workload),
-            operations=tuple(sorted(self._operations(), key=lambda one: one.at)),
+            workload=self._read_dataclass("workload", Workload),
+            operations=tuple(sorted(self._read_operations(), key=lambda one: one.at)),
             disks=tuple(disks.values()),
-            timing=self._struct("timing", Timing),
-            limits=self._struct("limits", Limits),
+            timing=self._read_struct("timing", Timing),
+            limits=self._read_struct("limits", Limits),
             faults=tuple(faults),
             nemesis=nemesis,
-            expect=self._expect(),
-            zookeeper=self._dataclass("zookeeper", ZooKeeper),
-            ticket=self._dataclass("ticket", Ticket) if "ticket" in self.document else None,
+            expect=self._read_expect(),
+            zookeeper=self._read_dataclass("zookeeper", ZooKeeper),
+            ticket=self._read_dataclass("ticket", Ticket) if "ticket" in self.document else None,
             source=source,
             file=self.file,
         )
-        self._whole(scenario, places)
+        self._check_across_tables(scenario, places)
         for index, wrong, allowed in disk_mistakes(disks, scenario.nodes):
-            self._wrong(("disk", index), wrong, allowed)
+            self._report(("disk", index), wrong, allowed)
         if self.mistakes:
             raise ScenarioError(self.file, self.mistakes)
         return dataclasses.replace(scenario, faults=tuple(sorted(scenario.faults, key=lambda step: step.at)))
 
-    def _head(self, nodes: int | None, disk: str | None) -> dict[str, Any]:
-        head = self._table("scenario")
-        if "name" not in self._raw("scenario"):
-            self._wrong(("scenario",), "the key name is missing", TABLES["scenario"]["name"].allowed)
+    def _read_head(self, nodes: int | None, disk: str | None) -> dict[str, Any]:
+        head = self._read_table("scenario")
+        if "name" not in self._raw_table("scenario"):
+            self._report(("scenario",), "the key name is missing", TABLES["scenario"]["name"].allowed)
         if nodes is not None:
-            self._value((), Key(name="--nodes", rule=TABLES["scenario"]["nodes"], doc=""), nodes)
-            head["nodes"] = nodes if 1 <= nodes <= MOST_NODES else 3
+            self._read_value((), Key(name="--nodes", rule=TABLES["scenario"]["nodes"], doc=""), nodes)
+            head["nodes"] = nodes if 1 <= nodes <= MAX_NODES else 3
         if disk is not None:
             head["disk"] = (
-                self._value((), Key(name="--disk", rule=TABLES["scenario"]["disk"], doc=""), disk) or "faithful"
+                self._read_value((), Key(name="--disk", rule=TABLES["scenario"]["disk"], doc=""), disk) or "faithful"
             )
         return {"name": "?", **head}
 
-    def _expect(self) -> Expect:
-        given = self._table("expect")
+    def _read_expect(self) -> Expect:
+        given = self._read_table("expect")
         verdict = given.setdefault("verdict", "VIOLATION" if "violates" in given else "PASS")
         if "violates" in given and verdict != "VIOLATION":
             wrong = f"a run that is {verdict} violates nothing"
-            self._wrong(("expect", "violates"), wrong, 'verdict = "VIOLATION" (or leave one of them out)')
+            self._report(("expect", "violates"), wrong, 'verdict = "VIOLATION" (or leave one of them out)')
         if given.setdefault("exit", EXITS[verdict]) != EXITS[verdict]:
             allowed = f"{EXITS[verdict]} (or leave it out)"
-            self._wrong(("expect", "exit"), f"a run that is {verdict} does not exit with {given['exit']}", allowed)
+            self._report(("expect", "exit"), f"a run that is {verdict} does not exit with {given['exit']}", allowed)
         return Expect(**given)
 
-    def _faults(self) -> tuple[list[FaultStep], list[Path]]:
-        """The readable steps, with their places."""
+    def _read_faults(self) -> tuple[list[FaultStep], list[Path]]:
+        """Return the steps that have no mistakes, and their places."""
         steps: list[FaultStep] = []
         places: list[Path] = []
-        for index, table in enumerate(self._listed("fault")):
-            step = self._fault(("fault", index), table)
+        for index, table in enumerate(self._raw_tables("fault")):
+            step = self._read_fault(("fault", index), table)
             if step is not None:
                 steps.append(step)
                 places.append(("fault", index))
         return steps, places
 
-    def _listed(self, name: str) -> list[dict[str, Any]]:
-        """The tables of a list, [[name]]; empty if it is no such list."""
+    def _raw_tables(self, name: str) -> list[dict[str, Any]]:
+        """Return the tables of a list, [[name]]; none if it is not a list of tables."""
         listed = self.document.get(name, [])
         if isinstance(listed, list) and all(isinstance(one, dict) for one in listed):
             return listed
-        self._wrong((name,), f"{name}s are written as [[{name}]] tables")
+        self._report((name,), f"{name}s are written as [[{name}]] tables")
         self.document[name] = []
         return []
 
-    def _operations(self) -> list[Operation]:
-        """The readable listed operations."""
-        tables = self._listed("operation")
+    def _read_operations(self) -> list[Operation]:
+        """Return the listed operations that have no mistakes."""
+        tables = self._raw_tables("operation")
         for key in ("rate", "mix") if tables else ():
-            if key in self._raw("workload"):
-                wrong = f"{key} draws operations, and there are [[operation]] tables, which say what is asked for"
-                self._wrong(("workload", key), wrong, "either")
+            if key in self._raw_table("workload"):
+                wrong = f"{key} draws operations, but the [[operation]] tables list them"
+                self._report(("workload", key), wrong, "either")
         operations = []
         for index, table in enumerate(tables):
             path = ("operation", index)
-            self._unknown(path, table, tuple(key.name for key in OPERATION), "key of an operation")
-            values = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in OPERATION}
+            self._report_unknown_keys(path, table, tuple(key.name for key in OPERATION), "key of an operation")
+            values = {key.name: self._read_value(path, key, table.get(key.name, key.default)) for key in OPERATION}
             if REQUIRED not in values.values():
                 operations.append(Operation(name=values.pop("as"), **values))
         return operations
 
-    def _disks(self) -> dict[int, Disk]:
-        """The readable initial disks, by their place."""
+    def _read_disks(self) -> dict[int, Disk]:
+        """Return the initial disks that have no mistakes, by their index in the file."""
         disks = {}
-        for index, table in enumerate(self._listed("disk")):
+        for index, table in enumerate(self._raw_tables("disk")):
             path = ("disk", index)
-            self._unknown(path, table, tuple(key.name for key in DISK), "key of a disk")
-            values = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in DISK}
+            self._report_unknown_keys(path, table, tuple(key.name for key in DISK), "key of a disk")
+            values = {key.name: self._read_value(path, key, table.get(key.name, key.default)) for key in DISK}
             if REQUIRED not in values.values():
                 disks[index] = Disk(**values)
         return disks
 
-    def _fault(self, path: Path, table: dict[str, Any]) -> FaultStep | None:
+    def _read_fault(self, path: Path, table: dict[str, Any]) -> FaultStep | None:
         before = len(self.mistakes)
-        at = self._value(path, Key(name="at", rule=number(0, LONGEST, "seconds"), doc=""), table.get("at", REQUIRED))
-        do = self._value(path, Key(name="do", rule=choice(*KINDS), doc=""), table.get("do", REQUIRED))
+        at = self._read_value(
+            path, Key(name="at", rule=number(0, MAX_SECONDS, "seconds"), doc=""), table.get("at", REQUIRED)
+        )
+        do = self._read_value(path, Key(name="do", rule=choice(*KINDS), doc=""), table.get("do", REQUIRED))
         if do is REQUIRED:
             return None  # without its kind nothing else can be judged
         kind = KINDS[do]
-        self._unknown(path, table, (*STEP_KEYS, *(key.name for key in kind.keys)), f"key of {do}")
-        params = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in kind.keys}
-        lasts = self._lasts(path, kind, table)
-        until = self._until(path, kind, table, at)
-        target = self._target(path, kind, table, params, self._earlier(at))
-        name = self._name(path, kind, table, target)
-        awaits = self._awaits(path, table, self._earlier(at) | self._operation_names())
+        self._report_unknown_keys(path, table, (*STEP_KEYS, *(key.name for key in kind.keys)), f"key of {do}")
+        params = {key.name: self._read_value(path, key, table.get(key.name, key.default)) for key in kind.keys}
+        lasts = self._read_for(path, kind, table)
+        until = self._read_until(path, kind, table, at)
+        target = self._read_target(path, kind, table, params, self._names_before(at))
+        name = self._read_as(path, kind, table, target)
+        awaits = self._read_awaits(path, table, self._names_before(at) | self._operation_names())
         if len(self.mistakes) == before and kind.check is not None:
             for wrong in kind.check(params, target, self.nodes):
-                self._wrong(path, wrong)
+                self._report(path, wrong)
         if len(self.mistakes) > before:
             return None
         return FaultStep(at=at, do=do, target=target, lasts=lasts, until=until, name=name, awaits=awaits, params=params)
 
-    def _earlier(self, at: Any) -> set[str]:
-        """The names that faults before `at` give to their nodes."""
-        return {name for name, when in self._timed_names() if isinstance(at, float | int) and when < at}
+    def _names_before(self, at: Any) -> set[str]:
+        """Return the names that faults before `at` give to their nodes."""
+        return {name for name, when in self._fault_names() if isinstance(at, float | int) and when < at}
 
-    def _timed_names(self) -> list[tuple[str, float]]:
+    def _fault_names(self) -> list[tuple[str, float]]:
         tables = [one for one in self.document["fault"] if isinstance(one.get("at"), int | float)]
         return [(str(one["as"]), one["at"]) for one in tables if "as" in one]
 
     def _operation_names(self) -> set[str]:
-        return {str(one["as"]) for one in self._listed("operation") if "as" in one}
+        return {str(one["as"]) for one in self._raw_tables("operation") if "as" in one}
 
-    def _awaits(self, path: Path, table: dict[str, Any], names: set[str]) -> str | None:
+    def _read_awaits(self, path: Path, table: dict[str, Any], names: set[str]) -> str | None:
         if "awaits" not in table:
             return None
         name = table["awaits"]
         if not isinstance(name, str) or name not in names:
             allowed = ", ".join(sorted(names)) or "nothing: no earlier fault and no operation has a name"
             wrong = f"no earlier fault and no operation is called {name!r}"
-            self._wrong((*path, "awaits"), wrong, allowed, suggest(str(name), names))
+            self._report((*path, "awaits"), wrong, allowed, suggest(str(name), names))
             return None
         return str(name)
 
-    def _name(self, path: Path, kind: Kind, table: dict[str, Any], target: Any) -> str | None:
+    def _read_as(self, path: Path, kind: Kind, table: dict[str, Any], target: Any) -> str | None:
         if "as" not in table:
             return None
         if target is None:
-            self._wrong((*path, "as"), f"{kind.name} hits links here, no nodes that could be named", "leave `as` out")
+            self._report(
+                (*path, "as"), f"{kind.name} affects links here, so there are no nodes to name", "leave `as` out"
+            )
             return None
         name = table["as"]
         if not isinstance(name, str) or not LABEL.fullmatch(name):
-            self._wrong((*path, "as"), f"{name!r} is no name for nodes", "a capital, then letters, digits and -")
+            self._report((*path, "as"), f"{name!r} is no name for nodes", "a capital, then letters, digits and -")
             return None
         return name
 
-    def _lasts(self, path: Path, kind: Kind, table: dict[str, Any]) -> float | None:
+    def _read_for(self, path: Path, kind: Kind, table: dict[str, Any]) -> float | None:
         if "for" not in table:
             return None
         if not kind.heals:
-            self._wrong((*path, "for"), f"{kind.name} is over at once, so it lasts for no time", "leave `for` out")
-        key = Key(name="for", rule=number(0.01, LONGEST, "seconds"), doc="")
-        lasts: float | None = self._value(path, key, table["for"])
+            self._report((*path, "for"), f"{kind.name} is over at once, so it has no duration", "leave `for` out")
+        key = Key(name="for", rule=number(0.01, MAX_SECONDS, "seconds"), doc="")
+        lasts: float | None = self._read_value(path, key, table["for"])
         return lasts
 
-    def _until(self, path: Path, kind: Kind, table: dict[str, Any], at: Any) -> str | None:
+    def _read_until(self, path: Path, kind: Kind, table: dict[str, Any], at: Any) -> str | None:
         if "until" not in table:
             return None
         if not kind.heals or "for" in table:
             wrong = f"{kind.name} is over at once" if not kind.heals else "`for` says already when it heals"
-            self._wrong((*path, "until"), wrong, "leave `until` out")
-        later = sorted({name for name, when in self._timed_names() if isinstance(at, float | int) and when > at})
+            self._report((*path, "until"), wrong, "leave `until` out")
+        later = sorted({name for name, when in self._fault_names() if isinstance(at, float | int) and when > at})
         name = table["until"]
         if name not in later:
             allowed = ", ".join(later) or "nothing: no later fault has a name"
-            self._wrong((*path, "until"), f"no later fault is called {name!r}", allowed, suggest(str(name), later))
+            self._report((*path, "until"), f"no later fault is called {name!r}", allowed, suggest(str(name), later))
             return None
         return str(name)
 
-    def _target(self, path: Path, kind: Kind, table: dict[str, Any], params: Mapping[str, Any], names: set[str]) -> Any:
+    def _read_target(
+        self, path: Path, kind: Kind, table: dict[str, Any], params: Mapping[str, Any], names: set[str]
+    ) -> Any:
         default = kind.default_target(params) if kind.default_target else REQUIRED
         if "target" in table and default is None:
-            self._wrong((*path, "target"), "here the shape or the pairs say which links are meant", "leave it out")
+            self._report((*path, "target"), "here the shape or the pairs say which links are meant", "leave it out")
             return None
         if "target" not in table and default is None:
             return None
         rule = Rule(
             f"{', '.join(kind.target_words)}, node-1, ...", lambda value, nodes: read_target(value, kind, nodes, names)
         )
-        return self._value(path, Key(name="target", rule=rule, doc=""), table.get("target", default))
+        return self._read_value(path, Key(name="target", rule=rule, doc=""), table.get("target", default))
 
-    def _table(self, name: str) -> dict[str, Any]:
-        """The table's readable values; unknown keys and wrong values become mistakes."""
-        raw, rules = self._raw(name), TABLES[name]
-        self._unknown((name,), raw, tuple(rules), "key")
+    def _read_table(self, name: str) -> dict[str, Any]:
+        """Return the valid values of a table. Unknown keys and invalid values become mistakes."""
+        raw, rules = self._raw_table(name), TABLES[name]
+        self._report_unknown_keys((name,), raw, tuple(rules), "key")
         values = {
-            key: self._value((name,), Key(name=key, rule=rules[key], doc=""), value)
+            key: self._read_value((name,), Key(name=key, rule=rules[key], doc=""), value)
             for key, value in raw.items()
             if key in rules
         }
         return {key: value for key, value in values.items() if value is not REQUIRED}
 
-    def _dataclass(self, name: str, make: Callable[..., Any]) -> Any:
-        values = self._table(name)
+    def _read_dataclass(self, name: str, make: Callable[..., Any]) -> Any:
+        values = self._read_table(name)
         for key in REQUIRED_KEYS.get(name, ()):
-            if key not in self._raw(name):
-                self._wrong((name,), f"the key {key} is missing", TABLES[name][key].allowed)
+            if key not in self._raw_table(name):
+                self._report((name,), f"the key {key} is missing", TABLES[name][key].allowed)
             values.setdefault(key, "")
         return make(**values)
 
-    def _struct(self, name: str, make: Any) -> Any:
-        """Overrides of node/config.py: all its fields are whole numbers from 1."""
-        raw = self._raw(name)
+    def _read_struct(self, name: str, make: Any) -> Any:
+        """Return a struct of `zab_chaos.node.config` with a table's values. All its fields are integers from 1 on."""
+        raw = self._raw_table(name)
         fields = [field.name for field in msgspec.structs.fields(make)]
-        self._unknown((name,), raw, tuple(fields), "key")
+        self._report_unknown_keys((name,), raw, tuple(fields), "key")
         rule = integer(1, 2**31 - 1)
         values = {
-            key: self._value((name,), Key(name=key, rule=rule, doc=""), value)
+            key: self._read_value((name,), Key(name=key, rule=rule, doc=""), value)
             for key, value in raw.items()
             if key in fields
         }
         return make(**{key: value for key, value in values.items() if value is not REQUIRED})
 
-    def _raw(self, name: str) -> dict[str, Any]:
+    def _raw_table(self, name: str) -> dict[str, Any]:
         raw = self.document.get(name, {})
         if isinstance(raw, dict):
             return raw
-        self._wrong((name,), f"{name} is not a table", f"[{name}] with keys below it")
+        self._report((name,), f"{name} is not a table", f"[{name}] with keys below it")
         self.document[name] = {}
         return {}
 
-    def _value(self, path: Path, key: Key, value: Any) -> Any:
-        """The value as its rule reads it; REQUIRED stands for one that is missing or wrong."""
+    def _read_value(self, path: Path, key: Key, value: Any) -> Any:
+        """Return the value as its rule reads it; REQUIRED if it is missing or wrong, which becomes a mistake."""
         if value is REQUIRED:
-            self._wrong(path, f"the key {key.name} is missing", key.rule.allowed)
+            self._report(path, f"the key {key.name} is missing", key.rule.allowed)
             return REQUIRED
         if value is None:
             return None
         try:
             return key.rule.read(value, self.nodes)
         except InvalidValueError as error:
-            self._wrong((*path, key.name), error.wrong, error.allowed, error.suggestion)
+            self._report((*path, key.name), error.wrong, error.allowed, error.suggestion)
             return REQUIRED
 
-    def _unknown(self, path: Path, table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    def _report_unknown_keys(self, path: Path, table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
         for name in table:
             if name not in known:
                 home = next((table for table, keys in TABLES.items() if name in keys and len(path) < 2), None)
                 hint = f"{name} is a key of [{home}]." if home is not None else suggest(name, known)
-                self._wrong((*path, name), f"{name!r} is no {what}", ", ".join(known), hint)
+                self._report((*path, name), f"{name!r} is no {what}", ", ".join(known), hint)
 
-    def _wrong(self, path: Path, wrong: str, allowed: str = "", suggestion: str = "") -> None:
+    def _report(self, path: Path, wrong: str, allowed: str = "", suggestion: str = "") -> None:
         self.mistakes.append(Mistake(self.lines.line_of(path), _where(path), wrong, allowed, suggestion))
 
-    def _whole(self, scenario: Scenario, places: list[Path]) -> None:
+    def _check_across_tables(self, scenario: Scenario, places: list[Path]) -> None:
         """Check what depends on several tables."""
         if scenario.timing.timeout_ms < 2 * scenario.timing.heartbeat_ms:
             allowed = f"at least twice the heartbeat of {scenario.timing.heartbeat_ms} ms"
-            self._wrong(("timing",), f"a timeout of {scenario.timing.timeout_ms} ms misses heartbeats", allowed)
+            self._report(("timing",), f"a timeout of {scenario.timing.timeout_ms} ms misses heartbeats", allowed)
         for step, place in zip(scenario.faults, places, strict=True):
             if step.at > scenario.duration:
-                self._wrong((*place, "at"), f"{step.at:g} s is after the end", f"up to {scenario.duration:g} s")
+                self._report((*place, "at"), f"{step.at:g} s is after the end", f"up to {scenario.duration:g} s")
             if step.do == "power-cut" and not scenario.faithful:
-                self._wrong(
+                self._report(
                     (*place, "do"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful" or "fuse"'
                 )
             if step.do == "crash-at" and step.params["variant"] != "plain" and scenario.disk != "faithful":
                 wrong = f'a part of what was not synced can be left on a faithful disk only, not with disk = "{scenario.disk}"'
-                self._wrong((*place, "variant"), wrong, 'plain, or [scenario] disk = "faithful"')
-        self._whole_operations(scenario)
+                self._report((*place, "variant"), wrong, 'plain, or [scenario] disk = "faithful"')
+        self._check_operations(scenario)
         for index, wrong in contradictions(scenario.faults, scenario.nodes):
-            self._wrong(places[index], wrong)
+            self._report(places[index], wrong)
         if scenario.nemesis is not None:
-            self._nemesis(scenario)
+            self._check_nemesis(scenario)
 
-    def _whole_operations(self, scenario: Scenario) -> None:
+    def _check_operations(self, scenario: Scenario) -> None:
         """Check that each operation has a client and a key of the workload, and is due before the end."""
         limits = {
             "at": (scenario.duration, f"up to {scenario.duration:g} s"),
@@ -488,36 +494,36 @@ class _Reader:
             ),
             "node": (scenario.nodes, f"1 to {scenario.nodes}"),
         }
-        named = [str(one["as"]) for one in self._listed("fault") if "as" in one]
-        for index, table in enumerate(self._listed("operation")):
+        named = [str(one["as"]) for one in self._raw_tables("fault") if "as" in one]
+        for index, table in enumerate(self._raw_tables("operation")):
             for name, (most, allowed) in limits.items():
                 value = table.get(name)
                 if isinstance(value, int | float) and value > most:
-                    self._wrong(("operation", index, name), f"{value:g} is too much", allowed)
+                    self._report(("operation", index, name), f"{value:g} is too much", allowed)
             for key in ("awaits", "node"):
                 asked = table.get(key)
                 if (isinstance(asked, str) or key == "awaits") and asked is not None and asked not in named:
                     known = ", ".join(sorted(named)) or "nothing: no fault has a name"
                     wrong = f"no fault is called {asked!r}"
-                    self._wrong(("operation", index, key), wrong, known, suggest(str(asked), named))
+                    self._report(("operation", index, key), wrong, known, suggest(str(asked), named))
             if table.get("as") in named:
                 wrong = f"a fault is called {table['as']!r} too"
-                self._wrong(("operation", index, "as"), wrong, "a name of its own")
+                self._report(("operation", index, "as"), wrong, "a name of its own")
 
-    def _nemesis(self, scenario: Scenario) -> None:
+    def _check_nemesis(self, scenario: Scenario) -> None:
         assert scenario.nemesis is not None
         if scenario.faults:
-            self._wrong(("nemesis",), "a schedule is either written, [[fault]], or drawn, [nemesis], not both")
-        if "faults" not in self._raw("nemesis"):
-            self._wrong(("nemesis",), "the key faults is missing", "{ crash = 3, partition = 2, ... }")
+            self._report(("nemesis",), "a schedule is either written, [[fault]], or drawn, [nemesis], not both")
+        if "faults" not in self._raw_table("nemesis"):
+            self._report(("nemesis",), "the key faults is missing", "{ crash = 3, partition = 2, ... }")
         if "power-cut" in scenario.nemesis.faults and not scenario.faithful:
-            self._wrong(
+            self._report(
                 ("nemesis", "faults"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful" or "fuse"'
             )
 
 
 def _where(path: Path) -> str:
-    """`[workload] rate`, `[[fault]] number 3, at`."""
+    """Return the place of a key in words: `[workload] rate`, `[[fault]] number 3, at`."""
     match path:
         case ():
             return ""
@@ -531,7 +537,7 @@ def _where(path: Path) -> str:
 
 
 def _known_defect(value: Any, nodes: int) -> Any:
-    from zab_chaos.faults.defects import DEFECTS  # brings the whole node with it, which few scenarios need
+    from zab_chaos.faults.defects import DEFECTS  # imports the whole node, which few scenarios need
 
     return choice(*DEFECTS).read(value, nodes)
 

@@ -1,4 +1,4 @@
-"""The tables of a scenario for the initial disks (`[[disk]]`) and the final state (`[expect.state]`)."""
+"""The rules for a scenario's tables of initial disks (`[[disk]]`) and of the final state (`[expect.state]`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,8 +7,8 @@ from zab_chaos.faults.kind import Key
 from zab_chaos.faults.rules import InvalidValueError, Rule, integer
 from zab_chaos.faults.scenario import Disk
 
-# The properties that a run may be expected to violate: the names of `zab_chaos.model.oracle.properties`, which nothing here
-# may import.
+# The properties that a run may be expected to violate. They are those of `zab_chaos.model.oracle.properties`, which `faults`
+# may not import.
 PROPERTIES = (
     "integrity", "total order", "agreement", "local primary order", "global primary order", "primary integrity", "prefix",
     "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "disk", "quorum durability",
@@ -17,22 +17,25 @@ PROPERTIES = (
     "ephemerals", "watches", "sync",
 )  # fmt: skip
 
-MOST_EPOCH = 2**31 - 1
-MOST_LOGGED = 100_000  # transactions on one disk
+MAX_EPOCH = 2**31 - 1
+MAX_LOGGED = 100_000  # transactions on one disk
 
 
-def state() -> Rule:
-    """What znodes hold: { path = value }; the value a text, false (no such znode) or a list of such."""
+def znode_values() -> Rule:
+    """Return the rule for the values of znodes, { path = value }: a value is a text, false (no such znode), or a list of these.
+
+    It reads a tuple of possible values for each path; None stands for false.
+    """
     allowed = '{ "/key-0" = "a value", "/key-1" = ["one", "or the other"], "/key-2" = false (no such znode) }'
 
     def read(value: Any, _nodes: int) -> dict[str, tuple[str | None, ...]]:
         if not isinstance(value, dict) or not value:
-            raise InvalidValueError(f"{value!r} says nothing of any znode", allowed)
+            raise InvalidValueError(f"{value!r} is not a table of znode values", allowed)
         found = {}
         for path, held in value.items():
             values = held if isinstance(held, list) else [held]
             if not path.startswith("/") or not values:
-                raise InvalidValueError(f"{path!r} = {held!r} says nothing of any znode", allowed)
+                raise InvalidValueError(f"{path!r} = {held!r} is not the path of a znode with its value", allowed)
             if not all(one is False or isinstance(one, str) for one in values):
                 raise InvalidValueError(f"{path!r} = {held!r}: a value is a text, or false", allowed)
             found[path] = tuple(None if one is False else one for one in values)
@@ -41,12 +44,12 @@ def state() -> Rule:
     return Rule(allowed, read)
 
 
-def zxids() -> Rule:
-    """A log: zxids in ascending order, each epoch from its counter 1 on without gaps."""
+def log_zxids() -> Rule:
+    """Return the rule for a log: zxids in ascending order, the counters of an epoch from 1 on without gaps."""
     allowed = "[[epoch, counter], ...], ascending, the counters of an epoch from 1 without gaps"
 
     def read(value: Any, _nodes: int) -> tuple[tuple[int, int], ...]:
-        if not isinstance(value, list | tuple) or len(value) > MOST_LOGGED:
+        if not isinstance(value, list | tuple) or len(value) > MAX_LOGGED:
             raise InvalidValueError(f"{value!r} is no log", allowed)
         last = (0, 0)
         for one in value:
@@ -54,7 +57,7 @@ def zxids() -> Rule:
                 raise InvalidValueError(f"{one!r} is no zxid", allowed)
             epoch, counter = one
             follows = counter == last[1] + 1 if epoch == last[0] else epoch > last[0] and counter == 1
-            if not follows or epoch > MOST_EPOCH:
+            if not follows or epoch > MAX_EPOCH:
                 raise InvalidValueError(f"{one!r} does not follow {list(last)!r}", allowed)
             last = (epoch, counter)
         return tuple((one[0], one[1]) for one in value)
@@ -64,14 +67,14 @@ def zxids() -> Rule:
 
 DISK: tuple[Key, ...] = (
     Key(name="node", rule=integer(1, 15), doc="the node of the disk"),
-    Key(name="accepted_epoch", rule=integer(0, MOST_EPOCH), doc="the last promised epoch", default=0),
-    Key(name="current_epoch", rule=integer(0, MOST_EPOCH), doc="the epoch of its history", default=0),
-    Key(name="log", rule=zxids(), doc="the transactions, [epoch, counter] each", default=()),
+    Key(name="accepted_epoch", rule=integer(0, MAX_EPOCH), doc="the last promised epoch", default=0),
+    Key(name="current_epoch", rule=integer(0, MAX_EPOCH), doc="the epoch of its history", default=0),
+    Key(name="log", rule=log_zxids(), doc="the transactions, [epoch, counter] each", default=()),
 )
 
 
 def disk_mistakes(disks: Mapping[int, Disk], nodes: int) -> list[tuple[int, str, str]]:
-    """(index of the disk, what is wrong, what is allowed). `disks` by index."""
+    """Return the mistakes in the initial disks as (index of the disk, what is wrong, what is allowed). `disks`: by index."""
     found = []
     for index, disk in disks.items():
         if disk.node > nodes:

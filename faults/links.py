@@ -12,9 +12,9 @@ from zab_chaos.faults.rules import integer
 
 
 class Disturbance(Fault):
-    """Toxics on the data's stream. Confirmed by the proxy server's own account of what lies on each link."""
+    """Base of faults that put a toxic on the data stream of links. Confirmed by the toxics that the proxy server reports."""
 
-    fresh = False  # begins with new connections
+    fresh = False  # whether open connections are closed first
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
@@ -22,7 +22,7 @@ class Disturbance(Fault):
         self.name = f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"
 
     def toxic(self) -> Toxic:
-        """The toxic that each link gets."""
+        """Return the toxic that each link gets."""
         raise NotImplementedError
 
     def inject(self) -> None:
@@ -30,7 +30,7 @@ class Disturbance(Fault):
 
     def injected(self) -> Confirmation:
         on = [pair for pair in self.pairs if self.toxic() in self.context.links.toxics(pair)]
-        return Confirmation(len(on) == len(self.pairs), {"links": len(on), "toxic": self._words()})
+        return Confirmation(len(on) == len(self.pairs), {"links": len(on), "toxic": self._toxic_text()})
 
     def heal(self) -> None:
         self.context.links.heal(self.pairs, self.name)
@@ -40,36 +40,36 @@ class Disturbance(Fault):
         return Confirmation(not left, {"still on": left})
 
     def describe(self) -> str:
-        return f"{len(self.pairs)} links of {node_names(self.nodes)}: {self._words()}"
+        return f"{len(self.pairs)} links of {node_names(self.nodes)}: {self._toxic_text()}"
 
-    def _words(self) -> str:
+    def _toxic_text(self) -> str:
         toxic = self.toxic()
         return " ".join([toxic.kind, *(f"{name}={value}" for name, value in toxic.attributes)])
 
 
 class Latency(Disturbance):
-    """Delays every chunk, in order."""
+    """A delay of everything that is sent, in order."""
 
     def toxic(self) -> Toxic:
         return Toxic("latency", "upstream", (("jitter", self.params["jitter_ms"]), ("latency", self.params["ms"])))
 
 
 class Bandwidth(Disturbance):
-    """Limits the bandwidth."""
+    """A limited bandwidth."""
 
     def toxic(self) -> Toxic:
         return Toxic("bandwidth", "upstream", (("rate", self.params["kb_per_s"]),))
 
 
 class SlowClose(Disturbance):
-    """Delays the closing of connections."""
+    """A delay of the closing of connections."""
 
     def toxic(self) -> Toxic:
         return Toxic("slow_close", "upstream", (("delay", self.params["ms"]),))
 
 
 class Reset(Disturbance):
-    """Resets connections with RST, again and again."""
+    """Connections that are reset (RST) again and again."""
 
     fresh = True
 
@@ -78,9 +78,12 @@ class Reset(Disturbance):
 
 
 class SomeFrames(Disturbance):
-    """Hits single frames: of each link the first, then one in some, at random. Confirmed by how many were hit."""
+    """Base of faults of single frames: the first frame of each link, then one in `one_in`, at random.
 
-    kind: str  # of its toxic
+    Confirmed by the number of frames that were hit.
+    """
+
+    kind: str  # of the toxic
 
     def inject(self) -> None:
         self.before = self._counts()
@@ -102,7 +105,7 @@ class SomeFrames(Disturbance):
 
 
 class LateFrames(SomeFrames):
-    """Delivers some frames a second time, later and out of order, in the session and life of that time."""
+    """Frames that are delivered a second time, later and out of order, in whatever session and life there is then."""
 
     kind = "late"
 
@@ -111,18 +114,18 @@ class LateFrames(SomeFrames):
 
 
 class CorruptFrames(SomeFrames):
-    """Flips one bit of some frames."""
+    """Frames in which one bit is flipped."""
 
     kind = "corrupt"
 
 
 class MisroutedFrames(SomeFrames):
-    """Delivers some of the frames that its targets send to another node than they are for."""
+    """Frames of the targets that are delivered to another node than they are addressed to."""
 
     kind = "misroute"
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        # All links from the targets: whoever gets a frame by mistake ends its own session with who sent it.
+        # All links from the targets: a node that gets a misrouted frame closes its own session with the sender.
         super().__init__(context, nodes, {**params, "direction": "out", "pairs": None})
 
 

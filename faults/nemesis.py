@@ -2,21 +2,22 @@
 
 The rules, with `keep_quorum` (m is the largest minority, (n - 1) // 2):
 
-- Every fault that takes nodes, or links to nodes, away costs as many nodes as its target can mean. What is drawn never
-costs more than m at any time. Costs are added as if targets never coincided, so roles may be resolved later, when it
-fires.
-- A fault costs until it has healed *and* a while longer: a node that comes back must be elected with and synchronized.
-- A lost or damaged disk counts until its node is a member again. So it is lost only when nothing costs anything, one
-disk at a time, and nothing else is broken until its node has had time to come back.
-- A bridge costs the whole of m: no node is cut off, but a quorum has to form around one node.
+- A fault that takes away nodes, or links to nodes, costs the largest number of nodes that its target can mean. The active
+faults together never cost more than m. Costs are added as if targets never coincided, so roles may be resolved later, when
+a fault is injected.
+- A fault costs until it has healed *and* a while longer: a node that comes back must take part in an election and be
+synchronized.
+- A lost or damaged disk costs until its node is a member again. So a disk is lost only while nothing else costs anything,
+one disk at a time, and nothing else is broken until its node has had time to come back.
+- A bridge costs all of m: no node is cut off, but a quorum has to form around one node.
 
 On a machine that is slower than these rules assume, `zab_chaos.faults.scheduler` puts a fault off until the ensemble has
 recovered.
 
-Without `keep_quorum` anything may be broken at any time, also all nodes at once, but for disks: losing a second one before
-the first one's node is a member again is beyond Zab's fault model, and so is a disk that forgets without anybody noticing
-while others are down. So disks are lost one at a time, with time between them, and none is damaged. Here too the scheduler
-looks at the nodes before it takes the next one.
+Without `keep_quorum` anything may be broken at any time, also all nodes at once. Disks are the exception. A second lost disk
+before the node of the first one is a member again is beyond Zab's fault model; so is a disk that loses data unnoticed while
+other nodes are down. So disks are lost one at a time, with time between them, and none is damaged. Here too the scheduler
+checks the nodes before it takes the next disk.
 """
 
 from collections.abc import Mapping
@@ -30,9 +31,9 @@ from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, Nemesis
 from zab_chaos.faults.targets import Target, size
 
-RECOVERY = 3.0  # seconds from healing until a node counts as well again
-REJOINING = 8.0  # the same after a lost disk, which must be transferred
-BETWEEN = 1.5  # seconds from one lost disk's healing to the next loss, where no quorum need be kept
+RECOVERY = 3.0  # seconds from the healing until a node counts as healthy again
+REJOINING = 8.0  # the same after a lost disk, whose content must be transferred
+BETWEEN = 1.5  # seconds from the healing of one lost disk to the loss of the next, without `keep_quorum`
 
 
 DAMAGE = ("corrupt", "truncate-file")
@@ -40,34 +41,34 @@ LOSSES = ("wipe", *DAMAGE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _Charge:
     """A fault that still counts against the budget."""
 
     until: float
     cost: int
-    exclusive: bool
+    exclusive: bool  # see `is_exclusive`
 
 
 def draw(nemesis: Nemesis, nodes: int, duration: float, seed: int, faithful: bool = True) -> list[FaultStep]:
-    """The schedule of this seed, by time. Pure: the same arguments give the same schedule, on every machine."""
+    """Return the schedule of this seed, by time. Pure: the same arguments give the same schedule on every machine."""
     random = Random(f"nemesis {seed} {nodes}")
     minority = (nodes - 1) // 2
     budget = minority if nemesis.keep_quorum else nodes
     steps: list[FaultStep] = []
-    running: list[_Open] = []
+    running: list[_Charge] = []
     now = round(random.uniform(*nemesis.every), 3)
     while now < duration:
         running = [one for one in running if one.until > now]
         step = _draw_step(nemesis, random, now, nodes, faithful, budget - sum(one.cost for one in running), running)
         if step is not None:
             steps.append(step)
-            running.append(_opened(step, nodes, nemesis.keep_quorum))
+            running.append(_charge(step, nodes, nemesis.keep_quorum))
         now = round(now + random.uniform(*nemesis.every), 3)
     return steps
 
 
 def cost(step: FaultStep, nodes: int) -> int:
-    """How many nodes a step takes away from the quorum at most."""
+    """Return the largest number of nodes that a step takes away from the quorum."""
     if not KINDS[step.do].impairs:
         return 0
     if step.do == "partition" and step.params["shape"] in ("bridge", "majority-minority", "ring"):
@@ -78,19 +79,22 @@ def cost(step: FaultStep, nodes: int) -> int:
 
 
 def is_exclusive(step: FaultStep) -> bool:
-    """Whether it loses a disk, or will when a node dies of it."""
+    """Return whether the step loses or damages a disk, at once or when a node dies of it."""
     return step.do in LOSSES or bool(step.params.get("wipe"))
 
 
-def _opened(step: FaultStep, nodes: int, keep_quorum: bool) -> _Open:
+def _charge(step: FaultStep, nodes: int, keep_quorum: bool) -> _Charge:
     rest = (REJOINING if keep_quorum else BETWEEN) if is_exclusive(step) else RECOVERY
-    return _Open(step.at + (step.lasts or 0.0) + rest, cost(step, nodes), is_exclusive(step))
+    return _Charge(step.at + (step.lasts or 0.0) + rest, cost(step, nodes), is_exclusive(step))
 
 
 def _draw_step(
-    nemesis: Nemesis, random: Random, now: float, nodes: int, faithful: bool, left: int, running: list[_Open]
+    nemesis: Nemesis, random: Random, now: float, nodes: int, faithful: bool, left: int, running: list[_Charge]
 ) -> FaultStep | None:
-    """One fault that fits, or None. Draws the same number of values whatever fits, so that seeds stay comparable."""
+    """Draw one fault; return None if the rules do not allow it now.
+
+    The number of values drawn does not depend on what the rules allow, so that seeds stay comparable.
+    """
     names = sorted(name for name, weight in nemesis.faults.items() if weight > 0)
     name = random.choices(names, [nemesis.faults[name] for name in names])[0]
     kind = KINDS[name]
@@ -104,7 +108,7 @@ def _draw_step(
 
 
 def draw_params(kind: Kind, random: Random, points: Mapping[str, float]) -> dict[str, Any]:
-    """A kind's own keys, drawn. `points`: weights of crash points."""
+    """Draw the values of a kind's own keys. `points`: weights of crash points."""
     assert kind.draw is not None
     drawn = {key.name: key.default for key in kind.keys} | kind.draw(random)
     return {
@@ -112,8 +116,8 @@ def draw_params(kind: Kind, random: Random, points: Mapping[str, float]) -> dict
     }
 
 
-def _fits(step: FaultStep, nemesis: Nemesis, nodes: int, left: int, running: list[_Open]) -> bool:
-    """Whether the rules allow it now."""
+def _fits(step: FaultStep, nemesis: Nemesis, nodes: int, left: int, running: list[_Charge]) -> bool:
+    """Return whether the rules allow the step now. `left`: what it may cost."""
     if not nemesis.keep_quorum:
         return step.do not in DAMAGE and not (is_exclusive(step) and any(one.exclusive for one in running))
     if any(one.exclusive for one in running) or (is_exclusive(step) and any(one.cost for one in running)):
@@ -122,7 +126,7 @@ def _fits(step: FaultStep, nemesis: Nemesis, nodes: int, left: int, running: lis
 
 
 def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: bool) -> list[Target]:
-    """The targets that may be drawn for this kind; more than a minority only without `keep_quorum`."""
+    """Return the targets that may be drawn for this kind; more than a minority only without `keep_quorum`."""
     if kind.name == "partition" and params["shape"] == "bridge":
         return ["one", "leader"] if nodes >= 3 else []
     words: list[Target] = ["one", "leader", *(["follower"] if nodes > 1 else [])]

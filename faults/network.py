@@ -4,15 +4,15 @@ Link (i, j) carries what i sends to j; its proxy is `i-j`, and the data flow in 
 stream of that TCP connection carries only ZeroMQ's handshake, so a cut takes both, and cutting (i, j) alone is a
 one-way partition: what j sends to i travels through proxy `j-i`.
 
-What breaks a link is an *effect* with a name (its fault's), so several can lie on one link and be healed apart.
-Healing keeps to what was measured to be safe (500 and 300 tries under kill races): `timeout` toxics are removed;
-everything else goes by deleting the proxy and creating it again on the same port, with the effects that remain. That
-also frees a wedged server. A link that is stalled is always made anew: the server wakes its last toxic to put another
-one behind it or to take one away, and a stall that is woken lets go of what it holds.
+Each fault puts a named *effect* on a link, so one link can have several effects, which are healed separately. Healing does
+only what was measured to be safe (500 and 300 tries under kill races): `timeout` toxics are removed; all others are removed
+by deleting the proxy and creating it again on the same port, with the effects that remain. That also frees a wedged server.
+A stalled link is always recreated: to add or remove a toxic the server interrupts the last one, and an interrupted stall
+releases what it holds.
 
-The server takes orders from whoever reaches it. So the network knows what it asked for, link by link, and before each
-healing compares that with what the server has (`compare`). What differs was done by somebody else: it is told
-(`take_foreign_changes`), and what is left of it is undone.
+The server obeys any client that can connect. So the network keeps what it requested for each link, and before each healing
+compares that with what the server has (`compare`). Differences were made by others: they are reported
+(`take_foreign_changes`) and undone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,15 +23,15 @@ from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyS
 __all__ = ["CUTS", "MissingError", "Network", "NetworkError", "ReadBackError", "Toxic", "WedgedError"]
 
 CUTS = ("timeout", "stall", "disable")
-DELETES = 5  # tries; each may take `proxies.SECONDS`
+DELETES = 5  # tries to delete a proxy; each may take `proxies.SECONDS`
 BOTH = ("upstream", "downstream")
 
-Pair = tuple[int, ...]  # (from, to); where a link is made of several proxies, a part of it has more numbers
+Pair = tuple[int, ...]  # (from, to); more numbers follow where a link consists of several proxies
 
 
 @dataclass(frozen=True, slots=True)
 class Toxic:
-    """A toxic on one stream: `kind` and attributes as toxiproxy names them (integers)."""
+    """A toxic on one stream of a proxy. `kind` and `attributes` (integers) are named as in toxiproxy."""
 
     kind: str
     stream: str
@@ -40,6 +40,8 @@ class Toxic:
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
+    """What one fault does to a link."""
+
     toxics: tuple[Toxic, ...] = ()
     disables: bool = False
 
@@ -61,15 +63,19 @@ _CUT_EFFECTS = {
 
 @dataclass(slots=True)
 class _Link:
+    """A link's proxy and the effects on it, by name."""
+
     name: str
     listen: str
     upstream: str
     effects: dict[str, _Effect] = field(default_factory=dict)
-    half_made: bool = False  # a change failed, or was not ours: nobody knows what lies on it, or whether it is there
+    uncertain: bool = (
+        False  # a change failed, or was not ours: the state of the proxy, and whether it exists, is not known
+    )
 
     @property
-    def asked(self) -> ProxyState:
-        """The requested state of a proxy."""
+    def requested(self) -> ProxyState:
+        """The state of the proxy as it was requested."""
         disabled = any(effect.disables for effect in self.effects.values())
         toxics = {
             _toxic_name(name, one): {
@@ -80,15 +86,15 @@ class _Link:
         return ProxyState(self.listen, self.upstream, not disabled, toxics)
 
     @property
-    def delicate(self) -> bool:
-        """Whether nothing may be changed on it while it is there."""
-        return self.half_made or any(effect.stalls for effect in self.effects.values())
+    def must_be_recreated(self) -> bool:
+        """Whether the proxy must not be changed, but deleted and created again."""
+        return self.uncertain or any(effect.stalls for effect in self.effects.values())
 
 
 class Network:
-    """All links of a run. `api_address` is host:port of the toxiproxy server; `key`: what it takes connections with.
+    """All links of a run. `api_address`: host:port of the toxiproxy server; `key`: signs the connections to it.
 
-    One thread at a time.
+    Not thread-safe.
     """
 
     def __init__(self, api_address: str, key: bytes | None = None) -> None:
@@ -97,7 +103,10 @@ class Network:
         self._foreign_changes: list[str] = []
 
     def create_links(self, links: Mapping[tuple[int, int], tuple[str, str]]) -> None:
-        """`{(i, j): (listen, upstream)}`, each address host:port. Raises NetworkError, e.g. when a port is taken."""
+        """Create a proxy for each link. `links`: {(i, j): (listen, upstream)}, addresses as host:port.
+
+        Raises NetworkError, for example if a port is in use.
+        """
         for pair, (listen, upstream) in sorted(links.items()):
             self._create(pair, listen, upstream)
 
@@ -109,7 +118,7 @@ class Network:
     def cut(self, pairs: Iterable[Pair], how: str = "timeout", name: str = "cut") -> None:
         """Cut links, including their open connections.
 
-        `timeout`: bytes are dropped silently, connections stay up. `stall`: bytes are held, and released in order if
+        `timeout`: bytes are dropped silently, connections stay open. `stall`: bytes are held back, and released in order if
         the link is healed with `release`. `disable`: connections are closed and refused.
         """
         if how not in _CUT_EFFECTS:
@@ -118,8 +127,8 @@ class Network:
             self._apply(self._link(pair), name, _CUT_EFFECTS[how])
 
     def disturb(self, pairs: Iterable[Pair], toxics: Iterable[Toxic], name: str, fresh: bool = False) -> None:
-        """Put toxics on links. `fresh`: open connections are closed first, so that all traffic meets the toxics from
-        its first byte (`reset_peer` only resets connections that were opened after it)."""
+        """Put toxics on links. With `fresh`, open connections are closed first, so that the toxics affect all traffic from
+        the first byte on (`reset_peer` resets only connections that are opened after it was added)."""
         effect = _Effect(tuple(toxics))
         for pair in pairs:
             link = self._link(pair)
@@ -130,27 +139,28 @@ class Network:
                 self._apply(link, name, effect)
 
     def heal(self, pairs: Iterable[Pair], name: str = "cut", release: bool = False) -> None:
-        """Take the effect `name` off the links; where it is not, nothing happens.
+        """Remove the effect `name` from those of the links that have it.
 
-        `release` lets go of what a stall or a latency holds, in order, by removing the toxics. Only when both ends live
-        and none is paused: otherwise the server may wedge. All links are tried even if one fails; then NetworkError.
+        `release`: by removing the toxics, so that what a stall or a latency holds back is delivered in order. Only while
+        both ends of each link are running: otherwise the server may wedge. All links are tried, even if one fails;
+        NetworkError is raised at the end.
         """
         self.compare()
         failures = []
         for pair in pairs:
             try:
-                self._take_off(self._link(pair), name, release)
+                self._remove(self._link(pair), name, release)
             except NetworkError as error:
                 failures.append(f"link {proxy_name(pair)}: {error}")
         if failures:
             raise NetworkError("; ".join(failures))
 
     def heal_all(self) -> None:
-        """Restore every link. Links without effects keep their connections. Raises NetworkError."""
+        """Remove all effects from all links. Links without effects keep their connections. Raises NetworkError."""
         self.compare()
         failures = []
         for link in self._links.values():
-            if link.effects or link.half_made:
+            if link.effects or link.uncertain:
                 link.effects.clear()
                 try:
                     self._recreate(link)
@@ -174,9 +184,9 @@ class Network:
             return
         for link in self._links.values():
             state = found.pop(link.name, None)
-            if not link.half_made and state != link.asked:
-                self._foreign_changes.append(f"link {link.name}: {_difference(state, link.asked)}")
-                link.half_made = True
+            if not link.uncertain and state != link.requested:
+                self._foreign_changes.append(f"link {link.name}: {_difference(state, link.requested)}")
+                link.uncertain = True
         for name, state in found.items():
             self._foreign_changes.append(
                 f"a proxy {name!r} from {state.listen} to {state.upstream}, which was not asked for"
@@ -184,21 +194,21 @@ class Network:
             self._proxies.delete(name)
 
     def take_foreign_changes(self) -> list[str]:
-        """Changes of the links by others since the last call, in words."""
-        told, self._foreign_changes = self._foreign_changes, []
-        return told
+        """Return in words how others have changed the links since the last call."""
+        changes, self._foreign_changes = self._foreign_changes, []
+        return changes
 
     def toxics(self, pair: Pair) -> list[Toxic]:
-        """The toxics of a link, as the server reports them now."""
+        """Return the toxics of a link as the server reports them now."""
         found = self._proxies.toxics(self._link(pair).name).values()
         return [Toxic(one["type"], one["stream"], tuple(sorted(one["attributes"].items()))) for one in found]
 
     def frames(self, pair: Pair, kind: str) -> tuple[int, int]:
-        """The number of frames that have met toxics of this kind on a link so far, and of those that these have hit."""
+        """Return how many frames passed toxics of this kind on a link so far, and how many of them were hit."""
         return self._proxies.frames(self._link(pair).name, kind)
 
     def broken(self) -> dict[Pair, list[str]]:
-        """The affected links, with the names of the effects."""
+        """Return the links that have effects, with the names of these."""
         return {pair: sorted(link.effects) for pair, link in self._links.items() if link.effects}
 
     def close(self) -> None:
@@ -213,34 +223,34 @@ class Network:
         return self._links[pair]
 
     def _apply(self, link: _Link, name: str, effect: _Effect) -> None:
-        """On the live link if the server can; on a link made anew if it can't (a stopped peer with full pipes)."""
-        delicate = link.delicate
+        """Put an effect on a link: change its proxy or, if the server can't (a stopped peer, full pipes), recreate it."""
+        recreate = link.must_be_recreated
         link.effects[name] = effect
-        if delicate:
+        if recreate:
             self._recreate(link)
             return
-        link.half_made = True
+        link.uncertain = True
         try:
             if effect.disables:
                 self._proxies.disable(link.name)
             else:
                 self._add_toxics(link, name, effect)
-            link.half_made = False
+            link.uncertain = False
         except WedgedError:
             self._recreate(link)
 
-    def _take_off(self, link: _Link, name: str, release: bool) -> None:
+    def _remove(self, link: _Link, name: str, release: bool) -> None:
         effect = link.effects.pop(name, None)
         if effect is None:
             return
-        if link.delicate or effect.disables or not (effect.safe_to_remove or release):
+        if link.must_be_recreated or effect.disables or not (effect.safe_to_remove or release):
             self._recreate(link)
             return
-        link.half_made = True
+        link.uncertain = True
         try:
             for toxic in effect.toxics:
                 self._proxies.remove(link.name, _toxic_name(name, toxic))
-            link.half_made = False
+            link.uncertain = False
         except WedgedError:
             self._recreate(link)
 
@@ -249,20 +259,22 @@ class Network:
             self._proxies.add(link.name, _toxic_name(name, toxic), toxic.kind, toxic.stream, dict(toxic.attributes))
 
     def _recreate(self, link: _Link) -> None:
-        """Delete and create on the same port; while disabled it takes the remaining toxics, so no byte slips
-        through."""
-        link.half_made = True
+        """Delete a link's proxy and create it again on the same port. The effects are put on while it is disabled, so that no
+        byte passes without them."""
+        link.uncertain = True
         self._delete(link)
         self._proxies.create(link.name, link.listen, link.upstream, enabled=not link.effects)
         for name, effect in link.effects.items():
             self._add_toxics(link, name, effect)
         if link.effects and not any(effect.disables for effect in link.effects.values()):
             self._proxies.enable(link.name)
-        link.half_made = False
+        link.uncertain = False
 
     def _delete(self, link: _Link) -> None:
-        """Again if there is no answer: the server gives a proxy up only when it is through with dialling for it, which
-        takes seconds when the other end is a container that has just vanished. What is gone already is no error.
+        """Delete a link's proxy, which may be gone already. Try again if the server does not answer.
+
+        The server deletes a proxy only after it has finished connecting for it. That takes seconds if the other end is a
+        container that has just vanished.
         """
         for _ in range(DELETES - 1):
             try:
@@ -273,28 +285,28 @@ class Network:
 
 
 def proxy_name(pair: Pair) -> str:
-    """`1-2`: what its proxy is called."""
+    """Return the name of a link's proxy: `1-2`."""
     return "-".join(map(str, pair))
 
 
-def _difference(found: ProxyState | None, asked: ProxyState) -> str:
-    """A difference in words: what the server has, and what was requested."""
+def _difference(found: ProxyState | None, requested: ProxyState) -> str:
+    """Return in words how the state that the server has differs from the requested one."""
     if found is None:
         return "its proxy is gone"
     words = [
         f"{what} is {had!r} and was asked to be {wanted!r}"
         for what, had, wanted in (
-            ("where it listens", found.listen, asked.listen),
-            ("where it leads", found.upstream, asked.upstream),
-            ("enabled", found.enabled, asked.enabled),
+            ("its listen address", found.listen, requested.listen),
+            ("its upstream address", found.upstream, requested.upstream),
+            ("enabled", found.enabled, requested.enabled),
         )
         if had != wanted
     ]
-    words += [f"the toxic {name!r} is missing" for name in asked.toxics if name not in found.toxics]
-    words += [f"the toxic {name!r} was not asked for" for name in found.toxics if name not in asked.toxics]
+    words += [f"the toxic {name!r} is missing" for name in requested.toxics if name not in found.toxics]
+    words += [f"the toxic {name!r} was not asked for" for name in found.toxics if name not in requested.toxics]
     words += [
         f"the toxic {name!r} is {dict(found.toxics[name])} and was asked to be {dict(toxic)}"
-        for name, toxic in asked.toxics.items()
+        for name, toxic in requested.toxics.items()
         if name in found.toxics and found.toxics[name] != toxic
     ]
     return "; ".join(words)

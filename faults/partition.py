@@ -1,4 +1,4 @@
-"""Partitions: cut links in every shape, once or repeatedly."""
+"""Faults that cut links: partitions of every shape, links that fail again and again, stalls."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,26 +14,26 @@ from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import choice, number, pairs
 
 SHAPES = ("isolate", "halves", "majority-minority", "ring", "bridge", "one-way", "pairs")
-WITHOUT_TARGET = ("halves", "ring", "pairs")  # the shape says it all
+WITHOUT_TARGET = ("halves", "ring", "pairs")  # shapes that need no target
 
 
 class Cut(Fault):
-    """Cut links. Confirmed by the receivers' frame counters: they stop, and stand still until the healing."""
+    """Base of faults that cut links. Confirmed by the receivers' frame counters, which do not grow until the healing."""
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
-        self.pairs, self.how = self.which()
+        self.pairs, self.how = self.links_to_cut()
         self.witness = FrameWitness(context.cluster, self.pairs, context.host)
         self.name = (
-            f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"  # several may lie on one link
+            f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"  # a link may have several cuts
         )
         self.quiet = False
-        self.no_receiver_up = False  # who could have taken a frame, at the end
+        self.no_receiver_up = False  # at the end
         self.links: list[dict[str, Any]] = []
 
     @abstractmethod
-    def which(self) -> tuple[shapes.Pairs, str]:
-        """The links, and how they are cut (`zab_chaos.faults.network.CUTS`)."""
+    def links_to_cut(self) -> tuple[shapes.Pairs, str]:
+        """Return the links, and how they are cut (`zab_chaos.faults.network.CUTS`)."""
 
     def inject(self) -> None:
         self.context.links.cut(self.pairs, self.how, self.name)
@@ -47,7 +47,7 @@ class Cut(Fault):
 
     def heal(self) -> None:
         self.witness.wait(self.context.patience)
-        self.links = self.witness.links()  # before the first frame can come through again
+        self.links = self.witness.links()  # before the first frame can arrive again
         self.no_receiver_up = self.witness.no_receiver_up()
         self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
 
@@ -57,22 +57,22 @@ class Cut(Fault):
 
 
 class Partition(Cut):
-    """Links are cut, in one of many shapes."""
+    """A partition: links are cut in one of several shapes."""
 
-    def which(self) -> tuple[shapes.Pairs, str]:
+    def links_to_cut(self) -> tuple[shapes.Pairs, str]:
         pairs = cut_pairs(self.params, self.cluster.nodes, self.nodes, self.context.random)
         return pairs, self.params["how"]
 
     def describe(self) -> str:
         shape = self.params["shape"]
-        who = "" if shape in WITHOUT_TARGET else f" of {node_names(self.nodes)}"
-        return f"partition: {shape}{who}, {len(self.pairs)} links cut ({self.how})"
+        target = "" if shape in WITHOUT_TARGET else f" of {node_names(self.nodes)}"
+        return f"partition: {shape}{target}, {len(self.pairs)} links cut ({self.how})"
 
 
 class Stall(Cut):
-    """Everything is held back without loss, and released in order when it is healed."""
+    """A stall: everything is held back without loss, and delivered in order after the healing."""
 
-    def which(self) -> tuple[shapes.Pairs, str]:
+    def links_to_cut(self) -> tuple[shapes.Pairs, str]:
         return link_pairs(self.params, self.cluster.nodes, self.nodes), "stall"
 
     def describe(self) -> str:
@@ -80,17 +80,17 @@ class Stall(Cut):
 
 
 class Flap(Fault):
-    """Cuts and heals links in turn."""
+    """Links that are cut and healed in turn."""
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
         self.pairs = link_pairs(params, context.cluster.nodes, nodes)
         self.name = f"flap-{context.random.getrandbits(48):012x}"
         self.cuts = 0
-        self.silent = 0  # how many of the cuts let nothing through, as far as anybody was there to take it
-        self.leaked = 0  # how many let something through; of the rest nobody can tell
-        self.cut_now = False
-        self.next_turn: float | None = None
+        self.silent = 0  # number of cuts in which no frame arrived, or no receiver was up
+        self.leaked = 0  # number of cuts in which a frame arrived; what happened in the rest is not known
+        self.is_cut = False
+        self.next_change: float | None = None
 
     def inject(self) -> None:
         self._cut()
@@ -100,21 +100,21 @@ class Flap(Fault):
         return Confirmation(self.quiet, {"quiet": self.quiet})
 
     def watch(self, now: float) -> float | None:
-        """Turn when it is time to."""
-        if self.next_turn is None:
-            self.next_turn = now + self.params["down"]
-        elif now >= self.next_turn:
-            if self.cut_now:
-                self._mend()
+        """Cut or heal the links when it is time to. Return the time of the next change."""
+        if self.next_change is None:
+            self.next_change = now + self.params["down"]
+        elif now >= self.next_change:
+            if self.is_cut:
+                self._heal_links()
             else:
                 self._cut()
                 self.witness.settle(self.context.patience)
-            self.next_turn = now + (self.params["down"] if self.cut_now else self.params["up"])
-        return self.next_turn
+            self.next_change = now + (self.params["down"] if self.is_cut else self.params["up"])
+        return self.next_change
 
     def heal(self) -> None:
-        if self.cut_now:
-            self._mend()
+        if self.is_cut:
+            self._heal_links()
 
     def recovered(self) -> Confirmation:
         seen = {"cuts": self.cuts, "silent": self.silent, "leaked": self.leaked}
@@ -125,11 +125,11 @@ class Flap(Fault):
 
     def _cut(self) -> None:
         self.witness = FrameWitness(self.cluster, self.pairs, self.context.host)
-        self.cut_now = True
+        self.is_cut = True
         self.cuts += 1
         self.context.links.cut(self.pairs, self.params["how"], self.name)
 
-    def _mend(self) -> None:
+    def _heal_links(self) -> None:
         self.witness.wait(self.context.patience)
         links = self.witness.links()
         if frames_crossed(links):
@@ -137,11 +137,11 @@ class Flap(Fault):
         elif links or self.witness.no_receiver_up():
             self.silent += 1
         self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
-        self.cut_now = False
+        self.is_cut = False
 
 
 def cut_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[int], random: Random) -> shapes.Pairs:
-    """The links that a shape cuts for a resolved target."""
+    """Return the links that a shape cuts for a resolved target."""
     match params["shape"]:
         case "pairs":
             return tuple(params["pairs"])
@@ -160,25 +160,25 @@ def cut_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[
 
 
 def filled_minority(nodes: Sequence[int], target: Sequence[int], random: Random) -> list[int]:
-    """A minority as large as can be that holds the target."""
+    """Return a minority as large as possible that contains the target."""
     rest = sorted(set(nodes) - set(target))
     missing = max(0, (len(nodes) - 1) // 2 - len(target))
     return sorted([*target, *random.sample(rest, missing)])
 
 
 def link_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[int]) -> shapes.Pairs:
-    """The links of a fault that disturbs rather than cuts: given, or those of the target."""
+    """Return the links of a fault that is no partition: the given pairs, or the links of the target."""
     return tuple(params["pairs"]) if params["pairs"] else shapes.links_of(nodes, target, params["direction"])
 
 
 def can_release(context: FaultContext, touched: shapes.Pairs) -> bool:
-    """Both ends of every link live and are awake: only then may a holding toxic be removed."""
+    """Return whether both ends of every link are up and not paused: only then may a toxic that holds bytes be removed."""
     ends = {node for pair in touched for node in pair}
     return all(context.cluster.alive(node) and not context.cluster.paused(node) for node in ends)
 
 
 def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
-    """What the single keys can't see: which shape goes with which key, and how many nodes it takes."""
+    """Return the mistakes that concern several keys: which keys a shape allows, and how many nodes it needs."""
     from zab_chaos.faults.targets import size, static_nodes
 
     shape, wrong = params["shape"], []
@@ -193,8 +193,8 @@ def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
         wrong.append("a bridge is one node")
     if shape == "majority-minority" and target is not None and size(target, nodes) > (nodes - 1) // 2:
         wrong.append(f"the target is put on the minority's side, which has {(nodes - 1) // 2} nodes")
-    meant = static_nodes(target, nodes)
-    if shape in ("isolate", "one-way") and meant is not None and len(meant) == nodes:
+    targets = static_nodes(target, nodes)
+    if shape in ("isolate", "one-way") and targets is not None and len(targets) == nodes:
         wrong.append("with all nodes on one side nothing is cut")
     return wrong
 
@@ -206,12 +206,12 @@ def _default_target(params: Mapping[str, Any]) -> str | None:
 
 
 def one_without_pairs(params: Mapping[str, Any]) -> str | None:
-    """The default target where pairs may be given instead."""
+    """Return the default target of a fault for which pairs may be given instead."""
     return None if params.get("pairs") else "one"
 
 
 def _refuses_one_way(params: Mapping[str, Any]) -> bool:
-    """Whether connections are refused in one direction only, by the shape or the direction or the pairs."""
+    """Return whether connections are refused in one direction only, by the shape, the direction or the pairs."""
     if params["pairs"]:
         one_way = any((target, source) not in params["pairs"] for source, target in params["pairs"])
     else:
@@ -236,7 +236,7 @@ DIRECTION = Key(
 )
 
 
-def _drawn(random: Random) -> dict[str, Any]:
+def _draw_partition(random: Random) -> dict[str, Any]:
     shape = random.choice(("isolate", "isolate", "one-way", "majority-minority", "bridge"))
     drawn: dict[str, Any] = {"shape": shape, "how": random.choice(("timeout", "timeout", "stall", "disable"))}
     return drawn | ({"direction": random.choice(("out", "in"))} if shape == "one-way" else {})
@@ -264,7 +264,7 @@ KINDS = (
         default_target=_default_target,
         heal_order=HealOrder.NETWORK,
         check=_check,
-        draw=_drawn,
+        draw=_draw_partition,
     ),
     Kind(
         name="flap",

@@ -1,12 +1,12 @@
 """A client of toxiproxy: toxiproxy-python with timeouts, typed errors, and checks of what the server really did.
 
-The package (0.1.1) does the talking. Around it stand, each for a measured reason:
+The package (0.1.1) sends the requests. This module adds, each for a reason that was measured:
 
 - a timeout for each call: a wedged server never answers, and the package waits for ever;
-- a check of the status: to the package a 500 is a `KeyError`, a 503 a JSON error;
+- a check of the HTTP status: from a 500 the package makes a `KeyError`, from a 503 a JSON error;
 - no web proxies from the environment: the server is on 127.0.0.1;
-- reading back every toxic: the server takes unknown attributes silently (`latncy: 5` is a latency of 0);
-- refusing a negative bandwidth, on which the server panics and takes all links with it.
+- reading back every toxic: the server ignores unknown attributes silently (`latncy: 5` is a latency of 0);
+- refusing a negative bandwidth: it makes the server panic, and all links are lost.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
 from zab_chaos.faults import tcp_signature
 
-SECONDS = 3.0
+SECONDS = 3.0  # timeout of each call
 
 
 class NetworkError(Exception):
@@ -28,20 +28,20 @@ class NetworkError(Exception):
 
 
 class WedgedError(NetworkError):
-    """No answer in time: the server is wedged, as when a peer dies while its link is changed. Recreating heals."""
+    """No answer in time: the server is wedged, as when a peer dies while its link is changed. Recreating the proxy helps."""
 
 
 class ReadBackError(NetworkError):
-    """The server created a toxic with other values than requested."""
+    """The server created a proxy or toxic with other values than requested."""
 
 
 class MissingError(NetworkError):
-    """No such proxy or toxic."""
+    """The server has no such proxy or toxic."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyState:
-    """A proxy: what it listens on, where it leads, and its toxics by name (type, stream, toxicity, attributes)."""
+    """The state of a proxy: its addresses, and its toxics by name (type, stream, toxicity, attributes)."""
 
     listen: str
     upstream: str
@@ -49,22 +49,22 @@ class ProxyState:
     toxics: Mapping[str, Mapping[str, Any]]
 
 
-class _Bounded:
-    """Replaces the `requests` module for toxiproxy-python: the same calls, with timeouts, checks and signatures."""
+class _CheckedRequests:
+    """A replacement of the module `requests` for toxiproxy-python: the same calls, with timeouts, checks and signatures."""
 
     def __init__(self, key: bytes | None) -> None:
         self._key = key
 
     def get(self, url: str, **keywords: Any) -> requests.Response:
-        return self._ask("GET", url, **keywords)
+        return self._request("GET", url, **keywords)
 
     def post(self, url: str, **keywords: Any) -> requests.Response:
-        return self._ask("POST", url, **keywords)
+        return self._request("POST", url, **keywords)
 
     def delete(self, url: str, **keywords: Any) -> requests.Response:
-        return self._ask("DELETE", url, **keywords)
+        return self._request("DELETE", url, **keywords)
 
-    def _ask(self, method: str, url: str, **keywords: Any) -> requests.Response:
+    def _request(self, method: str, url: str, **keywords: Any) -> requests.Response:
         try:
             with tcp_signature.session(self._key) as session:
                 answer = session.request(method, url, timeout=SECONDS, **keywords)
@@ -80,22 +80,24 @@ class _Bounded:
 
 
 class Proxies:
-    """The proxies of one server. `address` is host:port of its HTTP interface; `key`: what it takes connections with.
+    """The proxies of one server. `address`: host:port of its HTTP interface; `key`: signs the connections to it.
 
-    The package keeps the address for the whole process, so every call sets it first: two runs in one process (tests) do
-    not disturb each other as long as they do not call at the same instant.
+    The package keeps one address for the whole process, so every call sets it first. Two runs in one process (tests) do
+    not affect each other as long as they do not call at the same instant.
     """
 
     def __init__(self, address: str, key: bytes | None = None) -> None:
         host, _, port = address.rpartition(":")
         self._host, self._port = host, int(port)
-        self._requests = _Bounded(key)
+        self._requests = _CheckedRequests(key)
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
-        """Create a proxy. Not through `Toxiproxy.create`, which lists all proxies first: that call hangs while any
-        proxy is wedged, which is just when one is recreated. Raises NetworkError.
+        """Create a proxy. Raises NetworkError.
+
+        `Toxiproxy.create` lists all proxies first, and that hangs while any proxy is wedged, which is exactly when one is
+        recreated. So this sends the request itself.
         """
-        self._server()
+        self._select_server()
         wanted = {"name": name, "listen": listen, "upstream": upstream, "enabled": enabled}
         answer = self._checked(lambda: toxiproxy.api.APIConsumer.post("/proxies", json=wanted)).json()
         got = {key: answer.get(key) for key in wanted}
@@ -103,17 +105,17 @@ class Proxies:
             raise ReadBackError(f"asked toxiproxy for the proxy {wanted}, but it has {got}")
 
     def names(self) -> list[str]:
-        """All proxies, sorted."""
+        """Return the names of all proxies, sorted."""
         return sorted(self.states())
 
     def states(self) -> dict[str, ProxyState]:
-        """All proxies as the server has them, by name. Raises WedgedError while any of them is wedged."""
-        self._server()
+        """Return the states of all proxies by name. Raises WedgedError while any of them is wedged."""
+        self._select_server()
         found = self._checked(lambda: toxiproxy.api.APIConsumer.get("/proxies").json())
         return {name: _state(one) for name, one in found.items()}
 
     def delete(self, name: str) -> None:
-        """Delete a proxy and cut its connections. It may be gone already."""
+        """Delete a proxy and close its connections. It may be gone already."""
         try:
             self._checked(self._proxy(name).destroy)
         except MissingError:
@@ -123,11 +125,11 @@ class Proxies:
         self._checked(self._proxy(name).enable)
 
     def disable(self, name: str) -> None:
-        """Refuse new connections and close all that are there."""
+        """Refuse new connections and close the open ones."""
         self._checked(self._proxy(name).disable)
 
     def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
-        """Add a toxic and read it back. Raises ReadBackError (the toxic is taken away again) or NetworkError."""
+        """Add a toxic and read it back. Raises ReadBackError (the toxic is removed again) or NetworkError."""
         if attributes.get("rate", 0) < 0:
             raise NetworkError(f"a bandwidth of {attributes['rate']} KB/s would end the toxiproxy server; 0 stalls")
         proxy = self._proxy(name)
@@ -139,14 +141,14 @@ class Proxies:
             raise ReadBackError(f"asked toxiproxy for the toxic {wanted} on {name}, but it has {got}")
 
     def remove(self, name: str, toxic: str) -> None:
-        """Remove a toxic. It may be gone already. Only `timeout` toxics are safe to remove at any time."""
+        """Remove a toxic, which may be gone already. Only `timeout` toxics are safe to remove at any time."""
         try:
             self._checked(lambda: self._proxy(name).destroy_toxic(toxic))
         except MissingError:
             return
 
     def toxics(self, name: str) -> dict[str, dict[str, Any]]:
-        """A proxy's toxics as the server has them, by name: type, stream, toxicity, attributes."""
+        """Return the toxics that the server has on a proxy, by name: type, stream, toxicity, attributes."""
         found = self._checked(self._proxy(name).toxics)
         return {
             toxic.name: {
@@ -159,28 +161,30 @@ class Proxies:
         }
 
     def frames(self, name: str, kind: str) -> tuple[int, int]:
-        """The number of frames that have met toxics of this kind on a proxy so far, and of those that these have hit."""
+        """Return how many frames passed toxics of this kind on a proxy so far, and how many of them were hit.
+
+        Only the simulated network can count frames; here it raises NetworkError.
+        """
         raise NetworkError(f"toxiproxy moves bytes and knows no frames, so it has no {kind} on {name}")
 
-    def _server(self) -> Toxiproxy:
+    def _select_server(self) -> None:
+        """Set the address for the package, which keeps it for the whole process."""
         toxiproxy.api.requests = self._requests
-        server = Toxiproxy()
-        server.update_api_consumer(self._host, self._port)
-        return server
+        Toxiproxy().update_api_consumer(self._host, self._port)
 
     def _proxy(self, name: str) -> Proxy:
-        self._server()
-        return Proxy(name=name, upstream="", enabled=True, listen="")  # the package asks by name only
+        self._select_server()
+        return Proxy(name=name, upstream="", enabled=True, listen="")  # the package uses the name only
 
     def _checked(self, call: Any) -> Any:
         try:
             return call()
         except NotFound as error:
-            raise MissingError(f"toxiproxy does not know it: {_words(error)}") from None
+            raise MissingError(f"toxiproxy does not know it: {_message(error)}") from None
         except ProxyExists as error:
-            raise NetworkError(f"toxiproxy has it already: {_words(error)}") from None
+            raise NetworkError(f"toxiproxy has it already: {_message(error)}") from None
         except InvalidToxic as error:
-            raise NetworkError(f"toxiproxy refuses it: {_words(error)}") from None
+            raise NetworkError(f"toxiproxy refuses it: {_message(error)}") from None
         except (KeyError, ValueError) as error:
             raise NetworkError(f"toxiproxy gave an answer that can't be read: {error!r}") from None
 
@@ -193,6 +197,6 @@ def _state(answer: Mapping[str, Any]) -> ProxyState:
     return ProxyState(answer["listen"], answer["upstream"], answer["enabled"], toxics)
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     content = error.args[0] if error.args else b""
     return content.decode(errors="replace").strip() if isinstance(content, bytes) else str(content)

@@ -1,4 +1,4 @@
-"""Rules for the values of a scenario file: each reads one value, or says what is wrong and what is allowed."""
+"""Rules for the values of a scenario file. Each reads one value, or says what is wrong with it and what is allowed."""
 
 import difflib
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class InvalidValueError(Exception):
-    """An invalid value. `suggestion` is a whole sentence or empty."""
+    """A value is invalid. `wrong` says why, `allowed` what is allowed; `suggestion` is a whole sentence or empty."""
 
     def __init__(self, wrong: str, allowed: str = "", suggestion: str = "") -> None:
         super().__init__(wrong)
@@ -19,26 +19,26 @@ class InvalidValueError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`read(value, nodes)` gives the typed value for an ensemble of that many nodes, or raises InvalidValueError."""
+    """A rule. `read(value, nodes)` returns the typed value for an ensemble of so many nodes, or raises InvalidValueError."""
 
     allowed: str
     read: Callable[[Any, int], Any]
 
 
 def suggest(word: object, known: Iterable[str]) -> str:
-    """`Did you mean ...?`, or an empty text if no name is similar."""
+    """Return `Did you mean ...?`, or an empty text if no known word is similar."""
     near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.55)
     return f"Did you mean {near[0]}?" if near else ""
 
 
 def number(low: float, high: float, unit: str = "") -> Rule:
-    """A number within [low, high], read as float."""
+    """Return the rule for a number within [low, high]; read as float."""
     allowed = f"a number from {low:g} to {high:g}{' ' + unit if unit else ''}"
 
     def read(value: Any, _nodes: int) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidValueError(f"{value!r} is not a number", allowed)
-        if not low <= value <= high:  # so is what is no number, and a whole one that is too large for a float
+        if not low <= value <= high:  # also rejects NaN, and an integer that is too large for a float
             raise InvalidValueError(f"{value!r} is out of range", allowed)
         return float(value)
 
@@ -46,7 +46,7 @@ def number(low: float, high: float, unit: str = "") -> Rule:
 
 
 def integer(low: int, high: int, unit: str = "") -> Rule:
-    """A whole number within [low, high]."""
+    """Return the rule for an integer within [low, high]."""
     allowed = f"a whole number from {low} to {high}{' ' + unit if unit else ''}"
 
     def read(value: Any, _nodes: int) -> int:
@@ -60,7 +60,7 @@ def integer(low: int, high: int, unit: str = "") -> Rule:
 
 
 def choice(*words: str) -> Rule:
-    """One of the words."""
+    """Return the rule for one of these words."""
     allowed = "one of " + ", ".join(words)
 
     def read(value: Any, _nodes: int) -> str:
@@ -72,7 +72,7 @@ def choice(*words: str) -> Rule:
 
 
 def either(one: Rule, other: Rule) -> Rule:
-    """What one of two rules allows; a text is read by the second."""
+    """Return the rule for a value that one of two rules allows. A text is read by the second."""
     allowed = f"{one.allowed}, or {other.allowed}"
 
     def read(value: Any, nodes: int) -> Any:
@@ -85,7 +85,7 @@ def either(one: Rule, other: Rule) -> Rule:
 
 
 def list_of(one: Rule, what: str, fewest: int = 0) -> Rule:
-    """A list of values of one rule, each once; read as a tuple."""
+    """Return the rule for a list of different values, each by the rule `one`; read as a tuple. `what`: what the values are."""
     allowed = f"a list of {what}, each {one.allowed}"
 
     def read(value: Any, nodes: int) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ def list_of(one: Rule, what: str, fewest: int = 0) -> Rule:
 
 
 def matching(pattern: str, words: str) -> Rule:
-    """A text that matches as a whole; `words` say what that is."""
+    """Return the rule for a text that matches the pattern as a whole. `words` say what is allowed."""
 
     def read(value: Any, _nodes: int) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
@@ -111,7 +111,7 @@ def matching(pattern: str, words: str) -> Rule:
 
 
 def text_table(words: str) -> Rule:
-    """A table of names and texts or numbers, read as texts; `words` say what is allowed."""
+    """Return the rule for a table of texts or integers by name; read as texts. `words` say what is allowed."""
 
     def read(value: Any, _nodes: int) -> dict[str, str]:
         if not isinstance(value, dict) or any(
@@ -125,7 +125,7 @@ def text_table(words: str) -> Rule:
 
 
 def boolean() -> Rule:
-    """true or false."""
+    """Return the rule for true or false."""
 
     def read(value: Any, _nodes: int) -> bool:
         if not isinstance(value, bool):
@@ -136,7 +136,7 @@ def boolean() -> Rule:
 
 
 def text(longest: int = 2000) -> Rule:
-    """A text that is not empty."""
+    """Return the rule for a text that is not empty; read without spaces around it."""
     allowed = f"a text of 1 to {longest} characters"
 
     def read(value: Any, _nodes: int) -> str:
@@ -150,7 +150,7 @@ def text(longest: int = 2000) -> Rule:
 
 
 def number_range(low: float, high: float, unit: str = "") -> Rule:
-    """A number, or [smallest, largest]; read as a pair."""
+    """Return the rule for a number or [smallest, largest]; read as a pair."""
     single = number(low, high, unit)
     allowed = f"{single.allowed}, or [smallest, largest] of such"
 
@@ -167,7 +167,7 @@ def number_range(low: float, high: float, unit: str = "") -> Rule:
 
 
 def pairs() -> Rule:
-    """Ordered pairs of nodes, as the lab writes them: "1,2,2,1", or [1, 2, 2, 1], or [[1, 2], [2, 1]]."""
+    """Return the rule for ordered pairs of nodes, as the lab writes them: "1,2,2,1", [1, 2, 2, 1] or [[1, 2], [2, 1]]."""
     allowed = 'pairs of different nodes, each "from,to": "1,2,2,1" or [[1, 2], [2, 1]]'
 
     def read(value: Any, nodes: int) -> tuple[tuple[int, int], ...]:
@@ -184,7 +184,7 @@ def pairs() -> Rule:
 
 
 def _flat(value: Any) -> list[int] | None:
-    """All the numbers of a text or a nested list, in order; None if anything in it is not a whole number."""
+    """Return all the numbers of a text or a nested list, in order; None if anything in it is not an integer."""
     if isinstance(value, str):
         words = [word.strip() for word in value.split(",")]
         return [int(word) for word in words] if all(word.isdecimal() and len(word) < 10 for word in words) else None

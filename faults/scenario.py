@@ -1,4 +1,4 @@
-"""A scenario: the ensemble, the load, the faults and the expectations. Read from TOML by `zab_chaos.faults.grammar`."""
+"""The scenario: its ensemble, load, faults and expectations. `zab_chaos.faults.grammar` reads it from TOML."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -15,13 +15,13 @@ BAD_PATH = "bad-path"
 OPERATIONS = (
     "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", BAD_PATH,
 )  # fmt: skip
-SETTLE_SECONDS = 20.0  # how long what awaits a fault waits for it
+SETTLE_SECONDS = 20.0  # how long a step or an operation waits for the fault that it awaits
 EXITS = {"PASS": 0, "VIOLATION": 1, "UNKNOWN": 2, "HARNESS-ERROR": 3, "BEYOND-FAULT-MODEL": 5}
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One mistake in a file: its place, what is wrong, what is allowed, and a suggestion."""
+    """One mistake in a file: its line and place, what is wrong, what is allowed, and a suggestion."""
 
     line: int
     where: str
@@ -39,7 +39,7 @@ class Mistake:
 
 
 class ScenarioError(Exception):
-    """A scenario that can't be run. `mistakes` holds all of them, in the order of their lines."""
+    """A scenario can't be run. `mistakes` holds all its mistakes, in the order of their lines."""
 
     def __init__(self, file: str, mistakes: list[Mistake]) -> None:
         self.file = file
@@ -51,17 +51,16 @@ class ScenarioError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultStep:
-    """One fault of a schedule. `at`: seconds after the workload started; `lasts`: seconds until it is healed, or
-    None; `until`: instead, healed when the later fault of that name has taken effect."""
+    """One fault of a schedule, as a `[[fault]]` table has it."""
 
-    at: float
-    do: str
+    at: float  # seconds after the start of the workload
+    do: str  # the kind of fault
     target: Target | None
-    lasts: float | None = None
-    until: str | None = None
-    name: str | None = None  # `as`: what later faults may call the nodes that this one hits
-    awaits: str | None = None  # put off until the fault of that name has taken effect, or the operation was answered
-    params: Mapping[str, Any] = field(default_factory=dict)
+    lasts: float | None = None  # `for`: seconds until it is healed
+    until: str | None = None  # healed when the later fault of this name has taken effect
+    name: str | None = None  # `as`: the name by which later faults may refer to the nodes that this one hits
+    awaits: str | None = None  # put off until the fault of this name has taken effect, or the operation was answered
+    params: Mapping[str, Any] = field(default_factory=dict)  # the kind's own keys
 
 
 MIX = {"set": 0.6, "cas": 0.1, "create": 0.02, "sequential": 0.02, "delete": 0.04, "multi": 0.06, "get": 0.16}
@@ -77,107 +76,110 @@ class Workload:
     payload_bytes: int = 128
     mix: Mapping[str, float] = field(default_factory=lambda: dict(MIX))  # weights
     max_outstanding: int = 64  # a client's
-    burst: int = 1  # operations that a client has at once
-    moves: float = 0.0  # how often a second some client goes to another node
-    visits: float = 0.0  # how often a second some client ends its session, and comes again as one that knows nothing
-    timeout: float = 10.0  # seconds after which a client gives an operation up, and its node
-    sessions: int = 0  # clients beside them that live in sessions, with ephemeral znodes and watches
+    burst: int = 1  # operations that a client sends at once
+    moves: float = 0.0  # rate per second at which some client connects to another node
+    visits: float = (
+        0.0  # rate per second at which some client ends its session, and begins a new one that has seen nothing
+    )
+    timeout: float = 10.0  # seconds after which a client gives up an operation, and leaves its node
+    sessions: int = 0  # additional clients that use sessions with ephemeral znodes and watches
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. `at`: seconds after the workload started; `client` counts from 1, `key` (the znode, as the workload's
-    keys are numbered) from 0. `version` that the znode must have, `value` that is written: drawn if None. `node`: the
-    client goes there first; where it is the name of a fault, to the (first) node that it hit, and waits until it is connected.
-    `awaits`: put off until the fault of that name has taken effect. A Struct: a load makes one for each request."""
+    """One operation of a client, as an `[[operation]]` table has it. A Struct, because a load creates one for each request."""
 
-    at: float
+    at: float  # seconds after the start of the workload
     do: str = "set"
-    client: int = 1
-    key: int = 0
-    version: int | None = None
-    value: str | None = None
+    client: int = 1  # from 1
+    key: int = 0  # the znode, by the number of the workload's key, from 0
+    version: int | None = (
+        None  # the version that the znode must have; None: any, or for `cas` the one that the client saw last
+    )
+    value: str | None = None  # the value to write; None: drawn
+    # The node to which the client connects first. The name of a fault: the first node that it hit, and the operation waits
+    # until the client is connected.
     node: int | str | None = None
-    awaits: str | None = None
-    anew: bool = False  # the client ends its session before, and begins another one
-    name: str | None = None  # `as`: what faults that await its answer call it
+    awaits: str | None = None  # put off until the fault of this name has taken effect
+    anew: bool = False  # the client ends its session first, and begins another one
+    name: str | None = None  # `as`: the name by which faults await its answer
 
     @property
     def needs(self) -> frozenset[str]:
-        """The faults that must have taken effect before it is sent."""
+        """The names of the faults that must have taken effect before it is sent."""
         return frozenset(name for name in (self.awaits, self.node) if isinstance(name, str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """The initial content of a node's disk, as if the ensemble had run before. `log`: zxids as (epoch,
-    counter), ascending; the transaction of a zxid is the same on all disks."""
+    """The initial content of a node's disk, as if the ensemble had run before."""
 
     node: int
     accepted_epoch: int = 0
     current_epoch: int = 0
-    log: tuple[tuple[int, int], ...] = ()
+    log: tuple[tuple[int, int], ...] = ()  # zxids, ascending; the transaction with a zxid is the same on all disks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nemesis:
     """Faults drawn from the seed (see `zab_chaos.faults.nemesis` for the rules of drawing)."""
 
-    every: tuple[float, float] = (2.0, 5.0)  # seconds from one fault to the next
+    every: tuple[float, float] = (2.0, 5.0)  # seconds from one fault to the next, smallest and largest
     faults: Mapping[str, float] = field(default_factory=dict)  # weights by kind
-    heal_after: tuple[float, float] = (1.0, 5.0)  # seconds that a fault lasts
+    heal_after: tuple[float, float] = (1.0, 5.0)  # seconds that a fault lasts, smallest and largest
     keep_quorum: bool = True
-    points: Mapping[str, float] = field(default_factory=dict)  # weights of crash points; 1 for what is not in it
+    points: Mapping[str, float] = field(
+        default_factory=dict
+    )  # weights of crash points; 1 for a point that is not in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """The expectations of a run. Times in seconds; None: not judged. `violates`: the property that a run must break.
-    `state`: by path, what all nodes hold at the end: one of these values (None: there is no such znode)."""
+    """The expectations of a run. Times are in seconds; None: not judged."""
 
     verdict: str = "PASS"
     exit: int = 0
-    violates: str | None = None
+    violates: str | None = None  # the property that the run must violate
     converges_within: float = 20.0
     unavailable_at_most: float | None = None
     progress_within: float | None = None  # None: derived, see `Scenario.expected`
-    answered_within: float | None = None  # likewise
+    answered_within: float | None = None  # None: derived likewise
     min_acked: int = 1
+    # By path, the values of which all nodes must hold the same one at the end; None: there is no such znode.
     state: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     def met(self, exit_code: int, violated: Collection[str]) -> bool:
-        """Whether a run with this exit code and these violated properties meets the expectations."""
+        """Return whether a run with this exit code and these violated properties meets the expectations."""
         return exit_code == self.exit and (self.violates is None or self.violates in violated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeper:
-    """For runs on Apache ZooKeeper. `release`: which; `settings`: lines of the servers' configuration, by name; `java`:
-    system properties of their Java. Where the disks can lose something, `names`: when names are durable
-    (`zab_chaos.faults.filesystem.volume.Names`); `synced`: everything is, when the load begins."""
+    """The settings of a run on Apache ZooKeeper. `names` and `synced` apply to disks that can lose unsynced bytes."""
 
     release: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    java: Mapping[str, str] = field(default_factory=dict)
-    names: Literal["folder", "journal"] = "journal"
-    synced: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)  # lines of the servers' configuration, by name
+    java: Mapping[str, str] = field(default_factory=dict)  # Java system properties of the servers
+    names: Literal["folder", "journal"] = (
+        "journal"  # when names are durable: `zab_chaos.faults.filesystem.volume.Names`
+    )
+    synced: bool = True  # whether everything is durable when the load begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A known bug of released versions that the scenario shows: `id` in its tracker; the properties that a run on the
-    releases in `fails` `violates`, once in so many `runs` at least; a run on those in `passes` violates nothing."""
+    """A known bug of released versions that the scenario shows."""
 
-    id: str
-    violates: tuple[str, ...]
+    id: str  # in the issue tracker
+    violates: tuple[str, ...]  # the properties that runs on the releases in `fails` violate
     fails: tuple[str, ...]
-    passes: tuple[str, ...] = ()
-    runs: int = 1
-    note: str = ""  # what else is to be known, as that no release is without it
+    passes: tuple[str, ...] = ()  # releases on which a run violates nothing
+    runs: int = 1  # the violation is found at least once in so many runs
+    note: str = ""  # further remarks, for example that no release is without the bug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A checked scenario. `source` is the file's text as it was read, `file` its name."""
+    """A checked scenario."""
 
     name: str
     about: str = ""
@@ -186,11 +188,11 @@ class Scenario:
     duration: float = 10.0  # seconds of workload with faults; healing and convergence come after it
     record: bool = True
     disk: str = "faithful"
-    crash_states: bool = False  # the simulator tries power cuts on copies of the disks
+    crash_states: bool = False  # whether the simulator tries power cuts on copies of the disks
     defect: str | None = None
     workload: Workload = Workload()
-    operations: tuple[Operation, ...] = ()  # by time; if there are any, they are all that is asked for
-    disks: tuple[Disk, ...] = ()  # those that are not empty at the start
+    operations: tuple[Operation, ...] = ()  # by time; if there are any, they replace the drawn load
+    disks: tuple[Disk, ...] = ()  # the disks that are not empty at the start
     timing: Timing = field(default_factory=Timing)
     limits: Limits = field(default_factory=Limits)
     faults: tuple[FaultStep, ...] = ()
@@ -198,16 +200,16 @@ class Scenario:
     expect: Expect = Expect()
     zookeeper: ZooKeeper = ZooKeeper()
     ticket: Ticket | None = None
-    source: str = field(default="", compare=False, repr=False)
-    file: str = field(default="", compare=False)
+    source: str = field(default="", compare=False, repr=False)  # the file's text
+    file: str = field(default="", compare=False)  # its name
 
     @property
     def faithful(self) -> bool:
-        """Whether what a node has not synced is lost with its process."""
+        """Whether unsynced bytes are lost with a node's process."""
         return self.disk != "ordinary"
 
     def schedule(self, seed: int | None = None) -> list[FaultStep]:
-        """The faults by time. The same seed gives the same schedule; without a nemesis every seed does."""
+        """Return the faults by time. The same seed gives the same schedule; without a nemesis every seed gives the same."""
         if self.nemesis is None:
             return sorted(self.faults, key=lambda step: step.at)
         from zab_chaos.faults.nemesis import draw
@@ -215,23 +217,23 @@ class Scenario:
         return draw(self.nemesis, self.nodes, self.duration, self.seed if seed is None else seed, self.faithful)
 
     def expected(self, *, exact: bool) -> dict[str, Any]:
-        """`expect` as run.json has it. `exact`: in a world in which only the ensemble itself takes time."""
+        """Return `expect` in the form of run.json. `exact`: the run is in a world where only the ensemble takes time."""
         expect = dataclasses.asdict(self.expect)
         if expect["progress_within"] is None:
             patience = 5 * self.timing.timeout_ms / 1000
             expect["progress_within"] = patience if exact else max(15.0, patience)
-        if expect["answered_within"] is None and exact:  # elsewhere a client may be late to hear of its answer
+        if expect["answered_within"] is None and exact:  # elsewhere an answer may reach its client late
             expect["answered_within"] = expect["progress_within"]
         expect["counter_max"] = self.limits.counter_max
         return expect
 
     @property
     def faults_due(self) -> int:
-        """How many faults a run must have seen: those of a written schedule; what a nemesis has drawn may be put off."""
+        """The number of faults that a run must inject: those of a written schedule. Drawn faults may be put off."""
         return len(self.faults) if self.nemesis is None else 0
 
     def to_toml(self) -> str:
-        """The scenario as a file again; reading that gives an equal scenario."""
+        """Return the scenario as the text of a file; reading it gives an equal scenario."""
         from zab_chaos.faults.toml_writing import write
 
         return write(self)
@@ -257,7 +259,7 @@ def parse(text: str, file: str = "scenario", nodes: int | None = None, disk: str
 
 
 def overrides(struct: msgspec.Struct) -> dict[str, Any]:
-    """The fields that differ from the defaults, which a file has to contain."""
+    """Return the fields that differ from their defaults, which a file has to contain."""
     return {
         field.name: getattr(struct, field.name)
         for field in msgspec.structs.fields(struct)

@@ -1,5 +1,5 @@
-"""Resolves the targets of faults against the ensemble's state at the time of the fault; the seed decides where there is a
-choice."""
+"""The targets of faults: read from a scenario, and resolved to nodes at the time of the fault, by the ensemble's state. Where
+several nodes fit, the seed decides."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -11,11 +11,11 @@ from zab_chaos.faults.rules import InvalidValueError, suggest
 
 Target = str | tuple[str, ...]
 _NODE = re.compile(r"node-([1-9][0-9]{0,8})")
-NAME = re.compile(r"[A-Z][A-Za-z0-9-]*")  # what `as` calls a fault's nodes; a capital tells it from the other words
+NAME = re.compile(r"[A-Z][A-Za-z0-9-]*")  # a name given with `as`; the capital distinguishes it from the other words
 
 
 class NoTargetError(Exception):
-    """No node fits the target. `leader`: because there is no established leader yet; waiting may help."""
+    """No node fits the target. `no_leader`: because there is no established leader yet; waiting may help."""
 
     def __init__(self, text: str, no_leader: bool = False) -> None:
         super().__init__(text)
@@ -23,7 +23,7 @@ class NoTargetError(Exception):
 
 
 def read_target(value: object, kind: Kind, nodes: int, names: Collection[str] = ()) -> Target:
-    """A target as a scenario file may write it; `names`: what earlier faults called theirs. Raises InvalidValueError."""
+    """Return a target as it is written in a scenario file. `names`: given by earlier faults. Raises InvalidValueError."""
     allowed = _allowed(kind, nodes, names)
     if isinstance(value, list):
         if not value:
@@ -56,14 +56,14 @@ def _word(value: object, kind: Kind, nodes: int, names: Collection[str], allowed
         )
     if value in ("leader", "follower"):
         raise InvalidValueError(
-            f"{value!r} is no target of {kind.name}: who is {kind.target_state.value} has no role", allowed
+            f"{value!r} is no target of {kind.name}: a node that is {kind.target_state.value} has no role", allowed
         )
     known = [*kind.target_words, *(f"node-{node}" for node in range(1, nodes + 1))]
     raise InvalidValueError(f"{value!r} is no target", allowed, suggest(value, known))
 
 
 def static_nodes(target: Target | None, nodes: int) -> set[int] | None:
-    """The nodes of a target that does not depend on the state: ids and `all`. None if it depends on the state."""
+    """Return the nodes of a target that does not depend on the state: ids and `all`. None if it depends on the state."""
     words = (target,) if isinstance(target, str) else target or ()
     found: set[int] = set()
     for word in words:
@@ -78,14 +78,14 @@ def static_nodes(target: Target | None, nodes: int) -> set[int] | None:
 
 
 def size(target: Target | None, nodes: int) -> int:
-    """The largest number of nodes that the target may hit."""
+    """Return the largest number of nodes that the target may hit."""
     words = (target,) if isinstance(target, str) else target or ()
     sizes = {"all": nodes, "majority": nodes // 2 + 1, "minority": (nodes - 1) // 2}
     return min(nodes, sum(sizes.get(word, 1) for word in words))
 
 
 def candidates(cluster: Cluster, target_state: TargetState) -> list[int]:
-    """The nodes that are in the state that the fault needs, ascending."""
+    """Return the nodes that are in the state that the fault needs, ascending."""
     return [node for node in sorted(cluster.nodes) if _fits(cluster, node, target_state)]
 
 
@@ -105,12 +105,15 @@ def resolve(
     named: Mapping[str, Sequence[int]] | None = None,
     spared: Collection[int] = (),
 ) -> list[int]:
-    """The nodes that are hit now, ascending. `named`: what earlier faults called theirs; `spared`: nodes that are not
-    to be hit. Raises NoTargetError; with `leader` set it is worth asking again."""
+    """Return the nodes that are hit now, ascending.
+
+    `named`: the nodes of earlier faults, by the names given to them; `spared`: nodes that must not be hit. Raises
+    NoTargetError; with `no_leader` set it is worth trying again.
+    """
     pool = [node for node in candidates(cluster, target_state) if node not in spared]
     words = (target,) if isinstance(target, str) else target
     chosen: set[int] = set()
-    for word in sorted(words, key=_freedom):  # who has no choice comes first
+    for word in sorted(words, key=_freedom):  # words without a choice of nodes come first
         if named and word in named:
             chosen.update(_resolve_name(word, named[word], target_state, pool))
             continue

@@ -1,4 +1,4 @@
-"""Finds the line of each key in a TOML file, for error messages; `tomllib` does not report lines."""
+"""The line of each key in a TOML file, for error messages; `tomllib` does not report lines."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _TOKEN = re.compile(
 
 
 class LineIndex:
-    """The lines of a file that `tomllib` accepts (of another, it finds what it can)."""
+    """The line numbers of the keys and tables of a TOML file. In a file that `tomllib` rejects some may be missing."""
 
     def __init__(self, text: str) -> None:
         self._found: dict[Path, int] = {}
@@ -22,7 +22,7 @@ class LineIndex:
         self._scan(text)
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """The line (from 1) of a key; of the nearest thing that holds it, if it has no line of its own."""
+        """Return the line (from 1) of a key or, if it has none of its own, of the innermost table around it."""
         wanted = tuple(path)
         while wanted:
             if wanted in self._found:
@@ -43,7 +43,7 @@ class LineIndex:
                 names = _names(header[2])
                 table = self._enter(header[1] == "[[", names)
                 self._found.setdefault(table, line)
-                self._found.setdefault(names, line)  # of a list as a whole: where it begins
+                self._found.setdefault(names, line)  # a list of tables: the line of its first one
             elif key:
                 self._found.setdefault((*table, *_names(key[1])), line)
                 end = _end_of_value(text, place + key.end())
@@ -67,7 +67,7 @@ def _names(dotted: str) -> Path:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """The newline that ends the value: the first one outside strings, comments and brackets."""
+    """Return the position of the newline that ends a value: the first one outside strings, comments and brackets."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         word = token[0]

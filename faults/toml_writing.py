@@ -23,7 +23,7 @@ from zab_chaos.faults.scenario import (
 
 
 def write(scenario: Scenario) -> str:
-    """The file's text. Defaults of timing, limits, operations and a fault's own keys are left out."""
+    """Return the text of the file. Defaults of timing, limits, operations and a fault's own keys are left out."""
     head: dict[str, Any] = {
         name: getattr(scenario, name)
         for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", "crash_states", "defect")
@@ -31,8 +31,8 @@ def write(scenario: Scenario) -> str:
     head["about"] = scenario.about or None
     head["crash_states"] = scenario.crash_states or None
     workload = _fields(scenario.workload)
-    for drawing in ("rate", "mix") if scenario.operations else ():
-        del workload[drawing]
+    for key in ("rate", "mix") if scenario.operations else ():  # they would draw further operations
+        del workload[key]
     parts = [
         _table("[scenario]", head),
         _table("[workload]", workload),
@@ -51,18 +51,18 @@ def write(scenario: Scenario) -> str:
         del expect["exit"]
     state = {path: [False if value is None else value for value in held] for path, held in expect.pop("state").items()}
     parts.append(_table("[expect]", expect | ({"state": state} if state else {})))
-    parts.append(_table("[zookeeper]", _unlike(scenario.zookeeper, ZooKeeper())))
+    parts.append(_table("[zookeeper]", _differences(scenario.zookeeper, ZooKeeper())))
     if scenario.ticket is not None:
         parts.append(_table("[ticket]", {name: value for name, value in _fields(scenario.ticket).items() if value}))
     return "\n".join(part for part in parts if part)
 
 
 def _fields(table: Workload | Disk | Nemesis | Expect | ZooKeeper | Ticket) -> dict[str, Any]:
-    """By name, in their order, as they are: nothing is copied."""
+    """Return the fields of a table by name, in their order. Unlike `dataclasses.asdict` this copies nothing."""
     return {name: getattr(table, name) for name in table.__dataclass_fields__}
 
 
-def _unlike(table: ZooKeeper, default: ZooKeeper) -> dict[str, Any]:
+def _differences(table: ZooKeeper, default: ZooKeeper) -> dict[str, Any]:
     return {name: value for name, value in _fields(table).items() if value != getattr(default, name)}
 
 
@@ -82,8 +82,8 @@ def _fault(step: FaultStep) -> dict[str, Any]:
 
 def _operation(operation: Operation) -> dict[str, Any]:
     defaults = {field.name: field.default for field in structs.fields(operation)}
-    said = {name: value for name, default in defaults.items() if (value := getattr(operation, name)) != default}
-    return {"as" if name == "name" else name: value for name, value in said.items()}
+    given = {name: value for name, default in defaults.items() if (value := getattr(operation, name)) != default}
+    return {"as" if name == "name" else name: value for name, value in given.items()}
 
 
 def _table(header: str, values: Mapping[str, Any]) -> str:

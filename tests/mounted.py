@@ -27,7 +27,7 @@ def mounted(folder: Path, names: Names = "folder") -> Iterator[Mount]:
     """A file system on `folder`/disk, on which a process is said to run. In the end it is gone, whatever has happened."""
     possible()
     with Mount(folder / "disk", folder / "disk.log", names) as mount:
-        mount.command("begin")
+        mount.command("attach")
         yield mount
     assert not os.path.ismount(mount.folder)
 
@@ -99,5 +99,5 @@ def after_power_cut(mount: Mount) -> MountedDisk:
     """What the next process finds."""
     mount.command("cut")
     assert mount.state()["unsynced_bytes"] == mount.state()["unsynced_changes"] == 0
-    mount.command("begin")
+    mount.command("attach")
     return MountedDisk(mount)

@@ -1,6 +1,7 @@
-"""A file system whose power can be cut: what was not synced is lost, whoever wrote it.
+"""A file system whose power can be cut: whatever was not synced is lost, for any program that runs on it.
 
-It is mounted by FUSE over a node's data folder and holds everything in memory, twice: as programs see it, and as it would
-be found after a power cut. `rules` tells what is durable when, `volume` keeps it, `mounted` is the side of FUSE, `__main__`
-the process, and `mount` what a harness holds of it. docs/filesystem.md has the rules in words.
+It is mounted over a node's data folder by FUSE and holds everything in memory twice: as programs see it, and as a power cut
+would leave it. `contents` has the bytes of one file, `volume` the files, folders and names, `power` the faults and counters
+of the disk, `operations` the FUSE interface, `__main__` the process, and `mount` starts that process for a harness.
+docs/filesystem.md describes the rules.
 """

@@ -1,9 +1,9 @@
 """`python -m zab_chaos.faults.filesystem FOLDER [--names folder|journal]`: a file system whose power can be cut.
 
-It is mounted on the folder, which must be empty, and stays in the foreground. When programs can use it, it writes a line
-`{"mounted": true}`. Then each line of its standard input is a command, `{"do": "cut", "variant": "torn", "seed": 1}`,
-and is answered by a line. At the end of its input, which comes when whoever holds it is gone, or at SIGTERM, it unmounts
-itself, writes what is seen in it to the folder, and ends.
+The file system is mounted on the folder, which must be empty, and the process stays in the foreground. When programs can
+use it, the process writes the line `{"mounted": true}`. From then on each line of standard input is a command, such as
+`{"do": "cut", "variant": "torn", "seed": 1}`, and is answered by one line. At the end of standard input, also because its
+parent has died, or at SIGTERM, the process unmounts the file system, writes the visible files to the folder, and ends.
 """
 
 import argparse
@@ -21,35 +21,46 @@ from zab_chaos.faults.filesystem.power import Disk
 from zab_chaos.faults.filesystem.volume import File, Names, Volume
 
 CHUNK = 2**16
-UNMOUNT_SECONDS = 3.0  # after that the process ends with the mount, whoever still uses it
-COMMANDS = ("slow", "full", "fail", "cut", "cut_at_sync", "sync_all", "wipe", "rest", "begin", "state")
+UNMOUNT_SECONDS = 3.0  # after that the process ends, even if the file system is still in use
+COMMANDS = (
+    "slow",
+    "full",
+    "fail",
+    "cut",
+    "cut_at_sync",
+    "sync_all",
+    "wipe",
+    "detach",
+    "attach",
+    "state",
+)  # methods of `Disk`
 
 
 class Process:
-    """The file system and its commands."""
+    """The process of a file system: serves FUSE, and carries out commands."""
 
     def __init__(self, folder: Path, names: Names) -> None:
         self._folder = folder
         self._disk = Disk(names)
 
     def run(self) -> None:
-        """Until it is unmounted."""
+        """Serve the file system until it is unmounted, then write its files to the folder."""
         Fuse(
-            DiskOperations(self._disk, threading.Thread(target=self._obey, daemon=True).start), str(self._folder),
+            DiskOperations(self._disk, threading.Thread(target=self._serve_commands, daemon=True).start), str(self._folder),
             foreground=True, fsname="zab-chaos", subtype=SUBTYPE, **OPTIONS,
         )  # fmt: skip
         with self._disk.reading() as volume:
-            lay_out(volume, self._folder)
+            write_to_folder(volume, self._folder)
 
-    def _obey(self) -> None:
-        _say({"mounted": True})
+    def _serve_commands(self) -> None:
+        _write_line({"mounted": True})
         for line in sys.stdin.buffer:
-            _say(self._answer(line))
+            _write_line(self._carry_out(line))
         self._disk.close()
         unmount(self._folder)
         threading.Timer(UNMOUNT_SECONDS, os._exit, (1,)).start()
 
-    def _answer(self, line: bytes) -> dict[str, Any]:
+    def _carry_out(self, line: bytes) -> dict[str, Any]:
         try:
             command = msgspec.json.decode(line, type=dict[str, Any])
             name = command.pop("do", None)
@@ -60,8 +71,8 @@ class Process:
             return {"error": str(error)}
 
 
-def lay_out(volume: Volume, folder: Path) -> None:
-    """Write what is seen in the volume to a folder."""
+def write_to_folder(volume: Volume, folder: Path) -> None:
+    """Write the visible files and folders of a volume to a folder."""
     for path, inode in volume.walk():
         place = folder / path.lstrip("/")
         if isinstance(inode, File):
@@ -80,7 +91,7 @@ def _write_sparse(path: Path, data: bytearray) -> None:
                 file.write(chunk)
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _write_line(answer: dict[str, Any]) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -89,10 +100,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m zab_chaos.faults.filesystem", description=__doc__)
     parser.add_argument("folder", type=Path, help="an empty folder")
     parser.add_argument("--names", choices=get_args(Names), default="journal", help="when names are durable")
-    told = parser.parse_args()
-    if not told.folder.is_dir() or any(told.folder.iterdir()):
-        parser.error(f"{told.folder} is no folder, or it is not empty; what is in it would be hidden, and overwritten")
-    Process(told.folder, told.names).run()
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
+    if not folder.is_dir() or any(folder.iterdir()):
+        parser.error(f"{folder} is no folder, or it is not empty; what is in it would be hidden, and overwritten")
+    Process(folder, arguments.names).run()
 
 
 if __name__ == "__main__":

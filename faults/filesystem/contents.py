@@ -9,7 +9,7 @@ from zab_chaos.node.store.disk_faults import PAGE, Variant
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Bytes that were written, not synced. `order`: among all the unsynced changes of a volume."""
+    """An unsynced write. `order`: its position among all the unsynced changes of a volume."""
 
     order: int
     offset: int
@@ -21,13 +21,13 @@ class Write:
         image[self.offset : self.offset + len(self.data)] = self.data
 
     def resize(self, image: bytearray) -> None:
-        """What it does to the size alone."""
+        """Apply only the change of the file's size."""
         image.extend(bytes(max(0, self.offset + len(self.data) - len(image))))
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """A truncation, or an extension by zeros."""
+    """An unsynced truncation, or extension by zeros."""
 
     order: int
     size: int
@@ -44,7 +44,10 @@ Unsynced = Write | Resize
 
 
 class Contents:
-    """`seen` is what a reader gets; `durable` with `unsynced` applied in order is the same, unless a sync has failed."""
+    """The bytes of a file. `visible`: for programs; `durable`: on the disk; `unsynced`: the changes in between, in order.
+
+    `durable` with `unsynced` applied equals `visible`, unless a sync has failed.
+    """
 
     __slots__ = ("durable", "unsynced", "visible")
 
@@ -62,49 +65,52 @@ class Contents:
             one.apply(self.durable)
         self.unsynced.clear()
 
-    def fail(self) -> None:
-        """A sync has failed: what was to be written is still seen, and nobody will write it any more."""
+    def fail_sync(self) -> None:
+        """Fail a sync: what it was to write stays visible, but no later sync writes it."""
         self.unsynced.clear()
 
-    def lose(self) -> None:
-        """What was not synced is gone."""
+    def lose_unsynced(self) -> None:
+        """Lose everything that was not synced."""
         self.unsynced.clear()
         self.visible = bytearray(self.durable)
 
-    def lost_bytes(self) -> int:
+    def unsynced_bytes(self) -> int:
         return sum(len(one.data) for one in self.unsynced)
 
     def some_pages(self, random: Random) -> bytearray:
-        """A file after a power cut, of which each unsynced page may be there, and a part of the changes of size."""
+        """Return the bytes after a power cut: each unsynced page survives or not, and the changes of size up to some point."""
         image = bytearray(self.durable)
         for one in self.unsynced[: random.randrange(len(self.unsynced) + 1)]:
             one.resize(image)
-        for page in sorted(set(self._pages())):
+        for page in sorted(set(self._unsynced_pages())):
             if random.random() < 0.5:
                 start, end = page * PAGE, min((page + 1) * PAGE, len(image), len(self.visible))
                 if start < end:
                     image[start:end] = self.visible[start:end]
         return image
 
-    def _pages(self) -> Iterator[int]:
+    def _unsynced_pages(self) -> Iterator[int]:
         for one in self.unsynced:
             if one.data and isinstance(one, Write):
                 yield from range(one.offset // PAGE, -(-(one.offset + len(one.data)) // PAGE))
 
 
 def surviving(unsynced: list[Unsynced], variant: Variant, random: Random) -> list[Unsynced]:
-    """Which of all unsynced changes of a volume, in their order, a power cut leaves; see `Variant`. Not for `pages`."""
+    """Return the unsynced changes that survive a power cut; see `Variant`, and for `pages` `Contents.some_pages`.
+
+    `unsynced`: all unsynced changes of a volume, in order.
+    """
     if variant == "plain" or not unsynced:
         return []
     if variant == "reordered":
         return [unsynced[i] for i in sorted(random.sample(range(len(unsynced)), random.randrange(len(unsynced))))]
     total = sum(len(one.data) for one in unsynced)
-    left = random.randrange(total) if total else 0
-    return list(_torn(unsynced, left))
+    kept = random.randrange(total) if total else 0
+    return list(_prefix(unsynced, kept))
 
 
-def _torn(unsynced: list[Unsynced], left: int) -> Iterator[Unsynced]:
-    """The changes up to the byte of this number."""
+def _prefix(unsynced: list[Unsynced], left: int) -> Iterator[Unsynced]:
+    """Yield the changes up to the first `left` bytes; the last write may be cut off in the middle."""
     for one in unsynced:
         if isinstance(one, Resize):
             yield one

@@ -1,4 +1,4 @@
-"""What a harness holds of a file system whose power can be cut: its process, on a pipe."""
+"""Starts and controls the process of a file system whose power can be cut, and finds such mounts on this machine."""
 
 import ctypes.util
 import errno
@@ -22,7 +22,7 @@ from zab_chaos.faults.filesystem.volume import Names
 
 DEVICE = Path("/dev/fuse")
 SUBTYPE = "zab"
-END_SECONDS = 10.0  # to unmount itself and to write down what it holds
+END_SECONDS = 10.0  # for the process to unmount itself and to write its files to the folder
 
 
 class MountError(ClusterError):
@@ -30,13 +30,13 @@ class MountError(ClusterError):
 
 
 def missing_requirement(device: Path = DEVICE) -> tuple[str, str] | None:
-    """What this machine lacks to mount one, and the command that mends it; None if it lacks nothing."""
+    """Return what this machine lacks for mounting, and the command that installs it; None if nothing is missing."""
     if sys.platform != "linux":
         return "FUSE is used on Linux only", "run it on Linux"
     if importlib.util.find_spec("mfusepy") is None:
         return "mfusepy is not installed", "pip install 'zab-chaos[fuse]'"
     if shutil.which("fusermount3") is None or ctypes.util.find_library("fuse3") is None:
-        return "fusermount3 or its library is not installed", _install()
+        return "fusermount3 or its library is not installed", _install_command()
     if not device.exists():
         return f"there is no {device}", "sudo modprobe fuse"
     if not os.access(device, os.R_OK | os.W_OK):
@@ -44,7 +44,7 @@ def missing_requirement(device: Path = DEVICE) -> tuple[str, str] | None:
     return None
 
 
-def _install() -> str:
+def _install_command() -> str:
     for manager, command in (("apt-get", "install -y fuse3"), ("dnf", "install -y fuse3"), ("apk", "add fuse3")):
         if shutil.which(manager):
             return f"sudo {manager} {command}"
@@ -52,18 +52,18 @@ def _install() -> str:
 
 
 def is_mounted(folder: Path) -> bool:
-    """Whether a file system is mounted there, also one whose process is gone."""
+    """Return whether a file system is mounted on the folder, also one whose process is gone."""
     return any(_unescaped(line.split()[4]) == str(folder) for line in _mounts())
 
 
 def mounts_below(folder: Path) -> list[Path]:
-    """The folders at or below this one where file systems of this kind are mounted."""
+    """Return the folders at or below this one on which file systems of this kind are mounted."""
     ours = [Path(_unescaped(line.split()[4])) for line in _mounts() if f" fuse.{SUBTYPE} " in line]
     return [path for path in ours if path.is_relative_to(folder.absolute())]
 
 
 def is_dead(folder: Path) -> bool:
-    """Whether the process of the file system that is mounted there is gone."""
+    """Return whether a file system is mounted on the folder whose process is gone."""
     try:
         folder.stat()
     except OSError as error:
@@ -72,24 +72,24 @@ def is_dead(folder: Path) -> bool:
 
 
 def unmount(folder: Path) -> None:
-    """Nobody finds it any more; it is gone when nobody uses it any more."""
+    """Unmount a folder at once. Programs that have files open there keep the file system until they close them."""
     subprocess.run(["fusermount3", "-u", "-z", str(folder)], capture_output=True)
 
 
 def _mounts() -> list[str]:
-    found = Path("/proc/self/mountinfo")
-    return found.read_text().splitlines() if found.exists() else []
+    table = Path("/proc/self/mountinfo")
+    return table.read_text().splitlines() if table.exists() else []
 
 
 def _unescaped(word: str) -> str:
-    """Spaces and the like stand there as their octal numbers."""
+    """Return a path of /proc/self/mountinfo, where spaces and the like are written as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
 
 
 class Mount:
-    """A file system on an empty folder, entered and left. It unmounts itself when this process is gone.
+    """A file system on an empty folder, mounted while it is entered. It unmounts itself when this process ends.
 
-    `log`: where its process writes what it has to say; `environment`: of that process.
+    `log`: the file for the output of its process; `environment`: the environment of that process.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Mount:
         self._log = log
         self._names = names
         self._environment = environment
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Raises MountError."""
+        """Mount it, and wait until programs can use it. Raises MountError."""
         self.start()
         try:
             self.await_ready()
@@ -113,7 +113,7 @@ class Mount:
         return self
 
     def start(self) -> None:
-        """Begin to mount it."""
+        """Start to mount it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         command = [sys.executable, "-m", "zab_chaos.faults.filesystem", str(self.folder), "--names", self._names]
         with self._log.open("wb") as log:
@@ -123,8 +123,8 @@ class Mount:
             )  # fmt: skip
 
     def await_ready(self) -> None:
-        """Return when programs can use it. Raises MountError."""
-        self._line()
+        """Wait until programs can use it. Raises MountError."""
+        self._read_line()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
@@ -140,7 +140,7 @@ class Mount:
         return self._process
 
     def close(self) -> None:
-        """Unmount it. The folder then holds what was seen in it. May be called again."""
+        """Unmount it. The folder then contains the files that were visible in it. May be called more than once."""
         process = self._process
         if process is None:
             return
@@ -158,33 +158,33 @@ class Mount:
             unmount(self.folder)
 
     def command(self, name: str, **arguments: Any) -> Any:
-        """Have its process do something (`zab_chaos.faults.filesystem.power.Disk`). Raises MountError."""
-        with self._turn:
+        """Call a method of `zab_chaos.faults.filesystem.power.Disk` in its process. Raises MountError."""
+        with self._lock:
             try:
                 pipe = self._running.stdin
                 assert pipe is not None
                 pipe.write(msgspec.json.encode({"do": name, **arguments}) + b"\n")
                 pipe.flush()
             except (OSError, ValueError) as error:
-                raise MountError(f"the file system on {self.folder} is gone: {self._last_words()}") from error
-            answer = self._line()
+                raise MountError(f"the file system on {self.folder} is gone: {self._last_log_line()}") from error
+            answer = self._read_line()
         if "error" in answer:
             raise MountError(f"the file system on {self.folder}: {answer['error']}")
         return answer.get("answer")
 
     def state(self) -> dict[str, Any]:
-        """What it has counted, what is wrong with it, and what a power cut would take."""
+        """Return its counters, its active faults, and what a power cut would lose."""
         found: dict[str, Any] = self.command("state")
         return found
 
-    def _line(self) -> dict[str, Any]:
+    def _read_line(self) -> dict[str, Any]:
         pipe = self._running.stdout
         assert pipe is not None
         line = pipe.readline()
         if not line:
-            raise MountError(f"the file system on {self.folder} has ended: {self._last_words()}")
+            raise MountError(f"the file system on {self.folder} has ended: {self._last_log_line()}")
         return msgspec.json.decode(line, type=dict[str, Any])
 
-    def _last_words(self) -> str:
-        words = self._log.read_text(errors="replace").strip().splitlines()
-        return words[-1] if words else "it has said nothing"
+    def _last_log_line(self) -> str:
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "its log is empty"

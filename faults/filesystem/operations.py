@@ -1,8 +1,8 @@
-"""The side of FUSE: what a program asks for, passed on to the disk.
+"""The FUSE operations: carries out the system calls of programs on the disk.
 
-Files are opened for direct input and output, so that the kernel keeps nothing of them: what a program has written is here,
-and a shared writable mapping is refused (ENODEV). Links, special files and extended attributes are refused too.
-An attribute of `DiskOperations` must not be called like an operation of FUSE, such as `lock`: it would be taken for one.
+Files are opened for direct I/O, so that the kernel caches nothing: what a program has written is here. A shared writable
+mapping is refused (ENODEV), and so are links, special files and extended attributes. An attribute of `DiskOperations` must
+not have the name of a FUSE operation, such as `lock`: the library would call it.
 """
 
 import errno
@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, cast
 
-os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")  # the library takes the older one where it finds both
+os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")  # the library prefers the older one if both are installed
 import mfusepy
 
 from zab_chaos.faults.filesystem.power import Disk
 from zab_chaos.faults.filesystem.volume import NAME_BYTES, File
 
 BLOCK = 4096
-KEEP_SIZE = 1  # of fallocate(2)
+KEEP_SIZE = 1  # a mode of fallocate(2)
 OPTIONS = {
-    "attr_timeout": 0,  # a power cut changes what the kernel has seen
+    "attr_timeout": 0,  # no caching: a power cut changes attributes and names
     "entry_timeout": 0,
     "negative_timeout": 0,
-    "hard_remove": True,  # a file that is removed while it is open is gone; the library would only hide it
+    "hard_remove": True,  # remove a file also while it is open; by default the library only hides it
     "direct_io": True,
     "auto_unmount": True,  # also when this process is killed
     "max_threads": 4,
@@ -32,18 +32,19 @@ OPTIONS = {
 
 
 class Fuse(mfusepy.FUSE):  # type: ignore[misc]
-    """The library calls a rename that must not replace, or exchanges, a plain one; here such a one is refused."""
+    """The FUSE library with two corrections: it ignores the flags of a rename, and needs a path to truncate a file."""
 
     def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
+        """Refuse a rename with flags (no replacement, exchange), which the library would carry out as a plain one."""
         return -errno.EINVAL if flags else cast(int, super().rename_fuse_3(old, new, flags))
 
     def truncate_fuse_3(self, path: bytes | None, length: int, fip: Any) -> int:
-        """An open file may have no name any more."""
+        """Truncate by the open file, which may have no name any more."""
         return cast(int, self.ftruncate(path, length, fip))
 
 
 class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
-    """`ready` is called when programs can use it."""
+    """The FUSE operations on a disk. `ready` is called when programs can use the file system."""
 
     use_ns = True
 
@@ -99,7 +100,7 @@ class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
         with self._disk.reading() as volume:
             file = volume.file(path)
         if flags & os.O_TRUNC:
-            with self._disk.changing(bytes_too=True) as volume:
+            with self._disk.changing(contents=True) as volume:
                 volume.resize(file, 0)
         return self._opened(file)
 
@@ -110,20 +111,20 @@ class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
         file = self._file(path, fh)
-        with self._disk.changing(bytes_too=True) as volume:
+        with self._disk.changing(contents=True) as volume:
             volume.write(file, data, offset)
         return len(data)
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> None:
-        with self._disk.changing(bytes_too=True) as volume:
+        with self._disk.changing(contents=True) as volume:
             volume.resize(self._file(path, fh) if fh else volume.file(path), length)
 
     def fallocate(self, path: str, mode: int, offset: int, size: int, fh: int) -> None:
-        """Room is reserved by zeros at the end; with KEEP_SIZE there is nothing to reserve."""
+        """Reserve room by appending zeros. With KEEP_SIZE do nothing: there is nothing to reserve."""
         if mode not in (0, KEEP_SIZE):
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
         file = self._file(path, fh)
-        with self._disk.changing(bytes_too=True) as volume:
+        with self._disk.changing(contents=True) as volume:
             if mode == 0 and offset + size > len(file.contents.visible):
                 volume.resize(file, offset + size)
 
@@ -144,7 +145,7 @@ class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
         return number
 
     def _file(self, path: str, fh: int) -> File:
-        """Of an open file. After a power cut the files that were open before are no longer there."""
+        """Return an open file. After a power cut, files that were opened before may not be part of the volume any more."""
         return self._open[fh]
 
     # ---- attributes ----

@@ -1,7 +1,4 @@
-"""One mounted volume with its faults: what is wrong with the disk right now, and what came of it, counted.
-
-All of its methods may be called by several threads.
-"""
+"""The disk under a mounted file system: a volume with its active faults, power cuts and counters. Thread-safe."""
 
 import errno
 import os
@@ -19,21 +16,21 @@ from zab_chaos.node.store.disk_faults import DiskFaults, FailingOperation, Varia
 
 
 class Counts(msgspec.Struct):
-    """Since the file system was mounted."""
+    """The counters of a disk since the file system was mounted."""
 
-    writes: int = 0  # done
-    syncs: int = 0  # done, of files and folders
-    slowed: int = 0  # syncs that were held back
-    full: int = 0  # writes that were refused with ENOSPC because the disk was told to be full
-    failed: int = 0  # writes or syncs that were told to fail with EIO
-    cuts: int = 0  # of the power
-    lost_bytes: int = 0  # what cuts have taken of files
-    lost_changes: int = 0  # and of names
+    writes: int = 0  # completed writes
+    syncs: int = 0  # completed syncs of files and folders
+    slowed: int = 0  # syncs that were delayed
+    full: int = 0  # writes that were refused with ENOSPC by the fault
+    failed: int = 0  # writes or syncs that were refused with EIO by the fault
+    cuts: int = 0  # power cuts
+    lost_bytes: int = 0  # unsynced bytes of files that were lost
+    lost_changes: int = 0  # unsynced changes of names that were lost
 
 
 @dataclass(slots=True)
-class _Doom:
-    """The process whose power goes at its next sync, and how."""
+class _PendingCut:
+    """A power cut that happens at the next sync, and kills the process."""
 
     pid: int
     variant: Variant
@@ -42,7 +39,7 @@ class _Doom:
 
 
 class Disk:
-    """A volume that programs use. `at_rest`: nobody runs on it, and what is done to its files is durable at once."""
+    """A volume that programs use. `at_rest`: no process runs on it, and changes of its files are durable at once."""
 
     def __init__(self, names: Names) -> None:
         self.faults = DiskFaults(can_cut_power=True)
@@ -51,27 +48,31 @@ class Disk:
         self._names = names
         self._volume = Volume(names)
         self._mutex = threading.Lock()
-        self._off = False  # the power is gone, and the process on this disk not yet
-        self._doom: _Doom | None = None
-        self._waking = threading.Event()  # those who wait on a slow disk wait no longer
+        self._off = False  # the power was cut, but the process on this disk has not ended yet
+        self._pending_cut: _PendingCut | None = None
+        self._slow_changed = threading.Event()  # ends the waits of slow syncs
 
-    # ---- what programs do ----
+    # ---- operations of programs ----
 
     @contextmanager
     def reading(self) -> Iterator[Volume]:
+        """Give access to the volume, for reading."""
         with self._mutex:
             yield self._volume
 
     @contextmanager
-    def changing(self, *, bytes_too: bool = False) -> Iterator[Volume]:
-        """Names or attributes are changed, or with `bytes_too` contents; raises OSError if the disk can't."""
+    def changing(self, *, contents: bool = False) -> Iterator[Volume]:
+        """Give access to the volume, for changes of names and attributes or, with `contents`, of a file's contents.
+
+        Raises OSError if the power is off, or a fault refuses a change of contents.
+        """
         with self._mutex:
             if self._off:
                 _fail(errno.EIO)
-            if bytes_too:
+            if contents:
                 self._before_write()
             yield self._volume
-            if bytes_too:
+            if contents:
                 self.counts.writes += 1
             if self.at_rest:
                 self._volume.sync_all()
@@ -84,23 +85,25 @@ class Disk:
             raise
 
     def sync(self, inode: File | Folder) -> None:
-        self._hold_back()
+        """Sync a file or folder. Raises OSError if the power is off or a fault lets the sync fail."""
+        self._delay()
         with self._mutex:
-            self._strike_if(self._doom is not None and self._volume.waits(inode))
+            if self._pending_cut is not None and self._volume.has_unsynced(inode):
+                self._carry_out_pending_cut()
             if self._off:
                 _fail(errno.EIO)
             try:
                 self.faults.fail_if("sync")
             except OSError as error:
-                self._volume.fail(inode)
+                self._volume.fail_sync(inode)
                 self._count_failure(error)
                 raise
             self._volume.sync(inode)
             self.counts.syncs += 1
 
-    def _hold_back(self) -> None:
+    def _delay(self) -> None:
         if self.faults.slow_ms > 0:
-            self._waking.wait(self.faults.slow_ms / 1000)
+            self._slow_changed.wait(self.faults.slow_ms / 1000)
             with self._mutex:
                 self.counts.slowed += 1
 
@@ -112,55 +115,58 @@ class Disk:
 
     @property
     def free(self) -> int:
-        """Bytes."""
+        """Free bytes."""
         return 0 if self.faults.full else self._volume.capacity - self._volume.used
 
     @property
     def capacity(self) -> int:
         return self._volume.capacity
 
-    # ---- what is done to it ----
+    # ---- commands of the harness ----
 
     def slow(self, ms: float) -> None:
+        """Delay each sync by `ms` from now on; syncs that are being delayed go on at once."""
         self.faults.slow_ms = ms
-        self._waking.set()
-        self._waking = threading.Event()
+        self._slow_changed.set()
+        self._slow_changed = threading.Event()
 
     def full(self, on: bool) -> None:
+        """Refuse writes with ENOSPC, or accept them again."""
         self.faults.full = on
 
     def fail(self, op: FailingOperation | None) -> None:
+        """Let operations of one kind fail with EIO; None: none."""
         self.faults.error = op
 
     def cut(self, variant: Variant = "plain", seed: int = 0) -> None:
-        """The power goes, and is back: for when no process runs on it."""
+        """Cut the power and restore it, while no process runs on the disk."""
         with self._mutex:
-            self._strike_off(variant, seed)
+            self._cut_power(variant, seed)
             self._off = False
 
     def cut_at_sync(self, pid: int, variant: Variant, seed: int, within_ms: int) -> None:
-        """The power goes at the next sync that has something to do, or after that time, and with it goes the process."""
+        """Cut the power, and kill the process `pid`, at the next sync that has something to do, or after `within_ms`."""
         self.faults.check_variant(variant)
-        timer = threading.Timer(within_ms / 1000, self._too_late)
+        timer = threading.Timer(within_ms / 1000, self._time_out)
         timer.daemon = True
         with self._mutex:
-            self._doom = _Doom(pid, variant, seed, timer)
+            self._pending_cut = _PendingCut(pid, variant, seed, timer)
         timer.start()
 
-    def _too_late(self) -> None:
+    def _time_out(self) -> None:
         with self._mutex:
-            self._strike_if(self._doom is not None)
+            self._carry_out_pending_cut()
 
-    def _strike_if(self, now: bool) -> None:
-        if now and self._doom is not None:
-            doom, self._doom = self._doom, None
-            doom.timer.cancel()
+    def _carry_out_pending_cut(self) -> None:
+        if self._pending_cut is not None:
+            cut, self._pending_cut = self._pending_cut, None
+            cut.timer.cancel()
             with suppress(ProcessLookupError):
-                os.kill(doom.pid, signal.SIGKILL)
-            self._strike_off(doom.variant, doom.seed)
+                os.kill(cut.pid, signal.SIGKILL)
+            self._cut_power(cut.variant, cut.seed)
 
-    def _strike_off(self, variant: Variant, seed: int) -> None:
-        """From here on the process on it can change nothing any more."""
+    def _cut_power(self, variant: Variant, seed: int) -> None:
+        """Cut the power. From here on the process on the disk can't change anything."""
         lost = self._volume.cut(variant, seed)
         self._off = True
         self.counts.cuts += variant != "killed"
@@ -168,38 +174,39 @@ class Disk:
         self.counts.lost_changes += lost.changes
 
     def sync_all(self) -> None:
-        """As sync(2)."""
+        """Write every unsynced change to the disk, as sync(2) does."""
         with self._mutex:
             self._volume.sync_all()
 
     def wipe(self) -> None:
+        """Remove everything on the disk."""
         with self._mutex:
             self._volume = Volume(self._names)
 
-    def rest(self) -> None:
-        """No process runs on it."""
+    def detach(self) -> None:
+        """Take note that no process runs on the disk any more."""
         with self._mutex:
-            self._off, self.at_rest, self._doom = False, True, None
+            self._off, self.at_rest, self._pending_cut = False, True, None
 
-    def begin(self) -> None:
-        """A process is about to run on it."""
+    def attach(self) -> None:
+        """Take note that a process is about to run on the disk."""
         with self._mutex:
-            self._off, self.at_rest, self._doom = False, False, None
+            self._off, self.at_rest, self._pending_cut = False, False, None
 
     def state(self) -> dict[str, Any]:
-        """What is counted, what is wrong with it, and what a power cut would take."""
+        """Return the counters, the active faults, and what a power cut would lose."""
         with self._mutex:
             return {
                 **msgspec.to_builtins(self.counts),
-                "unsynced_bytes": self._volume.lost_bytes(),
-                "unsynced_changes": self._volume.lost_changes(),
+                "unsynced_bytes": self._volume.unsynced_bytes(),
+                "unsynced_changes": self._volume.unsynced_changes(),
                 "slow_ms": self.faults.slow_ms,
                 "is_full": self.faults.full,
                 "error": self.faults.error,
             }
 
     def close(self) -> None:
-        """Nobody waits any longer."""
+        """End the waits of all slow syncs."""
         self.slow(0)
 
 

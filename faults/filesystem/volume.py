@@ -1,7 +1,8 @@
-"""The files and folders of a volume, what of them is durable, and what a power cut leaves.
+"""The files and folders of a volume, which of their changes are durable, and what a power cut leaves.
 
-Bytes and sizes are durable when their file is synced. When names are (a file that is made, renamed or removed, a folder
-that is made or removed) is what `Names` says. Owners, modes and times are always durable: nothing is promised of them.
+Bytes and sizes are durable once their file is synced. Changes of names (a file that is created, renamed or removed, a folder
+that is created or removed) are durable by one of the rules in `Names`. Owners, modes and times are durable at once, because
+no system promises anything about them.
 """
 
 import errno
@@ -16,16 +17,18 @@ from zab_chaos.faults.filesystem.contents import Contents, Resize, Unsynced, Wri
 from zab_chaos.node.store.disk_faults import Variant, surviving_changes
 
 Names = Literal["folder", "journal"]
-"""- folder: a name is durable when its folder is synced. All that POSIX promises.
-- journal: any sync makes all names durable that were changed before it, as ext4 and XFS have it.
+"""When a change of a name is durable:
+
+- folder: when its folder is synced, which is all that POSIX promises;
+- journal: at the next sync of anything, as on ext4 and XFS.
 """
-CAPACITY = 2**30  # bytes of all files, holes included: everything is held in memory
+CAPACITY = 2**30  # bytes of all files together, including holes; everything is held in memory
 NAME_BYTES = 255
 
 
 @dataclass(slots=True)
 class Times:
-    """Nanoseconds since 1970: of the last access, of the last change of the contents, and of anything."""
+    """The times of an inode in nanoseconds since 1970: of the last access, change of contents, and change of anything."""
 
     access: int = field(default_factory=time.time_ns)
     contents: int = field(default_factory=time.time_ns)
@@ -33,33 +36,40 @@ class Times:
 
 
 class Inode:
-    """A file or a folder, apart from its name. `place`: where it is durably found; `linked`: whether it ever was."""
+    """A file or a folder, without its name.
 
-    __slots__ = ("group", "linked", "mode", "owner", "place", "times")
+    `durable_location`: the folder and name under which it is durable; `was_durable`: whether it ever had one.
+    """
+
+    __slots__ = ("durable_location", "group", "mode", "owner", "times", "was_durable")
 
     def __init__(self, mode: int) -> None:
         self.mode = mode
         self.owner, self.group = os.getuid(), os.getgid()
         self.times = Times()
-        self.place: Location | None = None
-        self.linked = False
+        self.durable_location: Location | None = None
+        self.was_durable = False
 
 
 class File(Inode):
+    """A file and its contents."""
+
     __slots__ = ("contents", "removed")
 
     def __init__(self, mode: int) -> None:
         super().__init__(mode)
         self.contents = Contents()
-        self.removed = False  # no name stands for it any more
+        self.removed = False  # whether it has no name any more
 
 
 class Folder(Inode):
+    """A folder: its entries as programs see them (`names`), and the durable ones (`durable`)."""
+
     __slots__ = ("durable", "names")
 
     def __init__(self, mode: int = 0o755) -> None:
         super().__init__(mode)
-        self.names: dict[str, File | Folder] = {}  # as programs see them
+        self.names: dict[str, File | Folder] = {}
         self.durable: dict[str, File | Folder] = {}
 
 
@@ -68,26 +78,29 @@ Location = tuple[Folder, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of names that no sync has covered: it leaves a place, comes to one, or both at once."""
+    """An unsynced change of names: a removal (no target), a creation (no source), or a rename."""
 
     inode: File | Folder
     source: Location | None
     target: Location | None
 
     def touches(self, folder: Folder) -> bool:
-        return any(place is not None and place[0] is folder for place in (self.source, self.target))
+        return any(location is not None and location[0] is folder for location in (self.source, self.target))
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What a power cut took: bytes of files that were not synced, and changes of names."""
+    """What a power cut lost: unsynced bytes of files, and unsynced changes of names."""
 
     bytes: int
     changes: int
 
 
 class Volume:
-    """Paths begin with `/`. What can't be done raises OSError, as the system call would. Not for several threads at once."""
+    """The files and folders of a file system. Not thread-safe.
+
+    Paths begin with `/`. Methods raise OSError with the error number of the system call.
+    """
 
     def __init__(self, names: Names = "journal", capacity: int = CAPACITY) -> None:
         self.root = Folder()
@@ -95,12 +108,13 @@ class Volume:
         self.used = 0
         self._rule = names
         self._order = 0
-        self._unsynced: dict[File, None] = {}  # files that have something unsynced
+        self._unsynced: dict[File, None] = {}  # files with unsynced changes of their contents
         self._changes: list[Change] = []
 
-    # ---- finding ----
+    # ---- lookup ----
 
     def find(self, path: str) -> File | Folder:
+        """Return the file or folder at a path."""
         inode: File | Folder = self.root
         for name in path.split("/"):
             if name:
@@ -112,15 +126,17 @@ class Volume:
         return inode
 
     def file(self, path: str) -> File:
+        """Return the file at a path."""
         inode = self.find(path)
         return inode if isinstance(inode, File) else _fail(errno.EISDIR, path)
 
     def folder(self, path: str) -> Folder:
+        """Return the folder at a path."""
         inode = self.find(path)
         return inode if isinstance(inode, Folder) else _fail(errno.ENOTDIR, path)
 
     def walk(self) -> Iterator[tuple[str, File | Folder]]:
-        """Everything that is seen, folders before what is in them."""
+        """Yield the path and inode of everything that programs see, each folder before its entries."""
         waiting: list[tuple[str, File | Folder]] = [("", self.root)]
         while waiting:
             path, inode = waiting.pop()
@@ -128,90 +144,92 @@ class Volume:
             if isinstance(inode, Folder):
                 waiting += [(f"{path}/{name}", found) for name, found in inode.names.items()]
 
-    def lost_bytes(self) -> int:
-        """What a power cut would take, changes of names not counted."""
-        there = (file for file in self._unsynced if file.place is not None or not file.removed)
-        return sum(file.contents.lost_bytes() for file in there)
+    def unsynced_bytes(self) -> int:
+        """Return the bytes that a power cut would lose: those of files that have a name, or would have one after it."""
+        named = (file for file in self._unsynced if file.durable_location is not None or not file.removed)
+        return sum(file.contents.unsynced_bytes() for file in named)
 
-    def lost_changes(self) -> int:
+    def unsynced_changes(self) -> int:
+        """Return the number of changes of names that a power cut would lose."""
         return len(self._changes)
 
     # ---- names ----
 
     def create(self, path: str, mode: int) -> File:
         file = File(mode)
-        self._come(file, path)
+        self._link(file, path)
         return file
 
     def make_folder(self, path: str, mode: int) -> None:
-        self._come(Folder(mode), path)
+        self._link(Folder(mode), path)
 
     def remove(self, path: str) -> None:
         file = self.file(path)
-        self._leave(path)
-        self._forget(file)
+        self._unlink(path)
+        self._mark_removed(file)
 
     def remove_folder(self, path: str) -> None:
         if self.folder(path).names:
             _fail(errno.ENOTEMPTY, path)
-        self._leave(path)
+        self._unlink(path)
 
     def rename(self, old: str, new: str) -> None:
         inode = self.find(old)
-        (source, was), (target, name) = self._place(old), self._place(new)
-        there = target.names.get(name)
-        if there is inode:
+        (source, old_name), (target, name) = self._location(old), self._location(new)
+        replaced = target.names.get(name)
+        if replaced is inode:
             return
-        if there is not None:
-            self._replaceable(inode, there, new)
-        del source.names[was]
+        if replaced is not None:
+            self._check_replacement(inode, replaced, new)
+        del source.names[old_name]
         target.names[name] = inode
-        self._changes.append(Change(inode, (source, was), (target, name)))
-        if isinstance(there, File):
-            self._forget(there)
+        self._changes.append(Change(inode, (source, old_name), (target, name)))
+        if isinstance(replaced, File):
+            self._mark_removed(replaced)
 
-    def _replaceable(self, inode: File | Folder, there: File | Folder, path: str) -> None:
-        if isinstance(there, File) and isinstance(inode, Folder):
+    def _check_replacement(self, inode: File | Folder, replaced: File | Folder, path: str) -> None:
+        if isinstance(replaced, File) and isinstance(inode, Folder):
             _fail(errno.ENOTDIR, path)
-        if isinstance(there, Folder) and isinstance(inode, File):
+        if isinstance(replaced, Folder) and isinstance(inode, File):
             _fail(errno.EISDIR, path)
-        if isinstance(there, Folder) and there.names:
+        if isinstance(replaced, Folder) and replaced.names:
             _fail(errno.ENOTEMPTY, path)
 
-    def _place(self, path: str) -> Location:
+    def _location(self, path: str) -> Location:
         parent, _, name = path.rpartition("/")
         if len(name.encode(errors="surrogateescape")) > NAME_BYTES:
             _fail(errno.ENAMETOOLONG, path)
         return self.folder(parent), name
 
-    def _come(self, inode: File | Folder, path: str) -> None:
-        folder, name = self._place(path)
+    def _link(self, inode: File | Folder, path: str) -> None:
+        folder, name = self._location(path)
         if name in folder.names:
             _fail(errno.EEXIST, path)
         folder.names[name] = inode
         self._changes.append(Change(inode, None, (folder, name)))
 
-    def _leave(self, path: str) -> None:
-        folder, name = self._place(path)
+    def _unlink(self, path: str) -> None:
+        folder, name = self._location(path)
         self._changes.append(Change(folder.names.pop(name), (folder, name), None))
 
-    def _forget(self, file: File) -> None:
-        """No name stands for it; whoever has it open goes on with it."""
+    def _mark_removed(self, file: File) -> None:
+        """Free the room of a file that has no name any more. Programs that have it open can still use it."""
         file.removed = True
         self.used -= len(file.contents.visible)
 
     # ---- contents ----
 
     def write(self, file: File, data: bytes, offset: int) -> None:
-        self._fit(file, max(len(file.contents.visible), offset + len(data)))
-        self._change(file, Write(self._next(), offset, data))
+        self._reserve(file, max(len(file.contents.visible), offset + len(data)))
+        self._change(file, Write(self._next_order(), offset, data))
 
     def resize(self, file: File, size: int) -> None:
         if size != len(file.contents.visible):
-            self._fit(file, size)
-            self._change(file, Resize(self._next(), size))
+            self._reserve(file, size)
+            self._change(file, Resize(self._next_order(), size))
 
-    def _fit(self, file: File, size: int) -> None:
+    def _reserve(self, file: File, size: int) -> None:
+        """Make room for a file to have this size."""
         more = size - len(file.contents.visible)
         if size > self.capacity:
             _fail(errno.EFBIG)
@@ -225,66 +243,72 @@ class Volume:
         file.times.contents = file.times.anything = time.time_ns()
         self._unsynced[file] = None
 
-    def _next(self) -> int:
+    def _next_order(self) -> int:
         self._order += 1
         return self._order
 
-    # ---- what is durable ----
+    # ---- syncs and power cuts ----
 
-    def waits(self, inode: File | Folder) -> bool:
-        """Whether a sync of it has anything to do."""
+    def has_unsynced(self, inode: File | Folder) -> bool:
+        """Return whether a sync of this file or folder has anything to do."""
         if isinstance(inode, File) and any(one.data for one in inode.contents.unsynced):
             return True
         return any(self._covered(inode))
 
     def sync(self, inode: File | Folder) -> None:
+        """Make durable what a sync of this file or folder covers."""
         if isinstance(inode, File):
             inode.contents.sync()
             self._unsynced.pop(inode, None)
         covered = list(self._covered(inode))
         for change in covered:
-            self._settle(change)
+            self._make_durable(change)
         if covered:
             done = set(map(id, covered))
             self._changes = [change for change in self._changes if id(change) not in done]
 
-    def fail(self, inode: File | Folder) -> None:
-        """A sync has failed."""
+    def fail_sync(self, inode: File | Folder) -> None:
+        """Fail a sync of this file or folder (see `Contents.fail_sync`)."""
         if isinstance(inode, File):
-            inode.contents.fail()
+            inode.contents.fail_sync()
             self._unsynced.pop(inode, None)
 
     def sync_all(self) -> None:
+        """Make everything durable."""
         for inode in [*self._unsynced, *(found for _, found in self.walk())]:
             self.sync(inode)
 
     def _covered(self, inode: File | Folder) -> Iterable[Change]:
-        """The changes of names that a sync of it makes durable."""
+        """Return the changes of names that a sync of this file or folder makes durable."""
         if self._rule == "journal":
             return self._changes
         return (change for change in self._changes if isinstance(inode, Folder) and change.touches(inode))
 
-    def _settle(self, change: Change) -> None:
-        """Durably. What has lost its last name, because an earlier change did not survive, stays lost."""
+    def _make_durable(self, change: Change) -> None:
+        """Make a change of names durable.
+
+        An inode that was durable and lost its durable name, because an earlier change did not survive, stays lost.
+        """
         inode, target = change.inode, change.target
         if target is None:
-            if inode.place == change.source:
-                _unplace(inode)
-        elif inode.place is not None or not inode.linked:
-            _unplace(inode)
+            if inode.durable_location == change.source:
+                _remove_durable(inode)
+        elif inode.durable_location is not None or not inode.was_durable:
+            _remove_durable(inode)
             folder, name = target
             if name in folder.durable:
-                _unplace(folder.durable[name])
+                _remove_durable(folder.durable[name])
             folder.durable[name] = inode
-            inode.place, inode.linked = target, True
+            inode.durable_location, inode.was_durable = target, True
 
     def cut(self, variant: Variant, seed: int) -> Losses:
-        """The power is gone and back. With `killed` it never went, but the last writes were not carried out."""
+        """Cut and restore the power, and return what was lost. With `killed` the power stays on: only the last writes of the
+        killed process are lost, and the others stay unsynced."""
         random = Random(seed)
-        before = Losses(self.lost_bytes(), len(self._changes))
+        unsynced = Losses(self.unsynced_bytes(), len(self._changes))
         if variant == "killed":
-            self._keep(self._survivors(variant, random))
-            return Losses(before.bytes - self.lost_bytes(), 0)
+            self._keep_only(self._survivors(variant, random))
+            return Losses(unsynced.bytes - self.unsynced_bytes(), 0)
         if variant == "pages":
             for file in self._unsynced:
                 file.contents.durable = file.contents.some_pages(random)
@@ -293,11 +317,12 @@ class Volume:
                 for one in kept:
                     one.apply(file.contents.durable)
         for change in surviving_changes(self._changes, variant, random):
-            self._settle(change)
-        self._return()
-        return before
+            self._make_durable(change)
+        self._reset_to_durable()
+        return unsynced
 
     def _survivors(self, variant: Variant, random: Random) -> dict[File, list[Unsynced]]:
+        """Draw the unsynced changes of contents that survive, by file."""
         owners = {one.order: file for file in self._unsynced for one in file.contents.unsynced}
         everything = [one for file in self._unsynced for one in file.contents.unsynced]
         found: dict[File, list[Unsynced]] = {file: [] for file in self._unsynced}
@@ -305,16 +330,16 @@ class Volume:
             found[owners[one.order]].append(one)
         return found
 
-    def _keep(self, survivors: dict[File, list[Unsynced]]) -> None:
-        """Only these are still there, unsynced as before."""
+    def _keep_only(self, survivors: dict[File, list[Unsynced]]) -> None:
+        """Drop all unsynced changes of contents but these, which stay unsynced."""
         for file, kept in survivors.items():
-            file.contents.lose()
+            file.contents.lose_unsynced()
             for one in kept:
                 file.contents.change(one)
-        self._count()
+        self._update_used()
 
-    def _return(self) -> None:
-        """All is as it is durably."""
+    def _reset_to_durable(self) -> None:
+        """Make the visible state equal to the durable one."""
         self._unsynced.clear()
         self._changes.clear()
         waiting = [self.root]
@@ -325,19 +350,19 @@ class Volume:
                 if isinstance(inode, Folder):
                     waiting.append(inode)
                 else:
-                    inode.contents.lose()
+                    inode.contents.lose_unsynced()
                     inode.removed = False
-        self._count()
+        self._update_used()
 
-    def _count(self) -> None:
+    def _update_used(self) -> None:
         self.used = sum(len(inode.contents.visible) for _, inode in self.walk() if isinstance(inode, File))
 
 
-def _unplace(inode: File | Folder) -> None:
-    if inode.place is not None:
-        folder, name = inode.place
+def _remove_durable(inode: File | Folder) -> None:
+    if inode.durable_location is not None:
+        folder, name = inode.durable_location
         del folder.durable[name]
-        inode.place = None
+        inode.durable_location = None
 
 
 def _fail(number: int, path: str | None = None) -> NoReturn:

@@ -57,7 +57,7 @@ def refused(act: Callable[[], object]) -> str:
 def cut(mount: Mount, **how: Any) -> dict[str, bytes]:
     """The power goes, and is back: all files."""
     mount.command("cut", **how)
-    mount.command("begin")
+    mount.command("attach")
     return {path.name: path.read_bytes() for path in sorted(mount.folder.iterdir()) if path.is_file()}
 
 
@@ -184,7 +184,7 @@ def test_a_disk_that_is_slow_does_not_hold_back_who_reads(mount: Mount) -> None:
 
 def test_what_nobody_runs_on_is_changed_durably(mount: Mount) -> None:
     path = mount.folder / "a"
-    mount.command("rest")
+    mount.command("detach")
     path.write_bytes(b"by hand")
     assert cut(mount) == {"a": b"by hand"}
     mount.command("wipe")
@@ -215,7 +215,7 @@ def test_what_a_program_was_told_is_synced_is_there_after_the_power_goes_at_a_sy
             mount.command("cut_at_sync", pid=child.pid, variant=variant, seed=seed, within_ms=60_000)
             told += child.stdout.read()
             assert child.wait(SECONDS) == -signal.SIGKILL
-        mount.command("begin")
+        mount.command("attach")
         found = path.read_bytes()
         assert found.startswith(told)
         assert len(found) <= len(told) + 8
@@ -241,7 +241,7 @@ def test_a_program_that_is_killed_in_a_sync_leaves_what_the_next_power_cut_takes
             told = child.stdout.readline()
             mount.command("cut_at_sync", pid=child.pid, variant="killed", seed=seed, within_ms=60_000)
             told += child.stdout.read()
-        mount.command("begin")
+        mount.command("attach")
         found = path.read_bytes()
         assert found.startswith(told)
         left.add(len(found) - len(told))
@@ -259,7 +259,7 @@ def test_the_power_goes_after_a_time_if_nobody_syncs_and_nothing_can_be_written_
         assert child.wait(SECONDS) == -signal.SIGKILL
     assert wait_until(lambda: mount.state()["cuts"] == 1, SECONDS)
     assert refused(lambda: path.write_bytes(b"x")) == "EIO"
-    mount.command("begin")
+    mount.command("attach")
     path.write_bytes(b"x")
 
 

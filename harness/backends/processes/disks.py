@@ -93,14 +93,14 @@ class Disks:
     def begin_life(self, node: int) -> None:
         """Prepare a node's disk for a new process."""
         self.end_life(node)
-        self._mounts[node].command("begin")
+        self._mounts[node].command("attach")
         self._keeps_unsynced.discard(node)
 
     def end_life(self, node: int) -> None:
         """Handle the end of a node's process. Whatever is done to the node's files after this call is durable."""
         if self._with_process and node not in self._keeps_unsynced:
             self.cut(node)
-        self._mounts[node].command("rest")
+        self._mounts[node].command("detach")
 
     def wipe(self, node: int) -> None:
         """Remove all files from a node's disk."""

@@ -69,8 +69,8 @@ def evil(server: Server) -> None:
 CHANGES = {
     "link 1-2: enabled is False and was asked to be True": lambda it: it.disable("1-2"),
     "link 1-2: its proxy is gone": lambda it: it.delete("1-2"),
-    "link 1-2: where it leads is 'b:22' and was asked to be 'b:2'": lambda it: it.change("1-2", upstream="b:22"),
-    "link 1-2: where it listens is '0:1' and was asked to be 'a:1'": lambda it: it.change("1-2", listen="0:1"),
+    "link 1-2: its upstream address is 'b:22' and was asked to be 'b:2'": lambda it: it.change("1-2", upstream="b:22"),
+    "link 1-2: its listen address is '0:1' and was asked to be 'a:1'": lambda it: it.change("1-2", listen="0:1"),
     "link 2-1: the toxic 'x' was not asked for": lambda it: it.add("2-1", "x", "timeout", "upstream", {"timeout": 0}),
     "link 1-2: the toxic 'slow.latency.upstream' is missing": lambda it: it.remove("1-2", "slow.latency.upstream"),
     "a proxy 'evil' from 0.0.0.0:79 to b:22, which was not asked for": evil,

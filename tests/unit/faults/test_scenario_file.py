@@ -115,7 +115,7 @@ def test_the_error_names_file_line_and_what_is_allowed() -> None:
         ('at = 99\ndo = "crash"\ntarget = "one"', "after the end"),
         ('at = -1\ndo = "crash"\ntarget = "one"', "out of range"),
         ('at = nan\ndo = "crash"\ntarget = "one"', "out of range"),
-        ('at = 1\ndo = "restart"\ntarget = "leader"', "who is down has no role"),
+        ('at = 1\ndo = "restart"\ntarget = "leader"', "a node that is down has no role"),
         ('at = 1\ndo = "crash"\ntarget = []', "empty"),
         ('at = 1\ndo = "crash"\ntarget = ["one", "one"]', "twice"),
         ('at = 1\ndo = "clock-jump"\nms = 5\nfor = 3\ntarget = "one"', "leave `for` out"),
@@ -404,7 +404,7 @@ def test_every_mistake_of_disks_and_expectations_is_told() -> None:
         "[1, 2] does not follow [0, 0]",
         "the key node is missing",
         "a run that is PASS violates nothing",
-        "'key' = '1' says nothing of any znode",
+        "'key' = '1' is not the path of a znode with its value",
     ):
         assert part in words
 

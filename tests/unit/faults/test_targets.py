@@ -56,7 +56,7 @@ def test_nobody_fits(sleepers: Callable[..., Any]) -> None:
     cluster.leading = None
     with pytest.raises(NoTargetError) as caught:
         resolve("leader", cluster, TargetState.UP, Random(1))
-    assert caught.value.leader, "worth waiting for"
+    assert caught.value.no_leader, "worth waiting for"
 
 
 def test_what_is_known_before_the_run() -> None:

@@ -12,7 +12,7 @@ from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.kind import FaultContext
 from zab_chaos.faults.scenario import FaultStep, Operation, ScenarioError, Ticket, ZooKeeper, parse
 from zab_chaos.faults.scheduler import SETTLE_SECONDS
-from zab_chaos.faults.waiting import STATES, WITHIN, Wait
+from zab_chaos.faults.wait_step import STATES, WITHIN, Wait
 
 HERE: dict[str, Any] = {"node": 1, "life": 1, "established": True, "delivered": (1, 2), "last_zxid": (1, 2)}
 LEADS, FOLLOWS = Status(**HERE, role="LEADING"), Status(**HERE, role="FOLLOWING")

@@ -228,7 +228,7 @@ def test_a_failed_sync_leaves_what_is_seen_and_nobody_writes_it_any_more() -> No
     volume = Volume("folder")
     file = laid(volume, "/a", b"old")
     volume.write(file, b"new", 0)
-    volume.fail(file)
+    volume.fail_sync(file)
     assert seen(volume) == {"/a": b"new"}
     volume.sync(file)
     assert volume.cut("plain", 1) == Losses(0, 0)

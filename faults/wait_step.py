@@ -1,4 +1,4 @@
-"""A step that does nothing to anybody: the schedule goes on when its nodes are in a state."""
+"""The step `wait`, which breaks nothing: the schedule goes on when its nodes are in a certain state."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,14 +9,14 @@ from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, FaultContext
 from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import choice, number
 
-LOOK_SECONDS = 0.05
-ANSWER_SECONDS = 1.0  # a node that does not answer by then is in no state
+LOOK_SECONDS = 0.05  # between two looks at the nodes
+ANSWER_SECONDS = 1.0  # timeout for a node's status
 
-Answers = Mapping[int, Status | None]  # None: it is down, paused or silent
+Answers = Mapping[int, Status | None]  # by node; None: it is down, is paused, or does not answer
 
 
-def _each(of: Callable[[Status], bool]) -> Callable[[Answers], bool]:
-    return lambda answers: all(answer is not None and of(answer) for answer in answers.values())
+def _each(fits: Callable[[Status], bool]) -> Callable[[Answers], bool]:
+    return lambda answers: all(answer is not None and fits(answer) for answer in answers.values())
 
 
 def _serves(answer: Status | None) -> bool:
@@ -24,7 +24,7 @@ def _serves(answer: Status | None) -> bool:
 
 
 def _level(answers: Answers) -> bool:
-    """All serve, have delivered all that they hold, and are equally far."""
+    """Return whether all nodes serve, have delivered their whole log, and have the same last zxid."""
     served = [answer for answer in answers.values() if answer is not None and answer.established]
     zxids = {zxid for answer in served for zxid in (answer.delivered, answer.last_zxid)}
     return len(served) == len(answers) and len(zxids) == 1
@@ -45,24 +45,24 @@ STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
 
 
 class Wait(Fault):
-    """Confirmed when the state was seen, and not if it did not come `within` so many seconds."""
+    """A wait for a state of nodes. Confirmed if the state was seen `within` so many seconds."""
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
         self.reached = self.late = False
-        self.until: float | None = None
+        self.deadline: float | None = None  # set when the wait begins
         self.seen: Answers = {}
 
     def inject(self) -> None:
-        """Nothing is done."""
+        """Do nothing."""
 
     def watch(self, now: float) -> float | None:
         if self.is_over():
             return None
-        self.until = now + self.params["within"] if self.until is None else self.until
-        self.seen = {node: answer(self.cluster, node) for node in self.nodes}
+        self.deadline = now + self.params["within"] if self.deadline is None else self.deadline
+        self.seen = {node: ask_status(self.cluster, node) for node in self.nodes}
         self.reached = self._is_reached()
-        self.late = not self.reached and now >= self.until
+        self.late = not self.reached and now >= self.deadline
         return now + LOOK_SECONDS
 
     def _is_reached(self) -> bool:
@@ -71,14 +71,14 @@ class Wait(Fault):
         return STATES[self.params["state"]][1](self.seen)
 
     def injected(self) -> Confirmation:
-        """Whether it waits, which it always does."""
+        """Confirm that the step has begun, which it always has."""
         return Confirmation(True, {"state": self.params["state"]})
 
     def recovered(self) -> Confirmation:
         return Confirmation(self.reached, {str(node): _shown(seen) for node, seen in self.seen.items()})
 
     def heal(self) -> None:
-        """Nothing is broken by waiting."""
+        """Do nothing."""
 
     def took_effect(self) -> bool:
         return self.is_over()
@@ -90,8 +90,8 @@ class Wait(Fault):
         return f"until {node_names(self.nodes)} {self.params['state'] if self.params['state'] != 'down' else 'is down'}"
 
 
-def answer(cluster: Cluster, node: int) -> Status | None:
-    """What a node says of itself; None if it is down, paused or silent."""
+def ask_status(cluster: Cluster, node: int) -> Status | None:
+    """Return a node's status; None if it is down, is paused, or does not answer."""
     return cluster.status(node, ANSWER_SECONDS) if cluster.alive(node) and not cluster.paused(node) else None
 
 
