@@ -108,10 +108,10 @@ def test_down_is_seen_in_the_process(sleepers: Callable[..., Sleepers]) -> None:
     cluster = sleepers(1)
     waits = Wait(FaultContext(cluster, None, Random(1)), [1], {"state": "down", "within": WITHIN})
     waits.watch(1.0)
-    assert not waits.settled()
+    assert not waits.took_effect()
     cluster.kill(1)
     waits.watch(2.0)
-    assert waits.settled()
+    assert waits.took_effect()
     assert waits.recovered().confirmed
 
 
