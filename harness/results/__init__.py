@@ -1,1 +1,1 @@
-"""The run folder: writing it, and reading it again."""
+"""Writes, finds and reads the folders of runs."""

@@ -1,4 +1,4 @@
-"""The faults of a run as stretches of time: what was broken from when to when, which links were touched, who was paused."""
+"""Reads the faults of a run as spans of time, and derives when links were disturbed and when nodes were paused."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 from zab_chaos.harness.results.source import FaultLine, Source
 
 KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
-CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other faults of links only disturb them
-MENDS = {"restart", "resume"}  # these put something right: a moment, not a stretch
+CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other link faults only disturb a link
+MENDS = {"restart", "resume"}  # these repair something, and are shown as a moment
 
 
 @dataclass(slots=True)
 class FaultSpan:
-    """One fault. Times in nanoseconds; `healed` None: it is over at once, or was never healed."""
+    """One fault of a run, from its injection at `at` to its healing at `healed`, in nanoseconds.
+
+    `healed` is None if the fault is over at once, or was never healed.
+    """
 
     id: Any
     do: str
@@ -26,35 +29,35 @@ class FaultSpan:
 
     @property
     def on(self) -> str:
-        """`leader = 2`: what the scenario said and what it was."""
+        """The target as the scenario names it, with the nodes that it was, such as `leader = 2`."""
         numbers = " ".join(map(str, self.nodes))
         return self.target if not numbers or self.target == f"node-{numbers}" else f"{self.target} = {numbers}"
 
     @property
     def detail(self) -> str:
-        """Its parameters, as far as they say something, and the cut links."""
+        """The parameters that are set, and the links."""
         words = [f"{name} {value}" for name, value in self.params.items() if value not in (None, "", [], "never")]
         links = ", ".join(f"{one}→{other}" for one, other in self.pairs)
         return "; ".join(words[:8] + ([f"links {links}"] if links else []))
 
     @property
     def end(self) -> int | None:
-        """Where a picture ends it: what mends is a moment, although it may be confirmed later."""
+        """Where a chart ends the fault: a repair is a moment, although it may be confirmed later."""
         return None if self.do in MENDS else self.healed
 
     def seconds(self, zero: int) -> tuple[float, float | None]:
-        """When it began, counted from `zero`, and how long it lasted; None as `healed`."""
+        """Return when the fault began, in seconds after `zero`, and how long it lasted; None if it was not healed."""
         at = (self.at - zero) / 1e9
         return at, None if self.healed is None else (self.healed - zero) / 1e9 - at
 
 
 def read_spans(source: Source) -> list[FaultSpan]:
-    """All faults, in the order in which they were injected."""
+    """Return all faults, in the order in which they were injected."""
     spans: dict[str, FaultSpan] = {}
     for number, line in source.lines("faults.jsonl", FaultLine):
         key = repr(line.id)
         if line.type == "inject":
-            spans[key] = _begun(line)
+            spans[key] = _injected(line)
         elif line.type == "heal" and key in spans:
             span = spans[key]
             span.healed = max(line.t, span.at)
@@ -64,7 +67,7 @@ def read_spans(source: Source) -> list[FaultSpan]:
     return sorted(spans.values(), key=lambda span: span.at)
 
 
-def _begun(line: FaultLine) -> FaultSpan:
+def _injected(line: FaultLine) -> FaultSpan:
     return FaultSpan(
         id=line.id,
         do=line.do,
@@ -78,14 +81,14 @@ def _begun(line: FaultLine) -> FaultSpan:
 
 
 def _target_words(target: Any) -> str:
-    """What the scenario calls its target; several are written one after the other. None: the shape or the pairs say it."""
+    """Return the target in the scenario's words. It is None for a fault that has a shape or pairs of nodes instead."""
     if target is None:
         return "links"
     return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
 
 
 class LinkFault(NamedTuple):
-    """When a fault touched a link; whether it was cut, or only disturbed."""
+    """The time in which a fault concerned a link, and whether the link was cut or only disturbed."""
 
     begin: int
     end: int
@@ -93,7 +96,7 @@ class LinkFault(NamedTuple):
 
 
 def touched_links(spans: list[FaultSpan], end: int) -> dict[tuple[int, int], list[LinkFault]]:
-    """For each ordered pair of nodes when a fault touched its link; what was never healed lasts to `end`."""
+    """Return when faults concerned each link, by ordered pair of nodes. A fault that was not healed lasts until `end`."""
     touched: dict[tuple[int, int], list[LinkFault]] = {}
     for span in spans:
         for one, other in span.pairs:
@@ -103,13 +106,13 @@ def touched_links(spans: list[FaultSpan], end: int) -> dict[tuple[int, int], lis
 
 
 def pauses(spans: list[FaultSpan], fired: dict[int, list[int]], end: int) -> dict[int, list[tuple[int, int]]]:
-    """For each node when its process was stopped (SIGSTOP). `fired`: when a `pause-at` caught each node."""
+    """Return when each node's process was paused (SIGSTOP). `fired`: the times at which a `pause-at` stopped each node."""
     found: dict[int, list[tuple[int, int]]] = {}
     for span in spans:
         if span.do not in ("pause", "pause-at"):
             continue
         for node in span.nodes:
-            begin = _caught(span, fired.get(node, [])) if span.do == "pause-at" else span.at
+            begin = _pause_begin(span, fired.get(node, [])) if span.do == "pause-at" else span.at
             ends = [one.at for one in spans if one.do == "resume" and node in one.nodes and one.at > span.at]
             until = min([end if span.healed is None else span.healed, *ends])
             if begin is not None and begin < until:
@@ -117,6 +120,6 @@ def pauses(spans: list[FaultSpan], fired: dict[int, list[int]], end: int) -> dic
     return found
 
 
-def _caught(span: FaultSpan, fired: list[int]) -> int | None:
-    """When a node reached the point at which it was to be stopped; None if it never did while the fault stood."""
+def _pause_begin(span: FaultSpan, fired: list[int]) -> int | None:
+    """Return when a node was stopped by a `pause-at` fault; None if it did not reach the point before the healing."""
     return next((t for t in fired if t >= span.at and (span.healed is None or t <= span.healed)), None)

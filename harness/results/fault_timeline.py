@@ -1,4 +1,4 @@
-"""When the schedule of a run began, and how long no write succeeded after each of its faults."""
+"""Computes when the schedule of a run began, and how long no write succeeded after each of its faults."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ OPERATIONS: Any = ev.Invoke | ev.Complete
 
 
 def origin(folder: RunFolder) -> int:
-    """Zero of the schedule, in monotonic nanoseconds: the start of the workload, else the run's first milestone."""
+    """Return the schedule's time zero in monotonic nanoseconds: the start of the workload, else the first milestone."""
     times = {line.event: line.t for line in reversed(list(folder.lines("harness.jsonl", ev.Milestone)))}
     return int(times.get("workload-started", min(times.values(), default=0)))
 
 
 def pauses_of_writes(folder: RunFolder, faults: Sequence[int]) -> list[float | None]:
-    """For each fault the longest time (s) until the next one in which writes waited and none succeeded; None: until the end.
+    """Return for each fault the longest time (s) before the next fault in which writes waited and none succeeded.
 
-    `faults`: when they were injected, ascending, in monotonic nanoseconds.
+    None: no write succeeded until the end. `faults`: the times of the injections, ascending, in monotonic nanoseconds.
     """
     waits, successes = _writes(folder)
     end = max(successes, default=0)
@@ -33,7 +33,7 @@ def pauses_of_writes(folder: RunFolder, faults: Sequence[int]) -> list[float | N
 
 
 def _writes(folder: RunFolder) -> tuple[list[Span], list[int]]:
-    """When each write was due and answered (`FOREVER`: never), and when writes succeeded, ascending."""
+    """Return when each write was due and answered (`FOREVER`: never), and the times of successful writes, ascending."""
     due: dict[tuple[int, int], int] = {}
     waits: list[Span] = []
     successes = []
@@ -49,7 +49,7 @@ def _writes(folder: RunFolder) -> tuple[list[Span], list[int]]:
 
 
 def _longest(found: Sequence[Span], waits: Sequence[Span], begin: int, until: int) -> float | None:
-    """The longest of the pauses (s) that end in [begin, until], or around `begin`.
+    """Return the longest (s) of the pauses that end in [begin, until] or lie around `begin`.
 
     None if a write waited after `begin` and none succeeded any more.
     """

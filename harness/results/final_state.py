@@ -10,9 +10,8 @@ from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Evidence, Judgement, Property, Verdict, Violation
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 
-StateByNode = dict[
-    int, dict[str, str | None]
-]  # by node and path; None: no such znode; a path that could not be read is left out
+# The data of znodes, by node and path. None: no such znode. A path that could not be read is left out.
+StateByNode = dict[int, dict[str, str | None]]
 MILESTONE = "state"
 SHOWN = 30  # characters of a value
 NAME = "expected state"
@@ -20,14 +19,14 @@ STATEMENT = "At the end all nodes hold the same data, and it is what the scenari
 
 
 def text_of(outcome: Outcome) -> tuple[bool, str | None]:
-    """Whether an answer to `get` is conclusive, and the data; None if there is no such znode."""
+    """Return whether an answer to `get` is conclusive, and the data; None if there is no such znode."""
     if isinstance(outcome, Ok):
         return True, (outcome.data or b"").decode("utf-8", "replace")
     return getattr(outcome, "error", None) == "no node", None
 
 
 def judge_records(folder: Path, *, stored: bool = True) -> Verdict:
-    """What the records of the run in `folder` say, without a replay. `stored`: it has a manifest."""
+    """Return the verdict on the records of the run in `folder`, without a replay. `stored`: the folder has a manifest."""
     expect = RunFolder(folder).read_run().get("expect", {})
     line = state_line(folder) if expect.get("state") else None
     return with_state(oracle.judge(folder, stored=stored), expect, line)
@@ -53,8 +52,8 @@ def judge_state(expected: Mapping[str, Sequence[str | None]], line: Mapping[str,
         held = {node: values[path] for node, values in sorted(nodes.items()) if path in values}
         wrong = [node for node, value in held.items() if value not in allowed]
         if wrong or len(set(held.values())) > 1:
-            words = ", ".join(f"node {node} {_said(value)}" for node, value in held.items())
-            allowed_words = " or ".join(_said(value) for value in allowed)
+            words = ", ".join(f"node {node} {_value_text(value)}" for node, value in held.items())
+            allowed_words = " or ".join(_value_text(value) for value in allowed)
             evidence = [Evidence("harness.jsonl", line.get("line", 0), dict(line))] if line is not None else []
             violations.append(Violation(f"{path}: {words}; all must have {allowed_words}", evidence))
     judgement = Judgement.VIOLATION if violations else Judgement.UNKNOWN if unread else Judgement.PASS
@@ -81,7 +80,7 @@ def state_line(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def _said(value: str | None) -> str:
+def _value_text(value: str | None) -> str:
     if value is None:
         return "no such znode"
     return repr(value) if len(value) <= SHOWN else f"{value[:SHOWN]!r}..."

@@ -1,4 +1,4 @@
-"""The stored runs below a folder: when each was made, what it was, and its verdict."""
+"""Lists the stored runs below a folder, with their times, scenarios and verdicts."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _STAMP = re.compile(r"(\d{8}T\d{6}Z)-\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One run. `made` in UTC."""
+    """One stored run. `made`: when it was made, in UTC."""
 
     folder: RunFolder
     made: datetime
@@ -29,14 +29,14 @@ class Entry:
 
 
 def read_index(root: Path) -> list[Entry]:
-    """Every run at any depth below `root`, the newest first."""
+    """Return every run at any depth below `root`, the newest first."""
     return sorted(
         map(_entry, map(RunFolder, below(root))), key=lambda one: (one.made, str(one.folder.path)), reverse=True
     )
 
 
 def matching(entries: list[Entry], *, scenario: str | None, verdict: str | None) -> Iterator[Entry]:
-    """Those whose scenario has this word in it, and that have this verdict."""
+    """Yield the runs whose scenario's name contains `scenario` and that have this verdict; None matches all."""
     for one in entries:
         if (scenario is None or scenario in one.scenario) and (verdict is None or verdict.upper() == one.verdict):
             yield one
@@ -46,7 +46,7 @@ def _entry(folder: RunFolder) -> Entry:
     facts, verdict = folder.read_run(), folder.read_verdict()
     return Entry(
         folder=folder,
-        made=_made(folder),
+        made=_creation_time(folder),
         scenario=facts.get("scenario", folder.path.parent.name) + (" (defective)" if facts.get("defect") else ""),
         seed=facts.get("seed"),
         backend=facts.get("backend", ""),
@@ -54,8 +54,8 @@ def _entry(folder: RunFolder) -> Entry:
     )
 
 
-def _made(folder: RunFolder) -> datetime:
-    """By the folder's name, or if that is another one, by the time at which run.json was written."""
+def _creation_time(folder: RunFolder) -> datetime:
+    """Return when a run was made: from the folder's name, or if that has no time, from the mtime of run.json."""
     stamp = _STAMP.match(folder.name)
     if stamp is not None:
         return datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)

@@ -20,7 +20,7 @@ from zab_chaos.model import manifest
 from zab_chaos.model.events import UNREADABLE
 from zab_chaos.model.verdict import Outcome, Verdict
 
-_IN_ORDER = threading.Lock()  # lines of harness.jsonl come from several threads, and are in the order of their times
+_MILESTONE_LOCK = threading.Lock()  # several threads write milestones, which must be in the order of their times
 PARTS = ("trace", "log", "record", "data", "config")
 RUN = "run.json"
 FACTS: dict[str, Any] = {  # the types of those fields of run.json that are shown; the others are only passed on
@@ -45,7 +45,7 @@ class RunFolder:
 
     def milestone(self, event: str, **fields: Any) -> None:
         """Append one line to harness.jsonl, with the time at which it is written."""
-        with _IN_ORDER, self.file("harness.jsonl").open("a", encoding="utf-8") as file:
+        with _MILESTONE_LOCK, self.file("harness.jsonl").open("a", encoding="utf-8") as file:
             line = json.dumps({"t": time.monotonic_ns(), "event": event, **fields})
             file.write(line + "\n")
 
@@ -94,9 +94,9 @@ class RunFolder:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file atomically."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def create(results: Path, scenario: str, seed: int) -> RunFolder:
     written."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     try:
-        path = _fresh(results / scenario, f"{stamp}-{seed}")
+        path = _create_unique(results / scenario, f"{stamp}-{seed}")
         for part in PARTS:
             path.joinpath(part).mkdir(mode=0o700)
         _point_latest(results, path)
@@ -130,7 +130,7 @@ def create(results: Path, scenario: str, seed: int) -> RunFolder:
     return RunFolder(path.resolve())
 
 
-def _fresh(parent: Path, name: str) -> Path:
+def _create_unique(parent: Path, name: str) -> Path:
     """Create a new folder: two runs of one seed within one second get different names."""
     parent.mkdir(parents=True, exist_ok=True)
     number = 1
@@ -147,10 +147,10 @@ def _fresh(parent: Path, name: str) -> Path:
 def _point_latest(results: Path, run: Path) -> None:
     """Replace the link `latest` atomically; another process may be reading through it."""
     link = results / "latest"
-    beside = results / f".latest.{os.getpid()}"
-    beside.unlink(missing_ok=True)
-    beside.symlink_to(run.relative_to(results))
-    beside.replace(link)
+    temporary = results / f".latest.{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(run.relative_to(results))
+    temporary.replace(link)
 
 
 def runs(root: Path) -> Iterator[Path]:
@@ -159,7 +159,7 @@ def runs(root: Path) -> Iterator[Path]:
 
 
 def below(root: Path) -> set[Path]:
-    """All of them; one that links lead to is there once."""
+    """Return the folder of every run below `root`, resolved: a run that links lead to is there once."""
     return {folder.resolve() for folder in runs(root)}
 
 

@@ -1,7 +1,7 @@
-"""Reading a run's folder for showing: whatever can be read is shown, whatever can't is named with file and line.
+"""Reads a run's folder for reports. Lines that can't be read are noted with file and number, and the others are read.
 
-The judge's reader (`zab_chaos.model.runfiles`) keeps only what is judged; a picture also needs the words (`why`, `detail`),
-and it must come out of runs that nobody can judge any more.
+The oracle's reader (`zab_chaos.model.runfiles`) reads only what is judged. A report also needs the words (`why`, `detail`),
+and must be possible for runs that can't be judged any more.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ import msgspec
 
 from zab_chaos.model.events import UNREADABLE
 
-LISTED = 50  # places that are named; a file of garbage has a million
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # a time, an id, a count: what is beyond it is none
+DAMAGES_MAX = 50  # damaged places that are listed; a file of garbage has a million
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # a time, an id or a count; a greater number is damage
 L = TypeVar("L", bound="Timed")
 
 
@@ -25,7 +25,7 @@ class Timed(msgspec.Struct, kw_only=True):
 
 
 class TraceLine(Timed, kw_only=True):
-    """A trace event, as far as it is shown (results/README.md)."""
+    """The fields of a trace event that reports show (results/README.md)."""
 
     event: str
     role: str = ""
@@ -49,7 +49,7 @@ class TraceLine(Timed, kw_only=True):
 
 
 class OperationLine(Timed, kw_only=True):
-    """Half of an operation: `invoke` has `due` and `op`, `complete` has `outcome`. A session's number is any of 64 bits."""
+    """A line of ops.jsonl: `invoke` has `due` and `op`, `complete` has `outcome`. `client` is any number of 64 bits."""
 
     type: str
     client: Annotated[int, msgspec.Meta(ge=0)]
@@ -61,7 +61,7 @@ class OperationLine(Timed, kw_only=True):
 
 
 class FaultLine(Timed, kw_only=True):
-    """Half of a fault: `inject`, and later perhaps `heal`."""
+    """A line of faults.jsonl: the injection or the healing of a fault."""
 
     type: str
     id: Any
@@ -74,7 +74,7 @@ class FaultLine(Timed, kw_only=True):
 
 
 class MilestoneLine(Timed, kw_only=True):
-    """A milestone of the harness."""
+    """A line of harness.jsonl."""
 
     event: str
     node: int = 0
@@ -83,7 +83,7 @@ class MilestoneLine(Timed, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A place that can't be read. `line` counts from 1; 0 is the whole file."""
+    """A place that can't be read. `line` counts from 1; 0 means the whole file."""
 
     file: str
     line: int
@@ -91,7 +91,10 @@ class Damage:
 
 
 class Source:
-    """A run's folder. `damages` fills while it is read; `more` counts those beyond the ones that are listed."""
+    """Reads the files of a run's folder.
+
+    `damages`: the unreadable places found so far, at most DAMAGES_MAX; `more`: the number of those beyond that.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -99,7 +102,7 @@ class Source:
         self.more = 0
 
     def lines(self, name: str, kind: type[L], *, may_be_cut: bool = False) -> Iterator[tuple[int, L]]:
-        """Number and content of every readable line of a file; none if there is no such file.
+        """Yield the number and the content of every readable line of a file; nothing if there is no such file.
 
         `may_be_cut`: the last line may be incomplete, because its writer was killed.
         """
@@ -107,7 +110,7 @@ class Source:
         try:
             with (self.folder / name).open("rb") as file:
                 for number, text in enumerate(file, 1):
-                    line = self._decode(decoder, name, number, text, excused=may_be_cut)
+                    line = self._decode(decoder, name, number, text, may_be_cut=may_be_cut)
                     if line is not None:
                         yield number, line
         except FileNotFoundError:
@@ -116,19 +119,19 @@ class Source:
             self.damaged(name, 0, f"can't be read: {error.strerror}")
 
     def damaged(self, file: str, line: int, why: str) -> None:
-        """Note one place."""
-        if len(self.damages) < LISTED:
+        """Note a damaged place."""
+        if len(self.damages) < DAMAGES_MAX:
             self.damages.append(Damage(file, line, why))
         else:
             self.more += 1
 
     def _decode(
-        self, decoder: msgspec.json.Decoder[L], name: str, number: int, text: bytes, *, excused: bool
+        self, decoder: msgspec.json.Decoder[L], name: str, number: int, text: bytes, *, may_be_cut: bool
     ) -> L | None:
         try:
             return decoder.decode(text)
         except UNREADABLE as error:
-            whole = text.endswith(b"\n")
-            if whole or not excused:
-                self.damaged(name, number, f"is not readable: {error}" if whole else "is incomplete")
+            complete = text.endswith(b"\n")
+            if complete or not may_be_cut:
+                self.damaged(name, number, f"is not readable: {error}" if complete else "is incomplete")
             return None

@@ -1,1 +1,1 @@
-"""The `sim` backend: the simulated world of `zab_chaos.model`, with the run's faults, load and records."""
+"""The `sim` backend: runs scenarios in the simulated world of `zab_chaos.model.world`, in virtual time."""

@@ -1,7 +1,7 @@
-"""The simulated world: real nodes' code, in virtual time, with the same faults, records and judge.
+"""The backend `sim`: the nodes' own code in virtual time, with the same faults, records and judgement as on processes.
 
-Everything that is random is drawn from the seed, and no file says when or where it was made: the same scenario, seed and
-commit leave the same bytes.
+Everything random is drawn from the seed, and no file says when or where it was made: the same scenario, seed and commit
+leave the same bytes.
 """
 
 import hashlib
@@ -32,11 +32,15 @@ from zab_chaos.model.world.machine import MakeNode, SimNode, build
 from zab_chaos.model.world.world import BEGINNING, SimPlan, World
 from zab_chaos.node.components import components_with
 
-SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads, and the more often a segment begins
+SEGMENT_BYTES = 2**18  # limit for a log segment: a simulated start reads less, and more segments begin
 
 
 class SimDeployment(Deployment):
-    """A world with its machines, all of them down. `plan`: to be built otherwise; `make_node`: of other machines."""
+    """A deployment in a simulated world. Until the nodes are started, all of its machines are down.
+
+    `folder`: the run's folder, or None to write no files. `plan`: replaces the parts that the nodes are built of.
+    `make_node`: creates machines of another class.
+    """
 
     cluster: SimCluster
     records: SimRecords
@@ -58,8 +62,8 @@ class SimDeployment(Deployment):
         self._scenario = scenario
         timing = scenario.timing
         self.settle_seconds = timing.timeout_ms / 1000
-        if not self.world.chance.loses_frames:  # else something may happen at any time
-            # Longer than anything that a node waits for.
+        if not self.world.chance.loses_frames:  # else a lost frame may make a node leave its leader at any time
+            # Longer than every timeout of a node.
             self.quiet_seconds = (timing.sync_timeout_ms + timing.timeout_ms) / 1000
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -81,13 +85,13 @@ class SimDeployment(Deployment):
         self.records.close()
 
     def judge(self, outcome: str) -> Verdict:
-        """By what the nodes did, which needs no reading."""
+        """Return the verdict of the oracle, which has got all records as they were made; no file is read."""
         expect = self._scenario.expected(exact=True)
         verdict = self.records.judge(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
         return with_state(verdict, expect, self.records.state)
 
     def keep_artifacts(self) -> dict[str, Any]:
-        """The disks, and the canonical dump that is made of them; its sha256."""
+        """Write the nodes' disks and the canonical dump of them, and return the dump's SHA-256 for run.json."""
         assert self.folder is not None
         self.cluster.export_disks(self.folder.file("data"))
         content = dump_of(self.folder.path, self._scenario.nodes)
@@ -96,7 +100,7 @@ class SimDeployment(Deployment):
 
     @property
     def seconds(self) -> float:
-        """How much time has passed in it."""
+        """The virtual time that has passed."""
         return (self.world.now - BEGINNING) / 1e9
 
     def _ordered(self) -> list[SimNode]:
@@ -104,6 +108,8 @@ class SimDeployment(Deployment):
 
 
 class SimBackend(ZabBackend):
+    """The simulator as a backend."""
+
     name = "sim"
     abilities = frozenset(Ability) - {Ability.CONTAINERS, Ability.FILE_SYSTEM}
     exact = True
@@ -113,7 +119,7 @@ class SimBackend(ZabBackend):
 
 
 def plan_of(scenario: Scenario, defect: str | None) -> SimPlan:
-    """The parts that the nodes are built of. `defect`: as NodeConfig.defect has it."""
+    """Return the plan for the world's nodes. `defect`: the value of NodeConfig.defect."""
     parts, name = components_with(defect)
     limits = scenario.limits
     return SimPlan(

@@ -1,4 +1,4 @@
-"""A client in the simulated world: `zab_chaos.harness.client.core` over simulated connections and virtual time."""
+"""A client in the simulated world: it drives a `zab_chaos.harness.client.core.ClientCore` over simulated connections."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -10,8 +10,11 @@ from zab_chaos.node.tree.requests import Request
 
 
 class SimClient:
-    """`node` is tried first, `number` names the session. `turned` is called after each turn, and may submit more; it says
-    when it wants to be called again, even if nothing comes."""
+    """A simulated client. `node` is tried first; `number` names the session.
+
+    `turned` is called after each turn and may submit operations. It returns when it wants to be called again even if
+    nothing arrives, or None.
+    """
 
     def __init__(
         self,
@@ -32,11 +35,11 @@ class SimClient:
         self._wake_by(world.now)
 
     def submit(self, request: Request, then: Then | None = None) -> Operation:
-        """Take an operation; the next `turn` sends it."""
+        """Enqueue an operation, which the next `turn` sends."""
         return self.core.submit(request, self._world.stamp(), then)
 
     def turn(self, arrived: Iterable[bytes] = (), broken: str | None = None) -> None:
-        """Do everything that is due, and come back when more is."""
+        """Do everything that is due, and have the world call `turn` again when more is due."""
         if self._closed:
             return
         self.core.turn(self._world.now, arrived, broken)
@@ -45,7 +48,7 @@ class SimClient:
         self._wake_by(self.core.wakes_at())
 
     def close(self) -> None:
-        """Whatever is outstanding becomes unknown."""
+        """Close the client. Outstanding operations become unknown."""
         self._closed = True
         self.core.close(self._world.now)
 

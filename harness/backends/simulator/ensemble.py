@@ -1,4 +1,4 @@
-"""A simulated ensemble and its links, as the faults see them: the same faults break it in virtual time."""
+"""Adapters through which the faults act on a simulated ensemble: its host, its cluster and its network."""
 
 import shutil
 import signal
@@ -27,7 +27,7 @@ NANO = 1_000_000_000
 
 
 class SimHost:
-    """The world as a `zab_chaos.faults.host.Host`: sleeping lets it go on."""
+    """Implements `zab_chaos.faults.host.Host` with the world's clock: to sleep lets virtual time pass."""
 
     def __init__(self, world: World, machines: dict[int, SimNode]) -> None:
         self._world = world
@@ -42,7 +42,7 @@ class SimHost:
     def sleep(self, seconds: float, until: threading.Event | None = None) -> bool:
         if until is not None and until.is_set():
             return True
-        self._world.run_for(max(0, ceil(seconds * NANO)))  # not a moment too soon
+        self._world.run_for(max(0, ceil(seconds * NANO)))  # rounded up, so that it never returns too early
         return until is not None and until.is_set()
 
     def process_state(self, pid: int | None) -> str | None:
@@ -61,9 +61,9 @@ class SimCluster:
         self.crashed = -signal.SIGKILL
         self._world = world
         self._machines = machines
-        self._exported: dict[int, Path] = {}  # disks that lie in a folder, for damage at rest
+        self._exported: dict[int, Path] = {}  # disks that were copied to a folder, to be damaged while a node is down
 
-    # ---- what is ----
+    # ---- state ----
 
     def alive(self, node: int) -> bool:
         return self._machines[node].alive
@@ -91,7 +91,7 @@ class SimCluster:
     def last_words(self, node: int) -> str:
         return f"node-{node} ended with exit code {self._machines[node].exit}"
 
-    # ---- what is done to it ----
+    # ---- actions ----
 
     def start(self, node: int, crash_at: str | None = None) -> None:
         self._spawn(node, crash_at)
@@ -135,16 +135,16 @@ class SimCluster:
         return self.kill_all(nodes)
 
     def disk_state(self, node: int) -> None:
-        """There is none below a simulated disk."""
+        """Return None: a simulated disk is not a mounted file system."""
 
     def pause(self, node: int) -> None:
-        self._up(node).pause()
+        self._running_machine(node).pause()
 
     def resume(self, node: int) -> None:
-        self._up(node).resume()
+        self._running_machine(node).resume()
 
     def stop(self, node: int) -> int:
-        machine = self._up(node)
+        machine = self._running_machine(node)
         machine.terminate()
         if self.wait_exit(node, STOP_SECONDS) is None:
             machine.kill()
@@ -166,7 +166,7 @@ class SimCluster:
         self._machines[node].disk.wipe()
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
-        """A command is taken between two rounds; a process that is stopped takes none."""
+        """Give a command. A node handles it between two rounds; a stopped process does not answer."""
         machine = self._machines[node]
         server = machine.server
         if server is None or not machine.alive:
@@ -179,7 +179,7 @@ class SimCluster:
         return {"ended": machine.exit} if answer is None else answer
 
     def _ask(self, server: SimServer, command: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-        """The answer on the control port; None if the node has ended, or does not answer in time. Raises ClusterError."""
+        """Return the answer on the control port; None if the node ends or does not answer in time. Raises ClusterError."""
         answers: list[dict[str, Any] | CommandError] = []
         server.ask(command, arguments, answers.append)
         self._world.run_until(lambda: bool(answers) or not server.alive, int(seconds * NANO))
@@ -189,7 +189,7 @@ class SimCluster:
         return answer
 
     def disk_folder(self, node: int) -> str:
-        """The disk as files, until the node is started again."""
+        """Copy the disk to a folder, and return that. At the node's next start its disk is read from there."""
         if node not in self._exported:
             folder = Path(tempfile.mkdtemp(prefix="zab-sim-")) / f"node-{node}"
             self._machines[node].disk.export_to(folder)
@@ -197,12 +197,12 @@ class SimCluster:
         return str(self._exported[node])
 
     def export_disks(self, folder: Path) -> None:
-        """All disks as they are now."""
+        """Write all disks to folders below `folder`."""
         for node, machine in self._machines.items():
             machine.disk.export_to(folder / f"node-{node}")
 
     def close(self, ask: bool = True) -> list[int]:
-        """End all nodes: they are asked, or left where they are. Returns those that had to be killed."""
+        """End all nodes: ask them to end, or leave them as they are. Return those that had to be killed."""
         up = [machine for machine in self._machines.values() if ask and machine.alive]
         for machine in up:
             if machine.stopped:
@@ -217,7 +217,7 @@ class SimCluster:
         self._exported.clear()
         return late
 
-    def _up(self, node: int) -> SimNode:
+    def _running_machine(self, node: int) -> SimNode:
         machine = self._machines[node]
         if not machine.alive:
             raise ClusterError(f"node {node} is not up")
@@ -225,7 +225,7 @@ class SimCluster:
 
 
 class SimProxies(Proxies):
-    """toxiproxy's server, simulated: the same `Network` heals and breaks through it."""
+    """Implements `zab_chaos.faults.proxies.Proxies` on the wires of the world, as toxiproxy does on real links."""
 
     def __init__(self, net: SimNet) -> None:
         self._wires = {f"{source}-{target}": wire for (source, target), wire in net.wires.items()}
@@ -271,7 +271,7 @@ class SimProxies(Proxies):
 
 
 class SimNetwork(Network):
-    """The links of a simulated run, where there is nobody else who could change them."""
+    """The links of a simulated run. No other process can change them, so `compare` does nothing."""
 
     def compare(self) -> None:
         return

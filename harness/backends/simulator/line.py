@@ -1,4 +1,4 @@
-"""What carries the requests of a hand-held client in the simulated world."""
+"""The line of a session in the simulated world."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from zab_chaos.node.tree.requests import Request
 
 
 class SimLine:
-    """A simulated client: whoever waits lets the world go on. Implements `zab_chaos.harness.client.session.Line`."""
+    """Implements `zab_chaos.harness.client.session.Line` with a simulated client: to wait lets virtual time pass."""
 
     def __init__(
         self, world: World, machines: list[SimNode], records: SimRecords, outcomes: OutcomeCounts, number: int, node: int,

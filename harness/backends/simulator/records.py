@@ -1,7 +1,7 @@
-"""What a simulated run leaves behind: the lines of a real run's folder, for the oracle and, if wanted, as files.
+"""The records of a simulated run: the same lines as in a real run's folder, for the oracle and, if wanted, in files.
 
-What happens is gathered, and put on record many lines at a time: the world and the judge do not fit into a processor's
-caches together, and in turns, line by line, the judge takes twice as long.
+Records are collected and processed many at a time: the world and the oracle do not fit into a processor's caches together,
+and line by line the oracle takes twice as long.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,12 +22,12 @@ from zab_chaos.model.world.world import Line, World
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.tree.outcomes import Outcome
 
-TOGETHER = 1000  # flushes of traces and steps of clients that are put on record at once
+BATCH = 1000  # flushes of traces and steps of clients that are processed at once
 _encode = msgspec.json.Encoder().encode
 
 
 class _Recorded(Recording):
-    """A recording whose life may end without a word."""
+    """A recording whose life may end without closing it."""
 
     open = True
 
@@ -41,52 +41,53 @@ class _Recorded(Recording):
 
 
 class SimRecords:
-    """Implements `zab_chaos.model.world.world.Sink`, and `zab_chaos.harness.workload.open_loop.OperationLog`.
+    """Takes all records of a simulated run. They go to the oracle and, if there is a folder, to files at `close`.
 
-    `folder`: a run's folder, or None to write nothing; `record`: also recordings.
+    Implements `zab_chaos.model.world.world.Sink` and `zab_chaos.harness.workload.open_loop.OperationLog`. `folder`: a run's
+    folder, or None to write nothing. `record`: also write recordings of the nodes' inputs.
     """
 
     def __init__(self, world: World, folder: Path | None, record: bool) -> None:
         self.oracle = Oracle()
         self.invoked = 0  # operations of the clients, so far
         self.events = 0  # lines of the nodes' traces, so far
-        self.state: dict[str, Any] | None = None  # the milestone of that name
+        self.state: dict[str, Any] | None = None  # the milestone `state`
         self._world = world
         self._folder = folder
         self._record = record and folder is not None
         self._recordings: list[_Recorded] = []
-        self._gathered: list[tuple[Callable[..., None], tuple[Any, ...]]] = []  # with arguments
+        self._pending: list[tuple[Callable[..., None], tuple[Any, ...]]] = []  # functions to call, with arguments
         self._lines: dict[str, list[bytes]] = {}
         self._counts: dict[str, int] = {}
 
     def judge(self, run: ev.Run) -> Verdict:
-        """The oracle's verdict on all of it."""
-        self._catch_up()
+        """Return the oracle's verdict on all records."""
+        self._process_pending()
         return self.oracle.finish(run)
 
-    def _later(self, record: Callable[..., None], *arguments: Any) -> None:
-        self._gathered.append((record, arguments))
-        if len(self._gathered) >= TOGETHER:
-            self._catch_up()
+    def _enqueue(self, record: Callable[..., None], *arguments: Any) -> None:
+        self._pending.append((record, arguments))
+        if len(self._pending) >= BATCH:
+            self._process_pending()
 
-    def _catch_up(self) -> None:
-        """Put on record what has gathered."""
-        gathered, self._gathered = self._gathered, []
-        for record, arguments in gathered:
+    def _process_pending(self) -> None:
+        """Process the pending records."""
+        pending, self._pending = self._pending, []
+        for record, arguments in pending:
             record(*arguments)
 
     # ---- the nodes ----
 
     def trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
         self.events += len(lines)
-        self._later(self._trace, node, life, lines)
+        self._enqueue(self._trace, node, life, lines)
 
     def _trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
         for line in lines:
             self.oracle.add_event(typed_event(node, life, line))
         if self._folder is not None:
-            kept = self._lines.setdefault(ev.trace_name(node, life), [])
-            kept.extend(_encode(trace_line(node, life, line)) for line in lines)
+            trace_lines = self._lines.setdefault(ev.trace_name(node, life), [])
+            trace_lines.extend(_encode(trace_line(node, life, line)) for line in lines)
 
     def recording(self, node: int, life: int) -> Recording | None:
         if not self._record:
@@ -105,13 +106,13 @@ class SimRecords:
 
     def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
         self.invoked += 1
-        self._later(self._invoke, client.number, client.node, operation, due)
+        self._enqueue(self._invoke, client.number, client.node, operation, due)
 
     def _invoke(self, client: int, node: int, operation: Operation, due: int) -> None:
         t, seq, asked = operation.submitted_ns, operation.seq, request_fields(operation.request)
         at = self._number("ops.jsonl")
         if self._folder is not None:
-            self._keep(
+            self._write_later(
                 "ops.jsonl",
                 {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **asked},
             )
@@ -126,14 +127,16 @@ class SimRecords:
 
     def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
         node = client.node if operation.node is None else operation.node
-        self._later(self._complete, self._world.stamp(), client.number, node, operation.seq, outcome)
+        self._enqueue(self._complete, self._world.stamp(), client.number, node, operation.seq, outcome)
         return str(outcome.__struct_config__.tag)
 
     def _complete(self, t: int, client: int, node: int, seq: int, outcome: Outcome) -> None:
         fields = outcome_fields(outcome)
         at = self._number("ops.jsonl")
         if self._folder is not None:
-            self._keep("ops.jsonl", {"type": "complete", "t": t, "client": client, "seq": seq, "node": node, **fields})
+            self._write_later(
+                "ops.jsonl", {"type": "complete", "t": t, "client": client, "seq": seq, "node": node, **fields}
+            )
         self.oracle.add_operation(
             ev.Complete(
                 t=t, line=at, client=client, seq=seq, node=node, outcome=fields["outcome"],
@@ -148,30 +151,30 @@ class SimRecords:
     def milestone(self, event: str, **fields: Any) -> None:
         line = {"t": self._world.stamp(), "event": event, **fields}
         numbered = line | {"line": self._number("harness.jsonl")}
-        self._keep("harness.jsonl", line)
+        self._write_later("harness.jsonl", line)
         if event == MILESTONE:
-            self.state = msgspec.json.decode(_encode(numbered))  # as a reader of the file has it
+            self.state = msgspec.json.decode(_encode(numbered))  # as a reader of the file decodes it
         self.oracle.feed_milestone(numbered)
 
     def fault(self, line: dict[str, Any]) -> None:
         line = {**line, "t": self._world.stamp()} if line["type"] == "heal" else line
-        # As a reader of the file would have it: node ids as keys become text.
+        # As a reader of the file decodes it: node ids that are keys become text.
         plain = msgspec.json.decode(_encode(line))
-        self._keep("faults.jsonl", line)
+        self._write_later("faults.jsonl", line)
         self.oracle.feed_fault(plain | {"line": self._number("faults.jsonl")})
 
     def _number(self, name: str) -> int:
-        """Of the line that comes next, or would if there were files."""
+        """Return the number of the file's next line, also if there is no file."""
         number = self._counts[name] = self._counts.get(name, 0) + 1
         return number
 
-    def _keep(self, name: str, line: dict[str, Any]) -> None:
+    def _write_later(self, name: str, line: dict[str, Any]) -> None:
         if self._folder is not None:
             self._lines.setdefault(name, []).append(_encode(line))
 
     def close(self) -> None:
         """Write the files."""
-        self._catch_up()
+        self._process_pending()
         for recording in self._recordings:
             recording.drop()
         if self._folder is not None:

@@ -1,4 +1,4 @@
-"""The workload in the simulated world: the world drives the open loop, with its clients over simulated connections."""
+"""The workload in the simulated world: the world drives the open loop, with clients over simulated connections."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,8 +12,8 @@ from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
 from zab_chaos.node.tree.requests import Get
 
-TIMEOUT_NS = 10_000_000_000  # of a reader
-READERS = 2**40  # the numbers of the clients that read the state at the end begin here
+TIMEOUT_NS = 10_000_000_000  # of a client that reads the final state
+READERS = 2**40  # the first number of the clients that read the final state
 
 
 class SimLoad:
@@ -58,21 +58,22 @@ class SimLoad:
 
     @property
     def answered(self) -> frozenset[str]:
-        """The names of operations that are."""
+        """The names of the operations that were answered."""
         return self._loop.answered
 
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
-        """These faults have taken effect, on these nodes, and what awaits them may go."""
+        """Take note of all faults that have taken effect, with their nodes: operations that await them may be sent."""
         self._loop.effective_faults = faults
         self._turn()
 
     def read_state(self, paths: Sequence[str]) -> StateByNode:
-        """What each node holds now, asked by a client of its own. When the load has stopped."""
+        """Read these znodes on each node, with a client of its own. Call it when the load has stopped."""
         return {
-            machine.id: self._held_at(machine, number, paths) for number, machine in enumerate(self._machines, READERS)
+            machine.id: self._read_state_of(machine, number, paths)
+            for number, machine in enumerate(self._machines, READERS)
         }
 
-    def _held_at(self, machine: SimNode, number: int, paths: Sequence[str]) -> dict[str, str | None]:
+    def _read_state_of(self, machine: SimNode, number: int, paths: Sequence[str]) -> dict[str, str | None]:
         client = SimClient(self._world, [machine], machine.id, number, TIMEOUT_NS)
         asked = {path: client.submit(Get(path)) for path in paths}
         self._world.run_until(lambda: not client.core.outstanding, 2 * TIMEOUT_NS)
@@ -81,7 +82,7 @@ class SimLoad:
         return {path: value for path, (known, value) in texts.items() if known}
 
     def stop(self, grace: float = 5.0) -> Counters:
-        """Ask for no more, let the outstanding ones be answered for at most `grace` seconds."""
+        """Submit no more operations, wait at most `grace` seconds for the outstanding ones, and close the clients."""
         self._loop.stopping = True
         self._world.run_until(lambda: not any(one.core.outstanding for one in self._clients), int(grace * 1e9))
         for client in self._clients:

@@ -36,7 +36,7 @@ def test_the_folder_is_made_for_this_user_only(shared: Path) -> None:
 
 def test_a_link_in_its_place_is_refused(shared: Path, theirs: Path) -> None:
     shared.symlink_to(theirs)
-    with pytest.raises(NoFreePortError, match="somebody else may have made it"):
+    with pytest.raises(NoFreePortError, match="another user may have created it"):
         free_ports(1)
     assert lock_files() == []
     assert [path.name for path in theirs.iterdir()] == ["20000.lock"]
