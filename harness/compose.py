@@ -21,9 +21,9 @@ import msgspec
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.scenario import Expect, Scenario
 from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.containers.deployment import FIRST_LINK, PROXY
 from zab_chaos.harness.backends.containers.ensemble import CLIENT, CONTROL, LISTEN
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE
-from zab_chaos.harness.backends.containers.stage import FIRST_LINK, PROXY
 from zab_chaos.harness.backends.ensemble_state import disagreement, leader_of
 from zab_chaos.harness.backends.processes.life import write_config
 from zab_chaos.harness.results.run_folder import PARTS, RunFolder, write_atomically

@@ -16,8 +16,8 @@ import pytest
 from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.containers import engine, image, leftovers
+from zab_chaos.harness.backends.containers.deployment import ContainerDeployment
 from zab_chaos.harness.backends.containers.labels import FOLDER, HARNESS, RUN, of_this_run
-from zab_chaos.harness.backends.containers.stage import ContainerStage
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
@@ -85,12 +85,12 @@ def zab(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "zab_chaos.harness", *map(str, arguments)]
 
 
-def come_together(stage: ContainerStage) -> bool:
-    return wait_until(lambda: disagreement(statuses(stage.cluster), stage.cluster.nodes) is None, SECONDS)
+def come_together(deployment: ContainerDeployment) -> bool:
+    return wait_until(lambda: disagreement(statuses(deployment.cluster), deployment.cluster.nodes) is None, SECONDS)
 
 
-def another_leads(stage: ContainerStage, than: int) -> bool:
-    return stage.cluster.leader() not in (than, None)
+def another_leads(deployment: ContainerDeployment, than: int) -> bool:
+    return deployment.cluster.leader() not in (than, None)
 
 
 def things_of(client: Any, folder: Path) -> list[str]:
@@ -124,9 +124,9 @@ def test_a_run_breaks_containers_in_their_own_way_is_judged_as_ever_and_leaves_n
 def test_a_node_is_nobody_has_nothing_and_is_reached_from_this_machine_only(client: Any, tmp_path: Path) -> None:
     folder = run_folder.create(tmp_path, "standing", 1)
     scenario = parse('[scenario]\nname = "standing"\nabout = "It stands."\n')
-    with ContainerStage(folder, scenario, None, record=False) as stage:
-        stage.cluster.start_all(stage.cluster.nodes)
-        assert come_together(stage)
+    with ContainerDeployment(folder, scenario, None, record=False) as deployment:
+        deployment.cluster.start_all(deployment.cluster.nodes)
+        assert come_together(deployment)
         containers = client.containers.list(filters={"label": f"{FOLDER}={folder.path}"})
         assert len(containers) == 4  # three nodes and toxiproxy
         for container in containers:
@@ -136,37 +136,37 @@ def test_a_node_is_nobody_has_nothing_and_is_reached_from_this_machine_only(clie
             assert container.exec_run("id -u").output.strip() != b"0"
             ports = [place for places in container.attrs["NetworkSettings"]["Ports"].values() for place in places or ()]
             assert {place["HostIp"] for place in ports} == {"127.0.0.1"}
-        leader = stage.cluster.leader()
+        leader = deployment.cluster.leader()
         assert leader is not None
         assert not (leftovers.remove_over(client).keys() & {str(folder.path)})  # it goes on, and is let alone
-        stage.cluster.pause(leader)
-        assert stage.host.process_state(stage.cluster.pid(leader)) == "stopped"
-        assert stage.cluster.kill(leader) == -signal.SIGKILL  # also a frozen one
-        assert not stage.cluster.alive(leader)
-        (segment,) = Path(stage.cluster.disk_folder(leader)).glob("log-*")
+        deployment.cluster.pause(leader)
+        assert deployment.host.process_state(deployment.cluster.pid(leader)) == "stopped"
+        assert deployment.cluster.kill(leader) == -signal.SIGKILL  # also a frozen one
+        assert not deployment.cluster.alive(leader)
+        (segment,) = Path(deployment.cluster.disk_folder(leader)).glob("log-*")
         segment.write_bytes(segment.read_bytes()[:-1])
-        stage.cluster.start(leader)
-        assert stage.cluster.wait_exit(leader, SECONDS) == 65  # it found on its disk what was done to the copy
-        stage.cluster.wipe(leader)
-        stage.cluster.start(leader)
-        assert come_together(stage)
+        deployment.cluster.start(leader)
+        assert deployment.cluster.wait_exit(leader, SECONDS) == 65  # it found on its disk what was done to the copy
+        deployment.cluster.wipe(leader)
+        deployment.cluster.start(leader)
+        assert come_together(deployment)
     assert things_of(client, folder.path) == []
 
 
 def test_who_was_off_the_network_is_at_its_old_address_and_with_the_others_again(client: Any, tmp_path: Path) -> None:
     scenario = parse('[scenario]\nname = "cables"\nabout = "Cables are pulled."\n')
-    with ContainerStage(run_folder.create(tmp_path, "cables", 1), scenario, None, record=False) as stage:
-        cluster = stage.cluster
+    with ContainerDeployment(run_folder.create(tmp_path, "cables", 1), scenario, None, record=False) as deployment:
+        cluster = deployment.cluster
         assert isinstance(cluster, Contained)
         cluster.start_all(cluster.nodes)
         for _ in range(CABLES):
-            assert come_together(stage)
+            assert come_together(deployment)
             cut_off = cluster.leader()
             assert cut_off is not None
             cluster.unplug(cut_off)
-            assert wait_until(partial(another_leads, stage, cut_off), SECONDS)
+            assert wait_until(partial(another_leads, deployment, cut_off), SECONDS)
             cluster.plug_in(cut_off)
-        assert come_together(stage)
+        assert come_together(deployment)
 
 
 def test_a_killed_harness_leaves_no_node_running_and_clean_takes_what_is_left_and_nothing_else(

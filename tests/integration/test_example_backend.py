@@ -1,4 +1,4 @@
-"""The example of a system that is not ours: found by its name, run through faults, judged from its clients' history."""
+"""The example backend (examples/backend): found by its name, run under faults, judged from its clients' history."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """One in which the example is installed: what `pip install examples/backend` leaves, as far as it is looked for."""
+    """Return an environment in which the example seems installed: it has the entry point that `pip install` would leave."""
     installed = tmp_path / "site" / "examplekv-1.0.dist-info"
     installed.mkdir(parents=True)
     installed.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: examplekv\nVersion: 1.0\n")
@@ -29,7 +29,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def zab(environment: dict[str, str], folder: Path, *words: str) -> tuple[int, dict[str, Any], str]:
-    """Exit code, the answer, and what was said beside it."""
+    """Run a `zab` command, and return its exit code, its JSON output and its stderr."""
     command = [sys.executable, "-m", "zab_chaos.harness", *words, "--results", str(folder / "results"), "--json"]
     ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
     return ended.returncode, json.loads(ended.stdout) if ended.stdout else {}, ended.stderr
@@ -39,7 +39,7 @@ def judgements(answer: dict[str, Any]) -> dict[str, str]:
     return {item["name"]: item["verdict"] for item in answer["properties"]}
 
 
-def test_crash_pause_and_partition_are_survived(environment: dict[str, str], tmp_path: Path) -> None:
+def test_it_passes_with_crashes_pauses_and_partitions(environment: dict[str, str], tmp_path: Path) -> None:
     words = ["run", str(EXAMPLE / "scenarios" / "hard-times.toml"), "--on", "examplekv"]
     code, answer, _ = zab(environment, tmp_path, *words)
     assert (code, answer["verdict"]) == (0, "PASS"), answer["reasons"]
@@ -54,7 +54,7 @@ def test_crash_pause_and_partition_are_survived(environment: dict[str, str], tmp
 
 
 @pytest.mark.parametrize(("scenario", "bug"), [("cut-off", "early-ack"), ("slow-links", "no-write-back")])
-def test_its_bugs_are_found(environment: dict[str, str], tmp_path: Path, scenario: str, bug: str) -> None:
+def test_its_known_bugs_are_found(environment: dict[str, str], tmp_path: Path, scenario: str, bug: str) -> None:
     words = ["run", str(EXAMPLE / "scenarios" / f"{scenario}.toml"), "--on", "examplekv", "--defect", bug]
     code, answer, _ = zab(environment, tmp_path, *words)
     assert (code, answer["verdict"]) == (1, "VIOLATION"), answer["reasons"]
@@ -63,7 +63,7 @@ def test_its_bugs_are_found(environment: dict[str, str], tmp_path: Path, scenari
 
 @pytest.mark.fuse
 @pytest.mark.parametrize(("bug", "ends"), [([], (0, "PASS")), (["--defect", "no-fsync"], (1, "VIOLATION"))])
-def test_a_power_cut_takes_what_was_not_synced(
+def test_a_power_cut_loses_unsynced_writes(
     environment: dict[str, str], tmp_path: Path, bug: list[str], ends: tuple[int, str]
 ) -> None:
     possible()
@@ -75,7 +75,9 @@ def test_a_power_cut_takes_what_was_not_synced(
     assert judgements(answer)["linearizable keys"] == ends[1]
 
 
-def test_what_it_can_not_do_is_said_before_anything_starts(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_scenario_that_it_does_not_support_is_refused_before_anything_starts(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     code, _, said = zab(environment, tmp_path, "run", "power-outage", "--on", "examplekv")
     assert code == 4
     assert "target = leader can't be done on examplekv; it can be done on processes, sim, lockstep, containers" in said
@@ -83,7 +85,7 @@ def test_what_it_can_not_do_is_said_before_anything_starts(environment: dict[str
     assert not tmp_path.joinpath("results").exists()
 
 
-def test_it_conforms(environment: dict[str, str], tmp_path: Path) -> None:
+def test_it_passes_the_conformance_suite(environment: dict[str, str], tmp_path: Path) -> None:
     words = [
         "--pyargs",
         "zab_chaos.harness.testing.conformance",

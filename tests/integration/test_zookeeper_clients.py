@@ -1,4 +1,4 @@
-"""Clients of real ZooKeeper servers: what they are told is what the servers' logs say, whatever happens meanwhile."""
+"""Clients of real ZooKeeper servers: their answers agree with the servers' logs, also when servers fail."""
 
 import time
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from zlib import crc32
 
 import pytest
 
-from tests.integration.zookeeper import eventually, formed, led, stage
+from tests.integration.zookeeper import await_leader, deployed, eventually, start_ensemble
 from zab_chaos.harness.backends.zookeeper import txnlog
 from zab_chaos.harness.backends.zookeeper.client import Client
-from zab_chaos.harness.backends.zookeeper.stage import Stage
+from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.log import OpsFile
 from zab_chaos.model.events import Complete, Invoke, operation_from_json
@@ -20,8 +20,8 @@ from zab_chaos.node.tree.requests import Check, Children, Create, Delete, Exists
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 
 
-def client_of(standing: Stage, node: int, timeout: float = 10.0) -> Client:
-    addresses = {each: standing.cluster.client_address(each) for each in standing.cluster.nodes}
+def client_of(deployment: ZooKeeperDeployment, node: int, timeout: float = 10.0) -> Client:
+    addresses = {each: deployment.cluster.client_address(each) for each in deployment.cluster.nodes}
     return Client(addresses, node, number=1, timeout=timeout)
 
 
@@ -36,9 +36,9 @@ def done(client: Client, request: Request) -> Ok:
 
 
 @pytest.mark.parametrize("version", ["3.4.14", "3.8.4", "3.9.4"])
-def test_every_answer_is_what_the_logs_and_the_tree_say(tmp_path: Path, version: str) -> None:
-    with stage(tmp_path, version) as it:
-        formed(it)
+def test_every_answer_agrees_with_the_log_and_the_tree(tmp_path: Path, version: str) -> None:
+    with deployed(tmp_path, version) as it:
+        start_ensemble(it)
         with client_of(it, 2) as client:
             assert client.connect(20)
             told = [
@@ -78,7 +78,7 @@ def test_every_answer_is_what_the_logs_and_the_tree_say(tmp_path: Path, version:
 
 
 class Writer:
-    """A client that always has a few writes outstanding, on record in ops.jsonl as our own nodes' clients are."""
+    """A client that always has a few writes outstanding, and records them in ops.jsonl."""
 
     def __init__(self, client: Client, path: Path) -> None:
         self.client = client
@@ -86,7 +86,7 @@ class Writer:
         self._ops = OpsFile(path)
         self._count = 0
 
-    def go_on(self, until: Callable[[], bool], seconds: float = 40) -> None:
+    def write_until(self, until: Callable[[], bool], seconds: float = 40) -> None:
         end = time.monotonic() + seconds
         while not until():
             assert time.monotonic() < end, self.outcomes[-3:]
@@ -115,29 +115,29 @@ class Writer:
         return [(path, outcome) for path, outcome in self.outcomes if isinstance(outcome, Ok)]
 
 
-def test_a_client_goes_on_when_its_server_dies_hangs_or_is_left_and_what_was_acknowledged_is_there(
+def test_a_client_loses_no_acknowledged_write_when_its_server_dies_or_hangs_or_when_it_moves(
     tmp_path: Path,
 ) -> None:
-    with stage(tmp_path) as it:
-        leader = formed(it)
+    with deployed(tmp_path) as it:
+        leader = start_ensemble(it)
         first, second = (node for node in it.cluster.nodes if node != leader)
         writer = Writer(client_of(it, first, timeout=3.0), tmp_path / "ops.jsonl")
-        writer.go_on(lambda: len(writer.acknowledged) > 50)
+        writer.write_until(lambda: len(writer.acknowledged) > 50)
         assert writer.client.node == first
         it.cluster.kill(first)
         seen = len(writer.acknowledged)
-        writer.go_on(lambda: len(writer.acknowledged) > seen + 50)
+        writer.write_until(lambda: len(writer.acknowledged) > seen + 50)
         assert writer.client.node != first
         it.cluster.start(first)
-        led(it)
+        await_leader(it)
         hung = writer.client.node
         it.cluster.pause(hung)
         seen = len(writer.acknowledged)
-        writer.go_on(lambda: writer.client.node != hung and len(writer.acknowledged) > seen + 50)
+        writer.write_until(lambda: writer.client.node != hung and len(writer.acknowledged) > seen + 50)
         it.cluster.resume(hung)
-        led(it)
+        await_leader(it)
         writer.client.move(first)
-        writer.go_on(lambda: writer.client.connected)
+        writer.write_until(lambda: writer.client.connected)
         assert writer.client.node == first
         unknown = [outcome for _, outcome in writer.outcomes if isinstance(outcome, Unknown)]
         assert unknown
@@ -154,9 +154,9 @@ def test_a_client_goes_on_when_its_server_dies_hangs_or_is_left_and_what_was_ack
         assert len(lines) == 2 * len(invoked)
 
 
-def test_a_session_that_has_expired_is_followed_by_another_one(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
-        formed(it)
+def test_an_expired_session_is_replaced_by_a_new_one(tmp_path: Path) -> None:
+    with deployed(tmp_path) as it:
+        start_ensemble(it)
         addresses = {node: it.cluster.client_address(node) for node in it.cluster.nodes}
         with Client(addresses, 1, number=1, session=1.0) as client:
             assert client.connect(20)
@@ -169,7 +169,7 @@ def test_a_session_that_has_expired_is_followed_by_another_one(tmp_path: Path) -
                 client.poll(0.05)
             it.cluster.kill_all(it.cluster.nodes)
             it.cluster.start_all(it.cluster.nodes)
-            led(it)
+            await_leader(it)
             assert isinstance(client.wait(lost), Unknown)
             time_up = time.monotonic() + 30
             while len(client.sessions) < 2 and time.monotonic() < time_up:

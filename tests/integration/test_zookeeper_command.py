@@ -49,14 +49,14 @@ converges_within = 40
 
 
 def zab(*words: str) -> tuple[int, Any]:
-    """The exit code, and what the command answers."""
+    """Run a `zab` command, and return its exit code and its JSON output."""
     command = [sys.executable, "-m", "zab_chaos.harness", *words, "--json"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert ended.stdout, ended.stderr
     return ended.returncode, json.loads(ended.stdout)
 
 
-def test_a_scenario_is_run_and_judged_and_its_folder_says_the_same(tmp_path: Path) -> None:
+def test_a_scenario_passes_and_verifying_its_folder_gives_the_same_verdict(tmp_path: Path) -> None:
     release("3.9.4")
     file = tmp_path / "hard-times.toml"
     file.write_text(SCENARIO)
@@ -74,8 +74,8 @@ def test_a_scenario_is_run_and_judged_and_its_folder_says_the_same(tmp_path: Pat
     assert verified["runs"][0]["properties"] == ran["properties"]
 
 
-def test_a_server_that_finds_its_tree_to_be_another_one_than_its_leaders_is_heard(tmp_path: Path) -> None:
-    """It says so when it applies the next transaction, long before the trees are compared."""
+def test_a_tree_mismatch_that_a_server_logs_is_a_violation(tmp_path: Path) -> None:
+    """The server logs it when it applies the next transaction, long before the trees are compared."""
     release("3.9.5")
     code, ran = zab("run", "zookeeper/1549", "--zookeeper", "3.9.5", "--results", str(tmp_path))
     assert (code, ran["verdict"]) == (1, "VIOLATION"), ran["reasons"]

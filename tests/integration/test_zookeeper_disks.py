@@ -1,4 +1,4 @@
-"""ZooKeeper's servers on disks whose power can be cut: they keep what they acknowledge, and who does not sync is caught."""
+"""ZooKeeper's servers on disks with power cuts: they keep acknowledged writes, and a server that does not sync is caught."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.zookeeper import formed, release, stage
+from tests.integration.zookeeper import deployed, release, start_ensemble
 from tests.mounted import possible
 from zab_chaos.faults.filesystem import mount
 from zab_chaos.faults.scenario import load
@@ -37,7 +37,7 @@ def fault(at: float, do: str, target: str, lasts: float = 2.0, **keys: Any) -> s
 
 
 def ran(folder: Path, duration: float, faults: list[str], *options: str) -> tuple[int, Any, list[Any]]:
-    """The exit code, the verdict, and what is on record of the faults."""
+    """Run a scenario with these faults, and return the exit code, the verdict and the lines of faults.jsonl."""
     possible()
     release("3.9.4")
     file = folder / "disks.toml"
@@ -54,7 +54,7 @@ def ran(folder: Path, duration: float, faults: list[str], *options: str) -> tupl
 
 
 @pytest.mark.parametrize("variant", ["plain", "torn", "reordered", "pages"])
-def test_a_clean_release_keeps_what_it_has_acknowledged_in_a_power_cut(tmp_path: Path, variant: str) -> None:
+def test_a_release_without_defects_keeps_acknowledged_writes_in_a_power_cut(tmp_path: Path, variant: str) -> None:
     code, verdict, faults = ran(tmp_path, 5, [fault(2, "power-cut", "all", variant=variant, within_ms=5000)])
     assert (code, verdict["verdict"]) == (0, "PASS"), verdict["reasons"]
     assert verdict["run"]["disk"] == "fuse"
@@ -99,7 +99,7 @@ def test_a_failed_run_is_shrunk_by_running_candidates_again(tmp_path: Path) -> N
 def test_a_slow_full_or_failing_disk_is_confirmed_by_the_file_systems_own_counts(
     tmp_path: Path, do: str, keys: dict[str, Any], effect: str, done: str | None
 ) -> None:
-    """Whether a server goes on well after its disk has failed is ZooKeeper's affair; that it did fail is ours."""
+    """The fault must have taken effect; how well a server copes with it is not checked here."""
     _, verdict, faults = ran(tmp_path, 7, [fault(2, do, "follower", 3, **keys)])
     judged = {one["name"]: one["verdict"] for one in verdict["properties"]}
     assert (judged["fault took effect"], judged["durability"]) == ("PASS", "PASS"), verdict["reasons"]
@@ -111,8 +111,8 @@ def test_a_slow_full_or_failing_disk_is_confirmed_by_the_file_systems_own_counts
 
 
 def test_without_a_disk_fault_nothing_is_mounted_and_a_power_cut_by_hand_is_refused(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
-        formed(it)
+    with deployed(tmp_path) as it:
+        start_ensemble(it)
         assert mount.mounts_below(tmp_path) == []
         assert it.cluster.disk_state(1) is None
         with pytest.raises(Exception, match='disk = "faithful" or "fuse"'):

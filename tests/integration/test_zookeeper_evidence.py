@@ -1,4 +1,4 @@
-"""What real servers leave is read: logs, epochs and trees, by every line of releases alike."""
+"""Reads logs, epochs and trees that real servers of each release line have written."""
 
 import json
 import subprocess
@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.integration.zookeeper import eventually, formed, release, stage
+from tests.integration.zookeeper import deployed, eventually, release, start_ensemble
 from zab_chaos.harness.backends.zookeeper import tree, txnlog
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 
 
 @pytest.mark.parametrize("version", ["3.4.10", "3.5.10", "3.8.4", "3.9.4"])
-def test_logs_and_trees_of_all_servers_are_equal_and_say_what_was_done(tmp_path: Path, version: str) -> None:
-    with stage(tmp_path, version) as it:
-        leader = formed(it)
+def test_logs_and_trees_of_all_servers_are_equal_and_contain_the_writes(tmp_path: Path, version: str) -> None:
+    with deployed(tmp_path, version) as it:
+        leader = start_ensemble(it)
         with tree.connected(it.cluster.client_address(leader), 10) as client:
             client.create("/a", b"1")
             client.set("/a", b"2")
@@ -43,7 +43,7 @@ def test_logs_and_trees_of_all_servers_are_equal_and_say_what_was_done(tmp_path:
         ]
 
 
-def test_trees_that_differ_are_told_by_path(tmp_path: Path) -> None:
+def test_differences_of_trees_are_listed_by_path(tmp_path: Path) -> None:
     znode = tree.Znode(1, 0, (1 << 32) + 1, (1 << 32) + 1, 0, 0, (1 << 32) + 1)
     other = tree.Znode(1, 2, (1 << 32) + 1, (2 << 32) + 5, 0, 3, (1 << 32) + 9)
     trees = {1: tree.Tree({"/": znode, "/a": znode}, 9, 9), 2: tree.Tree({"/": znode, "/a": other, "/b": znode}, 9, 9)}
@@ -54,7 +54,7 @@ def test_trees_that_differ_are_told_by_path(tmp_path: Path) -> None:
     assert trees[1].digest != trees[2].digest
 
 
-def test_of_a_run_whose_harness_is_killed_the_disks_still_speak(tmp_path: Path) -> None:
+def test_a_run_whose_harness_was_killed_is_judged_from_the_disks(tmp_path: Path) -> None:
     release("3.9.4")
     scenario = tmp_path / "long.toml"
     scenario.write_text('[scenario]\nname = "long"\nabout = "A load."\nduration = 600\n')
@@ -79,7 +79,7 @@ def test_of_a_run_whose_harness_is_killed_the_disks_still_speak(tmp_path: Path) 
 
 
 def verified(results: Path) -> tuple[int, Any]:
-    """What `zab verify latest` ends with, and answers."""
+    """Run `zab verify latest`, and return its exit code and its JSON output."""
     command = [sys.executable, "-m", "zab_chaos.harness", "verify", "latest", "--results", str(results), "--json"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     return ended.returncode, json.loads(ended.stdout) if ended.stdout else None

@@ -1,4 +1,4 @@
-"""Real ZooKeeper servers: they form, die, come back and are partitioned as they are told, and leave nothing behind."""
+"""Real ZooKeeper servers are started, killed, paused and partitioned, and leave no process behind."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.zookeeper import eventually, formed, led, release, stage
+from tests.integration.zookeeper import await_leader, deployed, eventually, release, start_ensemble
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.host import THIS_HOST
@@ -29,7 +29,7 @@ def listening(pid: int) -> set[str]:
 
 
 def ended(folder: RunFolder) -> list[tuple[int, bool]]:
-    """The servers that ended by themselves, and whether they were to."""
+    """Return the servers that ended by themselves, and whether a crash point was armed for that."""
     path = folder.file("harness.jsonl")
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return [(line["node"], line["armed"]) for line in lines if line["event"] == "ended"]
@@ -38,9 +38,9 @@ def ended(folder: RunFolder) -> list[tuple[int, bool]]:
 @pytest.mark.parametrize(
     "version", ["3.4.10", "3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.0", "3.8.4", "3.9.3", "3.9.4"]
 )
-def test_every_known_line_of_releases_forms_and_listens_on_the_loopback_only(tmp_path: Path, version: str) -> None:
-    with stage(tmp_path, version) as it:
-        leader = formed(it)
+def test_every_release_line_forms_an_ensemble_that_listens_on_the_loopback_only(tmp_path: Path, version: str) -> None:
+    with deployed(tmp_path, version) as it:
+        leader = start_ensemble(it)
         status = it.cluster.status(leader)
         assert status is not None
         assert (status.role, status.epoch, status.accepted_epoch, status.life) == ("LEADING", 1, 1, 1)
@@ -51,7 +51,7 @@ def test_every_known_line_of_releases_forms_and_listens_on_the_loopback_only(tmp
 
 
 def test_an_ensemble_is_complete_when_every_server_serves(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
+    with deployed(tmp_path) as it:
         it.cluster.start_all([1, 2])
         eventually(it.formed)
         assert not it.complete()
@@ -60,15 +60,15 @@ def test_an_ensemble_is_complete_when_every_server_serves(tmp_path: Path) -> Non
         assert it.formed()
 
 
-def test_a_server_that_is_killed_comes_back_and_a_leader_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
-        first = formed(it)
+def test_a_killed_leader_is_replaced_and_joins_again_after_a_restart(tmp_path: Path) -> None:
+    with deployed(tmp_path) as it:
+        first = start_ensemble(it)
         assert it.cluster.kill(first) == -signal.SIGKILL
         assert not it.cluster.alive(first)
         assert it.cluster.status(first) is None
         eventually(lambda: it.cluster.leader() not in (None, first))
         it.cluster.start(first)
-        led(it)
+        await_leader(it)
         assert it.cluster.epochs(first) == (2, 2)
         assert ended(it.folder) == []
         assert it.cluster.close() == []
@@ -76,24 +76,24 @@ def test_a_server_that_is_killed_comes_back_and_a_leader_that_is_killed_is_repla
 
 
 def test_a_paused_server_does_not_answer_and_a_wiped_one_is_empty(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
-        formed(it)
+    with deployed(tmp_path) as it:
+        start_ensemble(it)
         it.cluster.pause(1)
         assert it.cluster.paused(1)
         assert it.cluster.status(1, 0.2) is None
         it.cluster.resume(1)
-        led(it)
+        await_leader(it)
         with pytest.raises(ClusterError, match="when it is down"):
             it.cluster.wipe(1)
         it.cluster.kill(1)
         it.cluster.wipe(1)
         assert it.cluster.epochs(1) == (0, 0)
         it.cluster.start(1)
-        led(it)
+        await_leader(it)
 
 
-def test_a_server_ends_at_the_step_that_it_is_told(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
+def test_a_server_crashes_at_its_crash_point(tmp_path: Path) -> None:
+    with deployed(tmp_path) as it:
         it.cluster.start_all([2, 3])
         it.cluster.start(1, crash_at="after-sync:NEWLEADER")
         assert it.cluster.wait_exit(1, 60) == CRASHED
@@ -103,9 +103,9 @@ def test_a_server_ends_at_the_step_that_it_is_told(tmp_path: Path) -> None:
             it.cluster.start(1, crash_at="after-send:VOTE")
 
 
-def test_a_point_is_armed_and_disarmed_while_a_server_runs(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
-        leader = formed(it)
+def test_a_crash_point_is_armed_and_disarmed_while_a_server_runs(tmp_path: Path) -> None:
+    with deployed(tmp_path) as it:
+        leader = start_ensemble(it)
         first, second = (node for node in it.cluster.nodes if node != leader)
         for node, action in ((first, "crash"), (second, "pause")):
             it.cluster.control(node, "arm", point="before-write:TXN", action=action)
@@ -116,12 +116,12 @@ def test_a_point_is_armed_and_disarmed_while_a_server_runs(tmp_path: Path) -> No
         assert it.cluster.alive(first)
         it.cluster.resume(second)
         client.close()
-        assert led(it) == leader
+        assert await_leader(it) == leader
 
 
-def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_when_the_links_are_back(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
-        old = formed(it)
+def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_after_healing(tmp_path: Path) -> None:
+    with deployed(tmp_path) as it:
+        old = start_ensemble(it)
         others = [node for node in it.cluster.nodes if node != old]
         cut = [pair for other in others for pair in ((old, other), (other, old))]
         witness = FrameWitness(it.cluster, cut, THIS_HOST)
@@ -136,33 +136,33 @@ def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_when_the_links_are
         assert [link["at_inject"] == link["at_heal"] > 0 for link in links] == [True] * 4
         it.network.heal(cut)
         assert it.network.broken() == {}
-        assert led(it) != old
+        assert await_leader(it) != old
         assert it.network.take_foreign_changes() == []
 
 
-def test_one_direction_alone_can_be_cut_and_the_other_one_still_carries(tmp_path: Path) -> None:
-    with stage(tmp_path) as it:
-        leader = formed(it)
+def test_one_direction_of_a_link_can_be_cut_while_the_other_still_carries_data(tmp_path: Path) -> None:
+    with deployed(tmp_path) as it:
+        leader = start_ensemble(it)
         follower = next(node for node in it.cluster.nodes if node != leader)
         it.network.cut([(follower, leader)], "stall", "deaf")
         witness = FrameWitness(it.cluster, [(follower, leader)], THIS_HOST)
         assert witness.settle(10)
-        before = it.meter.all()
-        eventually(lambda: it.meter.all()[leader, follower] > before[leader, follower])  # pings
+        before = it.meter.totals()
+        eventually(lambda: it.meter.totals()[leader, follower] > before[leader, follower])  # pings
         assert it.network.broken() == {(follower, leader): ["deaf"]}
         assert [link["at_inject"] == link["at_heal"] for link in witness.links()] == [True]
         with pytest.raises(NetworkError, match="can't be disabled alone"):
             it.network.cut([(follower, leader)], "disable")
         it.network.heal([(follower, leader)], "deaf")
-        led(it)
+        await_leader(it)
 
 
-def test_nothing_is_left_of_an_ensemble_whose_harness_is_killed(tmp_path: Path) -> None:
+def test_the_servers_die_with_a_killed_harness(tmp_path: Path) -> None:
     release("3.9.4")
     program = (
         "import sys, pathlib\n"
-        "from tests.integration.zookeeper import stage\n"
-        "with stage(pathlib.Path(sys.argv[1])) as it:\n"
+        "from tests.integration.zookeeper import deployed\n"
+        "with deployed(pathlib.Path(sys.argv[1])) as it:\n"
         "    it.cluster.start_all(it.cluster.nodes)\n"
         "    it.cluster.pause(1)\n"
         "    print(*[it.cluster.pid(node) for node in it.cluster.nodes], flush=True)\n"

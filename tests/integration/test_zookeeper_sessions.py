@@ -1,4 +1,4 @@
-"""Sessions, ephemeral znodes and watches on real servers: their promises are kept while a leader dies and one is cut off."""
+"""Sessions, ephemeral znodes and watches on real servers, while a leader is killed and the next one is cut off."""
 
 import json
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ converges_within = 60
 
 
 def verified(folder: str, lines: list[dict[str, Any]]) -> dict[str, str]:
-    """What `zab verify` says of each property with these lines instead."""
+    """Write these lines to sessions.jsonl, and return the verdict of `zab verify` on each property."""
     Path(folder, "sessions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     code, found = zab("verify", folder)
     assert code == 2  # the folder is not as it was sealed
@@ -51,7 +51,7 @@ def verified(folder: str, lines: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def behind(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The same, where a read after a sync was answered as if its epoch had only begun."""
+    """Return the lines with each read after a sync changed as if it had been answered at the beginning of its epoch."""
     synced: set[int] = set()
     for line in lines:
         if line["type"] == "synced":
@@ -60,8 +60,10 @@ def behind(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {**line, "zxid": [line["zxid"][0], 0]} if late else line
 
 
-@pytest.mark.parametrize("version", ["3.5.10", "3.9.4"])  # before 3.6 a log does not say what goes with a session
-def test_a_crash_and_a_partition_break_no_promise(tmp_path: Path, version: str) -> None:
+@pytest.mark.parametrize(
+    "version", ["3.5.10", "3.9.4"]
+)  # before 3.6 a log does not list the ephemeral znodes of a closed session
+def test_a_crash_and_a_partition_violate_no_session_property(tmp_path: Path, version: str) -> None:
     release(version)
     file = tmp_path / "sessions.toml"
     file.write_text(SCENARIO)

@@ -1,4 +1,4 @@
-"""Known bugs of ZooKeeper, on releases that have them and on those that have not; and the crash points of all releases."""
+"""Known bugs of ZooKeeper, on releases with and without them; and the crash points of all releases."""
 
 import subprocess
 from pathlib import Path
@@ -15,7 +15,7 @@ TRIED = [(row, tried) for row in tickets() for tried in attempts(row)]
 
 
 @pytest.mark.parametrize(("row", "tried"), TRIED, ids=[f"{row.name}-{tried.release}" for row, tried in TRIED])
-def test_a_ticket_is_as_it_states(tmp_path: Path, row: TicketResult, tried: ReleaseRuns) -> None:
+def test_a_bug_is_found_exactly_on_the_releases_that_have_it(tmp_path: Path, row: TicketResult, tried: ReleaseRuns) -> None:
     release(tried.release)
     try_release(row, tried, tmp_path, None if tried.shows else 1)  # the matrix runs the others as often, too
     assert tried.as_stated, (tried.seen, tried.unjudged)
@@ -23,10 +23,10 @@ def test_a_ticket_is_as_it_states(tmp_path: Path, row: TicketResult, tried: Rele
 
 @pytest.mark.parametrize("version", releases.known())
 def test_every_release_has_the_methods_of_its_crash_points(tmp_path: Path, version: str) -> None:
-    """Byteman's own check of rules against classes."""
+    """Check the rules against the classes with Byteman's own tool."""
     found = release(version)
-    there = [point for point, places in points.PLACES.items() if any(place.has(found.numbers) for place in places)]
-    assert len(there) >= len(points.PLACES) - 2
+    there = [point for point, locations in points.LOCATIONS.items() if any(it.is_in(found.numbers) for it in locations)]
+    assert len(there) >= len(points.LOCATIONS) - 2
     script = tmp_path / "all.btm"
     script.write_text(
         "".join(points.rule(point, action, found.numbers) for point in there for action in points.ACTIONS)

@@ -1,4 +1,4 @@
-"""What those have who run ZooKeeper: a connection string for their own clients, in tests and by hand."""
+"""Users of ZooKeeper connect their own clients, in tests and to an ensemble that they started by hand."""
 
 import os
 import re
@@ -45,13 +45,13 @@ def test_it(zab_cluster):
 """
 
 
-def test_a_service_is_tested_with_its_own_client_and_the_servers_are_judged(pytester: pytest.Pytester) -> None:
+def test_a_pytest_test_uses_its_own_client_and_the_servers_are_judged(pytester: pytest.Pytester) -> None:
     release("3.9.4")
     pytester.makepyfile(SERVICE)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_an_ensemble_by_hand_says_where_to_connect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zab_up_prints_the_connection_string(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     release("3.9.4")
     process = subprocess.Popen(
         [sys.executable, "-m", "zab_chaos.harness", "up", "--zookeeper", "3.9.4", "--results", str(tmp_path)],

@@ -1,4 +1,4 @@
-"""Ensembles of real ZooKeeper servers for the tests, which are skipped where none can be had."""
+"""Ensembles of real ZooKeeper servers for the tests; a test is skipped if there is no Java or the release can't be fetched."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +10,8 @@ import pytest
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.zookeeper import releases, traces, tree
 from zab_chaos.harness.backends.zookeeper.client import Client
+from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 from zab_chaos.harness.backends.zookeeper.evidence import Evidence
-from zab_chaos.harness.backends.zookeeper.stage import Stage
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.log import OpsFile
 from zab_chaos.harness.errors import HarnessError
@@ -23,11 +23,11 @@ from zab_chaos.model.verdict import Verdict
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import Request
 
-PATIENCE = 60.0  # for what must come about; a black-holed connection alone takes several seconds
+PATIENCE = 60.0  # for an expected event; a black-holed connection alone takes several seconds
 
 
 def release(version: str) -> releases.Release:
-    """The release, fetched if need be; without Java, or out of a registry's reach, the test is skipped."""
+    """Return a release, fetched if need be; skip the test if there is no Java or the release can't be fetched."""
     try:
         releases.find_java()
         return releases.locate(version)
@@ -36,37 +36,39 @@ def release(version: str) -> releases.Release:
 
 
 @contextmanager
-def stage(results: Path, version: str = "3.9.4", nodes: int = 3, **settings: str) -> Iterator[Stage]:
-    """No server is started yet; in the end none is left, whatever has happened."""
+def deployed(results: Path, version: str = "3.9.4", nodes: int = 3, **settings: str) -> Iterator[ZooKeeperDeployment]:
+    """Enter the deployment of an ensemble. No server is started yet; at the end all have ended, whatever has happened."""
     release(version)
     scenario = Scenario(name="zookeeper", about="-", nodes=nodes, duration=1.0)
-    with Stage(run_folder.create(results, "zookeeper", 1), scenario, version, settings=settings) as standing:
-        yield standing
+    with ZooKeeperDeployment(
+        run_folder.create(results, "zookeeper", 1), scenario, version, settings=settings
+    ) as deployment:
+        yield deployment
 
 
 def eventually(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    assert wait_until(lambda: bool(condition()), seconds, 0.05), "it did not come about in time"
+    assert wait_until(lambda: bool(condition()), seconds, 0.05), "the condition did not become true in time"
 
 
-def formed(standing: Stage) -> int:
-    """Start all servers; the leader, when all serve."""
-    standing.cluster.start_all(standing.cluster.nodes)
-    return led(standing)
+def start_ensemble(deployment: ZooKeeperDeployment) -> int:
+    """Start all servers, and return the leader when all serve."""
+    deployment.cluster.start_all(deployment.cluster.nodes)
+    return await_leader(deployment)
 
 
-def led(standing: Stage) -> int:
-    """The leader, when all servers serve under one."""
-    eventually(standing.complete)
-    leader = standing.cluster.leader()
+def await_leader(deployment: ZooKeeperDeployment) -> int:
+    """Wait until all servers serve under one leader, and return it."""
+    eventually(deployment.complete)
+    leader = deployment.cluster.leader()
     assert leader is not None
     return leader
 
 
-class Recorded:
-    """A client whose operations are on record, one at a time."""
+class RecordedClient:
+    """A client that records its operations in a file like ops.jsonl."""
 
-    def __init__(self, standing: Stage, path: Path, node: int, number: int = 1) -> None:
-        addresses = {each: standing.cluster.client_address(each) for each in standing.cluster.nodes}
+    def __init__(self, deployment: ZooKeeperDeployment, path: Path, node: int, number: int = 1) -> None:
+        addresses = {each: deployment.cluster.client_address(each) for each in deployment.cluster.nodes}
         self.client = Client(addresses, node, number=number)
         self.ops = OpsFile(path)
 
@@ -81,16 +83,16 @@ class Recorded:
         return operation
 
     def do(self, request: Request) -> Ok:
-        """Done through the server that it is told to use; it waits for that server."""
+        """Do a request through the server that the client is connected to, and return the result; the request must succeed."""
         outcome = self.client.wait(self.submit(request))
         assert isinstance(outcome, Ok), outcome
         return outcome
 
-    def at(self, node: int) -> "Recorded":
-        """Go to that server, and wait until it takes the session."""
+    def at(self, node: int) -> "RecordedClient":
+        """Connect to another server, and wait until it has accepted the session."""
         end = time.monotonic() + PATIENCE
         while self.client.node != node or not self.client.connected:
-            assert time.monotonic() < end, f"server {node} takes no session"
+            assert time.monotonic() < end, f"server {node} does not accept the session"
             if self.client.node != node:
                 self.client.move(node)
             self.client.poll(0.05)
@@ -101,9 +103,10 @@ class Recorded:
         self.ops.close()
 
 
-def judged(standing: Stage, clients: dict[int, list[int]], ops: Path, began: int) -> Verdict:
-    """All servers are up and serve: what the oracle says of the run, from their evidence. `clients`: their sessions."""
-    servers = standing.cluster
+def judge(deployment: ZooKeeperDeployment, clients: dict[int, list[int]], ops: Path, began: int) -> Verdict:
+    """Return the oracle's verdict on a run whose servers all serve. `clients` are the sessions of each client, by its
+    number."""
+    servers = deployment.cluster
     trees = {node: tree.read(servers.client_address(node)).digest for node in servers.nodes}
     eventually(lambda: len({told.zxid for node in servers.nodes if (told := servers.srvr(node))}) == 1)
     operations = [operation_from_json(line) for line in ops.read_bytes().splitlines()]

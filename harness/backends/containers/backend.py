@@ -17,10 +17,10 @@ class ContainerBackend(ZabBackend):
 
     def check(self) -> None:
         with extra("containers", "--on containers"):
-            from zab_chaos.harness.backends.containers.stage import ContainerStage
-        ContainerStage.check_machine()
+            from zab_chaos.harness.backends.containers.deployment import ContainerDeployment
+        ContainerDeployment.check_machine()
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         with extra("containers", "--on containers"):
-            from zab_chaos.harness.backends.containers.stage import ContainerStage
-        return ContainerStage(folder, scenario, options.defect_path, options.record, display)
+            from zab_chaos.harness.backends.containers.deployment import ContainerDeployment
+        return ContainerDeployment(folder, scenario, options.defect_path, options.record, display)

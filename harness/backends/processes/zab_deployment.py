@@ -1,6 +1,6 @@
 """The deployment of our own nodes: key files, ports, toxiproxy with a proxy for each link, and the cluster.
 
-Here the nodes are processes of this machine; `zab_chaos.harness.backends.containers.stage` derives the deployment in
+Here the nodes are processes of this machine; `zab_chaos.harness.backends.containers.deployment` derives the deployment in
 containers from it.
 """
 

@@ -60,8 +60,8 @@ class ZooKeeperBackend(Backend):
         return salvage(folder)
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
-        from zab_chaos.harness.backends.zookeeper.stage import Stage
+        from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 
         setting = [options.defect_path.split("=")] if options.defect_path is not None else []
         release = options.release or scenario.zookeeper.release or releases.newest()
-        return Stage(folder, scenario, release, display, dict(setting))
+        return ZooKeeperDeployment(folder, scenario, release, display, dict(setting))

@@ -28,7 +28,7 @@ LOG_LINES = 200
 TERMINATED = 128 + signal.SIGTERM  # exit status of a JVM that ends because of SIGTERM
 
 
-class Servers(ProcessCluster):
+class ZooKeeperCluster(ProcessCluster):
     """The servers of a run: each is a process, and its disk a folder of the run.
 
     `meter` counts the bytes that reached a server from each other one; `Status.frames` shows them. ZooKeeper reports little
@@ -222,7 +222,7 @@ class Servers(ProcessCluster):
 class _LifeRecords:
     """Records each life. The disk is read before the life begins, and after its end before anything else is done to it."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: ZooKeeperCluster) -> None:
         self._servers = servers
         self._lives: dict[tuple[int, int], RecordedLife] = {}
         self._running: set[tuple[int, int]] = set()

@@ -2,7 +2,7 @@
 
 import time
 
-from zab_chaos.harness.backends.zookeeper.ensemble import Servers
+from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.evidence import RoleSample
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.background import BackgroundThread
@@ -15,7 +15,7 @@ class RoleSampler(BackgroundThread):
     """A thread that asks every server for its role. `samples` are the answers that differ from the server's previous one, in
     the order of time."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: ZooKeeperCluster) -> None:
         super().__init__("sampler")
         self.samples: list[RoleSample] = []
         self._servers = servers

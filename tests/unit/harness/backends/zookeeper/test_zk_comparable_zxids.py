@@ -1,7 +1,7 @@
 """When servers that say different zxids are equally far."""
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.harness.backends.zookeeper.stage import with_comparable_zxids
+from zab_chaos.harness.backends.zookeeper.deployment import with_comparable_zxids
 
 Zxid = tuple[int, int]
 

@@ -20,7 +20,7 @@ from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.backends.zookeeper import sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import Client
-from zab_chaos.harness.backends.zookeeper.ensemble import Servers
+from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
 from zab_chaos.harness.backends.zookeeper.links import ByteMeter, QuorumNetwork
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
@@ -39,11 +39,11 @@ from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
 from zab_chaos.model.events import operation_from_json
 
 
-class Stage(ProcessDeployment):
+class ZooKeeperDeployment(ProcessDeployment):
     """The deployment. `release` is a version or a distribution's folder, `settings` are lines of the servers' configuration."""
 
     patience = 60.0  # a JVM starts slowly on a busy machine
-    cluster: Servers
+    cluster: ZooKeeperCluster
     network: QuorumNetwork
     meter: ByteMeter
 
@@ -75,7 +75,7 @@ class Stage(ProcessDeployment):
         except NetworkError as error:
             raise HarnessError(f"the links between the servers could not be made: {error}") from error
         self._disks = self._own_disks(self._scenario.zookeeper.names, stack, with_process=False)
-        self.cluster = Servers(self.folder, plan, self.meter, self._disks)
+        self.cluster = ZooKeeperCluster(self.folder, plan, self.meter, self._disks)
         stack.enter_context(locked(progress_file(self.folder)))
         stack.callback(self._write_traces)
         self._sampler = stack.enter_context(RoleSampler(self.cluster))
@@ -131,7 +131,7 @@ class Stage(ProcessDeployment):
         return SocketLine(self.client(self.addresses, node, number, timeout), self._interactive_ops)
 
     def workload(self, seed: int) -> LoadThread:
-        return _Workload(self, seed)
+        return _ZooKeeperLoad(self, seed)
 
     # ---- the end ----
 
@@ -214,15 +214,17 @@ def with_comparable_zxids(statuses: Mapping[int, Status]) -> dict[int, Status]:
     return found
 
 
-class _Workload(LoadThread):
+class _ZooKeeperLoad(LoadThread):
     """The scenario's load: the open loop and, if the scenario asks for them, clients with sessions."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
-        ops, load = stage.folder.file("ops.jsonl"), load_parameters(stage._scenario)
-        super().__init__(stage.addresses, ops, load, seed)
-        self._stage = stage
+    def __init__(self, deployment: ZooKeeperDeployment, seed: int) -> None:
+        ops, load = deployment.folder.file("ops.jsonl"), load_parameters(deployment._scenario)
+        super().__init__(deployment.addresses, ops, load, seed)
+        self._deployment = deployment
         self._session_load = (
-            sessions.SessionLoad(stage.addresses, stage.sessions_file, load.sessions, seed) if load.sessions else None
+            sessions.SessionLoad(deployment.addresses, deployment.sessions_file, load.sessions, seed)
+            if load.sessions
+            else None
         )
 
     def start(self) -> None:
@@ -239,7 +241,7 @@ class _Workload(LoadThread):
         finally:
             if self._session_load is not None:
                 self._session_load.stop()
-                self._stage.folder.milestone("sessions-stopped", told=self._session_load.lines_written)
+                self._deployment.folder.milestone("sessions-stopped", told=self._session_load.lines_written)
 
     def _raise(self) -> None:
         super()._raise()
@@ -251,4 +253,4 @@ class _Workload(LoadThread):
     def _client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
     ) -> Client:
-        return self._stage.client(addresses, node, number, self._load.timeout, poller)
+        return self._deployment.client(addresses, node, number, self._load.timeout, poller)

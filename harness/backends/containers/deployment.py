@@ -23,7 +23,7 @@ PROXY = "toxiproxy"
 SYSCTLS = {"net.ipv4.tcp_syn_retries": "1"}
 
 
-class ContainerStage(ZabDeployment):
+class ContainerDeployment(ZabDeployment):
     """Raises HarnessError."""
 
     @staticmethod
