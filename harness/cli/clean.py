@@ -14,7 +14,7 @@ from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.report.console import say
 
 if TYPE_CHECKING:
-    from zab_chaos.harness.backends.containers.leftovers import Left
+    from zab_chaos.harness.backends.containers.leftovers import RunOnEngine
 
 
 def clean_command(results: Path, *, everything: bool, json: bool) -> int:
@@ -38,10 +38,10 @@ def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     return Exit.PASS
 
 
-def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]], list["Left"]]:
+def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]], list["RunOnEngine"]]:
     """Remove what is on the engine, if there is one. Return the removed names by run, and the runs that were kept."""
     removed: dict[str, list[str]] = {}
-    kept: list[Left] = []
+    kept: list[RunOnEngine] = []
     try:
         with extra("containers", "cleaning up containers"):
             from zab_chaos.harness.backends.containers import engine, leftovers
@@ -62,7 +62,7 @@ def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]]
     return removed, kept
 
 
-def _why(left: "Left") -> Any:
+def _why(left: "RunOnEngine") -> Any:
     if left.ours:
         return "it is still running"
     return "it was started on another machine, or before this one was rebooted; if it is over, --all removes it"

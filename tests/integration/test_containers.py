@@ -17,7 +17,7 @@ from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.containers import engine, image, leftovers
 from zab_chaos.harness.backends.containers.deployment import ContainerDeployment
-from zab_chaos.harness.backends.containers.labels import FOLDER, HARNESS, RUN, of_this_run
+from zab_chaos.harness.backends.containers.labels import FOLDER, HARNESS, RUN, labels_of_run
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
@@ -175,7 +175,7 @@ def test_a_killed_harness_leaves_no_node_running_and_clean_takes_what_is_left_an
     with contextlib.ExitStack() as stack:
         other = client.volumes.create("zab-test-of-somebody-else")
         stack.callback(other.remove)
-        ours = client.networks.create(f"zab-test-{tmp_path.name}", labels=of_this_run("test", tmp_path / "goes-on"))
+        ours = client.networks.create(f"zab-test-{tmp_path.name}", labels=labels_of_run("test", tmp_path / "goes-on"))
         stack.callback(ours.remove)
         command = zab("run", "long-mix", "--on", "containers", "--nodes", "3", "--results", tmp_path)
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as harness:

@@ -1,4 +1,4 @@
-"""Nodes are containers, each with a disk and a network interface of its own."""
+"""The `containers` backend: each node is a container with its own disk and network interface."""
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
@@ -10,7 +10,7 @@ from zab_chaos.harness.results.run_folder import RunFolder
 
 
 class ContainerBackend(ZabBackend):
-    """The engine's SDK takes its time to load: only a run needs it. Raises MissingExtra."""
+    """Runs scenarios on containers. The engine's SDK, which loads slowly, is imported only for a run. Raises MissingExtra."""
 
     name = "containers"
     abilities = frozenset(Ability) - {Ability.FRAMES, Ability.FILE_SYSTEM}

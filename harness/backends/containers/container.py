@@ -8,33 +8,36 @@ from typing import Any
 import docker.errors
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.containers.engine import translated
+from zab_chaos.harness.backends.containers.engine import translate_errors
 from zab_chaos.harness.backends.processes.life import KILL_SECONDS, Life
 from zab_chaos.harness.machine.waiting import wait_until
 
-SIGNALLED = 128  # an init's exit status is this plus the signal of which its child died
+SIGNALLED = 128  # the exit status of a container's init is this plus the signal that killed its child
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 class ContainerLife(Life):
-    """`container` runs. A thread waits for its end, so that asking whether it lives costs nothing."""
+    """One life of a node in a running container. A thread waits for its end, so that `alive` needs no request to the engine."""
 
     def __init__(self, node: int, life: int, log: Path, crash_at: str | None, container: Any) -> None:
         super().__init__(node, life, log, crash_at)
         self.container = container
         self._pid = int(container.attrs["State"]["Pid"])
         self._code: int | None = None
-        self._over = threading.Event()
+        self._ended = threading.Event()
         self._frozen = False
         threading.Thread(target=self._await_end, name=f"node-{node}-{life}", daemon=True).start()
 
     def _await_end(self) -> None:
         try:
             status = int(self.container.wait(timeout=None)["StatusCode"])
-        except (docker.errors.DockerException, OSError):  # it was removed, or the engine ended: then it is gone too
+        except (
+            docker.errors.DockerException,
+            OSError,
+        ):  # the container was removed, or the engine ended and the container with it
             status = SIGNALLED + SIGKILL
         self._code = SIGNALLED - status if status > SIGNALLED else status
-        self._over.set()
+        self._ended.set()
 
     @property
     def pid(self) -> int:
@@ -46,31 +49,33 @@ class ContainerLife(Life):
 
     @property
     def stopped(self) -> bool:
-        """Frozen by us, or stopped by itself at a point that was armed: only then is the engine asked."""
-        return self._frozen or (self.crash_at is not None and self.alive and self._stopped_itself())
+        """Whether we have frozen the node, or it has stopped itself at an armed crash point. Only for the latter the engine is
+        asked."""
+        return self._frozen or (self.crash_at is not None and self.alive and self._has_stopped_itself())
 
-    def stands_still(self) -> bool:
-        """Whether its processes stand still, as the kernel says; where its word can't be read, as the engine does."""
-        frozen = frozen_cgroup(self._pid)
+    def is_halted(self) -> bool:
+        """Return whether the container's processes are frozen or stopped, as the kernel says or, if it can't be asked, the
+        engine."""
+        frozen = is_cgroup_frozen(self._pid)
         if frozen is None:
-            with translated(f"looking at node {self.node}"):
+            with translate_errors(f"looking at node {self.node}"):
                 self.container.reload()
             frozen = self.container.status == "paused"
-        return frozen or self._stopped_itself()
+        return frozen or self._has_stopped_itself()
 
-    def _stopped_itself(self) -> bool:
+    def _has_stopped_itself(self) -> bool:
         try:
-            told = self.container.top(ps_args="-eo pid,stat,comm")
+            table = self.container.top(ps_args="-eo pid,stat,comm")
         except (docker.errors.DockerException, OSError):
             return False  # it has just ended
-        state = told["Titles"].index("STAT")
-        return any(row[state].startswith("T") for row in told["Processes"])
+        state = table["Titles"].index("STAT")
+        return any(row[state].startswith("T") for row in table["Processes"])
 
     def signal(self, number: Signals) -> None:
         if number == SIGKILL and self.alive:
             self.ending = True
         if self.alive:
-            with translated(f"sending {number.name} to node {self.node}"):
+            with translate_errors(f"sending {number.name} to node {self.node}"):
                 try:
                     self.container.kill(signal=number.name)
                 except (docker.errors.NotFound, docker.errors.APIError) as error:
@@ -78,31 +83,31 @@ class ContainerLife(Life):
                         raise
 
     def wait(self, seconds: float) -> int | None:
-        self._over.wait(seconds)
+        self._ended.wait(seconds)
         return self._code
 
     def pause(self) -> None:
-        """Freeze its cgroup: every process of the container stops where it is, and no signal wakes it."""
-        with translated(f"freezing node {self.node}"):
+        """Freeze the container's cgroup: each of its processes stops at once, and no signal wakes it."""
+        with translate_errors(f"freezing node {self.node}"):
             self.container.pause()
         self._frozen = True
-        if not wait_until(lambda: self.stands_still() or not self.alive, KILL_SECONDS) or not self.alive:
+        if not wait_until(lambda: self.is_halted() or not self.alive, KILL_SECONDS) or not self.alive:
             raise ClusterError(f"node {self.node} (pid {self.pid}) did not freeze")
 
     def resume(self) -> None:
         if not self._frozen:
             self.signal(SIGCONT)
             return
-        with translated(f"waking node {self.node}"):
+        with translate_errors(f"waking node {self.node}"):
             self.container.unpause()
         self._frozen = False
 
     def release(self) -> None:
-        """The container stays until the next life or the run's end: through it one reaches its disk."""
+        """Do nothing: the disk is accessed through the container, so that stays until the next life or the end of the run."""
 
 
-def frozen_cgroup(pid: int) -> bool | None:
-    """Whether the kernel has frozen this process's cgroup; None if it is not to be seen from here."""
+def is_cgroup_frozen(pid: int) -> bool | None:
+    """Return whether the kernel has frozen the cgroup of a process; None if that can't be read here."""
     try:
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""The deployment of a run on containers: its resources of the engine, toxiproxy in a container, a proxy for each link."""
+"""The deployment of a run on containers: its resources on the engine, toxiproxy in a container, and a proxy for each link."""
 
 import contextlib
 from contextlib import ExitStack
@@ -18,17 +18,18 @@ from zab_chaos.node.net import keys
 
 API, FIRST_LINK = 8474, 9001  # toxiproxy's ports inside: its HTTP interface, then one for each link
 PROXY = "toxiproxy"
-# toxiproxy sets no limit to its calls, and while one of a proxy's is under way, a change to that proxy holds up all others.
-# To a container that has just vanished the kernel alone would go on calling for two minutes; so it is three seconds.
+# toxiproxy has no timeout for its connection attempts. While a proxy is connecting, a change of that proxy blocks all others.
+# To a container that has just vanished the kernel would retry for two minutes; with this setting it gives up after three
+# seconds.
 SYSCTLS = {"net.ipv4.tcp_syn_retries": "1"}
 
 
 class ContainerDeployment(ZabDeployment):
-    """Raises HarnessError."""
+    """The deployment of a run on containers. Entering it raises HarnessError if something can't be created."""
 
     @staticmethod
     def check_machine() -> None:
-        """Raise HarnessError if there is no engine with the image of this code. Makes nothing."""
+        """Raise HarnessError if there is no engine with the image of this code. Nothing is created."""
         with contextlib.closing(engine.connect()) as client:
             image.find(client)
 
@@ -37,7 +38,7 @@ class ContainerDeployment(ZabDeployment):
         leftovers.remove_over(client)
         resources = EngineResources(client, image.find(client).tags[0], self.folder)
         stack.callback(resources.remove)
-        resources.open()
+        resources.prepare()
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(2 * len(nodes) + 1, stack)
         addresses = {
@@ -58,7 +59,7 @@ class ContainerDeployment(ZabDeployment):
         stack.enter_context(Heartbeat({n: own.control for n, own in addresses.items()}, pair, cluster.alive))
 
     def _proxy_server(self, resources: EngineResources, port: int) -> None:
-        """Start toxiproxy. Its links will listen on the run's own network, its HTTP interface on this machine only."""
+        """Start toxiproxy. Its proxies will listen on the run's network `links`, its HTTP interface on this machine only."""
         log = self.folder.file("log", "toxiproxy.log")
         command = ["toxiproxy-server", "-host", "0.0.0.0", "-port", str(API)]
         container = resources.create(PROXY, command, log, {API: port}, sysctls=SYSCTLS)

@@ -1,4 +1,4 @@
-"""The container engine: reaching it, and its errors in words that say what to do."""
+"""Connects to the container engine, and turns its errors into texts that say what to do."""
 
 import os
 import shutil
@@ -15,24 +15,24 @@ from zab_chaos.harness.errors import HarnessError
 
 STANDARD = "unix:///var/run/docker.sock"
 ANSWER_SECONDS = 60  # for one request; a busy engine takes seconds to start a container
-CONNECTIONS = 64  # one waits for the end of each node, the others give commands
+CONNECTIONS = 64  # one for each node, which waits for its end; the others are for commands
 
 
 class EngineError(HarnessError):
-    """The engine can't be used, or did not do what was asked. The text says what mends it."""
+    """The engine can't be used, or a request failed. The text names the remedy."""
 
 
 def address(environment: Mapping[str, str] = os.environ) -> str:
-    """DOCKER_HOST, or the socket at which an engine listens if nobody says otherwise."""
+    """Return DOCKER_HOST, or the address of an engine's standard socket."""
     return environment.get("DOCKER_HOST") or STANDARD
 
 
 def connect(url: str | None = None) -> Any:
-    """A `docker.DockerClient` whose engine has answered. Close it. Raises EngineError."""
+    """Return a `docker.DockerClient` whose engine has answered. The caller closes it. Raises EngineError."""
     url = url or address()
     path = _socket_path(url)
-    _knock(path)
-    with translated("reaching the container engine"):
+    _probe(path)
+    with translate_errors("reaching the container engine"):
         client = docker.DockerClient(
             base_url=url, version="auto", timeout=ANSWER_SECONDS, max_pool_size=CONNECTIONS, use_ssh_client=False
         )
@@ -53,18 +53,18 @@ def _socket_path(url: str) -> str:
     )
 
 
-def _knock(path: str) -> None:
-    """Look who is behind the socket: the SDK's own words for all of these are the same."""
+def _probe(path: str) -> None:
+    """Raise an EngineError that says why the socket can't be used: the SDK has the same text for all of these cases."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.connect(path)
     except FileNotFoundError:
         if shutil.which("dockerd"):
-            mend = "An engine is installed; start it (as root): systemctl start docker, or .ci/engine start FOLDER"
+            remedy = "An engine is installed; start it (as root): systemctl start docker, or .ci/engine start FOLDER"
         else:
-            mend = "Install one (Debian, as root): apt-get install -y docker.io"
+            remedy = "Install one (Debian, as root): apt-get install -y docker.io"
         raise EngineError(
-            f"there is no container engine at {path}. {mend}. Or name another's socket: "
+            f"there is no container engine at {path}. {remedy}. Or name another's socket: "
             "export DOCKER_HOST=unix:///path/to/docker.sock"
         ) from None
     except ConnectionRefusedError:
@@ -82,25 +82,25 @@ def _knock(path: str) -> None:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """The engine's errors as EngineError. `doing` says at what it happened."""
+def translate_errors(doing: str) -> Iterator[None]:
+    """Raise the engine's errors as EngineError. `doing` begins the text: what was being done."""
     try:
         yield
     except docker.errors.APIError as error:
-        raise EngineError(f"{doing}: {in_words(str(error.explanation or error))}") from error
+        raise EngineError(f"{doing}: {with_remedy(str(error.explanation or error))}") from error
     except (docker.errors.DockerException, requests.RequestException) as error:
         raise EngineError(f"{doing}: the container engine does not answer ({error}). Is it still running?") from error
 
 
-def in_words(said: str) -> str:
-    """What an engine said, with what mends it where that is known."""
-    for sign, mend in _MENDS:
-        if sign in said.lower():
-            return f"{said}. {mend}"
-    return said
+def with_remedy(message: str) -> str:
+    """Return an engine's message, and after it the remedy if one is known."""
+    for part, remedy in _REMEDIES:
+        if part in message.lower():
+            return f"{message}. {remedy}"
+    return message
 
 
-_MENDS = (
+_REMEDIES = (
     ("no space left", "The engine's disk is full: `docker system df` shows by what; `zab clean` removes old runs'"),
     ("quota", "The engine's disk is full: `docker system df` shows by what; `zab clean` removes old runs'"),
     ("is already in use by container", "Another container has that name; remove it, or `zab clean` if it was a run's"),

@@ -16,7 +16,7 @@ import psutil
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.harness.backends.containers.container import ContainerLife
-from zab_chaos.harness.backends.containers.engine import translated
+from zab_chaos.harness.backends.containers.engine import translate_errors
 from zab_chaos.harness.backends.containers.heartbeat import SILENCE_MS
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE, EngineResources, user
 from zab_chaos.harness.backends.processes.ensemble import ClusterPlan, ZabCluster
@@ -24,20 +24,20 @@ from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.config import NodeConfig
 
-LISTEN, CLIENT, CONTROL = 7001, 7002, 7003  # inside, every node has the same ports
+LISTEN, CLIENT, CONTROL = 7001, 7002, 7003  # ports inside the containers, the same in all
 _T = TypeVar("_T")
 
 
 class Containers(ZabCluster):
-    """Every node is a container, a new one for each life, and its disk a volume.
+    """The nodes of a run: each life of a node is a new container, and its disk is a volume.
 
-    Damage at rest is done to a copy of the disk in the run's folder, which the next life gets.
+    Faults that damage a disk at rest damage a copy of it in the run's folder. The next life gets the copy.
     """
 
     def __init__(self, folder: RunFolder, plan: ClusterPlan, resources: EngineResources) -> None:
         self._resources = resources
         self._containers: dict[int, ContainerLife] = {}
-        self._lent: set[int] = set()  # nodes whose disk lies in the run's folder
+        self._copied_out: set[int] = set()  # nodes whose disk is in the run's folder
         self._unplugged: set[int] = set()
         super().__init__(folder, plan)
 
@@ -58,13 +58,13 @@ class Containers(ZabCluster):
         )
 
     def _do_to_all(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
-        """At once: what the engine is asked takes it a while."""
+        """Call it for all items in parallel, because the engine's requests are slow."""
         if items:
             with ThreadPoolExecutor(len(items)) as pool:
                 list(pool.map(call, items))
 
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
-        self._discard(node)
+        self._remove_container(node)
         own = self._plan.addresses[node]
         ports = {CLIENT: _port(own.client), CONTROL: _port(own.control)}
         command = ["python", "-m", "zab_chaos.node", "--config", f"{INSIDE}/config/{self._config(node).name}"]
@@ -75,19 +75,19 @@ class Containers(ZabCluster):
         container = self._resources.create(f"{name}-{number}", command, log, ports, disk=name)
         if node not in self._unplugged:
             self._resources.connect(container, name)
-        if node in self._lent:
-            _put(container, self._data(node))
+        if node in self._copied_out:
+            _copy_in(container, self._data(node))
             shutil.rmtree(self._data(node))
-            self._lent.discard(node)
+            self._copied_out.discard(node)
         self._resources.start(container, name)
         self._containers[node] = ContainerLife(node, number, log, crash_at, container)
         return self._containers[node]
 
-    def _discard(self, node: int) -> None:
-        """Remove the container of the life that is over; its address and ports are free then."""
+    def _remove_container(self, node: int) -> None:
+        """Remove the container of the life that has ended, so that its address and ports are free."""
         life = self._containers.pop(node, None)
         if life is not None:
-            with translated(f"removing the container of node {node}"):
+            with translate_errors(f"removing the container of node {node}"):
                 life.container.remove(force=True)
 
     # The disk
@@ -95,27 +95,27 @@ class Containers(ZabCluster):
     def wipe(self, node: int) -> None:
         if self.alive(node):
             raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
-        self._discard(node)
+        self._remove_container(node)
         self._resources.remove_volume(f"node-{node}")
-        self._lent.discard(node)
+        self._copied_out.discard(node)
         shutil.rmtree(self._data(node), ignore_errors=True)
 
     def disk_folder(self, node: int) -> str:
-        """A copy of the dead node's disk; its next life begins with what is there then."""
+        """Return a folder with a copy of the dead node's disk. Its next life begins with the contents of the folder."""
         folder = self._data(node)
-        if node not in self._lent and node in self._containers:
-            _get(self._containers[node].container, folder)
-            self._lent.add(node)
+        if node not in self._copied_out and node in self._containers:
+            _copy_out(self._containers[node].container, folder)
+            self._copied_out.add(node)
         return str(folder)
 
     def close(self, ask: bool = True) -> list[int]:
-        """End all nodes; their disks are left in the run's folder, unless they were not even asked."""
+        """End all nodes. If they are asked to end, copies of their disks are left in the run's folder."""
         killed = super().close(ask)
         for node in self.nodes if ask else ():
             self.disk_folder(node)
         return killed
 
-    # What only containers can do
+    # Faults that only containers support
 
     def unplug(self, node: int) -> None:
         self._resources.disconnect(self._container(node).container, f"node-{node}")
@@ -128,18 +128,18 @@ class Containers(ZabCluster):
 
     def plugged_in(self, node: int) -> bool:
         container = self._container(node).container
-        with translated(f"looking at node {node}"):
+        with translate_errors(f"looking at node {node}"):
             container.reload()
         return self._resources.links.name in container.attrs["NetworkSettings"]["Networks"]
 
     def limit_cpu(self, node: int, cores: float | None) -> None:
         container = self._container(node).container
-        with translated(f"limiting node {node}"):
+        with translate_errors(f"limiting node {node}"):
             container.update(cpu_period=CPU_PERIOD, cpu_quota=int(CPU_PERIOD * cores) if cores is not None else -1)
 
     def throttled(self, node: int) -> int:
         container = self._container(node).container
-        with translated(f"looking at node {node}"):
+        with translate_errors(f"looking at node {node}"):
             stats = container.stats(stream=False, one_shot=True)
         return int(stats["cpu_stats"]["throttling_data"]["throttled_periods"])
 
@@ -148,18 +148,18 @@ class Containers(ZabCluster):
         return self._containers[node]
 
     def process_state(self, pid: int | None) -> str | None:
-        """As `zab_chaos.faults.host.Host` has it, of this ensemble's containers."""
+        """See `zab_chaos.faults.host.Host.process_state`; for the processes of this ensemble's containers."""
         life = next((life for life in self._containers.values() if life.pid == pid), None)
         if life is None or not life.alive:
             return None
-        return psutil.STATUS_STOPPED if life.stands_still() else psutil.STATUS_RUNNING
+        return psutil.STATUS_STOPPED if life.is_halted() else psutil.STATUS_RUNNING
 
 
 CPU_PERIOD = 100_000  # microseconds, the kernel's default
 
 
 class ContainerHost:
-    """The machine that containers run on, as faults look at it: this one's clock, the containers' processes."""
+    """The host that faults see: this machine's clock, and the processes of the containers."""
 
     def __init__(self, nodes: Containers) -> None:
         self._nodes = nodes
@@ -181,9 +181,9 @@ def _port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-def _get(container: object, folder: Path) -> None:
-    """Copy a container's disk to a folder."""
-    with translated("copying a disk out of its container"), tempfile.TemporaryFile() as file:
+def _copy_out(container: object, folder: Path) -> None:
+    """Copy a container's disk into a folder."""
+    with translate_errors("copying a disk out of its container"), tempfile.TemporaryFile() as file:
         chunks, _ = container.get_archive(DATA)  # type: ignore[attr-defined]
         for chunk in chunks:
             file.write(chunk)
@@ -191,22 +191,22 @@ def _get(container: object, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with tarfile.open(fileobj=file) as archive:
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # there from Python 3.11.4 on
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
             for member in archive.getmembers():
                 if member.isfile():
                     member.name = Path(member.name).name  # a disk is flat, see node/store/disk.py
                     archive.extract(member, folder)
 
 
-def _put(container: object, folder: Path) -> None:
+def _copy_in(container: object, folder: Path) -> None:
     """Replace the files on a container's disk by those of a folder."""
 
-    def owned(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def set_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid, member.gid = user()
         return member
 
-    with translated("copying a disk into its container"), io.BytesIO() as file:
+    with translate_errors("copying a disk into its container"), io.BytesIO() as file:
         with tarfile.open(fileobj=file, mode="w") as archive:
             for path in sorted(folder.iterdir()):
-                archive.add(path, path.name, filter=owned)
+                archive.add(path, path.name, filter=set_owner)
         container.put_archive(DATA, file.getvalue())  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
-"""The harness's heartbeat: each node in a container is asked for its status every second, and so knows that it is not alone.
+"""The harness's heartbeat for nodes in containers: a status request to each node every second.
 
-A node that hears nothing for `SILENCE_MS` ends by itself (`zab_chaos.node.watchdog`): nothing else would end it if the
+A node that gets no request for `SILENCE_MS` ends by itself (`zab_chaos.node.watchdog`). Nothing else would end it if the
 harness died.
 """
 
@@ -11,16 +11,18 @@ from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.node.net.control import ControlClient, ControlError
 from zab_chaos.node.net.keys import Keys
 
-SILENCE_MS = 15_000  # after the harness's death all nodes are gone in half a minute, clean-up of theirs included
+SILENCE_MS = 15_000  # so all nodes have ended and cleaned up within half a minute of the harness's death
 EVERY_SECONDS = 1.0
-ANSWER_SECONDS = 0.5  # a frozen node does not answer, and need not
+ANSWER_SECONDS = 0.5  # short, because a frozen node does not answer
 
 
 class Heartbeat(BackgroundThread):
-    """Runs beside everything else, from a thread of its own, while it is entered."""
+    """A thread that sends the heartbeat to all living nodes while it is entered.
+
+    `addresses` has the control port of each node, as host:port.
+    """
 
     def __init__(self, addresses: Mapping[int, str], keys: Keys, alive: Callable[[int], bool]) -> None:
-        """`addresses`: the control ports, host:port by node."""
         super().__init__("pulse")
         self._clients = {node: ControlClient(address, keys) for node, address in addresses.items()}
         self._alive = alive

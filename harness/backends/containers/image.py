@@ -1,6 +1,7 @@
-"""The image that nodes and toxiproxy run from: built from this checkout, and found again by the code that is in it.
+"""Builds and finds the image that nodes and toxiproxy run from.
 
-Its tag is a digest of what a node executes, so a run never meets nodes that were built from other code than its own.
+Its tag is a digest of the code that a node executes, so that a run never uses nodes that were built from other code than its
+own.
 """
 
 import hashlib
@@ -16,26 +17,26 @@ from typing import Any
 
 import docker.errors
 
-from zab_chaos.harness.backends.containers.engine import EngineError, translated
+from zab_chaos.harness.backends.containers.engine import EngineError, translate_errors
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import checkout
 
 NAME = "zab-chaos"
-LATEST = f"{NAME}:latest"  # what docker-compose.yml names
+LATEST = f"{NAME}:latest"  # the tag in docker-compose.yml
 PUBLIC_BASE = "python:3.11-slim"
-LOCAL_BASE = "zab-base"  # what `make base-image` makes
-EXECUTED = ("node", "faults")  # what a node's process imports; defects are in `faults`
+LOCAL_BASE = "zab-base"  # built by `make base-image`
+EXECUTED = ("node", "faults")  # the packages that a node imports; defects are in `faults`
 ROOT = checkout.PACKAGE.parent
 WHEEL_SECONDS = 300
 
 
 class NoImage(EngineError):
-    """The engine has no image of this code. The text says what builds it."""
+    """The engine has no image of this code. The text names the command that builds it."""
 
 
 def tag() -> str:
-    """The image's name, for the code as it is now."""
+    """Return the image's name and tag for the current code."""
     digest = hashlib.sha256()
     for package in EXECUTED:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -44,8 +45,8 @@ def tag() -> str:
 
 
 def find(client: Any) -> Any:
-    """The image of this code. Raises NoImage, EngineError."""
-    with translated("looking for the image"):
+    """Return the image of the current code. Raises NoImage, EngineError."""
+    with translate_errors("looking for the image"):
         try:
             return client.images.get(tag())
         except docker.errors.ImageNotFound:
@@ -55,27 +56,30 @@ def find(client: Any) -> Any:
 
 
 def choose_base(client: Any) -> str:
-    """The local base if `make base-image` has made one, else the public one."""
-    with translated("looking for a base image"):
+    """Return the local base image if `make base-image` has built one, else the public one."""
+    with translate_errors("looking for a base image"):
         return LOCAL_BASE if client.images.list(LOCAL_BASE) else PUBLIC_BASE
 
 
-def build(client: Any, base: str, said: Callable[[str], None]) -> Any:
-    """Build it on `base` and tag it; `said` hears each step. Raises EngineError, HarnessError."""
+def build(client: Any, base: str, on_step: Callable[[str], None]) -> Any:
+    """Build the image on `base`, tag it and return it. `on_step` is called with the text of each step.
+
+    Raises EngineError, HarnessError.
+    """
     if not (ROOT / "Dockerfile").is_file():
         raise HarnessError("an image is built from a checkout, and this is an installed package: clone the repository")
     with tempfile.TemporaryDirectory(prefix="zab-image-") as folder:
-        said("making the wheel")
-        lay_out(Path(folder))
-        _build(client, Path(folder), base, said)
-    with translated("naming the image"):
+        on_step("making the wheel")
+        _prepare_context(Path(folder))
+        _build(client, Path(folder), base, on_step)
+    with translate_errors("naming the image"):
         image = client.images.get(tag())
         image.tag(LATEST)
     return image
 
 
-def lay_out(folder: Path) -> None:
-    """Put the build's context into `folder`: see Dockerfile. Raises HarnessError."""
+def _prepare_context(folder: Path) -> None:
+    """Put the files that the Dockerfile needs into a folder. Raises HarnessError."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = [*project["dependencies"], *project["optional-dependencies"]["containers"]]
     (folder / "requirements.txt").write_text("\n".join(needed) + "\n")
@@ -95,19 +99,19 @@ def lay_out(folder: Path) -> None:
         raise HarnessError(f"the wheel could not be built: {done.stderr.strip()[-400:]}")
 
 
-def _build(client: Any, folder: Path, base: str, said: Callable[[str], None]) -> None:
+def _build(client: Any, folder: Path, base: str, on_step: Callable[[str], None]) -> None:
     last: list[str] = []
-    with translated("building the image"):
+    with translate_errors("building the image"):
         for line in client.api.build(
             path=str(folder), tag=tag(), buildargs={"BASE": base}, rm=True, forcerm=True, decode=True
         ):
             if "error" in line:
                 raise EngineError(_failure(line["error"], base, last))
-            words = line.get("stream", "").strip()
-            if words:
-                last = [*last[-4:], words]
-                if words.startswith("Step "):
-                    said(words.splitlines()[0])
+            text = line.get("stream", "").strip()
+            if text:
+                last = [*last[-4:], text]
+                if text.startswith("Step "):
+                    on_step(text.splitlines()[0])
 
 
 def _failure(error: str, base: str, last: list[str]) -> str:

@@ -1,7 +1,8 @@
-"""Whose container, network or volume it is: labels by which a run's things are found, and whether that run is over.
+"""Labels on a run's containers, networks and volumes: by them the run's resources are found, and whether its harness still
+lives.
 
-An engine outlives the runs that use it, and may be shared between machines' namespaces. So a thing says which process
-made it, and in which boot and process namespace that number means anything.
+An engine outlives the runs that use it, and may be shared between process namespaces. So the labels name the process that made
+the resource, and the boot and process namespace in which its pid is valid.
 """
 
 import os
@@ -11,21 +12,21 @@ from pathlib import Path
 
 import psutil
 
-RUN = "zab.run"  # the run's token; everything that we make has it, and nothing else does
+RUN = "zab.run"  # the run's token; on all resources of ours, and on no others
 FOLDER = "zab.folder"
 HARNESS = "zab.harness"
 HOST = "zab.host"
-SAME_SECONDS = 2.0  # a process's start is known this well: the clock it is told in may be set
+SAME_SECONDS = 2.0  # tolerance for a process's start time, because the system clock may be adjusted
 
 
-def of_this_run(token: str, folder: Path) -> dict[str, str]:
-    """The labels of everything that this process makes for a run."""
+def labels_of_run(token: str, folder: Path) -> dict[str, str]:
+    """Return the labels for all resources that this process makes for a run."""
     me = psutil.Process()
     return {RUN: token, FOLDER: str(folder), HARNESS: f"{me.pid} {me.create_time():.2f}", HOST: this_host()}
 
 
 def this_host() -> str:
-    """Names this boot of this machine, and the namespace in which process numbers are ours."""
+    """Return a name for this boot of this machine and this process namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
@@ -33,13 +34,13 @@ def this_host() -> str:
         return platform.node()
 
 
-def is_ours(labels: Mapping[str, str]) -> bool:
-    """Whether the harness that made it can be looked for here at all."""
+def is_from_this_host(labels: Mapping[str, str]) -> bool:
+    """Return whether a resource was made in this boot and process namespace, so that its harness can be looked for here."""
     return labels.get(HOST) == this_host()
 
 
-def is_over(labels: Mapping[str, str]) -> bool:
-    """Whether the harness that made it is gone. Only if it `is_ours`."""
+def is_harness_gone(labels: Mapping[str, str]) -> bool:
+    """Return whether the harness that made a resource has ended. Valid only if the resource `is_from_this_host`."""
     try:
         pid, started = labels[HARNESS].split()
         process = psutil.Process(int(pid))
@@ -50,4 +51,4 @@ def is_over(labels: Mapping[str, str]) -> bool:
     except psutil.NoSuchProcess:
         return True
     except (KeyError, ValueError):
-        return False  # not written by us: leave it alone
+        return False  # not a label of ours: leave the resource alone

@@ -1,8 +1,8 @@
-"""ZooKeeper's releases: which are known, what each needs on its class path, and where on this machine it is.
+"""ZooKeeper's releases: lists the known ones, fetches their jars into the cache, and finds them on this machine.
 
-A release comes from Maven Central (or the mirror that Maven's settings name, or $ZAB_MAVEN) into the cache, or it is a
-distribution's folder that somebody has unpacked. What `releases.json` knows is checked by the sums pinned there; any
-other version is resolved when it is asked for, and checked by the sums that the repository publishes.
+A release is fetched from Maven Central (or the mirror in Maven's settings, or $ZAB_MAVEN), or it is the folder of an unpacked
+distribution. The jars of the releases in `releases.json` are verified against the checksums pinned there. Any other version is
+resolved when it is asked for, and verified against the checksums that the repository publishes.
 
 `python -m zab_chaos.harness.backends.zookeeper.releases VERSION...` writes versions into `releases.json`.
 """
@@ -22,25 +22,25 @@ from zab_chaos.harness.machine import cache
 from zab_chaos.pipeline import java
 
 TABLE = Path(__file__).with_name("releases.json")  # version -> path in the repository -> sha256
-LOGGING = Path(__file__).with_name("logging")  # what every logging library is to do; first on the class path
+LOGGING = Path(__file__).with_name("logging")  # configuration of each logging library; first on the class path
 BYTEMAN = Artifact("org.jboss.byteman", "byteman", "4.0.23")
 BYTEMAN_SHA256 = "bf8d2b2a2e11b87eaa2da19ac95e85f0fb59712eb3ed2aea3eb1192d9c2c9a60"
-PROVIDED = ("metrics-core", "snappy-java")  # what the artifact only asks to be provided, and does not start without
-ABSENT = ("com.sun.jdmk", "com.sun.jmx", "javax.jms")  # an old log4j names them, Maven Central has no jars of them
+PROVIDED = ("metrics-core", "snappy-java")  # of scope "provided", but the server does not start without them
+ABSENT = ("com.sun.jdmk", "com.sun.jmx", "javax.jms")  # dependencies of an old log4j that Maven Central has no jars of
 PROVIDERS = (
     "slf4j-log4j12",
     "logback-classic",
     "slf4j-simple",
     "slf4j-reload4j",
-)  # without one a server's log is silent
+)  # without one of these a server logs nothing
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
 SERVER_JAR = re.compile(rf"zookeeper-({VERSION.pattern})\.jar")
-OLDEST_JAVA = 11  # a server is told by `jdk.net.hosts.file` who its peers are, which Java 8 does not know
+OLDEST_JAVA = 11  # Java 8 does not have `jdk.net.hosts.file`, with which a server resolves its peers
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One that is on this machine. `classpath`: its jars, and before them what it logs by."""
+    """A release that is on this machine. `classpath` begins with the configuration of logging, before the jars."""
 
     version: str
     classpath: tuple[Path, ...]
@@ -48,19 +48,19 @@ class Release:
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """Major, minor, patch, to compare by."""
+        """(major, minor, patch), for comparisons."""
         major, minor, patch = (int(part) for part in self.version.partition("-")[0].split("."))
         return major, minor, patch
 
 
 def known() -> dict[str, dict[str, str]]:
-    """The pinned releases, the oldest first: the jars of each, with their sums."""
+    """Return the pinned releases, the oldest first: the checksum of each of their jars."""
     table: dict[str, dict[str, str]] = json.loads(TABLE.read_text())
-    return dict(sorted(table.items(), key=lambda item: _order(item[0])))
+    return dict(sorted(table.items(), key=lambda item: _sort_key(item[0])))
 
 
 def cached(version: str) -> Path:
-    """Where a fetched release is kept."""
+    """Return the folder in the cache where a fetched release is kept."""
     return cache.folder() / "zookeeper" / version
 
 
@@ -69,7 +69,7 @@ def is_cached(version: str) -> bool:
 
 
 def resolved(named: str) -> str:
-    """A version or a distribution's folder, as it was asked for; the folder by its whole path. Raises BadInput."""
+    """Return a version unchanged, and the folder of a distribution as an absolute path. Raises BadInput for anything else."""
     if VERSION.fullmatch(named):
         return named
     if Path(named).is_dir():
@@ -80,55 +80,64 @@ def resolved(named: str) -> str:
     )
 
 
-def locate(named: str, said: Callable[[str], None] = lambda words: None) -> Release:
-    """A release by its version, fetched into the cache if it has to be; or by a distribution's folder. `said` hears what
-    is fetched. Raises BadInput, HarnessError."""
+def locate(named: str, on_fetch: Callable[[str], None] = lambda name: None) -> Release:
+    """Return a release by its version, fetched into the cache if need be, or by the folder of a distribution.
+
+    `on_fetch` is called with the name of each file that is fetched. Raises BadInput, HarnessError.
+    """
     named = resolved(named)
-    return _found(named, fetch(named, said), said) if VERSION.fullmatch(named) else _distribution(Path(named), said)
+    if not VERSION.fullmatch(named):
+        return _distribution(Path(named), on_fetch)
+    folder = fetch(named, on_fetch)
+    return Release(named, (LOGGING, *sorted(folder.glob("*.jar"))), locate_byteman(on_fetch))
 
 
 def newest() -> str:
-    """The newest of the pinned releases."""
+    """Return the newest of the pinned releases."""
     return list(known())[-1]
 
 
-def fetch(version: str, said: Callable[[str], None] = lambda words: None) -> Path:
-    """The release's folder in the cache; its jars are put there whole or not at all (two runs may fetch at once). Raises
-    BadInput if there is no such release, HarnessError if it can't be had."""
+def fetch(version: str, on_fetch: Callable[[str], None] = lambda name: None) -> Path:
+    """Return a release's folder in the cache; fetch its jars if need be, all or none (two runs may fetch at once).
+
+    Raises BadInput if there is no such release, HarnessError if it can't be fetched.
+    """
     target = cached(version)
     if not target.is_dir():
         repository = Repository(base_url())
-        _into(target, f"ZooKeeper {version}", lambda folder: _download(repository, version, folder, said))
+        _store(target, f"ZooKeeper {version}", lambda folder: _download(repository, version, folder, on_fetch))
     return target
 
 
-def _into(target: Path, what: str, fill: Callable[[Path], None]) -> None:
-    def filled(room: Path) -> Path:
-        folder = room / "whole"
+def _store(target: Path, what: str, fill: Callable[[Path], None]) -> None:
+    """Put a folder that `fill` fills into the cache at `target`. Raises HarnessError, with `what` in its text."""
+
+    def make(parent: Path) -> Path:
+        folder = parent / "whole"
         folder.mkdir()
         fill(folder)
         return folder
 
     try:
-        cache.store(target, filled)
+        cache.store(target, make)
     except (MavenError, OSError) as error:
         raise HarnessError(
             f"{what} could not be fetched: {error}\n"
-            "Where a mirror of Maven Central is to be used, set ZAB_MAVEN to its URL, or name it in ~/.m2/settings.xml. "
-            "An unpacked distribution does as well: --zookeeper DIR"
+            "To use a mirror of Maven Central, set ZAB_MAVEN to its URL, or name it in ~/.m2/settings.xml. "
+            "Or use an unpacked distribution: --zookeeper DIR"
         ) from error
 
 
-def _download(repository: Repository, version: str, folder: Path, said: Callable[[str], None]) -> None:
+def _download(repository: Repository, version: str, folder: Path, on_fetch: Callable[[str], None]) -> None:
     pinned = known().get(version)
     jars: Mapping[str, str | None] = pinned or dict.fromkeys(jars_of(repository, version))
     for path, sha256 in jars.items():
-        said(path.rpartition("/")[2])
+        on_fetch(path.rpartition("/")[2])
         repository.download(path, folder / path.rpartition("/")[2], sha256)
 
 
 def jars_of(repository: Repository, version: str) -> list[str]:
-    """The paths of all jars that a server of this version runs with. Raises MavenError, BadInput."""
+    """Return the paths, in the repository, of all jars that a server of this version needs. Raises MavenError, BadInput."""
     root = Artifact("org.apache.zookeeper", "zookeeper", version)
     try:
         repository.text(root.path("pom"))
@@ -138,15 +147,15 @@ def jars_of(repository: Repository, version: str) -> list[str]:
             raise BadInput(f"there is no ZooKeeper {version} at {repository.url}. {hint}") from error
         raise
     needed = closure(repository, root, lambda _, name: name in PROVIDED)
-    artifacts = [one for one in needed if one.group not in ABSENT]
-    if not any(one.name in PROVIDERS for one in artifacts):
-        api = next(one for one in artifacts if one.name == "slf4j-api")
+    artifacts = [it for it in needed if it.group not in ABSENT]
+    if not any(it.name in PROVIDERS for it in artifacts):
+        api = next(it for it in artifacts if it.name == "slf4j-api")
         artifacts.append(Artifact(api.group, "slf4j-simple", api.version))
-    return sorted(one.path() for one in artifacts)
+    return sorted(it.path() for it in artifacts)
 
 
-def byteman(said: Callable[[str], None] = lambda words: None) -> Path:
-    """The agent that every server runs with, fetched into the cache if it has to be. Raises HarnessError."""
+def locate_byteman(on_fetch: Callable[[str], None] = lambda name: None) -> Path:
+    """Return the jar of Byteman, the Java agent of every server, fetched into the cache if need be. Raises HarnessError."""
     path = BYTEMAN.path()
     jar = cache.folder() / "byteman" / path.rpartition("/")[2]
 
@@ -154,29 +163,25 @@ def byteman(said: Callable[[str], None] = lambda words: None) -> Path:
         Repository(base_url()).download(path, folder / jar.name, BYTEMAN_SHA256)
 
     if not jar.is_file():
-        said(jar.name)
-        _into(jar.parent, str(BYTEMAN), fill)
+        on_fetch(jar.name)
+        _store(jar.parent, str(BYTEMAN), fill)
     return jar
 
 
-def _found(version: str, folder: Path, said: Callable[[str], None]) -> Release:
-    return Release(version, (LOGGING, *sorted(folder.glob("*.jar"))), byteman(said))
-
-
-def _distribution(folder: Path, said: Callable[[str], None]) -> Release:
-    """Its jars lie in `lib`, that of an old release's server above it."""
+def _distribution(folder: Path, on_fetch: Callable[[str], None]) -> Release:
+    """Return the release in a distribution's folder. Its jars are in `lib`; old releases have the server's jar above it."""
     jars = sorted({*folder.glob("lib/*.jar"), *folder.glob("*.jar")})
     versions = {match[1] for jar in jars if (match := SERVER_JAR.fullmatch(jar.name))}
     if len(versions) != 1:
         found = f"those of {' and '.join(sorted(versions))}" if versions else "none"
         raise BadInput(
-            f"--zookeeper {folder}: a distribution has one zookeeper-VERSION.jar, in it or in its lib; here is {found}"
+            f"--zookeeper {folder}: a distribution has one zookeeper-VERSION.jar, in it or in its lib; this one has {found}"
         )
-    return Release(versions.pop(), (LOGGING, *(jar.resolve() for jar in jars)), byteman(said))
+    return Release(versions.pop(), (LOGGING, *(jar.resolve() for jar in jars)), locate_byteman(on_fetch))
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> str:
-    """The `java` that servers run on. Raises HarnessError."""
+    """Return the path of the `java` for the servers. Raises HarnessError."""
     try:
         path = java.find("ZooKeeper", OLDEST_JAVA, environment)
         java.version(path, "ZooKeeper", OLDEST_JAVA)
@@ -185,13 +190,13 @@ def find_java(environment: Mapping[str, str] = os.environ) -> str:
     return path
 
 
-def _order(version: str) -> tuple[list[int], bool, str]:
+def _sort_key(version: str) -> tuple[list[int], bool, str]:
     numbers, _, rest = version.partition("-")
     return [int(part) for part in numbers.split(".")], not rest, rest
 
 
 def pin(versions: list[str]) -> None:
-    """Write these versions into the table, with the sums of what the repository has. Raises MavenError, BadInput."""
+    """Write these versions into `releases.json`, with the checksums of their jars. Raises MavenError, BadInput."""
     repository, table = Repository(base_url()), known() if TABLE.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         for version in versions:
@@ -199,7 +204,7 @@ def pin(versions: list[str]) -> None:
                 path: repository.download(path, Path(folder) / "jar", None) for path in jars_of(repository, version)
             }
             table[version] = sums
-    TABLE.write_text(json.dumps(dict(sorted(table.items(), key=lambda item: _order(item[0]))), indent=1) + "\n")
+    TABLE.write_text(json.dumps(dict(sorted(table.items(), key=lambda item: _sort_key(item[0]))), indent=1) + "\n")
 
 
 if __name__ == "__main__":

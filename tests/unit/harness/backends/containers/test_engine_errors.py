@@ -148,6 +148,6 @@ def test_an_engine_that_hangs_up_in_mid_run_is_no_traceback(place: Path) -> None
         fake_engine(place / "s", {"GET /containers/json": None}) as host,
         contextlib.closing(engine.connect(host)) as client,
         pytest.raises(engine.EngineError, match="looking: the container engine does not answer"),
-        engine.translated("looking"),
+        engine.translate_errors("looking"),
     ):
         client.containers.list()

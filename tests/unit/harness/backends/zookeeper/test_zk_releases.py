@@ -132,7 +132,7 @@ def test_a_sum_in_a_download_is_the_strongest_that_is_published(shelf: Shelf, tm
 
 
 def test_a_distribution_is_known_by_its_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "byteman", lambda said: Path("byteman.jar"))
+    monkeypatch.setattr(releases, "locate_byteman", lambda on_fetch: Path("byteman.jar"))
     (tmp_path / "lib").mkdir()
     for name in ("zookeeper-3.8.4.jar", "zookeeper-jute-3.8.4.jar", "logback-classic-1.2.13.jar"):
         (tmp_path / "lib" / name).touch()
