@@ -15,7 +15,9 @@ TRIED = [(row, tried) for row in tickets() for tried in attempts(row)]
 
 
 @pytest.mark.parametrize(("row", "tried"), TRIED, ids=[f"{row.name}-{tried.release}" for row, tried in TRIED])
-def test_a_bug_is_found_exactly_on_the_releases_that_have_it(tmp_path: Path, row: TicketResult, tried: ReleaseRuns) -> None:
+def test_a_bug_is_found_exactly_on_the_releases_that_have_it(
+    tmp_path: Path, row: TicketResult, tried: ReleaseRuns
+) -> None:
     release(tried.release)
     try_release(row, tried, tmp_path, None if tried.shows else 1)  # the matrix runs the others as often, too
     assert tried.as_stated, (tried.seen, tried.unjudged)
