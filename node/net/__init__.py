@@ -1,1 +1,1 @@
-"""ZeroMQ: links with sessions, the client port, the control port."""
+"""ZeroMQ: the sockets of links, the client port and the control port."""

@@ -1,4 +1,4 @@
-"""Listening on an address, with an error for people when that does not work."""
+"""Binds sockets to addresses, with error messages for people."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import zmq
 
 
 class AddressInUse(Exception):
-    """The address to listen on is taken. A node ends with exit code 75."""
+    """The address to listen on is in use. A node ends with exit code 75."""
 
 
 class AddressError(Exception):
-    """The address to listen on is no address of this machine, or not written as host:port."""
+    """The address to listen on is not an address of this machine, or not of the form host:port."""
 
 
 def bind(socket: zmq.Socket[Any], address: str, purpose: str) -> None:
-    """Listen on `address` (host:port); `purpose` says for what. Raises AddressInUse or AddressError."""
+    """Listen on `address` (host:port); `purpose` names the port in errors. Raises AddressInUse or AddressError."""
     try:
         socket.bind(f"tcp://{address}")
     except zmq.ZMQError as error:

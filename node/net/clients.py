@@ -1,8 +1,7 @@
-"""The client port: a ROUTER that clients connect to. What their messages mean is decided in
-`zab_chaos.node.clients.connections`.
+"""The client port: a ROUTER socket that clients connect to.
 
-ROUTER_MANDATORY makes a client that is gone, and one that does not read, show up as an error of `send` instead of as
-silence, and ZeroMQ's heartbeats end the connection of one whose machine is gone.
+`zab_chaos.node.clients.connections` decides what their messages mean. With ROUTER_MANDATORY, a client that is gone and one
+that does not read cause an error of `send`. ZeroMQ's heartbeats end the connection of a client whose machine is gone.
 """
 
 from collections.abc import Collection
@@ -20,9 +19,10 @@ from zab_chaos.node.net.keys import Keys
 
 
 class ClientPort:
-    """Listens on `address` (host:port, port 0 for a free one). Raises AddressInUse or AddressError.
+    """The listening socket for clients at `address` (host:port; port 0 for a free one). Raises AddressInUse or
+    AddressError.
 
-    `limits.request_bytes` bounds a frame, `limits.queue_frames` what is queued towards one client.
+    `limits.request_bytes` limits a frame, `limits.queue_frames` the queue to one client.
     """
 
     def __init__(self, context: zmq.Context[Any], address: str, keys: Keys, limits: Limits | None = None) -> None:
@@ -51,16 +51,17 @@ class ClientPort:
 
     @property
     def socket(self) -> zmq.Socket[Any]:
-        """For a poller: readable means that `receive` has something."""
+        """The socket, for a poller. If it is readable, `receive` has something."""
         return self._socket
 
     def register(self, poller: zmq.Poller) -> None:
         poller.register(self._socket, zmq.POLLIN)
 
     def receive(self, limit: int = 100, woken: Collection[Any] | None = None) -> list[ClientEvent]:
-        """At most `limit` frames' events, and what was noticed otherwise. Never blocks, never raises for what came in.
+        """Return the events of at most `limit` frames, and what was noticed otherwise. Never blocks; no input makes it
+        raise.
 
-        `woken`: the sockets that a poll found readable; None asks.
+        `woken`: the sockets that a poll found readable. None: the socket is tried.
         """
         for _ in range(limit if woken is None or self._socket in woken else 0):
             try:
@@ -71,12 +72,12 @@ class ClientPort:
         return self.connections.fetch()
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: look which clients are gone, and count who was refused. `receive` tells both."""
+        """Once a second, find clients that are gone and count refusals. `receive` returns both."""
         if self.connections.tick(now_ns):
             self.connections.report(self._failed_handshakes.refused(self.connections.refusals))
 
     def drain(self, seconds: float) -> None:
-        """Close, but first let all answers leave the process, or wait for `seconds`."""
+        """Close the socket after all answers have left the process, or after `seconds`."""
         self._socket.close(linger=int(seconds * 1000))
         self._failed_handshakes.wait_stopped(int(seconds * 1000) + 1000)
 

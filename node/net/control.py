@@ -1,7 +1,7 @@
-"""The control port: how the harness asks a node for its state, arms crash points and faults, and stops it.
+"""The control port: the harness asks a node for its state, arms crash points and faults, and stops it.
 
-A request is a MessagePack map `{"command": str, ...}`, an answer `{"ok": true, ...}` or `{"ok": false, "error": str}`.
-Each travels behind a request id that the client chose, so that a late answer is never taken for another one's.
+A request is a MessagePack map `{"command": str, ...}`, an answer `{"ok": true, ...}` or `{"ok": false, "error": str}`. Each
+follows a request id that the client chose, so that a late answer is never taken for the answer to another request.
 """
 
 import time
@@ -19,8 +19,8 @@ from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.refusal_counter import REPORT_NS, RefusalCounter
 
 _REQUEST_BYTES = 2**20
-_ALIVE_CHECK_MS = 20  # how often a waiting client looks whether the node still lives
-_ROUND = 64  # requests answered in one call of `serve`, so that a flood of them cannot stop the node
+_ALIVE_CHECK_MS = 20  # how often a waiting client checks that the node is alive
+_ROUND = 64  # most requests in one call of `serve`, so that a flood can't block the node
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(dict[str, Any])
 
@@ -28,18 +28,18 @@ Handler = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 class ControlError(Exception):
-    """A command could not be done, in words for people: raised by a handler, and again where the command was given."""
+    """A command could not be executed; the text is for people. Raised by a handler, and again at the client."""
 
 
 class ControlTimeout(ControlError):
-    """No answer in time. The command may have been executed, may be later, or never."""
+    """No answer in time. The command may have been executed, may still be, or never will be."""
 
 
 class ControlPort:
     """Answers requests with `handler(command, arguments)`. Raises AddressInUse, AddressError."""
 
     def __init__(self, context: zmq.Context[Any], address: str, keys: Keys, handler: Handler) -> None:
-        self.refused = 0  # malformed requests so far
+        self.refused = 0  # number of malformed requests so far
         self._handler = handler
         self._refusals = RefusalCounter()
         self._tick_ns = 0
@@ -56,7 +56,7 @@ class ControlPort:
 
     @property
     def socket(self) -> zmq.Socket[Any]:
-        """For a poller: readable means that `serve` has something."""
+        """The socket, for a poller. If it is readable, `serve` has something."""
         return self._socket
 
     def register(self, poller: zmq.Poller) -> None:
@@ -64,7 +64,10 @@ class ControlPort:
         poller.register(self._socket, zmq.POLLIN)
 
     def serve(self) -> list[Refused]:
-        """Answer what has come, without blocking; what was refused, for the trace. A handler's bug passes through."""
+        """Answer the requests that have come, without blocking. Return what was refused, for the trace.
+
+        Errors of a handler other than ControlError propagate.
+        """
         refused, why = 0, ""
         for _ in range(_ROUND):
             try:
@@ -85,20 +88,20 @@ class ControlPort:
         return [Refused("request", why, None, refused)] if refused else []
 
     def tick(self, now_ns: int) -> list[Refused]:
-        """Once a second: who called without the key, for the trace."""
+        """Once a second, return for the trace how many handshakes failed for lack of the key."""
         if now_ns < self._tick_ns:
             return []
         self._tick_ns = now_ns + REPORT_NS
         return self._failed_handshakes.refused(self._refusals) + self._refusals.due(now_ns)
 
     def close(self) -> None:
-        """Close the port; answers that have not left yet get a moment to."""
+        """Close the port. Answers that have not left yet get 200 ms."""
         self._failed_handshakes.stop()
         self._socket.close(linger=200)
 
 
 class _Malformed(Exception):
-    """What came is no request."""
+    """The received parts are not a request."""
 
 
 def _request(parts: list[bytes]) -> tuple[str, dict[str, Any]]:
@@ -106,7 +109,7 @@ def _request(parts: list[bytes]) -> tuple[str, dict[str, Any]]:
         raise _Malformed(f"a request has two parts, an id and a map, not {len(parts) - 1}")
     try:
         arguments = _DECODER.decode(parts[2])
-    except Exception as error:  # whatever was sent, it must not end the node
+    except Exception as error:  # no input may end the node
         raise _Malformed(f"a request is a MessagePack map with text as keys: {error}") from None
     command = arguments.pop("command", None)
     if not isinstance(command, str):
@@ -115,7 +118,7 @@ def _request(parts: list[bytes]) -> tuple[str, dict[str, Any]]:
 
 
 class ControlClient:
-    """Gives commands to one node, one at a time, from one thread. Survives the node's restarts."""
+    """Sends commands to one node, one at a time, from one thread. It survives the node's restarts."""
 
     def __init__(self, address: str, keys: Keys) -> None:
         self._address = address
@@ -127,11 +130,11 @@ class ControlClient:
     def call(
         self, command: str, timeout: float = 2.0, alive: Callable[[], bool] | None = None, **arguments: Any
     ) -> dict[str, Any]:
-        """The node's answer without its `ok`, within `timeout` seconds. Raises ControlTimeout, ControlError.
+        """Return the node's answer without its `ok`, within `timeout` seconds. Raises ControlTimeout, ControlError.
 
-        A request waits here for a connection and never in a queue: a node that is started later must not find
-        commands that were meant for its former life. `alive`: stop waiting as soon as this says no; a node may die of
-        the very command, before it can answer.
+        A request waits for a connection here, never in a queue: a node that is started later must not get commands for its
+        former life. `alive`: stop waiting as soon as this returns False; the command itself may kill the node before it can
+        answer.
         """
         deadline = time.monotonic() + timeout
         request = next(self._ids).to_bytes(8, "big")
@@ -167,7 +170,7 @@ class ControlClient:
         return self._socket
 
     def _timed_out(self, why: str) -> ControlTimeout:
-        self.close()  # with the connection, requests that have not left it yet are dropped
+        self.close()  # this drops requests that have not left yet
         return ControlTimeout(why)
 
 

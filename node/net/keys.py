@@ -1,18 +1,18 @@
 """The run's secrets: three CURVE key pairs, each in a file that only its owner can read.
 
-There is one pair for the links between nodes, one for control ports, one for clients. A client holds the clients' file
-alone, so it reaches client ports and nothing else.
+There is one pair for the links between nodes, one for control ports, and one for clients. A client has the clients' file
+only, so it can connect to client ports and nothing else.
 
-Every listening socket of a run is a CURVE server with the secret key of its purpose, and every connecting socket knows
-that purpose's public key beforehand: CurveZMQ never sends the server's long-term key, public as it is called, in the
-clear, and a client must encrypt to it from its first command on. So who does not hold the file cannot complete a
-handshake, in either direction, and everything on the wire is encrypted and authenticated (RFC 26/CURVEZMQ). All holders
-of one file are equal: a server does not ask which of them calls, and refuses none. The link keys do not tell the nodes
-from each other, and the client keys do not tell one client from another.
+Every listening socket of a run is a CURVE server with the secret key of its purpose, and every connecting socket knows that
+purpose's public key beforehand: CurveZMQ never sends the server's long-term "public" key in the clear, and a client must
+encrypt to it from its first command on. So nobody without the file can complete a handshake, in either direction, and
+everything on the wire is encrypted and authenticated (RFC 26/CURVEZMQ). All holders of one file are equal: a server does
+not ask which of them connects, and refuses none. The link keys do not distinguish the nodes, nor the client keys the
+clients.
 
-The cost, as `python benchmarks/curve.py` measured it on a machine with two cores (loopback, median of five rounds):
-frames of 1 KiB 284,000 a second plain, 172,000 with CURVE (2.3 microseconds a frame more); frames of 64 KiB 1,769 MB/s
-plain, 1,144 MB/s with CURVE (20 microseconds a frame more).
+The cost, as `python benchmarks/curve.py` measured it on a machine with two cores (loopback, median of five rounds): frames
+of 1 KiB 284,000 a second plain, 172,000 with CURVE (2.3 microseconds a frame more); frames of 64 KiB 1,769 MB/s plain,
+1,144 MB/s with CURVE (20 microseconds a frame more).
 """
 
 import json
@@ -25,11 +25,11 @@ import zmq
 
 
 class KeyFileError(Exception):
-    """A key file of the run cannot be created or used."""
+    """A key file of the run can't be created or used."""
 
 
 class KeyFiles(NamedTuple):
-    """The key files of a run, by purpose. What is created with one opens no socket of another."""
+    """The key files of a run by purpose. A socket accepts the key of its own purpose only."""
 
     links: Path
     control: Path
@@ -44,13 +44,13 @@ class Keys:
     secret: bytes
 
     def server(self, socket: zmq.Socket[Any]) -> None:
-        """Make a socket a CURVE server, before it binds. Every holder of the key file can connect, and nobody else."""
+        """Make a socket a CURVE server, before it binds. Only holders of the key file can connect."""
         socket.curve_server = True
         socket.curve_publickey = self.public
         socket.curve_secretkey = self.secret
 
     def client(self, socket: zmq.Socket[Any]) -> None:
-        """Make a socket a CURVE client, with a fresh pair of its own, before it connects."""
+        """Make a socket a CURVE client with a fresh key pair of its own, before it connects."""
         socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
         socket.curve_serverkey = self.public
 
@@ -59,7 +59,7 @@ class Keys:
 
 
 def files_in(folder: Path) -> KeyFiles:
-    """Where the key files of a run with this config folder are, whether or not they exist."""
+    """Return the paths of the key files of a run with this config folder, whether or not they exist."""
     return KeyFiles(*(folder / f"{purpose}.json" for purpose in KeyFiles._fields))
 
 
@@ -72,7 +72,7 @@ def create_files(folder: Path) -> KeyFiles:
 
 
 def create(path: str | Path) -> Keys:
-    """Draw a new pair and write it to a new file of mode 0600. Raises KeyFileError, also if the file is there."""
+    """Generate a new pair and write it to a new file of mode 0600. Raises KeyFileError, also if the file exists."""
     keys = Keys(*zmq.curve_keypair())
     text = json.dumps({"public": keys.public.decode(), "secret": keys.secret.decode()}) + "\n"
     try:

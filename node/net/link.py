@@ -1,5 +1,5 @@
-"""A node's channels over ZeroMQ: one PULL socket takes the frames of all peers, and every session sends through a PUSH
-socket of its own. What frames mean is decided in `zab_chaos.node.channel.channels`.
+"""A node's channels over ZeroMQ: one PULL socket receives the frames of all peers, and each session sends through a PUSH
+socket of its own. `zab_chaos.node.channel.channels` decides what the frames mean.
 """
 
 import time
@@ -22,8 +22,8 @@ from zab_chaos.node.net.pipe import ZmqPipe
 class Links:
     """The sockets of one node's channels, for a loop with one thread. `poller` wakes up for them.
 
-    `incarnation` is this node's life, larger than all its earlier ones. `listen` and `peers` are host:port.
-    Raises AddressInUse, AddressError.
+    `incarnation` is this node's life, larger than all earlier ones. `listen` and `peers` are host:port. Raises
+    AddressInUse, AddressError.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class Links:
         self._keys.server(self._inbox)
         self._inbox.linger = 0
         self._inbox.rcvhwm = self._limits.queue_frames
-        self._inbox.maxmsgsize = 2 * self._limits.frame_bytes  # up to here we can say who; beyond, ZeroMQ hangs up
+        self._inbox.maxmsgsize = (
+            2 * self._limits.frame_bytes
+        )  # up to this size we can name the sender; beyond it ZeroMQ disconnects
         bind(self._inbox, address, "peers")
         self._failed_handshakes = FailedHandshakes(self._context, self._inbox, "links")
         self._poller.register(self._inbox, zmq.POLLIN)
@@ -77,20 +79,20 @@ class Links:
 
     @property
     def pending(self) -> bool:
-        """`receive` or `tick` has something to do that no poller shows: poll with a timeout of 0."""
+        """Whether `receive` or `tick` has something to do that no poller shows: then poll with a timeout of 0."""
         return bool(self._arrived or self.channels.unreported or self.channels.losing)
 
     def receive(self, max_frames: int, woken: Collection[Any] | None = None) -> list[LinkEvent]:
-        """What has happened, in order, from at most `max_frames` new frames. Never blocks.
+        """Return what has happened, in order, from at most `max_frames` new frames. Never blocks.
 
-        `woken`: the sockets that a poll found readable; None asks all of them.
+        `woken`: the sockets that a poll found readable. None: all sockets are tried.
         """
         if woken is None or self._inbox in woken:
             self._fetch(max_frames)
         events = self.channels.receive(self._arrived)
         if self._arrived:
             return events
-        # Connections come after the frames that were there before them: a killed peer's last words count.
+        # Connection events come after the frames that arrived before them: a killed peer's last frames count.
         for peer, dial in list(self._pipes.items()):
             if woken is None or dial.monitor.socket in woken:
                 self._connection(peer, dial.monitor.read())
@@ -118,13 +120,13 @@ class Links:
         self.channels.tick(now_ns, time.monotonic_ns())
 
     def drain(self, peer: int, seconds: float) -> None:
-        """Return when everything sent to `peer` so far has left the process, or after `seconds`. Ends the session."""
+        """Wait until everything sent to `peer` has left the process, for at most `seconds`. Ends the session."""
         self._pipes[peer].drain(int(seconds * 1000))
         self.channels.renew(peer)
         self.channels.reset(peer, "drained")
 
     def close(self) -> None:
-        """Close all sockets; what is queued is dropped."""
+        """Close all sockets; queued frames are dropped."""
         self.channels.close()
         self._poller.unregister(self._inbox)
         self._poller.unregister(self._failed_handshakes.socket)

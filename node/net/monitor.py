@@ -1,10 +1,10 @@
-"""What happens to a socket's connections, as ZeroMQ's monitor reports it.
+"""The events of a socket's connections, as ZeroMQ's monitor reports them.
 
-ZeroMQ writes these events from its own threads, and waits when nobody takes them: a monitor that is closed before its
-socket stops the thread that closes sockets, and with it every other closing in the process. Hence `stop`, and no limit
-on the events that may wait.
+ZeroMQ writes these events from its own threads, and blocks when nobody reads them. A monitor that is closed before its
+socket stops the thread that closes sockets, and with it every other close in the process. Hence `stop`, and no limit on the
+number of waiting events.
 
-Read here and not with `zmq.utils.monitor`, which imports asyncio: a tenth of what a node imports at its start.
+`zmq.utils.monitor` is not used because it imports asyncio, a tenth of what a node imports at its start.
 """
 
 from itertools import count
@@ -30,14 +30,14 @@ class Monitor:
         self.socket.connect(name)
 
     def read(self) -> list[int]:
-        """The events since the last call, in order. Does not block."""
+        """Return the events since the last call, in order. Does not block."""
         events = []
-        while self.socket.get(zmq.EVENTS) & zmq.POLLIN:  # ten times cheaper than poll(0)
+        while self.socket.get(zmq.EVENTS) & zmq.POLLIN:  # ten times faster than poll(0)
             events.append(self._receive())
         return events
 
     def wait_stopped(self, milliseconds: int) -> bool:
-        """Wait until the watched socket is gone for good, its last byte included; False if it takes longer."""
+        """Wait until the watched socket has sent its last byte and is closed. Return False if that takes too long."""
         stopped = False
         while not stopped and self.socket.poll(milliseconds):
             stopped = self._receive() == zmq.EVENT_MONITOR_STOPPED
@@ -45,11 +45,11 @@ class Monitor:
         return stopped
 
     def _receive(self) -> int:
-        """The next event. It comes with an address, which is of no interest here."""
+        """Return the next event. Its address is ignored."""
         event, _address = self.socket.recv_multipart()
         return int(_EVENT.unpack(event)[0])
 
     def stop(self) -> None:
-        """To be called before the watched socket is closed, unless `wait_stopped` is called after that."""
+        """Stop the monitor. Call it before the watched socket is closed, or else `wait_stopped` after that."""
         self._watched.disable_monitor()
         self.socket.close()

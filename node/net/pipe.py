@@ -1,7 +1,7 @@
 """The outgoing half of a link: a PUSH socket for one session, and its monitor.
 
-A session has a socket of its own, so what was queued for an older session is gone with that one's socket, and
-what was on its way arrives on another connection, with another session's number.
+Each session has a socket of its own. So frames that were queued for an older session vanish with its socket, and frames
+that were under way arrive on another connection, with another session's number.
 """
 
 from typing import Any
@@ -11,20 +11,19 @@ import zmq
 from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.net.monitor import Monitor
 
-# Connecting is given up, and begun anew, after this time. The kernel alone would go on with one call for two minutes,
-# at ever longer intervals, and from the address of whichever network led there when it began.
+# A connection attempt is given up and repeated after this time. The kernel alone would continue one attempt for two minutes, at
+# growing intervals, and from the address of the network that was in use when it began.
 _CONNECT_MS = 1000
-_HANDSHAKE_MS = 1000  # a handshake that a partition swallowed is given up, and tried again, after this time
-_RECONNECT_MS = 20  # the first pause between two attempts to connect; doubled from one to the next ...
-_RECONNECT_MAX_MS = 200  # ... up to here, so that a healed link is used at once
+_HANDSHAKE_MS = 1000  # a handshake that a partition swallowed is repeated after this time
+_RECONNECT_MS = 20  # the first pause between two connection attempts; it doubles ...
+_RECONNECT_MAX_MS = 200  # ... up to this, so that a healed link is used at once
 
 
 class ZmqPipe:
-    """Connects to `address` (host:port), again and again by itself. Implements `zab_chaos.node.channel.channels.Pipe`.
+    """A PUSH socket that connects to `address` (host:port) and reconnects by itself.
 
-    `poller` wakes up for its monitor.
-
-    With `immediate`, frames go to an established connection or nowhere; without, ZeroMQ queues them for the next one.
+    Implements `zab_chaos.node.channel.channels.Pipe`. `poller` wakes up for its monitor. With `immediate`, frames are only
+    queued for an established connection; without it, ZeroMQ queues them for the next one.
     """
 
     def __init__(
@@ -46,9 +45,9 @@ class ZmqPipe:
         self._socket.connect(f"tcp://{address}")
 
     def send(self, data: bytes) -> bool:
-        """Queue one frame; False if the queue is full or there is no connection.
+        """Queue one frame. Return False if the queue is full or there is no connection.
 
-        The frame is copied: sending without a copy was slower for every size (64 KiB: 1.6 against 2.0 GB/s, 1 MiB: 2.5
+        The frame is copied. Sending without a copy was slower for every size (64 KiB: 1.6 against 2.0 GB/s, 1 MiB: 2.5
         against 5.1), because Python must be told when ZeroMQ is done with it.
         """
         try:
@@ -58,7 +57,7 @@ class ZmqPipe:
         return True
 
     def close(self) -> None:
-        """Drop what is queued, and the connection."""
+        """Drop the queued frames and the connection."""
         if self._socket.closed:
             return
         self._poller.unregister(self.monitor.socket)
@@ -66,9 +65,9 @@ class ZmqPipe:
         self._socket.close(linger=0)
 
     def drain(self, milliseconds: int) -> bool:
-        """Close, but first let all that was sent leave the process; False if that took longer than it may.
+        """Close the socket after everything sent has left the process. Return False if that took too long.
 
-        A closed socket lives on until its linger is over, and its monitor says when.
+        A closed socket exists until its linger time is over; its monitor reports the end.
         """
         self._poller.unregister(self.monitor.socket)
         self._socket.close(linger=milliseconds)

@@ -1,1 +1,1 @@
-"""Znodes: conditional requests in, idempotent transactions out (LADIS 2008, section 1)."""
+"""The tree of znodes: conditional requests in, idempotent transactions out (LADIS 2008, section 1)."""

@@ -1,7 +1,7 @@
-"""The two messages that the application's layer sends between nodes, on the links, beside Zab's own.
+"""The two messages of the application layer. They use the same links as Zab's messages.
 
-They need a link's order: an ANSWER leaves before the COMMIT of any transaction that was prepared after it, so that the
-origin knows of a refusal before it delivers what the same client asked for next.
+They need a link's order: an ANSWER leaves before the COMMIT of any transaction that was prepared after it. So the origin
+knows of a refusal before it delivers what the same client requested next.
 """
 
 from zab_chaos.node.core.messages import Wire
@@ -10,9 +10,9 @@ from zab_chaos.node.tree.requests import ForwardedRequest
 
 
 class Forward(Wire, frozen=True, tag="FORWARD"):
-    """Any node to the leader: writes of its clients, in order, as (client, seq, request). `life` is the sender's.
+    """From any node to the leader: writes of its clients, in order, as (client, seq, request). `life` is the sender's.
 
-    Among them its own fences, whose seq is the highest number that they close off.
+    They include the node's fences, whose seq is the highest number that they fence off.
     """
 
     life: int
@@ -20,11 +20,11 @@ class Forward(Wire, frozen=True, tag="FORWARD"):
 
 
 class Answer(Wire, frozen=True, tag="ANSWER"):
-    """The leader back to the origin: refused writes, as (client, seq, error, words, after), in the order of the writes.
+    """From the leader to the origin: refused writes, as (client, seq, error, words, after), in the order of the writes.
 
-    `after` is the zxid of the last transaction that was outstanding when the condition was judged. The origin answers
-    its client once it has delivered that: the client must be able to see the state that refused it. `life` is the
-    origin's, as its FORWARD said.
+    `after` is the zxid of the last transaction that was outstanding when the condition was judged. The origin answers its
+    client once it has delivered that zxid: the client must be able to see the state that the refusal rests on. `life` is
+    the origin's, as its FORWARD said.
     """
 
     life: int

@@ -1,4 +1,4 @@
-"""What became of a request. Three types, so that nobody can take one for another; above all not Unknown for Failed."""
+"""The outcomes of a request. They are three types so that none, above all Unknown, can be taken for another."""
 
 from typing import final
 
@@ -8,7 +8,7 @@ from zab_chaos.node.tree.txns import Change, CheckTxn, CreateTxn, FenceTxn, Mult
 
 
 class Stat(Wire, frozen=True, gc=False):
-    """One step's result in a Multi: the path (complete, also of a sequential create) and version; None if deleted."""
+    """The result of one step of a Multi: its path (complete, also of a sequential create) and version; None if deleted."""
 
     path: str
     version: int | None
@@ -16,11 +16,11 @@ class Stat(Wire, frozen=True, gc=False):
 
 @final
 class Ok(Wire, frozen=True, tag="ok"):
-    """It was done.
+    """The request took effect.
 
-    `zxid`: of a write, its transaction's; of a read, the last one delivered at the node when it was executed.
-    `version`: of the znode afterwards; None where there is none (deleted; `exists` of a missing one).
-    `path`: of a create, the complete path. `data`, `children`: what a read asked for. `steps`: of a Multi.
+    `zxid`: the transaction of a write; for a read, the last one delivered at the node when it was executed. `version`: of
+    the znode afterwards; None if there is none (deleted; `exists` of a missing one). `path`: the complete path of a create.
+    `data`, `children`: what a read asked for. `steps`: the results of a Multi.
     """
 
     zxid: Zxid
@@ -33,7 +33,7 @@ class Ok(Wire, frozen=True, tag="ok"):
 
 @final
 class Failed(Wire, frozen=True, tag="failed", gc=False):
-    """Certainly without effect. `error` is one of `zab_chaos.node.tree.refusal.ERRORS`, `words` explain it.
+    """The request certainly had no effect. `error` is one of `zab_chaos.node.tree.refusal.ERRORS`; `words` explain it.
 
     `zxid`: the last transaction that the refusal may rest on, so that a later read does not show an older state.
     """
@@ -45,7 +45,7 @@ class Failed(Wire, frozen=True, tag="failed", gc=False):
 
 @final
 class Unknown(Wire, frozen=True, tag="unknown", gc=False):
-    """It may have taken effect, may yet, or never will; `why` nobody can tell."""
+    """The request may have taken effect, may still do so, or never will. `why`: the reason that nobody can tell."""
 
     why: str
 
@@ -54,7 +54,7 @@ Outcome = Ok | Failed | Unknown
 
 
 def outcome_of(zxid: Zxid, change: Change | MultiTxn | FenceTxn) -> Ok:
-    """The outcome for the client of a delivered transaction: it is all in the transaction."""
+    """Return the outcome of a delivered transaction for its client."""
     if isinstance(change, (SetTxn, CheckTxn)):
         return Ok(zxid, change.version)
     if isinstance(change, CreateTxn):

@@ -1,18 +1,18 @@
-"""Which paths name a znode: ZooKeeper's rules (`PathUtils.validatePath`)."""
+"""ZooKeeper's rules for the paths of znodes (`PathUtils.validatePath`)."""
 
 import re
 from functools import lru_cache
 
 ROOT = "/"
 
-# Control characters, surrogates and private use, and the block that ends Unicode's first plane: ZooKeeper refuses them,
-# because they cannot be shown, or not be encoded.
+# Control characters, surrogates and private use, and the last block of Unicode's first plane. ZooKeeper refuses them because
+# they can't be shown or can't be encoded.
 _FORBIDDEN = re.compile("[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]")
 
 
 @lru_cache(maxsize=4096)
 def path_error(path: str) -> str | None:
-    """What is wrong with `path`, in words, or None when it names a znode."""
+    """Return what is wrong with `path`, in words, or None if it is valid."""
     if not path.startswith("/"):
         return f"the path {path!r} does not begin with '/'"
     if path == ROOT:
@@ -29,10 +29,10 @@ def path_error(path: str) -> str | None:
 
 
 def parent_of(path: str) -> str:
-    """The path of the znode that `path` is a child of. `path` is valid and not the root."""
+    """Return the path of the parent znode. `path` is valid and not the root."""
     return path.rpartition("/")[0] or ROOT
 
 
 def name_of(path: str) -> str:
-    """The last name in `path`."""
+    """Return the last name in `path`."""
     return path.rpartition("/")[2]

@@ -1,8 +1,8 @@
-"""The primary's view: conditional requests against the state as it will be, idempotent transactions out.
+"""The primary's view: it judges conditional requests by the future state and turns them into idempotent transactions.
 
-"The leader can perform the transformation because it has a perfect view of the future state" (LADIS 2008, section 1):
-what is delivered, with all outstanding transactions on top. `Primary` holds only the difference, an `FutureZnode` for each
-path that an outstanding transaction touches.
+"The leader can perform the transformation because it has a perfect view of the future state" (LADIS 2008, section 1): the
+delivered state with all outstanding transactions on top. `Primary` holds only the difference, a `FutureZnode` for each path
+that an outstanding transaction touches.
 """
 
 from collections import deque
@@ -52,11 +52,11 @@ from zab_chaos.node.tree.txns import (
     summary,
 )
 
-NAME_BYTES = 10  # a sequential name's digits, as in ZooKeeper
+NAME_BYTES = 10  # digits of a sequential name, as in ZooKeeper
 
 
 class FutureZnode(msgspec.Struct, gc=False):
-    """One znode as it will be. `outstanding` counts the transactions, not yet delivered, that touch it."""
+    """A znode as it will be. `outstanding`: how many undelivered transactions touch it."""
 
     exists: bool
     version: int
@@ -69,34 +69,34 @@ _ABSENT = FutureZnode(False, 0, 0, 0)
 
 
 class Primary:
-    """Prepares a leader's transactions. `request_bytes` is the limit on one request's paths and data.
+    """Prepares a leader's transactions. `request_bytes` limits one request's paths and data.
 
     Contract: from the establishment of an epoch on, `prepare` is called in the order in which the transactions are
-    broadcast, after everything of earlier epochs was applied to the tree; `delivered` is called for every transaction
-    right after it was applied; `reset` when leadership begins or ends.
+    broadcast, after everything of earlier epochs was applied to the tree; `delivered` is called for every transaction right
+    after it was applied; `reset` is called when leadership begins or ends.
 
-    A client's writes take effect in the order of their numbers, by whichever nodes they come: what is at or below the
-    highest number that was judged (prepared or refused) here or delivered is refused.
+    A client's writes take effect in the order of their seqs, through whichever nodes they come: a write is refused if its
+    seq is not above the highest one that was judged (prepared or refused) here or delivered.
     """
 
     def __init__(self, tree: Tree, request_bytes: int = 2**20) -> None:
         self._tree = tree
         self._limit = request_bytes
-        self.outstanding_bytes = 0  # of transactions prepared and not yet delivered
+        self.outstanding_bytes = 0  # size of the prepared and not yet delivered transactions
         self._futures: dict[str, FutureZnode] = {}
         self._queue: deque[tuple[bytes, list[str]]] = deque()
-        self._judged: dict[int, int] = {}  # client -> the highest seq that was prepared or refused
+        self._judged: dict[int, int] = {}  # by client: the highest seq that was prepared or refused
         self._summaries: list[Summary] = []
 
     @property
     def outstanding(self) -> int:
-        """Transactions prepared and not yet delivered."""
+        """How many transactions are prepared and not yet delivered."""
         return len(self._queue)
 
     def prepare(self, request: ForwardedRequest, origin: Origin) -> bytes | Refusal:
-        """The transaction for `request`, encoded, or why there is none. A refusal leaves no trace but the number."""
+        """Return the encoded transaction for `request`, or its refusal. A refusal changes only the client's highest seq."""
         latest = self.latest(origin.client)
-        if type(request) is Fence:  # it may be told as often as anybody likes, also when the client has come further
+        if type(request) is Fence:  # fences may repeat, also when the client's seq is higher
             raise_seq(self._judged, origin.client, max(origin.seq, latest))
             return self._prepared(origin, FenceTxn(), {})
         if origin.seq <= latest:
@@ -106,21 +106,21 @@ class Primary:
         return change if isinstance(change, Refusal) else self._prepared(origin, change, draft)
 
     def fence(self, origin: Origin) -> bytes:
-        """A fence at the number of a request that was judged, encoded."""
+        """Return an encoded fence with the seq of a request that was judged."""
         return self._prepared(origin, FenceTxn(), {})
 
     def latest(self, client: int) -> int:
-        """The highest number of the client that was judged here or delivered."""
-        latest = self._judged.get(client)  # at least what is delivered: in this epoch all of that was prepared here
+        """Return the client's highest seq that was judged here or delivered."""
+        latest = self._judged.get(client)  # covers delivered ones: in this epoch all were prepared here
         return self._tree.sessions.get(client, NO_SEQ) if latest is None else latest
 
     def summaries(self) -> list[Summary]:
-        """What the transactions do that were prepared since the last call."""
+        """Return the summaries of the transactions that were prepared since the last call."""
         summaries, self._summaries = self._summaries, []
         return summaries
 
     def _judge(self, request: Write) -> tuple[Change | MultiTxn | Refusal, dict[str, FutureZnode]]:
-        """The change that the request becomes in the light of all outstanding ones, and the paths as it leaves them."""
+        """Return the change that the request becomes, or its refusal, and the future znodes that it changes."""
         draft: dict[str, FutureZnode] = {}
         invalid = self._invalid(request)
         if invalid is not None:
@@ -128,7 +128,10 @@ class Primary:
         return self._multi(request, draft) if type(request) is Multi else self._step(request, draft), draft
 
     def _invalid(self, request: Write) -> Refusal | None:
-        """Why the request is refused in every state. A leader that was deposed may say so, too: no state is looked at."""
+        """Return a refusal if the request is refused in every state.
+
+        A deposed leader may say so too, since no state is looked at.
+        """
         if request_size(request) > self._limit:
             words = f"the request has {request_size(request)} bytes of paths and data; at most {self._limit}"
             return Refusal(TOO_LARGE, words)
@@ -146,7 +149,10 @@ class Primary:
         return data
 
     def delivered(self, data: bytes) -> None:
-        """The transaction `data` was applied to the tree. One that another primary prepared is passed over."""
+        """Take note that the transaction `data` was applied to the tree.
+
+        Transactions that another primary prepared are ignored.
+        """
         if not self._queue or self._queue[0][0] != data:
             return
         self.outstanding_bytes -= len(data)
@@ -157,7 +163,7 @@ class Primary:
                 del self._futures[path]
 
     def reset(self) -> None:
-        """Forget all outstanding transactions: leadership was lost, and whoever leads next decides about them."""
+        """Forget all outstanding transactions: leadership was lost, and the next leader decides about them."""
         self._futures.clear()
         self._queue.clear()
         self.outstanding_bytes = 0
@@ -165,7 +171,7 @@ class Primary:
         self._summaries.clear()
 
     def _future(self, path: str, draft: dict[str, FutureZnode]) -> FutureZnode:
-        """The znode as it will be after all outstanding transactions and the draft."""
+        """Return the znode as it will be after all outstanding transactions and the draft."""
         future = draft.get(path) or self._futures.get(path)
         if future is not None:
             return future
@@ -235,7 +241,10 @@ class Primary:
 
 
 def _bad_path(step: Step) -> Refusal | None:
-    """What is wrong with a step's path, whatever there is. A sequential create's may end with '/', since digits follow."""
+    """Return a refusal if the step's path is invalid in every state.
+
+    The path of a sequential create may end with '/', since digits follow.
+    """
     fault = path_error(step.path + "0" if type(step) is Create and step.sequential else step.path)
     if fault is None and type(step) is Delete and step.path == ROOT:
         fault = "the root cannot be deleted"
@@ -253,12 +262,12 @@ def _bad_multi(request: Multi) -> Refusal | None:
 
 
 def _of_step(number: int, multi: Multi, refusal: Refusal) -> Refusal:
-    """The refusal of a multi for one of its steps."""
+    """Return the refusal of a multi for one of its steps."""
     return Refusal(refusal.error, f"step {number} of {len(multi.steps)}: {refusal.words}")
 
 
 def _unmet(step: Set | Check | Delete, seen: FutureZnode) -> Refusal:
-    """Why a condition does not hold: the path names nothing, or the version is another one."""
+    """Return the refusal for an unmet condition: no such znode, or another version."""
     if seen.exists:
         return bad_version(step.path, step.version, seen.version)
     return no_node(step.path)

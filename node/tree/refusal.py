@@ -1,4 +1,4 @@
-"""Why a request was certainly not done: stable names for programs, words for people."""
+"""Refusals: why a request certainly had no effect. Stable names for programs, words for people."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +20,9 @@ ERRORS: Final = (
     SUPERSEDED,
 )  # fmt: skip
 
-STATE_ERRORS: Final = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION})  # else it might be done
+STATE_ERRORS: Final = frozenset(
+    {NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION}
+)  # errors that depend on the state: in another one the request might succeed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""What a client may ask: conditional writes, and reads. Decoded once, at the door, into these types.
+"""The requests of clients: conditional writes, and reads. They are decoded into these types once, when they arrive.
 
-A write says what is to change and under which condition; the primary turns it into a transaction, which says what the
+A write says what is to change and under which condition. The primary turns it into a transaction, which says what the
 result is (`zab_chaos.node.tree.txns`). `version` is the version that the znode must have, or `ANY`.
 
-On the way of every write they are told apart with `type(...) is`: `isinstance` takes five times as long for a class of msgspec.
+Code on the path of every write distinguishes them with `type(...) is`: `isinstance` takes five times as long for a msgspec
+class.
 """
 
 from typing import final
@@ -15,7 +16,7 @@ ANY = -1  # no condition on the version
 
 @final
 class Create(Wire, frozen=True, tag="create", gc=False):
-    """A new znode. `sequential`: the parent's counter, ten digits, is appended to the path."""
+    """Create a znode. `sequential`: the parent's counter, ten digits, is appended to the path."""
 
     path: str
     data: bytes = b""
@@ -52,49 +53,50 @@ Step = Create | Delete | Set | Check
 
 @final
 class Multi(Wire, frozen=True, tag="multi"):
-    """Several writes, of which all take effect or none; each sees the effect of those before it."""
+    """Several writes, of which all take effect or none; each sees the effects of those before it."""
 
     steps: list[Step]
 
 
 @final
 class Get(Wire, frozen=True, tag="get", gc=False):
-    """A znode's data and version."""
+    """Read a znode's data and version."""
 
     path: str
 
 
 @final
 class Exists(Wire, frozen=True, tag="exists", gc=False):
-    """Whether there is such a znode, and its version."""
+    """Read whether a znode exists, and its version."""
 
     path: str
 
 
 @final
 class Children(Wire, frozen=True, tag="children", gc=False):
-    """The names of a znode's children."""
+    """Read the names of a znode's children."""
 
     path: str
 
 
 @final
 class Fence(Wire, frozen=True, tag="fence", gc=False):
-    """A node's, on behalf of a client: no write that it numbered up to this one's number takes effect after it.
+    """A fence, which a node requests for one of its clients: no write of the client with this seq or a lower one takes
+    effect later.
 
-    What may be outstanding of such writes, at whichever node, is ordered before the fence or refused.
+    Such writes that are outstanding, at whichever node, are ordered before the fence or refused.
     """
 
 
 Write = Create | Delete | Set | Check | Multi
-ForwardedRequest = Write | Fence  # what a node passes on to its leader
+ForwardedRequest = Write | Fence  # what a node forwards to its leader
 Read = Get | Exists | Children
 Request = Write | Read
 READS = (Get, Exists, Children)
 
 
 def request_size(request: Request) -> int:
-    """Bytes of data and characters of paths in a request: of a write, what is held against the limit on one request."""
+    """Return the bytes of data and characters of paths in a request, which a write's size limit applies to."""
     if type(request) is Set or type(request) is Create:
         return len(request.path) + len(request.data)
     if type(request) is Multi:

@@ -1,21 +1,24 @@
-"""How far each client has come: the highest number of its writes, of a bounded number of clients.
+"""Tables of the highest seq of each client's writes, for a limited number of clients.
 
-The longest unused client stands first, and is forgotten first. Which clients are in a table depends on the calls only, so
-that it is the same on all nodes when it is a part of the replicated state.
+The least recently used client comes first and is forgotten first. The contents of a table depend on the calls only, so a
+table that is part of the replicated state is equal on all nodes.
 """
 
 from struct import Struct
 
 from zab_chaos.node.core.digest import Hash
 
-CLIENTS_MAX = 2**14  # remembered at most
-NO_SEQ = -1  # of a client that is not known
+CLIENTS_MAX = 2**14  # most clients in a table
+NO_SEQ = -1  # the seq of an unknown client
 
 _PAIR = Struct(">QQ")
 
 
 def raise_seq(seqs: dict[int, int], client: int, seq: int) -> int | None:
-    """The client has come to `seq` at least, and is the last to be forgotten now. Returns whom that made forgotten."""
+    """Raise the client's seq to at least `seq`, and make it the most recently used client.
+
+    Return the client that was forgotten for it, or None.
+    """
     known = seqs.pop(client, NO_SEQ)
     seqs[client] = seq if seq > known else known
     if len(seqs) <= CLIENTS_MAX:
@@ -26,5 +29,5 @@ def raise_seq(seqs: dict[int, int], client: int, seq: int) -> int | None:
 
 
 def session_share(client: int, seq: int, hash_bytes: Hash) -> int:
-    """A client's share of the tree's digest. What is hashed is shorter than for any znode."""
+    """Return a client's share of the tree's digest. Its hash input is shorter than that of any znode."""
     return hash_bytes(_PAIR.pack(client, seq))

@@ -1,4 +1,4 @@
-"""The tree: delivered state. Transactions in, in zxid order; reads out; the whole as bytes for a snapshot."""
+"""The tree: the delivered state. It applies transactions in zxid order, answers reads, and is dumped for snapshots."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ _MASK = 2**64 - 1
 
 
 class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A dump: every znode as (path, data, version, sequence), in the order of their paths; then (client, seq)."""
+    """A dump: every znode as (path, data, version, sequence), in the order of the paths; then (client, seq)."""
 
     format: int
     znodes: list[tuple[str, bytes, int, int]]
@@ -25,7 +25,7 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class _Head(msgspec.Struct, array_like=True):
-    """What all formats begin with."""
+    """The beginning that all formats share."""
 
     format: int
 
@@ -39,11 +39,11 @@ class StateError(ValueError):
 
 
 class Tree:
-    """The znodes as of `zxid`, the last transaction applied, and in `sessions` how far each client has come.
+    """The znodes as of `zxid`, the last applied transaction, and in `sessions` the highest delivered seq of each client.
 
-    `digest` (64 bits) is the sum of the znodes' and clients' shares: it depends on the state only, not on the way there. A
-    share is computed when the digest is asked for: once, however often a batch of transactions changes its znode. `share`:
-    the ensemble's `HASHES[NodeConfig.digest]`.
+    `digest` (64 bits) is the sum of the shares of all znodes and clients: it depends on the state only, not on its history.
+    A share is computed when the digest is read: once, however often a batch of transactions changes the znode.
+    `hash_bytes`: the ensemble's `HASHES[NodeConfig.digest]`.
     """
 
     def __init__(self, hash_bytes: Hash = blake2b) -> None:
@@ -52,7 +52,7 @@ class Tree:
         self._start([(ROOT, b"", 0, 0)], [])
 
     def apply(self, zxid: Zxid, data: bytes) -> Txn:
-        """Apply the transaction in `data`; returns it decoded: it says what the result is and who asked.
+        """Apply the encoded transaction `data`, and return it decoded.
 
         Raises msgspec.DecodeError if `data` is no transaction.
         """
@@ -80,9 +80,9 @@ class Tree:
     def perform(self, zxid: Zxid, txn: Txn) -> None:
         """Apply a decoded transaction.
 
-        While a suffix is redelivered (after a restart, in order) the tree may be ahead of the transaction: what it
-        changes may be deleted already, what it deletes may have been made anew. Then it is passed over: whatever made
-        the tree differ comes again, later in that suffix.
+        While a suffix is redelivered (after a restart, in order) the tree may be ahead of the transaction: a znode that it
+        changes may be deleted already, and one that it deletes may have been created again. Then it is skipped: whatever
+        made the tree differ comes again later in that suffix.
         """
         origin, change = txn.origin, txn.change
         client = origin.client
@@ -100,7 +100,7 @@ class Tree:
         self.zxid = zxid
 
     def read(self, request: Read) -> Ok | Failed:
-        """Execute a read on the state as it is now."""
+        """Execute a read on the present state."""
         node = self.znodes.get(request.path)
         if node is None:
             return self._missing(request)
@@ -111,12 +111,12 @@ class Tree:
         return Ok(self.zxid, node.version)
 
     def dump(self) -> bytes:
-        """The state as bytes, the same for the same state. The zxid is not in it: a snapshot carries that itself."""
+        """Return the state as bytes, equal for equal states. The zxid is not included: a snapshot has it."""
         znodes = [(path, node.data, node.version, node.sequence) for path, node in sorted(self.znodes.items())]
         return msgspec.msgpack.encode(_State(_FORMAT, znodes, list(self.sessions.items())))
 
     def load(self, state: bytes, zxid: Zxid) -> None:
-        """Replace everything by a dumped state, as of `zxid`. Raises StateError, and then nothing has changed."""
+        """Replace everything by a dumped state, as of `zxid`. If it raises StateError, nothing has changed."""
         try:
             known = _head.decode(state).format
             if known != _FORMAT:
@@ -129,19 +129,17 @@ class Tree:
         self.zxid = zxid
 
     def _start(self, znodes: list[tuple[str, bytes, int, int]], sessions: list[tuple[int, int]]) -> None:
-        self.sessions = dict(sessions)  # client -> the highest seq delivered; the longest unused first
-        self._shares: dict[int, int] = {}  # of the sessions, as far as they are in the sum
-        self._changed_clients: set[int] = set(
-            self.sessions
-        )  # clients whose share is not, or not as it is now, in the sum
+        self.sessions = dict(sessions)  # by client: the highest delivered seq; the least recently used first
+        self._shares: dict[int, int] = {}  # by client: its share as included in the sum
+        self._changed_clients: set[int] = set(self.sessions)  # clients whose share in the sum is missing or out of date
         self.znodes: dict[str, Znode] = {}
         self._sum = 0
-        self._stale: set[Znode] = set()  # those whose share is not, or not as it is now, in the sum
+        self._stale: set[Znode] = set()  # znodes whose share in the sum is missing or out of date
         for path, data, version, sequence in znodes:
             self._add(path, Znode(path, data, version, sequence))
 
     def _forget(self, client: int) -> None:
-        """A client that has not written for the longest time."""
+        """Remove the share of a client that was forgotten."""
         self._sum -= self._shares.pop(client, 0)
         self._changed_clients.discard(client)
 
@@ -178,7 +176,7 @@ class Tree:
             return
         self.znodes[parent_of(path)].children.discard(name_of(path))
         doomed = [path]
-        while doomed:  # more than one only while a suffix is redelivered, which creates the children again
+        while doomed:  # there are children only while a suffix is redelivered, which creates them again
             gone = doomed.pop()
             node = self.znodes.pop(gone)
             self._stale.discard(node)
@@ -202,7 +200,7 @@ class Tree:
 
 
 def _examine(state: _State) -> None:
-    """Raise StateError unless the state is one that `dump` could have written."""
+    """Raise StateError unless `dump` could have written the state."""
     seen: set[str] = set()
     for path, _data, version, sequence in state.znodes:
         fault = path_error(path)

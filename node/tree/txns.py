@@ -1,8 +1,8 @@
-"""Transactions: what the leader broadcasts, each stating a result and not how to reach it (LADIS 2008, section 1).
+"""Transactions: what the leader broadcasts. Each states a result, not how to reach it (LADIS 2008, section 1).
 
 LADIS writes one as ("/a", "2", 2): path, value, resulting version. Applying a transaction twice is harmless, and so is
-applying again, in order, all that followed it. That needs a create to state its parent's child counter too, since the
-next sequential name depends on it.
+applying again, in order, everything that followed it. For that, a create must also state its parent's child counter, since
+the next sequential name depends on it.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from zab_chaos.node.core.messages import Wire
 
 
 class CreateTxn(Wire, frozen=True, tag="create", gc=False):
-    """The znode exists with `data`, version 0, no child ever; its parent's child counter is `sequence`."""
+    """The znode exists with `data` and version 0 and never had children; its parent's child counter is `sequence`."""
 
     path: str
     data: bytes
@@ -20,7 +20,7 @@ class CreateTxn(Wire, frozen=True, tag="create", gc=False):
 
 
 class SetTxn(Wire, frozen=True, tag="set", gc=False):
-    """The znode holds `data` at `version`."""
+    """The znode has `data` at `version`."""
 
     path: str
     data: bytes
@@ -34,7 +34,7 @@ class DeleteTxn(Wire, frozen=True, tag="delete", gc=False):
 
 
 class CheckTxn(Wire, frozen=True, tag="check", gc=False):
-    """Changes nothing. It takes a place in the order, so that its answer has one; `version` is what it found."""
+    """Changes nothing. It gives the answer a place in the order; `version` is the version found."""
 
     path: str
     version: int
@@ -44,17 +44,17 @@ Change = CreateTxn | SetTxn | DeleteTxn | CheckTxn
 
 
 class MultiTxn(Wire, frozen=True, tag="multi"):
-    """Several changes under one zxid: all or nothing is what a single transaction is anyway."""
+    """Several changes under one zxid. A single transaction takes effect entirely or not at all."""
 
     changes: list[Change]
 
 
 class FenceTxn(Wire, frozen=True, tag="fence", gc=False):
-    """Changes no znode. With it the client's highest number in the tree is at least that of the transaction's origin."""
+    """Changes no znode, and raises the client's highest seq in the tree to that of the transaction's origin."""
 
 
 class Origin(Wire, frozen=True, gc=False):
-    """Who asked: the client's number and its request's, and the node and life that the client is connected to."""
+    """The origin of a request: the node and life that the client is connected to, the client, and the request's seq."""
 
     node: int
     life: int
@@ -63,18 +63,18 @@ class Origin(Wire, frozen=True, gc=False):
 
 
 class Txn(Wire, frozen=True):
-    """A transaction with its origin, so that the node that owes the answer recognises it at delivery."""
+    """A transaction with its origin, by which the node that owes the answer recognises it at delivery."""
 
     origin: Origin
     change: Change | MultiTxn | FenceTxn
 
 
-Effect = tuple[str, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
-Summary = tuple[int, int, list[Effect]]  # client, seq, and what is done, step by step
+Effect = tuple[str, str, int | None, int | None]  # operation, path, resulting version, CRC-32 of the value
+Summary = tuple[int, int, list[Effect]]  # client, seq, and the effects in order
 
 
 def summary(origin: Origin, change: Change | MultiTxn | FenceTxn) -> Summary:
-    """A transaction as `broadcast` tells it in a trace."""
+    """Return a transaction in the form in which `broadcast` traces it."""
     if type(change) is SetTxn:  # most of them
         return origin.client, origin.seq, [("set", change.path, change.version, crc32(change.data))]
     if type(change) is MultiTxn:
@@ -83,7 +83,7 @@ def summary(origin: Origin, change: Change | MultiTxn | FenceTxn) -> Summary:
 
 
 def summary_of(data: bytes) -> Summary:
-    """The same of an encoded one."""
+    """Return the summary of an encoded transaction."""
     txn = decode(data)
     return summary(txn.origin, txn.change)
 
@@ -105,5 +105,5 @@ _decode = msgspec.msgpack.Decoder(Txn).decode
 
 
 def decode(data: bytes) -> Txn:
-    """The transaction in `data`. Raises msgspec.DecodeError if it is none, which in a committed one is corruption."""
+    """Return the transaction in `data`. Raises msgspec.DecodeError if it is none: in a committed one that is corruption."""
     return _decode(data)

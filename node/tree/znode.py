@@ -1,4 +1,4 @@
-"""One znode, and its share of the tree's digest."""
+"""A znode, and its share of the tree's digest."""
 
 from struct import Struct
 
@@ -10,8 +10,8 @@ _HEAD = Struct(">QQI")  # version, sequence, bytes of the path
 class Znode:
     """Data, version, the number of children ever created (`sequence`), and the children's names.
 
-    Its share of the tree's digest is a function of path, data, version and sequence only; children add their own. `path` is
-    kept encoded. `share` is what it was when the tree last asked.
+    Its share of the tree's digest is a function of path, data, version and sequence only; children have shares of their
+    own. `path` is kept encoded. `share` is the share that the tree's digest includes at present.
     """
 
     __slots__ = ("children", "data", "path", "sequence", "share", "version")
@@ -25,6 +25,6 @@ class Znode:
         self.share = 0
 
     def digest_share(self, hash_bytes: Hash) -> int:
-        """The share now."""
+        """Return the share of the tree's digest for the present state."""
         path = self.path
         return hash_bytes(b"".join((_HEAD.pack(self.version, self.sequence, len(path)), path, self.data)))

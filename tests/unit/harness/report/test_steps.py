@@ -140,7 +140,7 @@ def test_no_input_but_idle_looks_at_the_clock_and_pings_is_left_out(steps: RunSt
     kinds = (LinkOpened, LinkClosed, Submitted, SnapshotTaken, Synced)
     for node, life in recorded_lives(run):
         seen, inputs = Rerun(run, node, life, Peer), list[AnyEntry]()
-        seen.observer = Mock(took=inputs.append)
+        seen.observer = Mock(on_entry=inputs.append)
         seen.run()
         heard = [one for one in inputs if isinstance(one, Stepped) and not isinstance(one.message, m.Ping)]
         other = [one for one in inputs if isinstance(one, kinds)]
