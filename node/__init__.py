@@ -1,1 +1,1 @@
-"""One Zab server: protocol core, durable store, network, tree. Imports none of the other rooms."""
+"""One Zab server: protocol core, durable store, network, tree. It imports none of the project's other packages."""

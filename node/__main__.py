@@ -1,9 +1,9 @@
-"""One life of one server.
+"""Runs one life of one server.
 
     python -m zab_chaos.node --config FILE --life N [--bootstrap] [--crash-at POINT] [--lockstep ADDRESS]
 
-Exit codes: 0 asked to end; 65 the disk is corrupt; 70 a sanity check failed, or the program did; 74 the disk failed or
-is full; 75 an address is in use; 78 the configuration or the key file can't be used.
+Exit codes: 0 asked to end; 65 the disk is corrupt; 70 a sanity check or the program failed; 74 the disk failed or is full;
+75 an address is in use; 78 the configuration or the key file can't be used.
 """
 
 import argparse
@@ -37,12 +37,12 @@ PR_SET_PDEATHSIG = 1
 
 
 def life_number(text: str) -> int | None:
-    """None stands for `next`."""
+    """Parse `--life`; None means `next`."""
     return None if text == "next" else int(text)
 
 
 def next_life(config: NodeConfig) -> int:
-    """One more than the traces tell of: for whoever starts a node and can't count, as docker-compose.yml."""
+    """Return one more than the highest life in the traces, for callers that do not count, such as docker-compose.yml."""
     lives = [int(path.stem.rpartition("-")[2]) for path in Path(config.trace).glob(f"node-{config.id}-*.jsonl")]
     return 1 + max(lives, default=0)
 
@@ -54,20 +54,18 @@ def arguments() -> argparse.Namespace:
         "--life",
         required=True,
         type=life_number,
-        help="how often this node was started, this start included; or `next`",
+        help="number of this life: how often the node was started, including this start; or `next`",
     )
-    parser.add_argument(
-        "--bootstrap", action="store_true", help="the birth of a new ensemble: an empty disk is no loss"
-    )
+    parser.add_argument("--bootstrap", action="store_true", help="the ensemble is new: an empty disk is not a lost one")
     parser.add_argument("--crash-at", metavar="POINT", help="arm this crash point from the start")
     parser.add_argument(
-        "--lockstep", metavar="ADDRESS", help="live in the time of the harness at this address (host:port)"
+        "--lockstep", metavar="ADDRESS", help="run in the virtual time of the harness at this address (host:port)"
     )
     return parser.parse_args()
 
 
 def end(code: int, why: str, trace: Trace | None = None) -> NoReturn:
-    """Say why in the trace and on stderr, as far as the disk takes it, and end."""
+    """Write the reason to the trace (if the disk allows it) and to stderr, and end the process."""
     if trace is not None:
         trace.add("exit", {"code": code, "why": why})
         with suppress(DiskFailed):
@@ -75,12 +73,12 @@ def end(code: int, why: str, trace: Trace | None = None) -> NoReturn:
     if code:
         with suppress(OSError):
             print(f"node: {why}", file=sys.stderr, flush=True)  # noqa: T201
-    # A context whose peers are gone must not hold the process: everything is written by now.
+    # Everything is written by now. A normal exit could block in a ZeroMQ context whose peers are gone.
     os._exit(code)
 
 
 def die_with_parent(parent: int | None) -> None:
-    """End with the process that started this one, also when this one is stopped: the kernel sees to it (Linux)."""
+    """Have the kernel kill this process when its parent dies, even if this one is stopped (Linux)."""
     if parent is None:
         return
     if sys.platform == "linux":
@@ -97,7 +95,7 @@ def read_config(path: Path) -> NodeConfig:
 
 
 def build_server(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Server:
-    """Recover, and build the server. Raises what ends a life before it began."""
+    """Recover and build the server. Raises the errors that end a life before it begins."""
     parts, defect = components_with(config.defect)
     with disk_operation(f"opening the folder {config.data}"):
         disk = (FaithfulDisk if config.faithful else OrdinaryDisk)(Path(config.data))
@@ -142,14 +140,17 @@ def main() -> None:
 
 
 def tune_garbage_collector() -> None:
-    """What stands at the start stays; what a round makes goes by itself. So the collector of cycles need rarely look."""
+    """Make garbage collection rare.
+
+    Objects from the start stay until the end, and those of a round are freed by reference counting.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 
 
 def watch_stdin(server: Server) -> None:
-    """When stdin is a pipe and closes, whoever started this node is gone: end."""
+    """End when stdin is a pipe and closes: the process that started this node is gone."""
     if server.config.parent is None or sys.stdin is None or sys.stdin.closed:
         return
     server.poller.register(sys.stdin.fileno(), select.POLLIN)

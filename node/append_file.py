@@ -1,4 +1,4 @@
-"""A file that one life appends to, each buffer whole: write(2) may take less than it was given."""
+"""A file that one life appends to."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,10 @@ from zab_chaos.node.store.errors import disk_operation
 
 
 class AppendFile:
-    """Made if it is not there. Nothing is buffered or synced here. Both calls raise DiskFailed."""
+    """Appends buffers as a whole: write(2) may write less than it was given.
+
+    The file is created if it does not exist. Nothing is buffered or synced. Opening and writing raise DiskFailed.
+    """
 
     def __init__(self, path: Path) -> None:
         self._doing = f"writing {path}"

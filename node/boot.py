@@ -1,4 +1,4 @@
-"""A life's beginning: what the disk holds, and the first events of the trace."""
+"""The start of a life: recovery of the disk, and the first events of the trace."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from zab_chaos.node.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class BootedNode:
-    """A life that has recovered."""
+    """The result of `boot_node`."""
 
     store: Store
     recovered: Recovered
@@ -38,15 +38,15 @@ def boot_node(
     prepare: Callable[[CrashPoints], None] = lambda crash: None,
     crash_type: type[CrashPoints] = CrashPoints,
 ) -> BootedNode:
-    """Recover, and trace what was there. Raises InvalidCrashPoint, Corrupt, DigestMismatch, DiskFailed.
+    """Recover the disk, and trace what was found. Raises InvalidCrashPoint, Corrupt, DigestMismatch, DiskFailed.
 
-    `clock`: nanoseconds, for how long it takes; `prepare`: says what happens at a crash point, if not SIGKILL.
+    `clock`: nanoseconds, to measure how long recovery takes. `prepare` sets what happens at a crash point, if not SIGKILL.
     """
     booting = True
 
     def report_point(point: str, state: str) -> None:
         if booting and state == "armed":
-            return  # a life's first event is `boot`; told below
+            return  # traced below: the first event of a life must be `boot`
         trace.add("fault", {"do": "crash-at", "state": state, "detail": point})
         trace.flush()
 
@@ -75,7 +75,7 @@ def boot_node(
 def boot_event(
     config: NodeConfig, recovered: Recovered, report: RecoveryReport, defect: str | None, pid: int
 ) -> dict[str, Any]:
-    """The fields of `boot` (results/README.md)."""
+    """Return the fields of the event `boot` (results/README.md)."""
     snapshot = recovered.snapshot
     return {
         "disk": report.kind,

@@ -1,7 +1,7 @@
-"""The node's clock: monotonic, and made wrong on purpose.
+"""The node's clock: monotonic, and wrong on purpose.
 
-A node measures every timeout with its own `Clock`, so that the faults `clock-rate` and `clock-jump` reach all of them
-and nothing else. Zab's safety must not depend on any. Traces are stamped with the host's clock, not with this one.
+A node measures every timeout with its own `Clock`, so that the faults `clock-rate` and `clock-jump` reach all of them and
+nothing else. Zab's safety must not depend on any timeout. Traces use the host's clock, not this one.
 """
 
 import time
@@ -12,17 +12,17 @@ FASTEST = 2.0
 
 
 class Clock:
-    """Nanoseconds that never go back, at `rate` times the pace of `source`, plus jumps."""
+    """A clock in nanoseconds that never goes back. It runs at `rate` times the pace of `source`, plus jumps."""
 
     def __init__(self, source: Callable[[], int] = time.monotonic_ns) -> None:
         self._source = source
         self._rate = 1.0
-        self._real = source()  # since this instant of the source ...
-        self._shown = self._real  # ... which read as this one here, the clock has run at `_rate`
+        self._real = source()  # the source's time at the last change of the rate or jump
+        self._shown = self._real  # this clock's time at that moment
         self._latest = self._shown
 
     def now_ns(self) -> int:
-        """The time in nanoseconds; never less than what an earlier call returned."""
+        """Return the time in nanoseconds, never less than an earlier call returned."""
         now = self._shown + int((self._source() - self._real) * self._rate)
         if now < self._latest:
             return self._latest
@@ -36,14 +36,14 @@ class Clock:
 
     @rate.setter
     def rate(self, rate: float) -> None:
-        """From now on run at `rate`, 0.5 to 2.0. Raises ValueError."""
+        """Run at `rate`, 0.5 to 2.0, from now on. Raises ValueError."""
         if not SLOWEST <= rate <= FASTEST:
             raise ValueError(f"a clock's rate is {SLOWEST} to {FASTEST}, not {rate}")
         self._rebase(0)
         self._rate = float(rate)
 
     def jump(self, nanoseconds: int) -> None:
-        """Jump ahead; or, if negative, stand still until the time that was set back has caught up."""
+        """Jump ahead or, if negative, stand still until the source has caught up."""
         self._rebase(nanoseconds)
 
     def _rebase(self, jump: int) -> None:

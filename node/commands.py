@@ -1,6 +1,6 @@
-"""What the control port can ask of a node: its status, and faults inside its process.
+"""The commands of the control port: a node's status, and faults inside its process.
 
-Every command is traced as a `fault` event before it takes effect, so that a verdict can be checked against what was done.
+Every fault is traced as a `fault` event before it takes effect, so that a verdict can be checked against what was done.
 """
 
 from collections import Counter
@@ -14,15 +14,15 @@ from zab_chaos.node.crash_points import CUT_ACTIONS, InvalidCrashPoint, check_ac
 from zab_chaos.node.replica import Replica
 
 MS = 1_000_000
-ARMING_DELAY = 50 * MS  # a point is armed so much later, so that the answer has left before the node stops there
+ARMING_DELAY = 50 * MS  # points are armed after this delay, so that the answer leaves before the node stops
 
 
 class CommandError(Exception):
-    """A command that can't be taken; the words go back to whoever sent it."""
+    """A command that can't be executed. The text is sent back to the caller."""
 
 
 class Commands:
-    """The handler behind the control port. Mistakes raise CommandError. `stop` ends the life after this round."""
+    """Executes the commands of the control port. `stop` ends the life after this round."""
 
     def __init__(self, replica: Replica, clock: Clock, disk: Any, stop: Callable[[str], None]) -> None:
         self._replica = replica
@@ -32,7 +32,7 @@ class Commands:
         self._stop = stop
         self._power_cut_at: int | None = None
         self._pending_points: list[tuple[int, str, str]] = []
-        self._command_counts: Counter[str] = Counter()  # how often the clock and the disk were told, by what
+        self._command_counts: Counter[str] = Counter()  # by command: how often it changed the disk or the clock
         self._commands: dict[str, Callable[..., dict[str, Any] | None]] = {
             "status": self.status,
             "arm": self.arm,
@@ -47,6 +47,7 @@ class Commands:
         }
 
     def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Execute a command, and return its answer. Raises CommandError."""
         found = self._commands.get(command)
         if found is None:
             raise CommandError(f"no command {command!r}; there are {', '.join(self._commands)}")
@@ -58,7 +59,10 @@ class Commands:
             raise CommandError(f"{command}: {error}") from None
 
     def due(self, now: int) -> None:
-        """Arm the points whose time has come. A power cut that waited for unsynced bytes in vain takes place now."""
+        """Arm the crash points that are due.
+
+        A power cut that has waited too long for unsynced bytes takes place now.
+        """
         while self._pending_points and now >= self._pending_points[0][0]:
             _, point, action = self._pending_points.pop(0)
             self._crash.arm(point, action)
@@ -68,7 +72,7 @@ class Commands:
             self._crash.die()
 
     def wakes_at(self) -> int | None:
-        """When `due` will have something to do; None if nothing waits."""
+        """Return when `due` will have something to do, or None if nothing is pending."""
         if not self._pending_points:
             return self._power_cut_at
         arms_at = self._pending_points[0][0]
@@ -105,7 +109,7 @@ class Commands:
         }
 
     def arm(self, point: str, action: str = "crash", seed: int = 0) -> None:
-        """`seed`: of what a crash leaves that is also a power cut."""
+        """Arm a crash point. `seed` determines what is left if the crash is also a power cut."""
         check_action(action, point)
         if action in CUT_ACTIONS:
             self._disk.faults.check_variant(action)
@@ -113,12 +117,13 @@ class Commands:
         self._pending_points.append((self._clock.now_ns() + ARMING_DELAY, point, action))
 
     def disarm(self, point: str | None = None) -> None:
-        """Lift one point, as it was armed, or all of them."""
+        """Disarm one point, named as it was armed, or all."""
         self._pending_points = [it for it in self._pending_points if point not in (None, it[1])]
         self._crash.disarm(point)
         self._replica.install_disk_hook()
 
-    # Two answers of these, of one life, show what came of a fault between them, if nothing else was told meanwhile.
+    # The answers of two such commands in one life show the effect of the fault between them. Their counts show whether another
+    # command of the same kind came in between.
 
     def slow_disk(self, ms: float) -> dict[str, Any]:
         self._disk.faults.slow_ms = float(ms)
@@ -149,14 +154,16 @@ class Commands:
         return {"life": self._replica.life, "told": self._command_counts[what]}
 
     def power_cut(self, variant: str, seed: int, within_ms: int) -> None:
-        """The power goes at the next sync that has unsynced bytes, or after `within_ms` without one."""
+        """Cut the power at the next sync that has unsynced bytes, or after `within_ms` without one."""
         self._disk.faults.power_cut = (variant, seed)
         self._power_cut_at = self._clock.now_ns() + within_ms * MS
         self._trace("power-cut", "armed", f"{variant}, seed {seed}")
 
     def clock_rate(self, rate: float) -> dict[str, Any]:
         self._clock.rate = rate
-        answer = self._count_command("clock") | {"clock_ns": self._clock.now_ns()}  # at once: a trace takes its time
+        answer = self._count_command("clock") | {
+            "clock_ns": self._clock.now_ns()
+        }  # read before tracing, which takes time
         self._trace("clock-rate", "lifted" if rate == 1 else "armed", f"{rate} seconds a second")
         return answer
 

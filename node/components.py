@@ -1,4 +1,4 @@
-"""What a node is made of. A defect (a known bug) replaces a part by a subclass of it; nothing else differs."""
+"""The classes that a node is built from. A defect (a known bug) replaces some of them by subclasses; nothing else differs."""
 
 import importlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from zab_chaos.node.store.store import Store
 
 @dataclass(slots=True)
 class Components(Layers):
-    """The classes that a server builds its node from; those of the application above Zab are in `Layers`."""
+    """The classes that a server builds its node from. Those of the application above Zab are in `Layers`."""
 
     peer: type[Peer] = Peer
     store: type[Store] = Store
@@ -20,7 +20,7 @@ class Components(Layers):
 
 
 class Defective(Protocol):
-    """A known bug: what it is called, and which parts it replaces."""
+    """A known bug: its name, and the components that it replaces."""
 
     name: str
 
@@ -28,7 +28,10 @@ class Defective(Protocol):
 
 
 def components_with(defect: str | None) -> tuple[Components, str | None]:
-    """The parts, and the defect's name. `defect` is `module:name`, from this node's own configuration: see NodeConfig."""
+    """Return the components with this defect built in, and the defect's name.
+
+    `defect` is `module:name` from this node's own configuration, see NodeConfig.
+    """
     parts = Components()
     if defect is None:
         return parts, None

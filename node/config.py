@@ -1,4 +1,4 @@
-"""A node's configuration: one JSON file, written by whoever starts the node. Times are milliseconds, sizes bytes."""
+"""A node's configuration: one JSON file, written by the harness. Times are milliseconds, sizes bytes."""
 
 import msgspec
 
@@ -6,33 +6,31 @@ from zab_chaos.node.core.digest import Algorithm
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Timeouts. They decide how fast failures are noticed, never what is safe."""
+    """Timeouts. They determine how fast failures are noticed; safety does not depend on them."""
 
     heartbeat_ms: int = 100
-    timeout_ms: int = (
-        800  # silence after which a peer counts as gone; several heartbeats, so that a busy machine is no failure
-    )
-    finalize_ms: int = 40  # how long a quorum's vote waits for a better one
-    sync_timeout_ms: int = 5000  # discovery and synchronization must be over by then
+    timeout_ms: int = 800  # silence after which a peer counts as gone: several heartbeats, for busy machines
+    finalize_ms: int = 40  # how long an election with a quorum waits for a better vote
+    sync_timeout_ms: int = 5000  # time limit for discovery and synchronization
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A limit on everything."""
+    """Limits on everything that could grow."""
 
-    outstanding: int = 1000  # proposals in flight; beyond it requests wait at the leader
-    waiting: int = 20000  # requests that wait at the leader; beyond it they are refused
-    # Transactions' bytes between two snapshots. With what the log adds to 1 KiB, and with a batch, less than a segment: each
-    # snapshot begins a segment, and one that is full before would be another one.
+    outstanding: int = 1000  # proposals in flight; further requests wait at the leader
+    waiting: int = 20000  # requests that wait at the leader; further ones are refused
+    # Bytes of transactions between two snapshots. With the log's overhead for 1 KiB and one batch this is less than a segment:
+    # each snapshot begins a segment, and a segment that is full before that would cost another one.
     snapshot_bytes: int = 14 * 2**20
     segment_bytes: int = 16 * 2**20  # preallocated size of a log segment
     request_bytes: int = 2**20  # one client request
     frame_bytes: int = 128 * 2**20  # one frame on a link
-    counter_max: int = 2**32 - 1  # transactions of one epoch; then the leader resigns and the next epoch begins
-    queue_frames: int = 1000  # frames queued towards one peer; a full queue closes the session
+    counter_max: int = 2**32 - 1  # transactions in one epoch; then the leader resigns and the next epoch begins
+    queue_frames: int = 1000  # frames queued for one peer; a full queue closes the session
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything one server must know. Addresses are `host:port`."""
+    """The configuration of one server. Addresses are `host:port`."""
 
     id: int
     cluster: str  # the ensemble's name; frames of another ensemble are refused
@@ -40,25 +38,26 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     peers: dict[int, str]  # where to connect to each other node (its proxy, when there is one)
     client: str
     control: str
-    link_keys: str  # files with the run's key pairs, one for each purpose (`zab_chaos.node.net.keys`)
+    link_keys: str  # files with the run's key pairs (`zab_chaos.node.net.keys`)
     control_keys: str
     client_keys: str
     data: str  # the disk's folder
     trace: str  # folder of traces
-    digest: Algorithm = "blake2b"  # one for the whole ensemble, as it was made; absent: before there was a choice
+    digest: Algorithm = "blake2b"  # of the whole ensemble; absent in ensembles that are older than the setting
     record: str | None = None  # folder of recordings, or None
     faithful: bool = True  # unsynced bytes are lost with the process
-    defect: str | None = None  # `module:name`: the one of the module's DEFECTS to be built with
-    parent: int | None = None  # end with this process
-    silence_ms: int | None = None  # end when nothing has come to the control port for so long
+    defect: str | None = None  # `module:name`: a defect in the module's DEFECTS
+    parent: int | None = None  # process id: end when this process ends
+    silence_ms: int | None = None  # end when the control port has had no request for this long
     timing: Timing = Timing()
     limits: Limits = Limits()
 
     @property
     def ensemble(self) -> str:
-        """What frames name, so that nodes with different digests refuse each other: they would take the other for wrong.
+        """The ensemble's name in frames. It includes the digest, so that nodes with different digests refuse each other:
+        their digest checks would fail.
 
-        With BLAKE2b it is the cluster's name alone, as nodes say that know nothing else.
+        With BLAKE2b it is the cluster's name alone, as in nodes that know no other digest.
         """
         return self.cluster if self.digest == "blake2b" else f"{self.cluster} {self.digest}"
 

@@ -1,7 +1,7 @@
-"""Crash points: named steps at which a node ends itself, or stops itself, or its disk fails once.
+"""Crash points: named steps at which a node kills or stops itself, or its disk fails once.
 
-`<step>:<what>[#k]`: the k-th time (from arming; default 1) that the step comes to pass. The points sit in the server's loop
-and in the store, which are generic; the protocol knows nothing of them.
+`<step>:<what>[#k]`: the k-th time (from arming; default 1) that the step happens. The points are in the server's loop and
+in the store, which are generic; the protocol does not know them.
 """
 
 import errno
@@ -17,19 +17,19 @@ DISK_STEPS = ("before-write", "after-write", "before-sync", "after-sync", "after
 FILE_STEPS = ("after-rename", "after-remove")
 SEND_STEPS = ("before-send", "after-send")
 STEPS = (*DISK_STEPS, *SEND_STEPS)
-FAIL_STEPS = ("before-write", "before-sync")  # where a disk may say no
+FAIL_STEPS = ("before-write", "before-sync")  # where a disk can fail
 RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT", "SEGMENT")
-FILES = ("SNAPSHOT", "SEGMENT")  # what is renamed into place when it is durable, and removed
+FILES = ("SNAPSHOT", "SEGMENT")  # files that are renamed into place when durable, and later removed
 ANY = "ANY"  # whatever is written, synced, renamed or removed next
 REPLY = "REPLY"  # answers for one client
 MESSAGES = (*NAMES.values(), REPLY)
-CUT_ACTIONS = tuple(one for one in get_args(Variant) if one != "plain")  # how a crash may leave what was not synced
+CUT_ACTIONS = tuple(one for one in get_args(Variant) if one != "plain")  # crashes that leave some unsynced data
 ACTIONS = ("crash", "pause", "fail", *CUT_ACTIONS)
 GRAMMAR = "<step>:<what>[#k], for example after-sync:TXN, before-send:ACK-LD or after-send:COMMIT#1"
 
 
 class InvalidCrashPoint(ValueError):
-    """A crash point that does not exist. `given` is what was written where only one of `choices` may stand."""
+    """A crash point that does not exist. `given` is the wrong word, where only one of `choices` is allowed."""
 
     def __init__(self, wrong: str, allowed: str, given: str = "", choices: Sequence[str] = ()) -> None:
         super().__init__(f"{wrong}; allowed: {allowed}")
@@ -40,7 +40,7 @@ class InvalidCrashPoint(ValueError):
 
 
 class CrashPoint(NamedTuple):
-    """`nth` = k: the k-th time, from 1."""
+    """A parsed crash point. `nth` = k: the k-th time, from 1."""
 
     step: str
     what: str
@@ -51,7 +51,7 @@ class CrashPoint(NamedTuple):
 
 
 def subjects(step: str) -> tuple[str, ...]:
-    """What may stand behind the colon."""
+    """Return what is allowed behind the colon."""
     if step in SEND_STEPS:
         return MESSAGES
     return (*(FILES if step in FILE_STEPS else RECORDS), ANY)
@@ -61,7 +61,7 @@ POINTS = tuple(f"{step}:{what}" for step in STEPS for what in subjects(step))
 
 
 def parse(point: object) -> CrashPoint:
-    """Raises InvalidCrashPoint with what is allowed there."""
+    """Parse a crash point. Raises InvalidCrashPoint, with what is allowed."""
     if not isinstance(point, str):
         raise InvalidCrashPoint(f"{point!r} is not a crash point", GRAMMAR)
     place, hash_mark, number = point.partition("#")
@@ -79,7 +79,7 @@ def parse(point: object) -> CrashPoint:
 
 
 def check_action(action: str, point: object) -> None:
-    """Raises InvalidCrashPoint when this can't happen there, or the point does not exist."""
+    """Raise InvalidCrashPoint if the point does not exist or the action can't happen there."""
     step = parse(point).step
     if action not in ACTIONS:
         raise InvalidCrashPoint(f"{action!r} is nothing that happens at a point", ", ".join(ACTIONS), action, ACTIONS)
@@ -90,17 +90,18 @@ def check_action(action: str, point: object) -> None:
 
 
 class CrashPoints:
-    """What is armed, and what happens there: `crash` (SIGKILL of itself), `pause` (SIGSTOP of itself), `fail` (EIO), or a
-    crash that leaves some of what was not synced (`zab_chaos.node.store.disk_faults.Variant`)."""
+    """The armed crash points, and what happens there: `crash` (SIGKILL of this process), `pause` (SIGSTOP of this process),
+    `fail` (EIO), or a crash that leaves some unsynced data (`zab_chaos.node.store.disk_faults.Variant`).
+    """
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
-        self._report = report  # (point, "armed" | "fired" | "lifted"), traced before anything happens
+        self._report = report  # called with (point, "armed" | "fired" | "lifted") before it takes effect
         self._armed: dict[tuple[str, str], tuple[str, int, str]] = {}
-        self.on_send = False  # a point of the send steps is armed
-        self.pausing = False  # at some point the process would stop itself
-        self.settle: Callable[[], None] = lambda: None  # returns when what was sent so far has left the process
+        self.on_send = False  # whether a point of the send steps is armed
+        self.pausing = False  # whether a point with `pause` is armed
+        self.settle: Callable[[], None] = lambda: None  # waits until what was sent has left the process
         self.die: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGKILL)
-        self.cut: Callable[[str], None] = lambda variant: self.die()  # as `die`, and the disk keeps what `variant` says
+        self.cut: Callable[[str], None] = lambda variant: self.die()  # like `die`; the disk keeps what `variant` says
         self.pause: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGSTOP)
 
     @property
@@ -112,7 +113,7 @@ class CrashPoints:
         return bool(self._armed) and any(step in DISK_STEPS for step, _ in self._armed)
 
     def arm(self, point: str, action: str = "crash") -> None:
-        """Raises InvalidCrashPoint."""
+        """Arm a point. Raises InvalidCrashPoint."""
         check_action(action, point)
         step, what, k = parse(point)
         self._armed[step, what] = (point, k, action)
@@ -120,7 +121,7 @@ class CrashPoints:
         self._report(point, "armed")
 
     def disarm(self, point: str | None = None) -> None:
-        """Lift one point, as it was armed, or all of them."""
+        """Disarm one point, named as it was armed, or all."""
         for key, (armed, _, _) in list(self._armed.items()):
             if point in (None, armed):
                 del self._armed[key]
@@ -132,7 +133,7 @@ class CrashPoints:
         self.pausing = any(action == "pause" for _, _, action in self._armed.values())
 
     def hit(self, step: str, what: str) -> None:
-        """A step comes to pass. What was sent before it has been sent: a crash waits until it has left the process.
+        """Act if this step is armed. A crash waits until what was sent before has left the process.
 
         Raises OSError if the disk is to fail here.
         """
@@ -141,7 +142,7 @@ class CrashPoints:
                 self._count_down((step, subject))
 
     def _count_down(self, place: tuple[str, str]) -> None:
-        """One time less to go, or the last one."""
+        """Count one hit of an armed point, and act if it was the last."""
         point, k, action = self._armed[place]
         if k > 1:
             self._armed[place] = (point, k - 1, action)

@@ -1,6 +1,7 @@
-"""Drives the core: fulfils each Ready in the order of its contract (`zab_chaos.node.core.ready`), with the real disk and links.
+"""Drives the core: fulfils each Ready in the order of its contract (`zab_chaos.node.core.ready`), with the real disk and
+links.
 
-The recording sees exactly what the core sees. Crash points of the send steps live here; those of the disk in the store.
+The recording gets exactly the core's inputs. Crash points of the send steps are here, those of the disk in the store.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ class Aborted(Exception):
 class Network(Protocol):
     """The links, as the driver uses them."""
 
-    frames: dict[int, int]  # frames taken so far, by peer
+    frames: dict[int, int]  # by peer: number of frames received so far
 
     def send(self, peer: int, messages: list[Any]) -> None: ...
     def reset(self, peer: int, why: str) -> None: ...
@@ -55,7 +56,7 @@ class TraceSink(Protocol):
 
 
 class Driver:
-    """One core, its store, its links, its application, its trace."""
+    """Drives one core with its store, links, application and trace."""
 
     def __init__(
         self,
@@ -77,10 +78,9 @@ class Driver:
         self.crash = crash
         self.snapshot_bytes = snapshot_bytes
         self.work = WorkCounters()
-        self.summaries: list[
-            Summary
-        ] = []  # of what was submitted last: the core broadcasts all of it at once, or nothing
-        if recording is None:  # then nothing stands between a round and the core, nor the trace
+        # Of the transactions submitted last: the core broadcasts all of them at once, or none.
+        self.summaries: list[Summary] = []
+        if recording is None:  # call the core and the trace directly
             self.step, self.tick = machine.step, machine.tick  # type: ignore[method-assign]
             self.take_ready, self.flush = machine.ready, trace.flush  # type: ignore[method-assign]
 
@@ -112,7 +112,7 @@ class Driver:
         self.machine.tick(now)
 
     def submit(self, txns: list[bytes], summaries: list[Summary]) -> None:
-        """`summaries`: what the transactions do, for the trace."""
+        """Submit transactions to the core. `summaries`: what they do, for the trace."""
         self.summaries = summaries
         if self.recording is not None:
             self.recording.add(Submitted(txns))
@@ -121,7 +121,7 @@ class Driver:
     # ---- the core's obligations ----
 
     def take_ready(self) -> Ready | None:
-        """What the core asks for now; None if that is nothing."""
+        """Return what the core asks for now, or None."""
         ready = self.machine.ready()
         if self.recording is not None:
             self.recording.add(ReadyTaken(encode_ready(ready)))
@@ -130,9 +130,9 @@ class Driver:
     def fulfil(self, ready: Ready) -> Iterator[None]:
         """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.
 
-        Stops once for every sync, when its records are with the disk and not durable yet: the disk writes now. Only that
-        can make the core ask for more: a Ready holds everything that there is to do, and nothing else is told to the core.
-        What was traced last is still to be flushed.
+        Yields once for each sync, when the disk has the records and they are not durable yet: the disk is writing. Only a
+        sync can make the core ask for more: a Ready holds everything that is to be done, and the core gets no other input.
+        The last trace events remain to be flushed.
         """
         more: Ready | None = ready
         while more is not None:
@@ -147,7 +147,7 @@ class Driver:
             more = self.take_ready()
 
     def begin(self, ready: Ready) -> None:
-        """What needs no disk; and the disk gets its records."""
+        """Do what needs no disk, and hand the records to the disk."""
         for peer in ready.resets:
             self.links.reset(peer, "a new iteration")
         add = self.trace.add
@@ -163,7 +163,7 @@ class Driver:
                 self.store.append(record)
 
     def trace_confirmed(self, messages: list[tuple[int, Any]]) -> None:
-        """Trace each ACK-CONFIRM: the leader's choice, and a node's admission, rest on what a quorum says now."""
+        """Trace each ACK-CONFIRM: the leader's choice and the admission of a node rest on what a quorum says now."""
         for leader, message in messages:
             if type(message) is Confirmed:
                 self.trace.add("confirmed", {"epoch": message.epoch, "leader": leader})
@@ -175,7 +175,7 @@ class Driver:
         self.machine.synced(upto)
 
     def finish(self, ready: Ready) -> None:
-        """What had to wait for the disk."""
+        """Do what had to wait for the disk."""
         for event in ready.events_after_sync:
             self.trace.add(event.name, event.fields)
         if ready.messages_after_sync:
@@ -195,7 +195,7 @@ class Driver:
         self.trace.flush()
 
     def send(self, messages: list[tuple[int, Any]]) -> None:
-        """One frame for each peer; with a send point armed, one frame a message."""
+        """Send one frame to each peer or, if a send point is armed, one frame for each message."""
         if self.crash.on_send:
             for peer, message in messages:
                 self.send_with_crash_points(peer, message)
@@ -215,7 +215,7 @@ class Driver:
         self.crash.hit("after-send", name)
 
     def deliver(self, delivery: Deliver | Install) -> None:
-        """Apply, and trace it, before any client hears of it. Raises Aborted if it is nothing that can be applied."""
+        """Apply a delivery and trace it, before any client gets an answer. Raises Aborted if it can't be decoded."""
         try:
             self.application.deliver(delivery)
         except msgspec.DecodeError as error:
@@ -241,12 +241,12 @@ class Driver:
         self.trace.add("deliver", fields)
 
     def maybe_snapshot(self) -> None:
-        """Store the delivered state when enough was logged since the last snapshot, so that the log can go."""
+        """Store the delivered state if enough was logged since the last snapshot, so that the old log can be removed."""
         machine = self.machine
         if machine.history.bytes < self.snapshot_bytes or machine.delivered == machine.history.base:
             return
         if self.application.tree.zxid != machine.delivered:
-            return  # the core is ahead of the tree: `synced` has delivered more, which the next Ready hands out
+            return  # the core is ahead of the tree: `synced` has delivered more, for the next Ready
         taken = machine.history.snapshot
         if taken is not None and taken[0] >= machine.delivered:
             return

@@ -1,6 +1,6 @@
-"""What happens outside: what the links and the clients' port tell the server.
+"""The events that the links and the client port report to the server.
 
-All but frames travels as it is to a node in lockstep (`zab_chaos.node.lockstep.wire`).
+In lockstep they are sent to the node's process unchanged, except frames (`zab_chaos.node.lockstep.wire`).
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ class LinkUp(Wire, frozen=True, tag="up"):
 
 
 class LinkDown(Wire, frozen=True, tag="down"):
-    """The iteration is over: nothing of it will be received any more, and nothing can be sent in it."""
+    """The iteration has ended: nothing more of it will be received, and nothing can be sent in it."""
 
     peer: int
     session: int
@@ -28,17 +28,17 @@ class LinkDown(Wire, frozen=True, tag="down"):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """One frame's messages, in order, of the iteration that the last LinkUp opened."""
+    """The messages of one frame, in order, in the iteration that the last LinkUp opened."""
 
     peer: int
     messages: list[Any]
 
 
 class Refused(Wire, frozen=True, tag="refused"):
-    """Something was not let in: `count` times since the last report of its kind; `why` is the latest reason.
+    """Something was refused, `count` times since the last report of its kind; `why` is the latest reason.
 
-    `what` is `frame` (then `peer` is the node it claims to be from, if that is one of ours), `client` (what a client
-    sent), `stranger` (a handshake without the key of the port) or `request` (on the control port).
+    `what` is `frame` (`peer` is then the node that it claims to be from, if it is one of the ensemble), `client` (a
+    client's message), `stranger` (a handshake without the key of the port) or `request` (on the control port).
     """
 
     what: str
@@ -51,7 +51,7 @@ LinkEvent = LinkUp | LinkDown | Received | Refused
 
 
 class ClientUp(Wire, frozen=True, tag="arrived"):
-    """A client said HELLO. If its number is known from another connection, that one is over."""
+    """A client sent HELLO. If its number is known from another connection, that one has ended."""
 
     client: int
     seen: Zxid
@@ -59,14 +59,14 @@ class ClientUp(Wire, frozen=True, tag="arrived"):
 
 
 class ClientRequests(Wire, frozen=True, tag="requests"):
-    """A client's requests, in order."""
+    """Requests of a client, in order."""
 
     client: int
     items: list[tuple[int, Request]]
 
 
 class ClientGone(Wire, frozen=True, tag="gone"):
-    """A client left, or was dropped."""
+    """A client left or was dropped."""
 
     client: int
     why: str

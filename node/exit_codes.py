@@ -1,4 +1,4 @@
-"""How a life ends by itself: its exit code and its reason."""
+"""The exit code and the reason of a life that an error ends."""
 
 from zab_chaos.node.driver import Aborted
 from zab_chaos.node.store.errors import Corrupt, DigestMismatch, DiskFailed
@@ -9,10 +9,10 @@ HANDLED = tuple(EXIT_CODES)  # for `except`
 
 
 def exit_code(error: Exception) -> int:
-    """The exit code of a life that `error` ends."""
+    """Return the exit code of a life that `error` ends."""
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), SANITY)
 
 
 def reason(error: Exception) -> str:
-    """Why the life ends, for the trace."""
+    """Return why the life ends, for the trace."""
     return str(error) if isinstance(error, HANDLED) else f"{type(error).__name__}: {error}"

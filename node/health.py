@@ -1,6 +1,7 @@
-"""`python -m zab_chaos.node.health CONFIG`: does the node of this configuration know an established leader? For health checks.
+"""Health check: `python -m zab_chaos.node.health CONFIG` asks whether this node knows an established leader.
 
-Asked beside the node, on the same machine. Exit 0: it leads or follows; 1: it does not, or does not answer.
+It runs on the node's machine. Exit code 0: the node leads or follows an established epoch; 1: it does not, or does not
+answer.
 """
 
 import sys
@@ -16,7 +17,7 @@ ANSWER_SECONDS = 3.0
 
 
 def trouble(config: NodeConfig) -> str | None:
-    """Why the node can't serve, in words; None if it can."""
+    """Return why the node can't serve clients, in words, or None if it can."""
     port = config.control.rpartition(":")[2]
     client = ControlClient(f"127.0.0.1:{port}", keys.load(config.control_keys))
     try:

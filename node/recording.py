@@ -1,10 +1,10 @@
-"""The recording: every input of a node's core, and what each `ready()` answered, so that the model can re-execute the life.
+"""The recording: every input of a node's core and every output of `ready()`, so that the replay can re-execute the life.
 
-A file is `MAGIC`, then blocks. A block is what one flush wrote, in one write(2): a header of three little-endian u32, which
-are the body's length, the running checksum (the CRC-32 of this body, begun with the running checksum of the block before)
-and the header's own CRC-32 (of the first two, begun in the same way); then the body, a MessagePack array of entries, each
-`[kind, arguments...]`. So a byte that is changed, an entry that is dropped and two that are swapped break the checksum
-of their block, and a block that is dropped or moved breaks that of the next. Only the last block may be incomplete.
+A file is `MAGIC`, then blocks. A block is what one flush wrote, with one write(2). It has a header of three little-endian
+u32: the length of the body, the running checksum (the CRC-32 of this body, continued from that of the block before), and
+the header's own CRC-32 (of the first two, continued in the same way). Then comes the body, a MessagePack array of entries,
+each `[kind, arguments...]`. So a changed byte, a dropped entry and two swapped entries break the checksum of their block,
+and a dropped or moved block breaks that of the next one. Only the last block may be incomplete.
 """
 
 import struct
@@ -34,16 +34,16 @@ from zab_chaos.node.core.settings import Settings
 from zab_chaos.node.core.zxid import Zxid
 
 MAGIC = b"zabrec2\n"
-WHOLE_BYTES = 4096  # bytes of a Ready that is written whole; above, its payloads would be in the file five times
+WHOLE_BYTES = 4096  # a larger Ready is not written whole: its payloads would be in the file five times
 _HEADER = struct.Struct("<III")
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One thing that the driver told its core, or asked of it."""
+    """One call of the core by its driver."""
 
 
 class Booted(Entry, frozen=True, tag="boot"):
-    """What the core was made of: always the first entry."""
+    """The core was created with these arguments: always the first entry."""
 
     life: int
     settings: Settings
@@ -81,7 +81,10 @@ class Synced(Entry, frozen=True, tag="synced"):
 
 
 class SnapshotTaken(Entry, frozen=True, tag="snapshot"):
-    """`checksum` is the CRC-32 of the tree's state, which whoever re-executes the deliveries has too."""
+    """A snapshot was stored. `checksum` is the CRC-32 of the tree's state.
+
+    A replay applies the deliveries itself and so has the state.
+    """
 
     zxid: Zxid
     digest: int
@@ -89,13 +92,13 @@ class SnapshotTaken(Entry, frozen=True, tag="snapshot"):
 
 
 class ReadyTaken(Entry, frozen=True, tag="ready"):
-    """`ready()` was called: what `encode_ready` makes of its answer. Not an input, but asking changes the core."""
+    """`ready()` was called; `content` is its result, see `encode_ready`. It is no input, but the call changes the core."""
 
     content: bytes | tuple[int, int]
 
 
 class Ended(Entry, frozen=True, tag="end"):
-    """The life ended because it was asked to: always the last entry. A life that was killed has none."""
+    """The life ended because it was asked to: always the last entry. A killed life has none."""
 
 
 AnyEntry = (
@@ -117,7 +120,7 @@ _decode = msgspec.msgpack.Decoder(list[AnyEntry]).decode
 
 
 def encode_ready(ready: Ready | None) -> bytes | tuple[int, int]:
-    """Everything that a Ready obliges its driver to, as bytes; (length, CRC-32) of them if they are more than WHOLE_BYTES."""
+    """Return all obligations of a Ready as bytes; (length, CRC-32) of them if they are longer than WHOLE_BYTES."""
     if ready is None:
         return b""
     data = _encode(
@@ -137,7 +140,7 @@ def encode_ready(ready: Ready | None) -> bytes | tuple[int, int]:
 
 
 class _Contents(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What `encode_ready` writes. Records and deliveries are (type's name, fields)."""
+    """The format of `encode_ready`. Records and deliveries are (name of the class, fields)."""
 
     resets: list[int]
     events: list[Event]
@@ -158,7 +161,7 @@ _DELIVERIES: dict[str, Any] = {kind.__name__: kind for kind in (Deliver, Install
 
 
 def decode_ready(data: bytes) -> Ready | None:
-    """The answer that `encode_ready` wrote whole. Raises msgspec.ValidationError or KeyError if it is none."""
+    """Return the Ready that `encode_ready` wrote as bytes. Raises msgspec.ValidationError or KeyError if it is none."""
     if not data:
         return None
     c = _decode_contents(data)
@@ -176,7 +179,10 @@ def decode_ready(data: bytes) -> Ready | None:
 
 
 class Recording:
-    """Appends to `<folder>/node-<id>-<life>.bin`; like the trace, and always before it, written before the effect leaves."""
+    """Appends to `<folder>/node-<id>-<life>.bin`.
+
+    Like the trace, and always before it, it is written before an effect leaves the process.
+    """
 
     def __init__(self, folder: str, node: int, life: int) -> None:
         self._file = AppendFile(Path(folder) / f"node-{node}-{life}.bin")
@@ -185,11 +191,11 @@ class Recording:
         self._file.write(MAGIC)
 
     def add(self, entry: Entry) -> None:
-        """Gather one entry. What it holds must not change until `flush` writes it."""
+        """Buffer one entry. Its contents must not change until `flush` writes it."""
         self._entries.append(entry)
 
     def flush(self) -> None:
-        """Raises DiskFailed."""
+        """Write the buffered entries. Raises DiskFailed."""
         if self._entries:
             body = _encode(self._entries)
             self._entries.clear()
@@ -197,14 +203,14 @@ class Recording:
             self._file.write(header + body)
 
     def close(self) -> None:
-        """The life ends by its own decision."""
+        """Add the last entry, because the life ends by its own decision, and close the file."""
         self.add(Ended())
         self.flush()
         self._file.close()
 
 
 def block_header(body: bytes, running: int) -> tuple[bytes, int]:
-    """The header of the block with this body, and the running checksum from then on."""
+    """Return the header of the block with this body, and the new running checksum."""
     checksum = crc32(body, running)
     start = _HEADER.pack(len(body), checksum, 0)[:8]
     return start + crc32(start, running).to_bytes(4, "little"), checksum
@@ -219,15 +225,18 @@ class DamagedRecording(Exception):
 
 
 class RecordingReader:
-    """The blocks of one recording, in order. `torn` is, at the end, where an incomplete last block begins, or None."""
+    """Reads the blocks of one recording, in order.
+
+    At the end, `torn` is the offset of an incomplete last block, or None.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.offset = 0  # of the block that was read last
+        self.offset = 0  # where the block that was read last begins
         self.torn: int | None = None
 
     def blocks(self) -> Iterator[list[AnyEntry]]:
-        """Each block's entries. Raises DamagedRecording, OSError."""
+        """Yield each block's entries. Raises DamagedRecording, OSError."""
         data = memoryview(self._path.read_bytes())
         magic = bytes(data[: len(MAGIC)])
         if not MAGIC.startswith(magic):

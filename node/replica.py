@@ -1,7 +1,7 @@
-"""One life of one server without its sockets: what a round of its loop does.
+"""One life of one server without its sockets: the work of a round of its loop.
 
-The server runs it over ZeroMQ and real time; the simulated world runs the same code over virtual ones. A round is an
-iterator that stops where the disk writes, so that whoever drives it may let time pass there, or cut the power.
+The server runs it with ZeroMQ and real time; the simulator runs the same code with virtual time. A round is an iterator
+that pauses where the disk writes, so that its caller can let time pass there, or cut the power.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,11 +37,11 @@ from zab_chaos.node.tree.outcomes import Outcome
 
 Answered = tuple[int, list[tuple[int, Outcome]]]  # client, (seq, outcome) in the order of its requests
 DECODER: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[Message | Forward | Answer])  # of a frame
-ROUND_OVER: Iterator[None] = iter(())  # of a round that asks for nothing more
+ROUND_OVER: Iterator[None] = iter(())  # the result of a round that is done
 
 
 class Clients(Protocol):
-    """Where answers go."""
+    """The client port, as the replica uses it."""
 
     def send(self, client: int, answers: list[tuple[int, Outcome]]) -> None: ...
     def drop(self, client: int, why: str) -> None: ...
@@ -105,18 +105,19 @@ class Replica:
         )
 
     def start(self, now: int) -> Iterator[None]:
+        """Start the core."""
         self.driver.start(now)
         ready = self.driver.take_ready()
-        assert ready is not None  # looking for a leader is told in the trace
+        assert ready is not None  # the start of the election is traced
         yield from self.driver.fulfil(ready)
 
     def round(
         self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]:
-        """Take what has come, let the core move, do what it asks, answer. Raises Aborted, DiskFailed.
+        """Process input, let the core react, do what it asks, and answer clients. Raises Aborted, DiskFailed.
 
-        All of it is done at once, and the result is `ROUND_OVER`, unless the core asks for something to be made durable: then
-        what is asked is done as the result is iterated. Most rounds have nothing for the disk, and a generator costs.
+        All of it is done at once, and the result is `ROUND_OVER`, unless the core asks for something to be made durable:
+        then the work is done as the result is iterated. Most rounds have nothing for the disk, and a generator is slower.
         """
         driver, application, machine = self.driver, self.application, self.machine
         if frames:
@@ -152,7 +153,7 @@ class Replica:
         self._end_round(time)
 
     def _answer(self, time: int) -> Ready | None:
-        """Answer the clients. What the core asks for then, when writes have waited for what was delivered."""
+        """Answer the clients. Return what the core then asks for, if writes have waited for this delivery."""
         application, machine = self.application, self.machine
         while not application.idle(machine):
             application.follow_machine(machine, time)
@@ -176,7 +177,7 @@ class Replica:
         self.trace.add("work", self.driver.work.fields(self.store.log.syncs))
 
     def forward_writes(self) -> None:
-        """Writes go to the leader, the leader's refusals to where they came from, its transactions to the core."""
+        """Send writes to the leader, refusals to the nodes they came from, and transactions to the core."""
         application, machine = self.application, self.machine
         forward, txns = application.forward_writes(machine)
         for peer, answer in application.answers_for_nodes():
@@ -191,10 +192,10 @@ class Replica:
         self.driver.work.count_sent(1, [(peer, message)])
 
     def install_disk_hook(self) -> None:
-        """Let the store stop at the disk's crash points, or run at full speed when none is armed."""
+        """Let the store call the crash points of the disk; without an armed one it runs at full speed."""
         self.store.crash = self.crash.hit if self.crash.on_disk else None
 
-    # ---- what came ----
+    # ---- input ----
 
     def handle_frames(self, events: Sequence[LinkEvent]) -> None:
         step = self.driver.step
@@ -237,7 +238,7 @@ class Replica:
                 self.trace_refused(event)
 
     def drop_false_claims(self, time: int) -> None:
-        """Whoever says that it has seen what this ensemble has not: it would wait here for ever."""
+        """Drop clients that claim to have seen what this ensemble has not: they would wait here for ever."""
         for client, why in self.claims.false(self.machine, self.application.tree.zxid, time):
             self.clients.drop(client, why)
             self.client_gone(client)
@@ -252,7 +253,7 @@ class Replica:
         self.trace.add("refused", fields)
 
     def answer_clients(self) -> None:
-        """Tell the clients what was traced before."""
+        """Send the clients their answers, after what they rest on is traced."""
         answers: list[Answered] = self.application.sessions.answers()
         if answers:
             self.driver.flush()

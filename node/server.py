@@ -1,7 +1,7 @@
-"""The server: one loop around a replica. Frames, clients and commands in; answers out.
+"""The server: a loop around a replica. Frames, clients' requests and commands come in; answers go out.
 
-One thread does everything. While it waits for its disk, frames gather, and the next round takes them all at once: that is
-the group commit of LADIS 2008, and nobody ever waits for a batch to fill.
+One thread does everything. While it waits for its disk, frames gather, and the next round processes them all at once: that
+is the group commit of LADIS 2008, and nothing waits for a batch to fill.
 """
 
 from dataclasses import asdict
@@ -25,13 +25,13 @@ from zab_chaos.node.store.store import Store
 from zab_chaos.node.trace import Trace
 from zab_chaos.node.watchdog import Watchdog
 
-POLL_MS = 10  # the longest sleep: the core's clock ticks at least this often
-FRAMES = 1000  # taken in one round
-DRAIN_SECONDS = 1.0  # how long a crash point waits for frames to a peer that does not take them
+POLL_MS = 10  # longest wait in one poll, so that the core ticks at least this often
+FRAMES = 1000  # most frames in one round
+DRAIN_SECONDS = 1.0  # how long a crash point waits for a peer that does not receive its frames
 
 
 class Server:
-    """One life of one node. `run` returns when it is to end, or raises what ends the life."""
+    """One life of one node. `run` returns when the life is to end, or raises the error that ends it."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Server:
         self.trace = trace
         self.stopping: str | None = None
         self.watchdog = Watchdog(config.silence_ms) if config.silence_ms is not None else None
-        self.watched: int | None = None  # a pipe that its holder closes by ending: so does this node
+        self.watched: int | None = None  # file descriptor of a pipe; the node ends when its other end closes
         self.context: zmq.Context[Any] = zmq.Context()
         self.poller = zmq.Poller()
         self.links = Links(
@@ -88,24 +88,24 @@ class Server:
         self.control.register(self.poller)
 
     def stop(self, why: str) -> None:
-        """End after this round. Of several reasons the first counts."""
+        """End after this round. The first of several reasons counts."""
         self.stopping = self.stopping or why
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The control port's handler."""
+        """Handle a command of the control port."""
         try:
             return self.commands.handle(name, arguments)
         except CommandError as error:
             raise ControlError(str(error)) from None
 
     def settle(self) -> None:
-        """Return when what was sent has left the process: a crash point comes after what came before it."""
+        """Wait until what was sent has left the process: a crash point must come after what was sent before it."""
         for peer in self.config.peers:
             self.links.drain(peer, DRAIN_SECONDS)
         self.clients.drain(DRAIN_SECONDS)
 
     def run(self) -> None:
-        """The loop. Raises Aborted, DiskFailed."""
+        """Run the loop. Raises Aborted, DiskFailed."""
         for _ in self.replica.start(self.clock.now_ns()):
             pass
         while self.stopping is None:
@@ -118,7 +118,10 @@ class Server:
         self.close()
 
     def round(self, woken: set[Any]) -> None:
-        """One turn of the loop. `woken`: the sockets that have something; a look at the others costs too much."""
+        """Do one turn of the loop.
+
+        `woken`: the readable sockets. The others are not tried, because that is slow.
+        """
         frames = self.links.receive(FRAMES, woken)
         clients = self.clients.receive(FRAMES, woken)
         for refused in self.control.serve() if self.control.socket in woken else ():
@@ -130,7 +133,7 @@ class Server:
         for refused in self.control.tick(now):
             self.replica.trace_refused(refused)
         for _ in self.replica.round(self.clock.now_ns, frames, clients):
-            pass  # the disk writes
+            pass  # the disk is writing
         self.trace_channels()
         self.replica.driver.flush()
 
@@ -139,7 +142,7 @@ class Server:
             self.trace.add("channel", asdict(run))
 
     def close(self) -> None:
-        """End by own decision: say goodbye to nobody, but leave complete traces."""
+        """End by this node's own decision: peers are not told, but the traces are complete."""
         self.links.close()
         self.trace_channels()
         self.replica.trace_work()

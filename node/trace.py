@@ -1,7 +1,7 @@
-"""The trace: what one life of a node did, one JSON object a line (results/README.md has the events).
+"""The trace: what one life of a node did, one JSON object a line (results/README.md lists the events).
 
-Lines are gathered and written with one write(2) before the effect leaves the process, so a SIGKILL loses no event whose
-effect somebody saw, and a batch costs one system call.
+Lines are buffered and written with one write(2) before the effect leaves the process. So a SIGKILL loses no event whose
+effect was visible outside, and a batch costs one system call.
 """
 
 import time
@@ -15,7 +15,7 @@ from zab_chaos.node.append_file import AppendFile
 
 
 class Trace:
-    """Appends to `<folder>/node-<id>-<life>.jsonl`. `clock`: nanoseconds for the lines' `t`. Raises DiskFailed."""
+    """Appends to `<folder>/node-<id>-<life>.jsonl`. `clock`: nanoseconds for the field `t`. Raises DiskFailed."""
 
     def __init__(self, folder: str, node: int, life: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._file = AppendFile(Path(folder) / f"node-{node}-{life}.jsonl")
@@ -27,13 +27,13 @@ class Trace:
         self._lines: list[bytes] = []
 
     def add(self, event: str, fields: dict[str, Any]) -> None:
-        """Gather one event. `flush` writes it."""
+        """Buffer one event; `flush` writes it."""
         self._n += 1
         common = {"t": self._clock(), "node": self._node, "life": self._life, "n": self._n, "event": event}
         self._lines.append(self._encode(common | fields))
 
     def flush(self) -> None:
-        """Write what was gathered. Call before any effect of it leaves the process. Raises DiskFailed."""
+        """Write the buffered events. Call it before any effect of them leaves the process. Raises DiskFailed."""
         if self._lines:
             data = b"\n".join(self._lines) + b"\n"
             self._lines.clear()

@@ -1,18 +1,20 @@
-"""The dead man's switch of a node that no parent holds: it ends when nobody has asked it anything for too long.
+"""The watchdog of a node without a parent process: the node ends when its control port has had no request for too long.
 
-In a container neither a pipe nor the kernel tells a node that its harness is gone, so the harness asks it for its status
-all the time (`zab_chaos.harness.backends.containers.ensemble`), and a node that hears nothing more ends by itself.
+In a container neither a pipe nor the kernel tells a node that its harness is gone. So the harness keeps asking for its
+status (`zab_chaos.harness.backends.containers.ensemble`), and a node that gets no more requests ends by itself.
 """
 
 import time
 from collections.abc import Callable
 
-LONGEST_ROUND_NS = 1_000_000_000  # the longest round that counts in full
+LONGEST_ROUND_NS = 1_000_000_000  # longer rounds count as this long
 
 
 class Watchdog:
-    """Measured on the host's clock, which no fault makes wrong, and only while this process runs: a node that was
-    frozen must not take its own sleep for the harness's death before it has looked for what was asked meanwhile.
+    """Measures the time without a request.
+
+    It uses the host's clock, which no fault changes, and counts only while this process runs: a node that was frozen must
+    not take its own sleep for the end of the harness before it has looked for requests.
     """
 
     def __init__(self, limit_ms: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -22,7 +24,7 @@ class Watchdog:
         self._silent = 0
 
     def expired(self, contacted: bool) -> bool:
-        """To be asked in every round. `contacted`: something was asked of this node since."""
+        """Return whether the limit has passed. Call it in every round; `contacted`: a request came since the last call."""
         now = self._clock()
         self._silent = 0 if contacted else self._silent + min(now - self._last, LONGEST_ROUND_NS)
         self._last = now

@@ -1,7 +1,7 @@
-"""How much one life has done so far: frames, messages by kind, and syncs of its log. It is told now and then in the trace.
+"""Counts the work of one life: frames, messages by kind, and syncs of its log. The counts are traced as `work` events.
 
-A life that is killed tells nothing more, so the numbers are written while it goes on: when its phase has changed (so that what
-an election cost can be told from the rest), and otherwise once a second.
+A killed life can't write a final count. So the counts are traced while it runs: when the phase has changed (to tell the
+cost of an election from the rest), and otherwise once a second.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ REPORT_INTERVAL = 1_000_000_000  # nanoseconds
 
 
 class WorkCounters:
-    """Counts from the life's begin on."""
+    """Counts since the start of the life."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -23,21 +23,23 @@ class WorkCounters:
         self._told = -REPORT_INTERVAL
 
     def count_sent(self, frames: int, messages: Iterable[tuple[int, Any]]) -> None:
-        """So many frames with these messages, each to a peer, were given to links. Whether they arrive, the peers' `channel`
-        events say."""
+        """Count frames and their messages, each with its receiver, that were given to links.
+
+        The `channel` events of the peers say whether they arrived.
+        """
         self.frames += frames
         counts = self._messages
         for _, message in messages:
             counts[type(message)] += 1
 
     def due(self, phase: Phase, now: int) -> bool:
-        """Whether it is time to tell; then the next second begins."""
+        """Return whether the counts are to be traced now. If so, the next interval begins."""
         if phase is self._phase and now - self._told < REPORT_INTERVAL:
             return False
         self._phase, self._told = phase, now
         return True
 
     def fields(self, syncs: int) -> dict[str, Any]:
-        """The trace event `work`. `syncs`: how often the log was synced."""
+        """Return the fields of the event `work`. `syncs`: how often the log was synced."""
         messages = {str(kind.__struct_config__.tag): count for kind, count in self._messages.items()}
         return {"frames": self.frames, "messages": dict(sorted(messages.items())), "syncs": syncs}

@@ -1,1 +1,1 @@
-"""A node whose clock, links and clients are the harness's: a process of its own, over ZeroMQ, in virtual time."""
+"""A node in a process of its own whose clock, links and clients are the harness's: in virtual time, over ZeroMQ."""

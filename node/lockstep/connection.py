@@ -1,4 +1,4 @@
-"""A process's end of a conversation with the harness: a request comes, an answer goes, never two at a time."""
+"""A process's end of the connection to the harness: requests and answers alternate."""
 
 import select
 import sys
@@ -10,19 +10,19 @@ import zmq
 
 from zab_chaos.node.net.keys import Keys
 
-LEAVING_MS = 5000  # the last answer gets so long to leave the process
+LEAVING_MS = 5000  # how long the last answer may take to leave the process
 _encode = msgspec.msgpack.Encoder().encode
 Asked = TypeVar("Asked")
 
 
 class HarnessGone(Exception):
-    """The harness is gone."""
+    """The harness has ended."""
 
 
 class HarnessConnection(Generic[Asked]):
-    """A DEALER socket, named, so that the harness knows who is there. `decode` raises msgspec.DecodeError.
+    """A DEALER socket whose name tells the harness which process it is. `decode` raises msgspec.DecodeError.
 
-    `tied`: stdin is a pipe that the harness holds; that it is closed says that the harness is gone.
+    `tied`: stdin is a pipe that the harness holds. When it closes, the harness is gone.
     """
 
     def __init__(self, name: str, keys: Keys, address: str, decode: Callable[[bytes], Asked], *, tied: bool) -> None:
@@ -41,7 +41,7 @@ class HarnessConnection(Generic[Asked]):
         self._socket.send(_encode(answer))
 
     def receive(self) -> Asked:
-        """Waits. Raises HarnessGone."""
+        """Wait for a request. Raises HarnessGone."""
         while True:
             woken = dict(self._poller.poll())
             if self._socket in woken:
@@ -50,6 +50,6 @@ class HarnessConnection(Generic[Asked]):
                 raise HarnessGone
 
     def close(self) -> None:
-        """What was sent leaves the process first."""
+        """Close the connection, after the last answer has left the process."""
         self._socket.close(linger=LEAVING_MS)
         self._context.term()

@@ -1,4 +1,4 @@
-"""What a node in lockstep has instead of sockets and a clock: whatever it does to the world is gathered, in order."""
+"""The network, clients and clock of a node in lockstep. They collect the node's effects on the simulated world, in order."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from zab_chaos.node.tree.outcomes import Outcome
 
 
 class LockstepNetwork:
-    """Implements `zab_chaos.node.driver.Network`. `frames` is what the world counted."""
+    """Implements `zab_chaos.node.driver.Network`. `frames` is what the simulator counted."""
 
     def __init__(self, config: NodeConfig, life: int, effects: list[Effect]) -> None:
         self.frames = dict.fromkeys(config.peers, 0)
@@ -43,7 +43,10 @@ class LockstepClients:
 
 
 class LockstepClock(Clock):
-    """The machine keeps the time; what makes it wrong is said to the machine. `now`: what it shows, ns."""
+    """A clock whose time the simulator keeps. Changes of its rate and jumps are effects, which the simulator carries out.
+
+    `now`: the time that it shows, ns.
+    """
 
     def __init__(self, effects: list[Effect]) -> None:
         super().__init__(lambda: 0)

@@ -1,6 +1,8 @@
-"""One life of one node in the harness's time: replica, store, disk and trace as in `zab_chaos.node.server`, and no loop.
+"""One life of one node in the harness's virtual time: replica, store, disk and trace as in `zab_chaos.node.server`, but no
+loop.
 
-What the server's loop decides (when there is a round, what comes in it, how long a sync takes), the world decides here.
+The simulator decides what the server's loop decides otherwise: when there is a round, what arrives in it, and how long a
+sync takes.
 """
 
 import sys
@@ -32,17 +34,17 @@ from zab_chaos.node.trace import Trace
 
 
 class Killed(BaseException):
-    """Here it is to be killed."""
+    """The process has reached the point where the harness is to kill it."""
 
 
 class UnexpectedRequest(Exception):
-    """A request that cannot come now: the two sides of the conversation are not of one mind."""
+    """A request that can't come now: the two sides do not agree on the state of the conversation."""
 
 
 def live_in_lockstep(
     config: NodeConfig, life: int, address: str, bootstrap: bool, crash_at: str | None
 ) -> tuple[int, str]:
-    """The whole life; its exit code, and why."""
+    """Run the whole life. Return its exit code and the reason."""
     tied = config.parent is not None and sys.stdin is not None and not sys.stdin.closed
     line = HarnessConnection(
         f"{config.id}-{life}", keys.load(config.control_keys), address, wire.decode_request, tied=tied
@@ -57,7 +59,7 @@ def live_in_lockstep(
 
 
 class LockstepProcess:
-    """Does what it is asked, and nothing in between."""
+    """Executes the simulator's requests, and does nothing in between."""
 
     trace: Trace
     replica: Replica
@@ -79,7 +81,7 @@ class LockstepProcess:
         self.effects: list[Effect] = []
         self.host = 0
         self.stamped = 0
-        self.paid = False  # time has passed for the next sync already
+        self.paid = False  # the time of the next sync has passed already
         self.booted = False
         self.clock = LockstepClock(self.effects)
         self.network = LockstepNetwork(config, life, self.effects)
@@ -103,16 +105,16 @@ class LockstepProcess:
     # ---- the conversation ----
 
     def live(self) -> tuple[int, str]:
-        """Returns exit code and why, when the life has ended by its own decision. Raises HarnessGone."""
+        """Run until the life ends by its own decision. Return exit code and reason. Raises HarnessGone."""
         try:
             why = self._serve()
             code = 0
         except Killed:
             self._answer(StopPoint.DEAD)
             while True:
-                self.line.receive()  # the harness kills it, and asks nothing more
+                self.line.receive()  # wait for the harness to kill this process
         except (HarnessGone, UnexpectedRequest, frame.BadFrame):
-            raise  # the conversation failed, not the node
+            raise  # an error of the conversation, not of the node
         except Exception as error:
             code, why = exit_code(error), reason(error)
             if not isinstance(error, HANDLED):
@@ -125,7 +127,7 @@ class LockstepProcess:
         return code, why
 
     def _serve(self) -> str:
-        """Request by request, until it is to close: why."""
+        """Execute requests until `Close`, and return why the life is to end."""
         request = self._exchange(StopPoint.OVER)
         while not isinstance(request, wire.Close):
             do = self._handlers.get(type(request))
@@ -144,7 +146,7 @@ class LockstepProcess:
         self.line.send(Answer(stop, effects, self.stamped, self._status(), self.disk.faults.slow_ms, **more))
 
     def _exchange(self, stop: StopPoint, **more: Any) -> wire.Request:
-        """Answer; the next request."""
+        """Send an answer, and return the next request."""
         self._answer(stop, **more)
         request = self.line.receive()
         self._set_times(request.when)
@@ -154,7 +156,7 @@ class LockstepProcess:
         self.host, self.clock.now, self.stamped = when.host, when.node, when.stamp
 
     def _stop_at(self, stop: StopPoint) -> None:
-        """Stop in the middle of something; return when it goes on."""
+        """Pause in the middle of a request until `GoOn` comes."""
         request = self._exchange(stop)
         if not isinstance(request, wire.GoOn):
             raise UnexpectedRequest(f"{type(request).__name__} where {stop.name} waits for GoOn")
@@ -171,7 +173,7 @@ class LockstepProcess:
             self.replica.crash.pausing,
         )
 
-    # ---- what it is made of ----
+    # ---- construction ----
 
     def boot(self, request: wire.Boot) -> None:
         config = self.config
@@ -199,7 +201,7 @@ class LockstepProcess:
         raise Killed
 
     def _stamp(self) -> int:
-        """As the world's: later than all that was written before."""
+        """Return a time for a trace line, later than every line written before, as the simulator does."""
         self.stamped = max(self.host, self.stamped + 1)
         return self.stamped
 
@@ -211,7 +213,7 @@ class LockstepProcess:
         else:
             self.effects.append(wire.Spend(faults.slow_ms))
 
-    # ---- what it is asked ----
+    # ---- requests ----
 
     def round(self, request: wire.Round) -> None:
         now = self.clock.now
@@ -241,6 +243,6 @@ class LockstepProcess:
             self.recording.close()
 
     def _received(self, event: wire.Frame) -> Received:
-        """Raises zab_chaos.node.channel.frame.BadFrame for a frame that no node has sent."""
+        """Unpack a frame. Raises zab_chaos.node.channel.frame.BadFrame if no node can have sent it."""
         header = frame.parse(event.data, self._cluster, self.config.id, self.config.limits.frame_bytes)
         return Received(event.peer, frame.messages(event.data, header, DECODER))

@@ -1,9 +1,10 @@
-"""What the harness and a node in lockstep say to each other: a request, an answer, a request, ...
+"""The protocol between the harness and a node in lockstep: a request, an answer, a request, ...
 
-The process begins with an Answer of its own: it is there. From then on it does nothing but what a request asks, and says in
-the answer what that asks of the world: in order, since the world draws a delay for each frame and a time for each sync. It
-stops (`StopPoint`) where the disk writes, at a point where it is to be paused or to die, and at the end of what was asked.
-Frames travel as `zab_chaos.node.channel.frame` packs them; the numbers of their session are the world's.
+The process begins with an Answer, which tells that it is there. From then on it only does what a request asks. The answer
+lists the effects on the simulated world, in order, since the simulator draws a delay for each frame and a time for each
+sync. The process stops (`StopPoint`) where the disk writes, at a point where it is to be paused or killed, and at the end
+of the request. Frames are packed as in `zab_chaos.node.channel.frame`; the simulator assigns their session and sequence
+numbers.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,10 @@ from zab_chaos.node.tree.outcomes import Outcome
 
 
 class Timestamps(Wire, frozen=True):
-    """`host`: the world's time, ns; `node`: this node's clock, ns; `stamp`: the latest that was written down anywhere."""
+    """The times of a request, in ns.
+
+    `host`: the simulator's time. `node`: this node's clock. `stamp`: the latest time stamp written to any file.
+    """
 
     host: int
     node: int
@@ -30,14 +34,17 @@ class Timestamps(Wire, frozen=True):
 
 
 class Frame(Wire, frozen=True, tag="frame"):
-    """For a round: in the place of what it holds, `zab_chaos.node.events.Received`."""
+    """A frame in a round, in place of `zab_chaos.node.events.Received`."""
 
     peer: int
     data: bytes
 
 
 class Boot(Wire, frozen=True, tag="boot"):
-    """Recover from the disk. `pid`: what the world calls this life's process; the real one would differ each time."""
+    """Recover from the disk.
+
+    `pid`: the simulator's number for this process; the real one would differ in each run.
+    """
 
     when: Timestamps
     pid: int
@@ -54,19 +61,19 @@ class Round(Wire, frozen=True, tag="round"):
 
 
 class GoOn(Wire, frozen=True, tag="go-on"):
-    """After a StopPoint.SYNCING or StopPoint.PAUSED."""
+    """Continue after StopPoint.SYNCING or StopPoint.PAUSED."""
 
     when: Timestamps
 
 
 class Due(Wire, frozen=True, tag="due"):
-    """Do what an earlier command asked for by now."""
+    """Execute what earlier commands scheduled and is due now."""
 
     when: Timestamps
 
 
 class Command(Wire, frozen=True, tag="command"):
-    """`frames`: taken so far, by peer."""
+    """Execute a command of the control port. `frames`: by peer, the number of frames received so far."""
 
     when: Timestamps
     name: str
@@ -75,14 +82,14 @@ class Command(Wire, frozen=True, tag="command"):
 
 
 class Channels(Wire, frozen=True, tag="channels"):
-    """Runs of frames that ended."""
+    """Trace the runs of frames that have ended."""
 
     when: Timestamps
     runs: list[ChannelRun]
 
 
 class Close(Wire, frozen=True, tag="close"):
-    """End: SIGTERM came, or a command said so."""
+    """End the life: SIGTERM came, or a command asked for it."""
 
     when: Timestamps
     runs: list[ChannelRun]
@@ -92,7 +99,7 @@ class Close(Wire, frozen=True, tag="close"):
 Request = Boot | Start | Round | GoOn | Due | Command | Channels | Close
 
 
-# ---- what is asked of the world ----
+# ---- effects on the simulated world ----
 
 
 class Send(Wire, frozen=True, tag="send"):
@@ -116,7 +123,7 @@ class Drop(Wire, frozen=True, tag="drop"):
 
 
 class Spend(Wire, frozen=True, tag="spend"):
-    """A sync for which no time has passed yet, on a disk that is `slow_ms` slower."""
+    """A sync whose time has not passed yet, on a disk whose syncs take `slow_ms` longer."""
 
     slow_ms: float
 
@@ -130,7 +137,7 @@ class Jump(Wire, frozen=True, tag="jump"):
 
 
 class Settle(Wire, frozen=True, tag="settle"):
-    """What was sent before has left the process."""
+    """Everything sent before has left the process."""
 
 
 class Stop(Wire, frozen=True, tag="stop"):
@@ -143,15 +150,21 @@ Effect = Send | Reset | Answers | Drop | Spend | Rate | Jump | Settle | Stop
 
 
 class StopPoint(IntEnum):
-    OVER = 0  # what was asked is done
-    SYNCING = 1  # the disk writes now; GoOn when it has
-    PAUSED = 2  # a point at which it is to be stopped; GoOn when it runs again
-    DEAD = 3  # a point at which it is to be killed; it waits for that
-    ENDED = 4  # it ends by its own decision, with `code`
+    """Where the process has stopped."""
+
+    OVER = 0  # at the end of the request
+    SYNCING = 1  # the disk is writing; GoOn follows when it is done
+    PAUSED = 2  # at a point where the process is to be stopped; GoOn follows when it runs again
+    DEAD = 3  # at a point where the process is to be killed; it waits for that
+    ENDED = 4  # at its end, by its own decision, with `code`
 
 
 class NodeStatus(Wire, frozen=True):
-    """When the node wants its clock looked at, in its own time (None: no need); and what the world must know of it."""
+    """The state of the node that the simulator needs.
+
+    `wakes_at`, `patience` and `command` are the times, by the node's clock, at which the core, the application and the
+    commands have something to do; None: never.
+    """
 
     in_broadcast: bool = False
     wakes_at: int = 0
@@ -161,8 +174,11 @@ class NodeStatus(Wire, frozen=True):
 
 
 class Answer(Wire, frozen=True):
-    """`stamp`: the latest that this node has written down. `slow_ms`: the disk's, for StopPoint.SYNCING. `reply`: a command's;
-    `refused`: why it was not taken. `code`: the exit code, for StopPoint.ENDED."""
+    """What the request did. `stamp`: the latest time stamp that this node has written.
+
+    `slow_ms`: the disk's, for StopPoint.SYNCING. `reply`: the answer to a command; `refused`: why it was not executed.
+    `code`: the exit code, for StopPoint.ENDED.
+    """
 
     stop: StopPoint
     effects: list[Effect] = msgspec.field(default_factory=list)
