@@ -1,1 +1,1 @@
-"""Mutation: plausible bugs, planted one at a time, and what exploration alone makes of them. See docs/mutation.md."""
+"""Mutation: plants plausible bugs one at a time, and counts how many exploration alone finds. See docs/mutation.md."""

@@ -1,4 +1,4 @@
-"""`python -m mutants`: plant one mutant after the other, explore each tree, and say what was caught."""
+"""`python -m mutants`: plant one mutant after the other, explore each tree, and report which were caught."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mutants.planting import ROOT, WRITTEN, Mutant, Stale, planted, written
+from mutants.planting import HANDWRITTEN, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 SCENARIO = "long-mix"
 KILLER = Path(__file__).parent / "killer.py"
@@ -22,7 +22,7 @@ STALE = "STALE"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one mutant. `outcome` as in `killer`, or STALE."""
+    """The result of one mutant. `outcome`: as in `killer`, or STALE."""
 
     name: str
     room: str
@@ -34,10 +34,11 @@ class Result:
 
     @property
     def counts(self) -> bool:
-        """Whether it is a bug that could be caught."""
+        """Whether it is a bug that can be caught."""
         return not self.equivalent and self.outcome not in (STALE, "BROKEN")
 
     def line(self) -> str:
+        """Return the result as a line for people."""
         found = ", ".join(self.violated) or self.why
         words = self.outcome or ("equivalent" if self.equivalent else "SURVIVES")
         at = f"seed {self.seed}" if self.seed else ""
@@ -45,17 +46,18 @@ class Result:
 
 
 def attempt(name: str, room: str, file: str, text: Callable[[], str], seeds: int, equivalent: str = "") -> Result:
-    """Plant it, and explore."""
+    """Plant a mutant and explore its tree. `text` returns the mutated file, and may raise Stale."""
     try:
         content = text()
     except Stale as error:
         return Result(name, room, STALE, None, [], str(error), equivalent)
-    with planted(file, content) as tree:
-        answer = _kill(tree, seeds)
-    return Result(name, room, answer["outcome"], answer["seed"], answer["violated"], answer["why"], equivalent)
+    with planted_tree(file, content) as tree:
+        found = _explore(tree, seeds)
+    return Result(name, room, found["outcome"], found["seed"], found["violated"], found["why"], equivalent)
 
 
-def _kill(tree: Path, seeds: int) -> dict[str, Any]:
+def _explore(tree: Path, seeds: int) -> dict[str, Any]:
+    """Run `killer` on a tree, in a process of its own, and return its answer."""
     environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
     with TemporaryDirectory(prefix="zab-killer-") as folder:
         environment["TMPDIR"] = folder
@@ -72,22 +74,22 @@ def _kill(tree: Path, seeds: int) -> dict[str, Any]:
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
-    """One for each mutant that is asked for."""
+    """Return a job for each requested mutant."""
 
     def seeds_for(equivalent: str) -> int:
         return arguments.seeds if arguments.equivalent or not equivalent else 0
 
-    def of_written(mutant: Mutant) -> Callable[[], Result]:
+    def written_job(mutant: Mutant) -> Callable[[], Result]:
         seeds = seeds_for(mutant.equivalent)
         return lambda: attempt(mutant.name, mutant.room, mutant.file, mutant.text, seeds, mutant.equivalent)
 
-    def asked_for(room: str, name: str) -> bool:
+    def is_requested(room: str, name: str) -> bool:
         return not arguments.only or any(word in f"{room}/{name}" for word in arguments.only)
 
-    found = [
-        of_written(one)
-        for one in written(*(folder for folder in WRITTEN if arguments.which in (folder, "all")))
-        if asked_for(one.room, one.name)
+    jobs = [
+        written_job(one)
+        for one in handwritten_mutants(*(folder for folder in HANDWRITTEN if arguments.which in (folder, "all")))
+        if is_requested(one.room, one.name)
     ]
     if arguments.which == "generated" or (arguments.which == "all" and not arguments.only):
         try:
@@ -97,30 +99,31 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
                 f"the generated mutants need {error.name}, which `make mutants` installs; or choose others by --which"
             )
 
-        def of_generated(one: Generated) -> Callable[[], Result]:
+        def generated_job(one: Generated) -> Callable[[], Result]:
             equivalent = equivalents().get(one.name, "")
             return lambda: attempt(
                 one.name, "generated", one.file, lambda: one.text() or "", seeds_for(equivalent), equivalent
             )
 
-        found += [of_generated(one) for one in sample(arguments.generated) if asked_for("generated", one.name)]
+        jobs += [generated_job(one) for one in sample(arguments.generated) if is_requested("generated", one.name)]
     part, parts = (int(number) for number in arguments.part.split("/"))
-    return found[part - 1 :: parts]
+    return jobs[part - 1 :: parts]
 
 
-def _stale() -> int:
-    """Name the mutants whose place is gone; how many there are is the exit code."""
-    found = 0
-    for mutant in written(*WRITTEN):
+def _print_stale() -> int:
+    """Print the mutants that no longer fit their files. Return their number, which is the exit code."""
+    count = 0
+    for mutant in handwritten_mutants(*HANDWRITTEN):
         try:
             mutant.text()
         except Stale as error:
-            found += 1
+            count += 1
             print(error)
-    return found
+    return count
 
 
 def summary(results: Sequence[Result]) -> str:
+    """Return the counts of all results in words."""
     counting = [one for one in results if one.counts]
     caught = sum(one.outcome == CAUGHT for one in counting)
     other = sum(one.outcome not in (CAUGHT, None) for one in counting)
@@ -134,24 +137,26 @@ def summary(results: Sequence[Result]) -> str:
 
 def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
-    parser.add_argument("only", nargs="*", help="words: only mutants whose room/name holds one")
-    parser.add_argument("--which", choices=(*WRITTEN, "generated", "all"), default="all")
-    parser.add_argument("--generated", type=int, default=100, help="how many of the generated ones")
-    parser.add_argument("--seeds", type=int, default=300, help="explored at most, of each")
+    parser.add_argument("only", nargs="*", help="words: only mutants whose room/name contains one of them")
+    parser.add_argument("--which", choices=(*HANDWRITTEN, "generated", "all"), default="all")
+    parser.add_argument("--generated", type=int, default=100, help="number of generated mutants")
+    parser.add_argument("--seeds", type=int, default=300, help="largest number of seeds explored for each mutant")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--part", default="1/1", help="k/n: every n-th mutant, from the k-th on")
+    parser.add_argument("--part", default="1/1", help="k/n: only every n-th mutant, from the k-th on")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "mutants.json")
     parser.add_argument(
-        "--equivalent", action="store_true", help="explore also those that nobody is said to tell from the original"
+        "--equivalent",
+        action="store_true",
+        help="also explore the mutants that are marked as equivalent to the original",
     )
-    parser.add_argument("--stale", action="store_true", help="only say which no longer fit their files")
+    parser.add_argument("--stale", action="store_true", help="only list the mutants that no longer fit their files")
     return parser.parse_args(words)
 
 
 def main() -> None:
     arguments = arguments_of()
     if arguments.stale:
-        sys.exit(_stale())
+        sys.exit(_print_stale())
     jobs = jobs_of(arguments)
     honest = attempt(
         "(none)", "honest", "scenarios/long-mix.toml", (ROOT / "scenarios/long-mix.toml").read_text, arguments.seeds

@@ -1,6 +1,6 @@
-"""Mutants that cosmic-ray's operators make of the core, the tree and the sessions: a sample that is always the same.
+"""Mutants that cosmic-ray's operators make of the core, the tree and the clients' sessions: a sample that is always the same.
 
-Left out is what changes no behaviour (annotations) and what can't even be compiled.
+Mutants that change no behaviour (annotations), or that can't be compiled, are left out.
 """
 
 import ast
@@ -24,7 +24,7 @@ SEED = "mutants 1"
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """One occurrence of one operator in one file."""
+    """A generated mutant: one occurrence of one operator in one file."""
 
     file: str
     operator: str
@@ -35,7 +35,7 @@ class Generated:
         return f"{self.file}:{self.operator.removeprefix('core/')}:{self.occurrence}"
 
     def text(self) -> str | None:
-        """The file with it; None if it makes no difference, or no program."""
+        """Return the mutated file; None if it does not differ in behaviour, or can't be compiled."""
         source = (ROOT / self.file).read_text(encoding="utf-8")
         mutated = mutate_code(source, get_operator(self.operator)(), self.occurrence)
         if mutated is None or not _differs(source, mutated):
@@ -44,11 +44,11 @@ class Generated:
 
 
 def sample(count: int) -> list[Generated]:
-    """So many, drawn with a fixed seed: places first, and at each place one of the operators that fit."""
+    """Draw `count` mutants with a fixed seed: first the places, then for each place one of the operators that fit."""
     random = Random(SEED)
     places: dict[tuple[Any, ...], list[Generated]] = {}
     for file in files():
-        for place, one in _of(file):
+        for place, one in _mutants_of(file):
             places.setdefault((file, *place), []).append(one)
     order = sorted(places)
     random.shuffle(order)
@@ -63,24 +63,24 @@ def sample(count: int) -> list[Generated]:
 
 
 def files() -> list[str]:
-    """The files of which mutants are made."""
+    """Return the files of which mutants are made."""
     found = [str(path.relative_to(ROOT)) for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
     return [*found, *FILES]
 
 
-def _of(file: str) -> Iterator[tuple[tuple[Any, ...], Generated]]:
-    """All of a file, each with its place."""
+def _mutants_of(file: str) -> Iterator[tuple[tuple[Any, ...], Generated]]:
+    """Yield all mutants of a file, each with its place."""
     nodes = list(ast_nodes(get_ast_from_path(ROOT / file)))
     for name in sorted(operator_names()):
         operator = get_operator(name)
         if operator.arguments():
-            continue  # to be told what to replace: it has no occurrences of its own
+            continue  # it needs arguments, so it has no occurrences of its own
         positions = [place for node in nodes for place in operator().mutation_positions(node)]
         yield from ((place, Generated(file, name, number)) for number, place in enumerate(positions))
 
 
-class _Bare(ast.NodeTransformer):
-    """Takes away what nobody executes for its effect."""
+class _WithoutInert(ast.NodeTransformer):
+    """Removes from a syntax tree what has no effect on behaviour."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
@@ -96,18 +96,18 @@ class _Bare(ast.NodeTransformer):
         return None if node.arg in ("frozen", "gc", "slots") else self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        return ast.Raise(exc=None, cause=None)  # its words
+        return ast.Raise(exc=None, cause=None)  # without the message
 
 
 def _differs(source: str, mutated: str) -> bool:
     try:
-        trees = [ast.dump(_Bare().visit(ast.parse(text))) for text in (source, mutated)]
+        trees = [ast.dump(_WithoutInert().visit(ast.parse(text))) for text in (source, mutated)]
     except SyntaxError:
         return False
     return trees[0] != trees[1]
 
 
 def equivalents() -> dict[str, str]:
-    """Of the sample, those that nobody can tell from the original, by name, with the reason."""
+    """Return the reasons of the mutants in the sample that are equivalent to the original, by name."""
     found: dict[str, str] = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
     return found

@@ -1,4 +1,4 @@
-"""Explores one tree until the first seed that fails: the tree that PYTHONPATH names, with a mutant planted or without.
+"""Explores one tree, the one in PYTHONPATH, until the first seed that fails. It may contain a mutant.
 
 Prints one line of JSON: `seed`, `outcome` (VIOLATION, HARNESS-ERROR, HANG, BROKEN; null: nothing was found), `violated`,
 `why`. BROKEN: the tree can't even be imported.
@@ -11,16 +11,16 @@ import sys
 from types import FrameType
 from typing import Any
 
-HANG_SECONDS = 60  # of processor time; an honest seed takes well under one
+HANG_SECONDS = 60  # of CPU time for one seed; without a mutant a seed takes well under one second
 MEMORY_BYTES = 3 * 2**30
 
 
 class Hang(BaseException):
-    """One seed takes too long."""
+    """A seed takes too long."""
 
 
 def explore(scenario: str, seeds: int) -> dict[str, Any]:
-    """What the first failing seed of 1 to `seeds` shows."""
+    """Explore the seeds from 1 to `seeds`, and return the result of the first one that fails."""
     from zab_chaos.harness.explore.exploration import Task, simulate_seed
     from zab_chaos.harness.runs.options import read_scenario
 

@@ -1,4 +1,4 @@
-"""A mutant: one place of one file, said in other words; and a copy of the tree with it."""
+"""Mutants: the hand-written ones of mutants/*/*.toml, and a copy of the source tree with one planted."""
 
 import shutil
 import tomllib
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-WRITTEN = tuple(sorted({path.parent.name for path in HERE.glob("*/*.toml")}))  # folders of hand-written ones
+HANDWRITTEN = tuple(sorted({path.parent.name for path in HERE.glob("*/*.toml")}))  # folders of hand-written mutants
 COPIED = ("zab_chaos", "node", "model", "faults", "harness", "scenarios", "pyproject.toml")
 
 
@@ -20,8 +20,10 @@ class Stale(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """In `file`, `old` becomes `new`. `why`: how one could come to write it so. `equivalent`: why nobody can tell the
-    difference, if nobody can."""
+    """A hand-written mutant: in `file`, the text `old` is replaced by `new`.
+
+    `why`: how a programmer could come to write this. `equivalent`: if not empty, why no run can show a difference.
+    """
 
     name: str
     room: str
@@ -32,7 +34,7 @@ class Mutant:
     equivalent: str = ""
 
     def text(self) -> str:
-        """The file with the mutant in it. Raises Stale."""
+        """Return the text of the mutated file. Raises Stale."""
         content = (ROOT / self.file).read_text(encoding="utf-8")
         found = content.count(self.old)
         if found != 1:
@@ -40,8 +42,8 @@ class Mutant:
         return content.replace(self.old, self.new)
 
 
-def written(*folders: str) -> list[Mutant]:
-    """Those of these folders, file by file."""
+def handwritten_mutants(*folders: str) -> list[Mutant]:
+    """Return the mutants of these folders, file by file."""
     found = []
     for folder in folders:
         for path in sorted((HERE / folder).glob("*.toml")):
@@ -51,15 +53,14 @@ def written(*folders: str) -> list[Mutant]:
 
 
 @contextmanager
-def planted(file: str, text: str) -> Iterator[Path]:
-    """A tree in which `file` holds `text`, for as long as it is needed."""
+def planted_tree(file: str, text: str) -> Iterator[Path]:
+    """Make a temporary copy of the source tree in which `file` contains `text`, and yield its path."""
     with TemporaryDirectory(prefix="zab-mutant-") as folder:
         tree = Path(folder)
         for name in COPIED:
             if (ROOT / name).is_dir():
-                shutil.copytree(
-                    ROOT / name, tree / name, symlinks=True
-                )  # with the times, so that what is compiled stays valid
+                # copytree keeps the modification times, so that compiled files stay valid
+                shutil.copytree(ROOT / name, tree / name, symlinks=True)
             else:
                 shutil.copy2(ROOT / name, tree / name)
         (tree / file).write_text(text, encoding="utf-8")

@@ -1,9 +1,9 @@
-"""Known Zab bugs that a node can be built with: a checker that never fails proves nothing.
+"""Known Zab bugs that a node can be built with. They test the oracle: a checker that never fails proves nothing.
 
-Each defect replaces parts of the node (a role of the core, its journal, the store, the links, the application) by
-subclasses that override the methods in which the bug lived; those of the core say how many. Its scenario
-(scenarios/defects/) leads a real ensemble into the situation in which the bug shows; the same scenario passes without it.
-Where the rest of the node would mask a bug, the defect takes that mask away too, and says so.
+Each defect replaces parts of the node (a role of the core, its journal, the store, the channels, the application) by
+subclasses that override the methods with the bug; the docstrings of those in the core say how many methods. A scenario in
+scenarios/defects/ leads a real ensemble into the situation in which the bug shows, and passes without the bug. Where
+another part of the node would mask the bug, the defect replaces that part too, and its docstring says so.
 """
 
 import builtins
@@ -58,7 +58,7 @@ from zab_chaos.node.components import Components
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
-    """One known bug. `property` is the one that its scenario must find violated."""
+    """One known bug. `property`: the property that its scenario must find violated."""
 
     name: str
     about: str
@@ -70,15 +70,16 @@ class Defect:
 
     @builtins.property
     def path(self) -> str:
-        """What NodeConfig.defect takes."""
+        """The value of `NodeConfig.defect` that selects this bug."""
         return f"{__name__}:{self.name}"
 
     def build(self, parts: Components) -> None:
+        """Replace the parts of a node that have the bug."""
         self.replace(parts)
 
 
 def _parts(**kinds: type) -> Callable[[Components], None]:
-    """Replace the parts of these names."""
+    """Return a function that replaces components of a node. `kinds`: the classes by the names of the components."""
 
     def build(parts: Components) -> None:
         for name, kind in kinds.items():

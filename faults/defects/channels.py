@@ -1,4 +1,4 @@
-"""Links without sessions."""
+"""A bug of the channels: links without sessions."""
 
 from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
@@ -6,7 +6,7 @@ from zab_chaos.node.channel.session import ChannelSession, FrameOutcome
 
 
 class RawSession(ChannelSession):
-    """Every frame counts, whatever its session or number; nothing ever closes."""
+    """A session that accepts every frame, whatever its session or sequence number, and that never closes."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class RawSession(ChannelSession):
 
 
 class RawChannels(ChannelSet):
-    """Plain ZeroMQ: it reconnects by itself, loses what was on its way, and delivers what it had queued."""
+    """Channels on plain ZeroMQ, which reconnects by itself, loses frames in flight, and delivers queued ones later."""
 
     session_type = RawSession
     immediate = False

@@ -1,4 +1,4 @@
-"""Bugs in what becomes of clients' requests, and in what clients are told of it."""
+"""Bugs in the execution of clients' requests, and in the answers to them."""
 
 from collections.abc import Iterable
 
@@ -21,28 +21,28 @@ from zab_chaos.node.tree.txns import CheckTxn, Origin, SetTxn, Txn, decode
 
 
 class StalePrimary(Application):
-    """A new primary prepares at once, whatever of its initial history its tree has."""
+    """A new primary prepares writes at once, although its tree does not have the whole initial history yet."""
 
     def may_prepare(self, machine: Peer) -> bool:
         return True
 
 
 class ForgetfulPrimary(Primary):
-    """It does not look whether a client has come further than the number of a write that arrives."""
+    """The primary does not check a write's sequence number against the latest one of its client."""
 
     def latest(self, client: int) -> int:
         return NO_SEQ
 
 
 class UnfencedSessions(ClientSessions):
-    """A node serves a session at once, whatever of its writes is unknown."""
+    """A node serves a session at once, although the outcome of some of its writes is unknown."""
 
     def _fenced(self, session: ClientSession) -> bool:
         return True
 
 
 class ExecutedTwice(Application):
-    """The leader takes the writes of another node's clients twice, as if the frame had been sent again."""
+    """The leader executes forwarded writes twice, as if the frame had been sent again."""
 
     def on_forward(self, source: int, message: Forward, machine: Peer) -> None:
         super().on_forward(source, message, machine)
@@ -50,7 +50,7 @@ class ExecutedTwice(Application):
 
 
 class WrongValueRead(Tree):
-    """A get shows the value before the last set, with the version after it."""
+    """A get returns the value before the last set, with the version after it."""
 
     def __init__(self, hash_bytes: Hash) -> None:
         super().__init__(hash_bytes)
@@ -70,43 +70,43 @@ class WrongValueRead(Tree):
 
 
 class DirtyTree(Tree):
-    """Reads show what is outstanding here (`ahead`), if there is something."""
+    """Reads return uncommitted sets that were prepared on this node (`uncommitted`)."""
 
     def __init__(self, hash_bytes: Hash) -> None:
         super().__init__(hash_bytes)
-        self.ahead: dict[str, SetTxn] = {}
+        self.uncommitted: dict[str, SetTxn] = {}
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
         super().perform(zxid, txn)
-        if isinstance(txn.change, SetTxn) and self.ahead.get(txn.change.path) == txn.change:
-            del self.ahead[txn.change.path]
+        if isinstance(txn.change, SetTxn) and self.uncommitted.get(txn.change.path) == txn.change:
+            del self.uncommitted[txn.change.path]
 
     def read(self, request: Read) -> Ok | Failed:
-        outcome, ahead = super().read(request), self.ahead.get(request.path)
-        if isinstance(request, Get) and isinstance(outcome, Ok) and ahead is not None:
-            return msgspec.structs.replace(outcome, data=ahead.data, version=ahead.version)
+        outcome, uncommitted = super().read(request), self.uncommitted.get(request.path)
+        if isinstance(request, Get) and isinstance(outcome, Ok) and uncommitted is not None:
+            return msgspec.structs.replace(outcome, data=uncommitted.data, version=uncommitted.version)
         return outcome
 
 
 class DirtyPrimary(Primary):
-    """Tells its tree what it has prepared."""
+    """Gives its tree the sets that it has prepared."""
 
     def prepare(self, request: ForwardedRequest, origin: Origin) -> bytes | Refusal:
         data = super().prepare(request, origin)
         if isinstance(data, bytes) and isinstance(self._tree, DirtyTree):
             change = decode(data).change
             if isinstance(change, SetTxn):
-                self._tree.ahead[change.path] = change
+                self._tree.uncommitted[change.path] = change
         return data
 
     def reset(self) -> None:
         super().reset()
         if isinstance(self._tree, DirtyTree):
-            self._tree.ahead.clear()
+            self._tree.uncommitted.clear()
 
 
 class StaleChildren(Tree):
-    """The list of a znode's children is made at its first reading, and kept."""
+    """The list of a znode's children is cached at the first read, and never updated."""
 
     def __init__(self, hash_bytes: Hash) -> None:
         super().__init__(hash_bytes)
@@ -121,7 +121,7 @@ class StaleChildren(Tree):
 
 
 class ConditionIgnored(Primary):
-    """Whatever version a set or a check asks for, the one that is there will do."""
+    """The primary does not compare the version that a set or a check requires."""
 
     def _set(self, step: Set, draft: dict[str, FutureZnode]) -> SetTxn | Refusal:
         return super()._set(msgspec.structs.replace(step, version=ANY), draft)
@@ -131,20 +131,20 @@ class ConditionIgnored(Primary):
 
 
 class UnorderedRefusals(Application):
-    """The primary refuses by its own state, and nobody has to follow it for that."""
+    """The primary refuses writes by its own state at once, without a transaction that a quorum would have to accept."""
 
     ordered = frozenset()
 
 
 class LateRefusals(ClientSessions):
-    """Refusals are told when the whole batch is applied. The reads behind one see more than the next one rests on."""
+    """Refusals are answered after the whole batch was applied: a read behind one shows more than the next one is based on."""
 
     def _answer_refusals(self, zxid: int) -> None:
         self._refused.pop(zxid, None)
 
 
 class WrongVersionTold(ClientSessions):
-    """The client of a set is told the version before it."""
+    """The answer to a set contains the version before it."""
 
     def _settle(self, session: ClientSession, entry: PendingRequest, outcome: Outcome) -> None:
         if isinstance(entry.request, Set) and isinstance(outcome, Ok) and outcome.version:
@@ -153,7 +153,7 @@ class WrongVersionTold(ClientSessions):
 
 
 class FailedTakesEffect(ClientSessions):
-    """A write that was refused for want of a leader is kept all the same, and passed on to the next one."""
+    """A write that was refused for lack of a leader is kept nevertheless, and forwarded to the next leader."""
 
     def __init__(self, node: int, life: int, tree: Tree, waiting: int) -> None:
         super().__init__(node, life, tree, waiting)
@@ -172,7 +172,7 @@ class FailedTakesEffect(ClientSessions):
 
 
 class AnswerBeforeDelivery(Application):
-    """The primary's own clients are told that their writes are done when these are prepared."""
+    """The primary confirms writes of its own clients when they are prepared."""
 
     def forward_writes(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
         forward, txns = super().forward_writes(machine)

@@ -1,4 +1,4 @@
-"""Bugs in what is durable when: acknowledging, promising or counting what the disk does not hold yet."""
+"""Bugs of durability: acknowledging, promising or counting what is not on the disk yet."""
 
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.discovery import Choosing
@@ -18,7 +18,7 @@ class AcksEarly(Following):
 
 
 class AckBeforeSync(Peer):
-    """The follower's ACK leaves when the proposal is queued, not when it is on disk. One method."""
+    """A follower sends ACK when the proposal is queued, not when it is on the disk. One method."""
 
     following_type = AcksEarly
 
@@ -30,13 +30,13 @@ class AcksLeaderEarly(Following):
 
 
 class AckLeaderBeforeSync(Peer):
-    """The follower's ACK-LD leaves before the initial history and the new epoch are on disk. One method."""
+    """A follower sends ACK-LD before the initial history and the new epoch are on the disk. One method."""
 
     following_type = AcksLeaderEarly
 
 
 class EpochBeforeHistory(Store):
-    """current_epoch reaches the disk in a sync of its own, before the history that it stands for."""
+    """current_epoch is synced separately, before the history that belongs to it."""
 
     def write(self, records: list[Record]) -> None:
         epochs: list[Record] = [record for record in records if isinstance(record, NewLeaderRecord)]
@@ -81,9 +81,9 @@ class LogsLate(Broadcasting):
 
 
 class CountOwnAckEarly(Peer):
-    """The leader counts its own ACK at once, and writes its log when it finds the time: every ten heartbeats.
+    """The leader counts its own ACK at once, and writes its log later, every ten heartbeats.
 
-    One method of the primary; two of the node, which write the log after all.
+    One method of the primary; two methods of the peer write the log.
     """
 
     broadcasting_type = LogsLate

@@ -1,4 +1,4 @@
-"""Bugs in who is elected and whose history wins."""
+"""Bugs of elections: which node is elected, and whose history the new leader spreads."""
 
 import builtins
 
@@ -17,9 +17,9 @@ class ComparesZxids(Looking):
 
 
 class VotesByZxid(Peer):
-    """Votes compare (last zxid, id), and leave out the epoch that a history was last synchronized in. One method.
+    """Votes compare (last zxid, id), without the epoch in which a history was last synchronized. One method.
 
-    Masked: a leader elected so finds the better history of a quorum in discovery, and fetches it.
+    Masked when alone: in discovery the leader finds a better history in its quorum, and fetches it.
     """
 
     looking_type = ComparesZxids
@@ -31,16 +31,16 @@ class ChoosesItself(Choosing):
 
 
 class PushesOwnHistory(Peer):
-    """A leader pushes its own history, although one of its quorum has a better one. One method.
+    """A leader spreads its own history, although a node of its quorum has a better one. One method.
 
-    Masked: the voters of a quorum elect the best of them, so nobody has a better one.
+    Masked when alone: the election picks the node with the best history of a quorum, so no other one is better.
     """
 
     choosing_type = ChoosesItself
 
 
 class BestHistoryIgnored(VotesByZxid, PushesOwnHistory):
-    """Both: neither bug shows without the other (ZooKeeper's peerEpoch in votes, and waitForEpochAck)."""
+    """Both bugs, since neither shows without the other (in ZooKeeper: peerEpoch in votes, and waitForEpochAck)."""
 
 
 class VotesForAnybody(Looking):
@@ -63,20 +63,21 @@ class VotesForAnybody(Looking):
 
 
 class VotesOutOfReach(Peer):
-    """Everybody stands, and is voted for by whoever hears of it, also by those that can't reach it.
+    """Every node is a candidate, and gets the vote of every node that hears of it, also of nodes that can't reach it.
 
-    Three methods: a candidate stands whomever it reaches, is heard of from anybody, and is joined only when a quorum is known
-    to have joined it.
+    Three methods: a node is a candidate although it reaches no quorum; votes may be for a candidate that was only heard of
+    through others; a leader is joined only when a quorum is known to have joined it.
     """
 
     looking_type = VotesForAnybody
 
 
 class PrematureZxid(Peer):
-    """Who is elected raises its last zxid to <e,0> of the epoch that it wants to lead, before anybody has promised it.
+    """The elected node raises its last zxid to <e,0> of the epoch that it wants to lead, before any node has promised it.
 
-    After failed attempts its history seems newer than those that have been established meanwhile (ZOOKEEPER-790). A
-    vote's epoch is that of its zxid there, so here it is raised with it. Memory only: a restart forgets it. Two methods.
+    After failed attempts its history seems newer than histories that have been established meanwhile (ZOOKEEPER-790). In
+    ZooKeeper a vote's epoch is that of its zxid, so here the epoch is raised too. In memory only: a restart forgets it. Two
+    methods.
     """
 
     raised: Zxid = ZERO

@@ -1,4 +1,4 @@
-"""Bugs in what a history takes and what it lets go of."""
+"""Bugs of histories: which transactions a node accepts, truncates, or believes to have."""
 
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Broadcasting
@@ -20,7 +20,7 @@ class GetsNoTruncation(Follower):
 
 
 class NoTruncate(Peer):
-    """The leader sends the suffix where a truncation is needed too. One method."""
+    """The leader sends only the suffix where a truncation is needed too. One method."""
 
     follower_type = GetsNoTruncation
 
@@ -35,7 +35,7 @@ class IsCutTooFar(Follower):
 
 
 class TruncateTooFar(Peer):
-    """The leader cuts a follower back below the common point, and does not send again what that cost. One method."""
+    """The leader truncates a follower below the common point, and does not resend what was lost by that. One method."""
 
     follower_type = IsCutTooFar
 
@@ -52,7 +52,7 @@ class ShowsMemory(Following):
 
 class ForgetfulJournal(Journal):
     def adopt(self, sync: Sync, epoch: int) -> None:
-        """What the leader sends again because memory did not have it, the log may have: it is not written twice."""
+        """Skip transactions that the log has: the leader resends them only because they were not in memory."""
         runs = []
         for run in sync.runs:
             held = sum(Zxid(run.first + i) in self.history for i in range(len(run.txns)))
@@ -61,14 +61,14 @@ class ForgetfulJournal(Journal):
         super().adopt(Sync(sync.keep, sync.snapshot, runs), epoch)
 
     def truncate(self, keep: Zxid) -> None:
-        """It believes that its history ends there."""
+        """Truncate nothing: this node believes that its history ends there."""
         self._out.record(TruncRecord(self.history.last))
 
 
 class MemoryNotLog(Peer):
-    """Who returns to the election without a restart speaks of its delivered state, and forgets the tail of its log.
+    """A node that returns to the election without a restart uses its delivered state, and forgets the tail of its log.
 
-    Two methods speak of memory, in votes and in ACK-E; two of the journal keep what memory forgot in the log.
+    Two methods use the delivered state, in votes and in ACK-E; two of the journal leave the forgotten tail in the log.
     """
 
     following_type = ShowsMemory
@@ -79,9 +79,9 @@ class MemoryNotLog(Peer):
 
 
 class LooseHistory(History):
-    """A history that takes transactions in whatever order they come: what nodes with the bugs below would hold.
+    """A history that accepts transactions in any order, as nodes with the bugs below need it.
 
-    `last` stays the highest zxid, and a zxid that is not held stands where it would have stood.
+    `last` is the highest zxid; a zxid that is missing has the position that it would have had.
     """
 
     def append(self, run: TxnRun) -> TxnRecords:
@@ -113,14 +113,16 @@ class TakesGaps(Following):
             self.accept(message)
 
     def on_commit(self, source: int, message: Commit) -> None:
-        if message.zxid <= self.journal.history.last:  # a sound node would stop here, and the bug would not show
+        if (
+            message.zxid <= self.journal.history.last
+        ):  # a correct node would stop at a COMMIT beyond its log, and mask the bug
             super().on_commit(source, message)
 
 
 class GapAccepted(Peer):
-    """The follower takes any proposal above its last one, not just the next.
+    """A follower accepts any proposal above its last one, not only the next one.
 
-    Two methods, and a history that can hold what is taken so.
+    Two methods, and a history that accepts gaps.
     """
 
     history_type = LooseHistory
@@ -139,7 +141,7 @@ class ForwardsLate(Broadcasting):
 
 
 class JoinRace(GapAccepted):
-    """The leader computes a joiner's difference first, and puts it on the broadcast list when it answers. Two methods."""
+    """The leader computes a joiner's difference first, and adds it to the broadcast list when it answers. Two methods."""
 
     broadcasting_type = ForwardsLate
 
@@ -155,6 +157,6 @@ class TakesOldEpochs(TakesGaps):
 
 
 class StaleEpochAccepted(GapAccepted):
-    """The follower takes proposals of an older epoch's leader, too. Two methods."""
+    """A follower accepts proposals of an older epoch's leader too. Two methods."""
 
     following_type = TakesOldEpochs

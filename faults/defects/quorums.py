@@ -1,4 +1,4 @@
-"""Bugs in who counts, and when: quorums that are none."""
+"""Bugs of quorums: which nodes are counted, and when."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ class CommitWithoutQuorum(Peer):
 
 
 class BroadcastsEarly(Synchronizing):
-    """Is the primary that it would be when the epoch is established."""
+    """A leader in synchronization that already acts as the primary which it will be when the epoch is established."""
 
     def __init__(self, peer: Peer, followers: Followers, epoch: int, deadline: int | None) -> None:
         super().__init__(peer, followers, epoch, deadline)
@@ -48,10 +48,10 @@ class BroadcastsEarly(Synchronizing):
 
 
 class EarlyReady(Peer):
-    """The primary broadcasts as soon as NEWLEADER is out, without waiting for a quorum of ACK-LD.
+    """The primary broadcasts as soon as NEWLEADER is sent, without waiting for a quorum of ACK-LD.
 
-    Five methods, all of the leader in synchronization: it makes the primary and shows it, flushes and hears ACKs for it, and
-    goes on with it when the epoch is established.
+    Five methods, all of the leader in synchronization: it creates the primary early and exposes it, flushes its proposals,
+    passes ACKs to it, and continues with it when the epoch is established.
     """
 
     synchronizing_type = BroadcastsEarly
@@ -71,9 +71,9 @@ class AdmitsAlone(Broadcasting):
 
 
 class StaleAdmission(Peer):
-    """A leader makes a node that lost its disk a member as soon as it holds the history, and asks no other member.
+    """A leader readmits a node that lost its disk as soon as the node has the history, and asks no other member.
 
-    One method. A leader that is over, and does not know it yet, so gets a quorum for its old epoch again.
+    One method. In this way a leader that was deposed, and does not know it yet, gets a quorum for its old epoch again.
     """
 
     broadcasting_type = AdmitsAlone

@@ -1,4 +1,4 @@
-"""Bugs in what a disk is taken to hold: snapshots, truncations, torn tails, and what was never synced."""
+"""Bugs of the store: wrong assumptions about what is on the disk (snapshots, truncations, torn tails, failed syncs)."""
 
 from contextlib import suppress
 
@@ -18,21 +18,24 @@ from zab_chaos.node.tree.tree import Tree
 
 
 class NewestSnapshot(Recovery):
-    """Starts from the newest snapshot, also when the log has been cut back behind it."""
+    """Starts from the newest snapshot, also if the log has been truncated to a point before it."""
 
     def choose_snapshot(self, state: LogState) -> Zxid | None:
         return self.snapshots[-1] if self.snapshots else super().choose_snapshot(state)
 
 
 class DirtySnapshot(Store):
-    """A snapshot holds all that was logged, committed or not, and is believed although a truncation came after it.
+    """A snapshot contains everything logged, committed or not, and is restored although a truncation came after it.
 
     ZOOKEEPER-1549 wrote such snapshots and ZOOKEEPER-4837 restored them: a restart undoes the truncation. Without the
-    second half (`NewestSnapshot`) a sound recovery would find no snapshot on the log's path, and refuse to start.
+    second half (`NewestSnapshot`) a correct recovery would find no snapshot that is consistent with the log, and refuse to
+    start.
     """
 
     recovery = NewestSnapshot
-    tail: tuple[tuple[int, bytes, int], ...] = ()  # zxid, transaction and digest of what was logged and not committed
+    tail: tuple[
+        tuple[int, bytes, int], ...
+    ] = ()  # (zxid, transaction, digest) of logged transactions that are not committed
 
     def append(self, record: Record) -> None:
         super().append(record)
@@ -55,12 +58,13 @@ class DirtySnapshot(Store):
 
 
 class StaleOffset(Log):
-    """After a truncation it goes on writing where the longer log would have ended: a hole of zeros is left.
+    """After a truncation the log is written on where the longer log would have ended: a hole of zeros is left.
 
-    TRUNC is a record here, which makes no file shorter, so the handle is moved on by what a cut file would have lost.
+    Here TRUNC is a record, which makes no file shorter. So the offset is moved forward by the number of bytes that a
+    truncated file would have lost.
     """
 
-    lost = 0  # bytes of the records that were cut off, at least
+    lost = 0  # bytes of the truncated records, at least
 
     def write(self, records: list[Record]) -> None:
         for record in records:
@@ -79,7 +83,7 @@ class StaleOffset(Log):
 
 
 class HoleIsTheEnd(SegmentReader):
-    """Takes zeros for the end of the log, whatever lies behind them."""
+    """Takes zeros for the end of the log, also if records follow them."""
 
     def check_hole(self, offset: int, batch: int) -> None:
         return
@@ -90,10 +94,10 @@ class ReadsUpToAHole(Recovery):
 
 
 class StaleHandle(Store):
-    """The log is written on at a stale offset after a truncation, and what lies behind the hole is lost at a restart.
+    """After a truncation the log is written on at a stale offset, and the records behind the hole are lost at a restart.
 
-    ZOOKEEPER-1489. A sound reader finds the records behind the hole and refuses to start; ZooKeeper's took the zeros for
-    the end of the log, and so does this one.
+    ZOOKEEPER-1489. A correct reader finds the records behind the hole and refuses to start; ZooKeeper's reader took the
+    zeros for the end of the log, and so does this one.
     """
 
     log_type = StaleOffset
@@ -101,7 +105,7 @@ class StaleHandle(Store):
 
 
 class TruncateErrorIgnored(Store):
-    """A truncation that the disk refuses is taken for done, and the node goes on with its log as it was.
+    """A truncation that fails on the disk is taken for done, and the node goes on with its old log.
 
     ZOOKEEPER-3701. The truncation's group (its TRUNC, the suffix and NEWLEADER) never reaches the disk.
     """
@@ -115,7 +119,7 @@ class TruncateErrorIgnored(Store):
 
 
 class ReadsTornRecords(SegmentReader):
-    """A record whose end never reached the disk is read as if it had: zeros stand for what is missing."""
+    """Reads a record whose end never reached the disk as a complete one, with zeros for the missing bytes."""
 
     def unfinished(self, found: StoredRecord) -> StoredRecord | None:
         return found
@@ -126,32 +130,32 @@ class KeepsTornTail(Recovery):
 
 
 class TornTailKept(Store):
-    """Recovery reads the torn record at the end of the log as a valid one, with bytes that nobody broadcast."""
+    """Recovery reads a torn record at the end of the log as a valid one, with bytes that no primary broadcast."""
 
     recovery = KeepsTornTail
 
 
 class GoesOnAtTheEnd(Log):
-    """Takes what recovery has read for durable."""
+    """Takes everything that recovery has read for durable."""
 
     def make_durable_again(self, good: bytes) -> DiskFile:
         return self._disk.open(self._name, len(good))
 
 
 class RecoveredNotSynced(Store):
-    """What recovery finds in the page cache counts as durable, although the process before was killed before its sync.
+    """Records that recovery finds in the page cache count as durable, although the last process was killed before its sync.
 
-    A record that is only half there sends the log on to a new segment, so no later sync covers what lies before it: the
-    next power cut takes it, and the new segment's CHECKPOINT tells of records that are gone.
+    After an incomplete record the log continues in a new segment, so no later sync covers the records before it. The next
+    power cut loses them, while the CHECKPOINT of the new segment refers to them.
     """
 
     log_type = GoesOnAtTheEnd
 
 
 class SyncErrorIgnored(Store):
-    """A sync that failed is taken for one that worked: what it was to make durable is acknowledged, and gone.
+    """A failed sync is taken for a successful one: records that were never written are acknowledged.
 
-    After a failed fsync the kernel may drop the pages, or take them for clean: no later sync writes them.
+    After a failed fsync the kernel may drop the pages, or consider them clean: no later sync writes them.
     """
 
     def make_durable(self) -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from mutants import planting
 from mutants.__main__ import Result, arguments_of, attempt, jobs_of, summary
-from mutants.planting import ROOT, WRITTEN, Mutant, Stale, planted, written
+from mutants.planting import HANDWRITTEN, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 
 def test_there_are_many_in_all_rooms_and_each_says_why() -> None:
-    found = written(*WRITTEN)
+    found = handwritten_mutants(*HANDWRITTEN)
     assert len(found) >= 300
     assert len({(one.room, one.name) for one in found}) == len(found)
     assert all(one.why and one.old != one.new for one in found)
@@ -42,7 +42,7 @@ def test_a_mutant_changes_one_place_or_is_stale(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_planted_tree_is_a_copy_and_goes_again() -> None:
-    with planted("node/core/zxid.py", "# nothing") as tree:
+    with planted_tree("node/core/zxid.py", "# nothing") as tree:
         assert (tree / "node/core/zxid.py").read_text() == "# nothing"
         assert (tree / "node/core/peer.py").read_bytes() == (ROOT / "node/core/peer.py").read_bytes()
     assert not tree.exists()
