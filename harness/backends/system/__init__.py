@@ -1,4 +1,4 @@
-"""A system that is not ours, started by a command for each node: docs/backends.md explains how to bring it."""
+"""The public API for testing a system of your own, which a command starts node by node. docs/backends.md explains how."""
 
 from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 from zab_chaos.harness.backends.system.clients import BlockingClient, Client, done

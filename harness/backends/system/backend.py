@@ -1,4 +1,5 @@
-"""Base of backends whose nodes are somebody else's: a command starts one, a small class asks it, its history is judged."""
+"""The base class for backends of foreign systems: a command starts a node, a client class talks to it, and the clients' history
+is judged."""
 
 import inspect
 import os
@@ -19,11 +20,11 @@ from zab_chaos.model.events import HISTORY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one node is to live. Addresses are `host:port`.
+    """The addresses and the folder of one node. Addresses are `host:port`.
 
-    `listen`: for the other nodes; `client`: for clients; `peers`: where it reaches each other node, which is a proxy and not
-    that node's own `listen`; `data`: its folder, which stays from one life to the next and is gone after a wipe. A power cut
-    takes what was not synced there.
+    The node listens for other nodes at `listen`, and for clients at `client`. It reaches each other node at its address in
+    `peers`: that is a proxy, not that node's own `listen`. `data` is the node's folder. It is kept from one life to the next
+    and deleted by a wipe. A power cut loses what was not synced in it.
     """
 
     node: int
@@ -34,10 +35,10 @@ class Place:
 
 
 class SystemBackend(Backend):
-    """Derive from it, give it a `name`, its `operations`, a `command` and a `client`.
+    """A backend for a system of your own. A subclass defines `name`, `operations`, `command` and `client`.
 
-    `abilities` beyond PAUSE, WIPE and those of its disk are found out: LINKS takes `received`. `leader`, if it has one, is
-    added by whoever overrides it.
+    Its `abilities` are PAUSE, WIPE and those of its disk. Overriding `received` adds LINKS, and overriding `leader` adds
+    LEADER.
     """
 
     operations = frozenset({"get", "set"})
@@ -45,38 +46,40 @@ class SystemBackend(Backend):
 
     @property
     def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
-        own = {Ability.LINKS: "received", Ability.LEADER: "leader"}
-        able = {need for need, name in own.items() if _overrides(type(self), name)}
-        refusing = {Ability.ONE_WAY_REFUSAL} if Ability.LINKS in able else set()
-        return frozenset({Ability.PAUSE, Ability.WIPE, *disks.ABILITIES, *able, *refusing})
+        methods = {Ability.LINKS: "received", Ability.LEADER: "leader"}
+        overridden = {ability for ability, name in methods.items() if _overrides(type(self), name)}
+        refusing = {Ability.ONE_WAY_REFUSAL} if Ability.LINKS in overridden else set()
+        return frozenset({Ability.PAUSE, Ability.WIPE, *disks.ABILITIES, *overridden, *refusing})
 
     @abstractmethod
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
-        """What starts this node, in the foreground: the process itself must be the node (a script ends with `exec`).
+        """Return the command that starts the node in the foreground: the process must be the node (a script ends with `exec`).
 
-        It ends with exit code 0 at SIGTERM. `defect`: as `defects` knows it.
+        At SIGTERM the process must end with exit code 0. `defect` is a value of `defects`, or None.
         """
 
     @abstractmethod
     def client(self, place: Place, timeout: float) -> Client:
-        """A new client of this node, made and used by one thread. Raises OSError if nobody is there."""
+        """Return a new client of this node, which is used by the calling thread only. Raises OSError if the node is not
+        there."""
 
     def received(self, place: Place) -> Mapping[int, int]:
-        """How many messages the node's present life has taken from each peer. Raises OSError if it does not answer.
+        """Return how many messages the node has received from each peer in its present life. Raises OSError if it does not
+        answer.
 
-        Without it no link can be cut: that a cut lets nothing through is said by those who would have received it.
+        Without this method no link can be cut, because a cut is confirmed by the receiver's counters.
         """
         raise NotImplementedError
 
     def leader(self, places: Sequence[Place]) -> int | None:
-        """Who leads now, of those that are up and not paused; None if nobody does."""
+        """Return the present leader, one of these nodes that are up and not paused; None if there is none."""
         return None
 
     def disk(self, scenario: Scenario) -> str:
         return disks.disk_for(scenario)
 
     def environment(self) -> dict[str, str]:
-        """What its nodes find in their environment."""
+        """Return the environment variables of the nodes."""
         return dict(os.environ)
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:

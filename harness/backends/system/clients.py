@@ -1,4 +1,5 @@
-"""Clients of a system that is not ours: what a backend brings, and the line that the harness asks through."""
+"""Clients of a foreign system: the base classes that a backend derives from, and the line through which the harness uses
+them."""
 
 import queue
 import threading
@@ -7,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zab_chaos.harness.backends.system.history import History
+from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.client.transport import CLOSED
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
@@ -18,19 +19,22 @@ Then = Callable[[Outcome], None]
 
 
 def done(value: bytes | None = None, version: int | None = None, path: str | None = None) -> Ok:
-    """It was done. `value`: what a read found; `version`: of the key afterwards, if the system counts any, from 0 when it is
-    made; `path`: what a sequential creation has made."""
+    """Return the outcome of a request that was carried out.
+
+    `value` is what a read found. `version` is the key's version afterwards, from 0 at its creation, if the system has versions.
+    `path` is the key that a sequential creation has made.
+    """
     return Ok(ZERO, version=version, data=value, path=path)
 
 
 class Client(ABC):
-    """One client of one node. The harness asks one thing at a time, and gives a client up that has not answered in time."""
+    """A client of one node. The harness sends one request at a time, and closes a client that does not answer in time."""
 
     @abstractmethod
     def submit(self, request: Request, then: Then) -> None:
-        """Send it; `then` is called once, from any thread, with what became of it.
+        """Send a request. Call `then` once, from any thread, with the outcome.
 
-        `Failed` is for what certainly has no effect, now or later; whatever may have, or may yet, is `Unknown`.
+        `Failed` is only for a request that certainly has no effect, now or later. If it may have one, the outcome is `Unknown`.
         """
 
     @abstractmethod
@@ -38,29 +42,29 @@ class Client(ABC):
 
 
 class BlockingClient(Client):
-    """A client that waits for its answer: `ask` is called in a thread of its own."""
+    """A client that blocks until the answer comes: `ask` is called in the client's own thread."""
 
     def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[tuple[Request, Then] | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[Request, Then] | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="client", daemon=True).start()
 
     @abstractmethod
     def ask(self, request: Request) -> Outcome:
-        """What becomes of it. An OSError, or any other error, means that nobody can tell."""
+        """Send a request, and return its outcome. An OSError, or any other exception, makes the outcome `Unknown`."""
 
     def hang_up(self) -> None:
-        """End the connection, also under a waiting `ask`."""
+        """Close the connection, also while `ask` is waiting in another thread."""
 
     def submit(self, request: Request, then: Then) -> None:
-        self._asked.put((request, then))
+        self._requests.put((request, then))
 
     def close(self) -> None:
-        self._asked.put(None)
+        self._requests.put(None)
         self.hang_up()
 
     def _run(self) -> None:
-        while (asked := self._asked.get()) is not None:
-            request, then = asked
+        while (submitted := self._requests.get()) is not None:
+            request, then = submitted
             try:
                 outcome = self.ask(request)
             except Exception as error:
@@ -69,15 +73,16 @@ class BlockingClient(Client):
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PendingRequest:
     seq: int
     then: Then
     deadline: float
     answers: "queue.SimpleQueue[Outcome]"
 
 
-def _must_be_one(outcome: object) -> None:
-    """Raises TypeError, ValueError: the backend's client has answered with something else, or refused with another word."""
+def _require_valid(outcome: object) -> None:
+    """Raise TypeError if a backend's client returned something that is no outcome, ValueError if its error is not a known
+    one."""
     if not isinstance(outcome, Ok | Failed | Unknown):
         raise TypeError(f"a client's answer must be done(...), Failed(...) or Unknown(...), not {outcome!r}")
     if isinstance(outcome, Failed) and outcome.error not in ERRORS:
@@ -87,12 +92,14 @@ def _must_be_one(outcome: object) -> None:
 
 
 class SystemLine:
-    """Implements `zab_chaos.harness.client.session.Line`: one session, which goes to another node when its own fails it."""
+    """Implements `zab_chaos.harness.client.session.Line` with a backend's clients. It changes to the next node after a failure.
+
+    `connect` has, for each node, a function that returns a new client.
+    """
 
     def __init__(
-        self, connect: Mapping[int, Callable[[], Client]], number: int, node: int, timeout: float, history: History
+        self, connect: Mapping[int, Callable[[], Client]], number: int, node: int, timeout: float, history: HistoryFile
     ) -> None:
-        """`connect`: makes a client, by node."""
         self.number = number
         self.node = node
         self._connect = connect
@@ -100,39 +107,36 @@ class SystemLine:
         self._history = history
         self._client: Client | None = None
         self._seq = 0
-        self._waiting: list[_Asked] = []
+        self._waiting: list[_PendingRequest] = []
         self._closed = False
 
-    def submit(self, request: Request, then: Then) -> None:
-        self.ask(request, then)
-
-    def ask(self, request: Request, then: Then, due_ns: int | None = None) -> None:
-        """`due_ns`: when the open loop owed it, if that was earlier."""
+    def submit(self, request: Request, then: Then, due_ns: int | None = None) -> None:
+        """Record and send a request. `due_ns` is the time at which the open loop had to send it; None means now."""
         if self._closed:
             raise ValueError(CLOSED)
         self._seq += 1
-        asked = _Asked(self._seq, then, time.monotonic() + self._timeout, queue.SimpleQueue())
+        pending = _PendingRequest(self._seq, then, time.monotonic() + self._timeout, queue.SimpleQueue())
         self._history.invoke(self.number, self._seq, self.node, request, due_ns)
-        self._waiting.append(asked)
+        self._waiting.append(pending)
         try:
             if self._client is None:
                 self._client = self._connect[self.node]()
         except OSError as error:
-            asked.answers.put(Failed(NO_LEADER, f"node {self.node} can't be reached: {error}"))
+            pending.answers.put(Failed(NO_LEADER, f"node {self.node} can't be reached: {error}"))
             return
-        self._client.submit(request, asked.answers.put)
+        self._client.submit(request, pending.answers.put)
 
     def move(self, node: int) -> None:
-        """Go on with another node."""
+        """Use another node from now on."""
         if node != self.node:
-            self._drop()
+            self._close_client()
             self.node = node
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         end = time.monotonic() + seconds
         while not known() and self._waiting:
             left = min(end, self._waiting[0].deadline) - time.monotonic()
-            self._take(max(0.0, left))
+            self._receive(max(0.0, left))
             if time.monotonic() >= end:
                 return
 
@@ -140,35 +144,34 @@ class SystemLine:
         if self._closed:
             return
         self._closed = True
-        self._drop()
+        self._close_client()
         while self._waiting:
-            self._known(Unknown("the client was closed"))
+            self._complete_first(Unknown("the client was closed"))
 
-    def _take(self, seconds: float) -> None:
-        """The first answer; it is given up when its time is over."""
-        asked = self._waiting[0]
+    def _receive(self, seconds: float) -> None:
+        """Wait for the answer to the oldest request; after its deadline the outcome is Unknown."""
+        pending = self._waiting[0]
         try:
-            outcome = asked.answers.get(timeout=seconds) if seconds else asked.answers.get_nowait()
+            outcome = pending.answers.get(timeout=seconds) if seconds else pending.answers.get_nowait()
         except queue.Empty:
-            if time.monotonic() < asked.deadline:
+            if time.monotonic() < pending.deadline:
                 return
             outcome = Unknown(f"no answer within {self._timeout:g} s")
-        _must_be_one(outcome)
-        self._known(outcome)
+        _require_valid(outcome)
+        self._complete_first(outcome)
         if isinstance(outcome, Unknown) or (isinstance(outcome, Failed) and outcome.error == NO_LEADER):
-            self._go_on()
+            self._move_to_next_node()
 
-    def _known(self, outcome: Outcome) -> None:
-        asked = self._waiting.pop(0)
-        self._history.complete(self.number, asked.seq, self.node, outcome)
-        asked.then(outcome)
+    def _complete_first(self, outcome: Outcome) -> None:
+        pending = self._waiting.pop(0)
+        self._history.complete(self.number, pending.seq, self.node, outcome)
+        pending.then(outcome)
 
-    def _go_on(self) -> None:
-        """The node has failed us; the next one may not."""
+    def _move_to_next_node(self) -> None:
         nodes = sorted(self._connect)
         self.move(nodes[(nodes.index(self.node) + 1) % len(nodes)])
 
-    def _drop(self) -> None:
+    def _close_client(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             client.close()

@@ -1,4 +1,4 @@
-"""The deployment of a run of a system that is not ours: ports, toxiproxy, its processes, and its clients' history."""
+"""The deployment of a run of a foreign system: ports, toxiproxy, the nodes' processes, and the clients' history."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemLine
-from zab_chaos.harness.backends.system.history import History
+from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.workload import SystemLoad
 from zab_chaos.harness.machine import die_with_parent
 from zab_chaos.harness.report.progress import Display
@@ -32,13 +32,13 @@ from zab_chaos.node.tree.requests import Get, Set
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 
-TIMEOUT_SECONDS = 3.0  # after which what is asked at the end is unknown
-MOST = 200  # keys of the workload that are written at the end, and others that are read, at most
-AT_THE_END = 1_000_000  # the numbers of the clients that ask at the end begin here
+TIMEOUT_SECONDS = 3.0  # of a request at the end of the run
+MAX_FINAL_KEYS = 200  # of the workload's keys that are written at the end, and of the other keys that are read
+FINAL_CLIENTS = 1_000_000  # the numbers of the clients that send requests at the end are higher than this
 
 
 class SystemCluster(ProcessCluster):
-    """Its nodes: each a process that the backend's command starts."""
+    """The nodes of a foreign system: each is a process that the backend's command starts."""
 
     def __init__(
         self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, defect: str | None,
@@ -50,12 +50,12 @@ class SystemCluster(ProcessCluster):
         self._defect = defect
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
-        """It is up and takes clients; what it is doing is not known."""
+        """Return a status if the node is up and accepts clients, else None. The system's own state is not known."""
         if not self.alive(node) or self.paused(node):
             return None
         place = self.places[node]
         try:
-            socket.create_connection(_pair(place.client), timeout).close()
+            socket.create_connection(_host_and_port(place.client), timeout).close()
             frames = dict(self._backend.received(place)) if Ability.LINKS in self._backend.abilities else {}
         except OSError:
             return None
@@ -68,7 +68,7 @@ class SystemCluster(ProcessCluster):
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         answer = self._command_disk_only(node, command, arguments)
         if answer is None:
-            raise ClusterError(f"node {node} takes no commands: {command} cannot be given to it")
+            raise ClusterError(f"node {node} has no control port: {command} cannot be given to it")
         return answer
 
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
@@ -83,6 +83,8 @@ class SystemCluster(ProcessCluster):
 
 
 class SystemDeployment(ProcessDeployment):
+    """The deployment of a run of a foreign system."""
+
     cluster: SystemCluster
 
     def __init__(
@@ -91,9 +93,11 @@ class SystemDeployment(ProcessDeployment):
         super().__init__(folder, scenario, display)
         self._backend = backend
         self._defect = options.defect_path
-        self._asked = 0  # clients at the end
+        self._final_clients = 0  # the number of clients used so far at the end of the run
         self._keys = [key_path(key) for key in range(scenario.workload.keys)]
-        self._unwritten = self._keys[-MOST:] if "set" in backend.operations else []  # at the end, so far
+        self._unwritten = (
+            self._keys[-MAX_FINAL_KEYS:] if "set" in backend.operations else []
+        )  # still to write at the end
 
     def _build(self, stack: ExitStack) -> None:
         from zab_chaos.harness.backends.system.backend import Place
@@ -111,13 +115,13 @@ class SystemDeployment(ProcessDeployment):
             )
             for node in nodes
         }  # fmt: skip
-        self._history = History(self.folder.file("ops.jsonl"), self.outcomes)
+        self._history = HistoryFile(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)
         self._disks = self._own_disks("journal", stack, with_process=False)
         self.cluster = SystemCluster(self._backend, places, self.folder, self._defect, self._disks)
 
     def on_established(self) -> None:
-        """What its nodes have written at their first start is durable, as it is of all that stand for half a minute."""
+        """Sync the disks: what the nodes wrote at their first start is durable, as it would be half a minute later anyway."""
         if self._disks is not None:
             self._disks.sync()
 
@@ -138,63 +142,69 @@ class SystemDeployment(ProcessDeployment):
         return SystemLoad(line, load, seed, self.outcomes, creates="create" in self._backend.operations)
 
     def formed(self) -> bool:
-        """More than half of its nodes take clients and, if it has leaders, there is one."""
+        """Return whether more than half of the nodes accept clients and, if the system has leaders, there is one."""
         up = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is not None]
         led = Ability.LEADER not in self._backend.abilities or self.cluster.leader() is not None
         return led and 2 * len(up) > len(self.cluster.nodes)
 
     def disagreement(self) -> str | None:
-        """The workload's keys, and those written last of the others, are read through each node, on record: all are to say the
-        same. Then each of the workload's is written through some node, and they are read again."""
+        """Return in words why the nodes have not converged; None if they have.
+
+        The workload's keys, and those of the others that were written last, are read through each node: all answers must be the
+        same. Then each of the workload's keys is written through some node, and they are read again. All of it is recorded.
+        """
         silent = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
         if silent:
             return f"no answer from {node_names(silent)}"
         why = self._difference()
         if why is None and self._unwritten:
-            why = self._refused() or self._difference()
+            why = self._unwritable_key() or self._difference()
         return why
 
     def _difference(self) -> str | None:
-        """A key of which two nodes do not say the same."""
-        others = [path for path in self._history.written if path not in self._keys][-MOST:]
+        """Return in words the first key that can't be read through all nodes with the same value, or None."""
+        others = [path for path in self._history.written if path not in self._keys][-MAX_FINAL_KEYS:]
         keys = self._keys + others
         held = {node: self._ask(node, [Get(path) for path in keys]) for node in self.cluster.nodes}
         for path in keys:
             found = {node: answers[path] for node, answers in held.items() if path in answers}
-            unread = [node for node, outcome in found.items() if not _says(outcome)]
+            unread = [node for node, outcome in found.items() if not _is_conclusive(outcome)]
             if unread:
                 return f"{path} can't be read through {node_names(unread)}: {found[unread[0]]}"
             if len({_value(outcome) for outcome in found.values()}) > 1:
                 return f"{path} is not the same through {node_names(self.cluster.nodes)}"
         return None
 
-    def _refused(self) -> str | None:
-        """The first key that no node lets be written, of those that none has written yet."""
+    def _unwritable_key(self) -> str | None:
+        """Write the keys that are still unwritten, and return in words the first one that no node could write, or None."""
         for node in self.cluster.nodes:
-            told = self._ask(node, [Set(path, f"end-{self._asked}".encode()) for path in self._unwritten])
-            self._unwritten = [path for path in self._unwritten if path not in told or not _says(told[path])]
+            value = f"end-{self._final_clients}".encode()
+            outcomes = self._ask(node, [Set(path, value) for path in self._unwritten])
+            self._unwritten = [
+                path for path in self._unwritten if path not in outcomes or not _is_conclusive(outcomes[path])
+            ]
             if not self._unwritten:
                 return None
         path = self._unwritten[0]
-        return f"no node takes a write of {path}: {told[path]}"
+        return f"no node takes a write of {path}: {outcomes[path]}"
 
     def _ask(self, node: int, requests: Sequence[Get | Set]) -> dict[str, Outcome]:
-        """What the node says of each key, up to the first of which it says nothing."""
-        self._asked += 1
-        line = self.line(AT_THE_END + self._asked, node, TIMEOUT_SECONDS)
+        """Send requests to a node, and return the outcome for each key, up to the first one that is not conclusive."""
+        self._final_clients += 1
+        line = self.line(FINAL_CLIENTS + self._final_clients, node, TIMEOUT_SECONDS)
         found: dict[str, Outcome] = {}
         for request in requests:
             path = request.path
             line.submit(request, partial(found.__setitem__, path))
             line.wait(lambda path=path: path in found, 2 * TIMEOUT_SECONDS)  # type: ignore[misc]
-            if not _says(found[path]):
+            if not _is_conclusive(found[path]):
                 break
         line.close()
         return found
 
 
-def _says(outcome: Outcome) -> bool:
-    """Whether an answer says what there is."""
+def _is_conclusive(outcome: Outcome) -> bool:
+    """Return whether an outcome shows the key's state: it was read or written, or does not exist."""
     return isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NO_NODE)
 
 
@@ -202,6 +212,6 @@ def _value(outcome: Outcome) -> bytes | None:
     return outcome.data if isinstance(outcome, Ok) else None
 
 
-def _pair(address: str) -> tuple[str, int]:
+def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host, int(port)

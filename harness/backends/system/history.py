@@ -1,4 +1,4 @@
-"""ops.jsonl of a run whose system is not ours: what its clients asked, and what they were told."""
+"""Writes ops.jsonl for a run of a foreign system: the requests of its clients and their outcomes."""
 
 import os
 import threading
@@ -16,8 +16,8 @@ from zab_chaos.node.tree.requests import Create, Request, Set
 _encode = msgspec.json.Encoder().encode
 
 
-class History:
-    """For the clients of several threads. Each line is written at once, an invocation before it can be sent."""
+class HistoryFile:
+    """ops.jsonl, used by the clients of several threads. Each line is written at once, and before its request is sent."""
 
     def __init__(self, path: Path, outcomes: OutcomeCounts) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -28,12 +28,12 @@ class History:
 
     @property
     def written(self) -> list[str]:
-        """The keys that a client has asked to write or to make, by when that was asked for last."""
+        """The keys that clients have asked to write or create, in the order of the latest request for each."""
         with self._lock:
             return list(self._written)
 
     def invoke(self, client: int, seq: int, node: int, request: Request, due_ns: int | None) -> None:
-        """`due_ns`: when it was due; None: now."""
+        """Record a request. `due_ns` is the time at which it was due; None means now."""
         if isinstance(request, Set) or (isinstance(request, Create) and not request.sequential):
             with self._lock:
                 self._written.pop(request.path, None)
@@ -44,7 +44,9 @@ class History:
 
     def complete(self, client: int, seq: int, node: int, outcome: Outcome) -> None:
         line = {"type": "complete", "t": time.monotonic_ns(), "client": client, "seq": seq, "node": node}
-        fields = {name: value for name, value in outcome_fields(outcome).items() if name != "zxid"}  # it has none
+        fields = {
+            name: value for name, value in outcome_fields(outcome).items() if name != "zxid"
+        }  # the system has none
         self._write(line | fields, fields["outcome"])
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""The open-loop workload of `zab_chaos.harness.workload`, for clients that ask one thing at a time: a thread each."""
+"""The open-loop workload of `zab_chaos.harness.workload` for a foreign system: each client has a thread and sends one request
+at a time."""
 
 import random
 import threading
@@ -15,16 +16,16 @@ from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Exists, Get, Request, Set
 
-NAP_SECONDS = 0.05
-MADE = 0.5  # how often a drawn read asks for a key that some client has made, if there is one
-LAST_MADE = 50  # of those that were made last
+POLL_SECONDS = 0.05
+CREATED_SHARE = 0.5  # of random reads that ask for a key which a client has created, if there is one
+RECENTLY_CREATED = 50  # the latest created keys, among which such a read chooses
 
 
 class SystemLoad(ThreadedLoad):
     """Implements `zab_chaos.harness.backends.backend.Load`.
 
-    First every key is written once, then the load begins. Drawn reads ask for keys that clients have made, too. `line`: makes
-    the client of a number, from 1; `creates`: keys are made by `create`, else by `set`.
+    Every key is written once before the load begins. Random reads also ask for keys that clients have created. `line` returns
+    the line of the client with a number, from 1. With `creates`, keys are written first by `create`, otherwise by `set`.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class SystemLoad(ThreadedLoad):
         self._seed = seed
         self._outcomes = outcomes
         self._creates = creates
-        self._made: list[str] = []
+        self._created: list[str] = []
         self._start_ns = 0
         self._grace_end = float("inf")
         self._threads = [
@@ -59,11 +60,11 @@ class SystemLoad(ThreadedLoad):
             thread.start()
 
     def read_state(self, paths: Sequence[str]) -> StateByNode:
-        """Nobody can ask one node alone."""
+        """Return nothing: the system may have no way to read the state of a single node."""
         return {}
 
     def stop(self, grace: float = 5.0) -> Counters:
-        """Ask for no more, wait at most `grace` seconds for what is outstanding. Raises WorkloadError."""
+        """Send no more requests, and wait at most `grace` seconds for outstanding answers. Raises WorkloadError."""
         self._grace_end = time.monotonic() + grace
         self._stopping.set()
         for thread in self._threads:
@@ -76,66 +77,67 @@ class SystemLoad(ThreadedLoad):
         line = self._line(number)
         try:
             if number == 1:
-                self._make_keys(line)
+                self._write_all_keys(line)
                 self._start_ns = time.monotonic_ns()
                 self._begun.set()
             while not self._begun.is_set() and not self._stopping.is_set():
-                self._begun.wait(NAP_SECONDS)
+                self._begun.wait(POLL_SECONDS)
             self._work(line, Agenda(self._load, self._seed, number))
-        except Exception as error:  # a thread's error must reach whoever started it
+        except Exception as error:  # `_raise` raises it in the main thread
             self._error = error
             self._begun.set()
         finally:
             line.close()
 
-    def _make_keys(self, line: SystemLine) -> None:
+    def _write_all_keys(self, line: SystemLine) -> None:
         draw = Draw(self._load, self._seed, client=0)
         for key in range(self._load.keys):
-            there = False
-            while not there and not self._stopping.is_set():
+            written = False
+            while not written and not self._stopping.is_set():
                 path, data = key_path(key), draw.payload()
                 outcome = self._ask(line, Create(path, data) if self._creates else Set(path, data), None)
-                there = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
-                if not there:
+                written = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
+                if not written:
                     self._stopping.wait(RECREATE_NS / 1e9)
 
     def _work(self, line: SystemLine, agenda: Agenda) -> None:
         draws = random.Random(f"{self._seed}/{line.number}/made")
-        drawn = not self._load.operations
+        at_random = not self._load.operations
         while not self._stopping.is_set():
             due = agenda.due_ns
-            if due is None or not self._until(self._start_ns + due):
+            if due is None or not self._wait_until(self._start_ns + due):
                 return
             while agenda.waits_for_fault(self._effective_faults) and not self._stopping.is_set():
-                self._stopping.wait(NAP_SECONDS)
+                self._stopping.wait(POLL_SECONDS)
             request, asked = agenda.next_operation()
             nodes = nodes_named(asked.node, self._effective_faults)
             if nodes:
                 line.move(nodes[0])
-            if drawn:
-                request = self._of_made(request, draws)
+            if at_random:
+                request = self._maybe_read_created(request, draws)
             outcome = self._ask(line, request, self._start_ns + due)
             if isinstance(request, Create) and isinstance(outcome, Ok):
-                self._made.append(outcome.path or request.path)
+                self._created.append(outcome.path or request.path)
             if outcome is not None:
                 agenda.learn(request, outcome)
                 if asked.name is not None and not isinstance(outcome, Unknown):
                     self.answered |= {asked.name}
 
-    def _of_made(self, request: Request, draws: random.Random) -> Request:
-        """A read asks as often as not for a key that some client has made: what is lost in mid-run may be back in the end."""
-        if not isinstance(request, Get | Exists) or draws.random() >= MADE or not self._made:
+    def _maybe_read_created(self, request: Request, draws: random.Random) -> Request:
+        """Redirect a share of the reads to keys that clients have created: a key that is lost during the run may be back at the
+        end."""
+        if not isinstance(request, Get | Exists) or draws.random() >= CREATED_SHARE or not self._created:
             return request
-        return type(request)(draws.choice(self._made[-LAST_MADE:]))
+        return type(request)(draws.choice(self._created[-RECENTLY_CREATED:]))
 
-    def _until(self, at_ns: int) -> bool:
-        """Wait until it is time. False if the load stops before."""
+    def _wait_until(self, at_ns: int) -> bool:
+        """Wait until a time; return False if the load stops before."""
         return not self._stopping.wait(max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
 
     def _ask(self, line: SystemLine, request: Request, due_ns: int | None) -> Outcome | None:
-        """What became of it; None if the load's time was over before."""
+        """Send a request and return its outcome; None if the grace period ended before."""
         answers: list[Outcome] = []
-        line.ask(request, answers.append, due_ns)
+        line.submit(request, answers.append, due_ns)
         while not answers and time.monotonic() < self._grace_end:
-            line.wait(lambda: bool(answers), NAP_SECONDS)
+            line.wait(lambda: bool(answers), POLL_SECONDS)
         return answers[0] if answers else None

@@ -24,7 +24,7 @@ from zab_chaos.harness.backends.system import (
 )
 from zab_chaos.harness.backends.system.clients import Then
 from zab_chaos.harness.backends.system.deployment import SystemDeployment
-from zab_chaos.harness.backends.system.history import History
+from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -85,7 +85,7 @@ class Run:
         places = {node: Place(node=node, listen="", client="", peers={}, data=folder) for node in self.backend.held}
         cluster: Any = SimpleNamespace(nodes=[1, 2], places=places, status=lambda node, timeout: node)
         self.deployment.cluster = cluster
-        self.deployment._history = History(folder / "ops.jsonl", self.deployment.outcomes)
+        self.deployment._history = HistoryFile(folder / "ops.jsonl", self.deployment.outcomes)
 
     def write(self, request: Request) -> None:
         for node in (1, 2):
@@ -150,7 +150,7 @@ def test_a_made_key_that_one_node_does_not_have_is_told(run: Run) -> None:
 
 
 def test_of_many_made_keys_those_asked_for_last_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zab_chaos.harness.backends.system.deployment.MOST", 2)
+    monkeypatch.setattr("zab_chaos.harness.backends.system.deployment.MAX_FINAL_KEYS", 2)
     for number in (1, 2, 3, 1):
         run.write(Create(f"/{number}", b""))
     assert run.deployment.disagreement() is None

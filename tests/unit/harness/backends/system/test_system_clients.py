@@ -8,7 +8,7 @@ import pytest
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import Client, Failed, Get, Request, Unknown, done
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
-from zab_chaos.harness.backends.system.history import History
+from zab_chaos.harness.backends.system.history import HistoryFile
 
 
 class Says(Client):
@@ -22,7 +22,7 @@ class Says(Client):
 
 
 def asked(folder: Path, answer: Any) -> list[Any]:
-    history, told = History(folder / "ops.jsonl", OutcomeCounts()), []
+    history, told = HistoryFile(folder / "ops.jsonl", OutcomeCounts()), []
     line = SystemLine({1: lambda: Says(answer)}, 1, 1, 1.0, history)
     line.submit(Get("/a"), told.append)
     line.wait(lambda: bool(told), 1.0)

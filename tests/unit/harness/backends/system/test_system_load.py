@@ -8,7 +8,7 @@ from pathlib import Path
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, done
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
-from zab_chaos.harness.backends.system.history import History
+from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.workload import SystemLoad
 from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.model.oracle.oracle import judge
@@ -58,7 +58,7 @@ class OfStore(Client):
 
 def run(folder: Path, store: Store) -> list[dict[str, object]]:
     """Has some hundred operations done; what was asked."""
-    history = History(folder / "ops.jsonl", OutcomeCounts())
+    history = HistoryFile(folder / "ops.jsonl", OutcomeCounts())
     connect = {1: lambda: OfStore(store.ask)}
     work = LoadParameters(clients=3, rate=1000.0, keys=2, mix={"create": 1, "get": 2})
     load = SystemLoad(
