@@ -40,7 +40,7 @@ from zab_chaos.node.net.keys import KeyFiles
 NODES = (1, 2, 3)  # the nodes of docker-compose.yml
 ANSWER_SECONDS = 1.0  # timeout of a status request
 POLL_SECONDS = 0.2
-CONVERGES_SECONDS = 20.0  # less than the time that docker-compose.yml gives the service `keep` to end
+CONVERGES_SECONDS = 20.0  # less than the time that docker-compose.yml gives the keeper to end
 SOURCE = """[scenario]
 name = "compose"
 about = "An ensemble that is used and broken by hand."
@@ -97,7 +97,7 @@ def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:
 
 
 class Keeper:
-    """The service `keep`: asks the nodes for their status, and updates run.json and harness.jsonl."""
+    """The command `keep`: asks the nodes for their status, and updates run.json and harness.jsonl."""
 
     def __init__(self, folder: RunFolder) -> None:
         pair = keys.load(keys.files_in(folder.file("config")).control)

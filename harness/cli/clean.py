@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 
 def clean_command(results: Path, *, everything: bool, json: bool) -> int:
-    """Remove what is left, and print it. `everything`: also of other machines, or from before a reboot. Raises HarnessError."""
+    """Remove what killed runs have left, and print what was removed. Raises HarnessError.
+
+    `everything`: also remove what runs of other machines, or runs before a reboot, have left on the container engine.
+    """
     console = console_for(json=json)
     files = [str(path) for path in stale_files.remove_stale_files(results)]
-    removed, kept = _on_engine(everything, console)
+    removed, kept = _clean_engine(everything, console)
     named = [path for path in files if not path.endswith(".lock")]
     for path in named:
         say(console, f"removed {path}")
@@ -30,7 +33,7 @@ def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     for folder, names in removed.items():
         say(console, f"removed {', '.join(names)}, left by the run {folder}")
     for left in kept:
-        say(console, f"kept the resources of the run {left.folder}: {_why(left)}")
+        say(console, f"kept the resources of the run {left.folder}: {_why_kept(left)}")
     if not files and not removed:
         say(console, "nothing to remove")
     if json:
@@ -38,8 +41,8 @@ def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     return Exit.PASS
 
 
-def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]], list["RunOnEngine"]]:
-    """Remove what is on the engine, if there is one. Return the removed names by run, and the runs that were kept."""
+def _clean_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]], list["RunOnEngine"]]:
+    """Clean the container engine, if there is one. Return the removed names by run folder, and the runs that were kept."""
     removed: dict[str, list[str]] = {}
     kept: list[RunOnEngine] = []
     try:
@@ -62,7 +65,7 @@ def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]]
     return removed, kept
 
 
-def _why(left: "RunOnEngine") -> Any:
+def _why_kept(left: "RunOnEngine") -> Any:
     if left.ours:
         return "it is still running"
     return "it was started on another machine, or before this one was rebooted; if it is over, --all removes it"

@@ -1,4 +1,4 @@
-"""`zab client`: send one request to a node, or open a shell."""
+"""`zab client`: send one request to a node, or open a shell for many."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,22 +22,23 @@ CONNECT_SECONDS = 5.0
 def client_command(
     address: str, words: Sequence[str], *, secret: Path | None, results: Path, timeout: float, json: bool
 ) -> int:
-    """Send one request, or run a shell. Return 0 for done, 1 for failed, 2 for unknown. Raises BadInput, HarnessError.
+    """Send one request, or run a shell. Raises BadInput, HarnessError.
 
-    `address`: host:port, or the id of a node of the running ensemble.
+    `address`: host:port, or the id of a node of the running ensemble. Exit codes: 0 the request is done, 1 it failed, 2 its
+    outcome is unknown.
     """
     request = requests.parse_request(words) if words else None  # report mistakes before connecting
     if request is None:
         with extra("shell", "the shell of zab client"):
             from zab_chaos.harness.live.shell import shell  # the library behind it takes a moment to load
-    target = _given_key(address, secret) if secret is not None else _ensemble_of_up(address, results)
+    target = _target_with_key(address, secret) if secret is not None else _target_of_up(address, results)
     # A single request goes to the named node only; a shell may move to another one.
     nodes = target.nodes if request is None else {target.first: target.nodes[target.first]}
-    client = _client(target, nodes, timeout)
+    client = _make_client(target, nodes, timeout)
     ops = SharedOpsFile(target.ops) if target.ops is not None else None
     with Session(SocketLine(client, ops, owns_ops=True)) as session:
         if not client.connect(min(CONNECT_SECONDS, timeout)):
-            raise HarnessError(_silent(target, client.last_trouble or "no answer", alone=request is not None))
+            raise HarnessError(_no_answer(target, client.last_trouble or "no answer", single=request is not None))
         if request is None:
             if client.node != target.first:
                 words = f"node {target.first} does not answer; this shell is connected to node {client.node}"
@@ -54,8 +55,11 @@ def client_command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """The nodes to connect to, and the backend that they run `on`. `ops`: the file that the operations are recorded in, if a
-    run is in progress here."""
+    """The nodes to connect to.
+
+    `first`: the node to try first. `secret`: the client key file. `ops`: the file in which the run records operations; None if
+    the ensemble was not started with `zab up`. `on`: the backend of the nodes.
+    """
 
     nodes: dict[int, str]
     first: int
@@ -64,18 +68,18 @@ class _Target:
     on: str = "processes"
 
 
-def _silent(target: _Target, why: str, *, alone: bool) -> str:
-    """Why nobody answers. `alone`: only the named node was asked."""
+def _no_answer(target: _Target, why: str, *, single: bool) -> str:
+    """Return the error message if no node answers. `single`: only the named node was asked."""
     if target.ops is None:
         at = target.nodes[target.first]
         return f"no node answers at {at} ({why}). Check that the node is up and that the key is its own."
-    who = f"node {target.first}" if alone else "every node"
+    who = f"node {target.first}" if single else "every node"
     state = "is down" if "refused" in why else "does not answer"
     return f"{who} {state}: {why}. `zab inject` lists the faults so far, `zab inject heal` heals them."
 
 
-def _client(target: _Target, nodes: dict[int, str], timeout: float) -> PolledClient:
-    """A client of these nodes, not connected yet. Raises BadInput."""
+def _make_client(target: _Target, nodes: dict[int, str], timeout: float) -> PolledClient:
+    """Return a client for these nodes, not connected yet. Raises BadInput."""
     if target.on == "zookeeper":
         from zab_chaos.harness.backends.zookeeper.client import Client as ZooKeeperClient
 
@@ -87,30 +91,30 @@ def _client(target: _Target, nodes: dict[int, str], timeout: float) -> PolledCli
     return Client(nodes, pair, target.first, timeout=timeout)
 
 
-def _given_key(address: str, secret: Path) -> _Target:
-    """A node of an ensemble that was not started with `zab up`. Raises BadInput."""
+def _target_with_key(address: str, secret: Path) -> _Target:
+    """Return the node of an ensemble that was not started with `zab up`. Raises BadInput."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise BadInput(f"{address!r} is not an address; use host:port, such as 127.0.0.1:20001")
     return _Target(nodes={1: address}, first=1, secret=secret)
 
 
-def _ensemble_of_up(address: str, results: Path) -> _Target:
-    """The running ensemble of `zab up` that has this address or node id. Raises BadInput."""
+def _target_of_up(address: str, results: Path) -> _Target:
+    """Return the nodes of the running ensemble of `zab up` that has this address or node id. Raises BadInput."""
     if address.isdecimal():
         ensemble, first = chosen_ensemble(results), int(address)
         if first not in ensemble.nodes:
             raise BadInput(f"there is no node {first}; the nodes are {', '.join(map(str, sorted(ensemble.nodes)))}")
     else:
-        ensemble, first = _owner(address, running_ensembles(results), results)
+        ensemble, first = _find_address(address, running_ensembles(results), results)
     return _Target(
         nodes=ensemble.nodes, first=first, secret=Path(ensemble.secret), ops=Path(ensemble.folder) / "ops.jsonl",
         on=ensemble.on,
     )  # fmt: skip
 
 
-def _owner(address: str, running: Sequence[AddressFile], results: Path) -> tuple[AddressFile, int]:
-    """The running ensemble and the node that have this address. Raises BadInput, which lists the known addresses."""
+def _find_address(address: str, running: Sequence[AddressFile], results: Path) -> tuple[AddressFile, int]:
+    """Return the running ensemble and its node that have this address. Raises BadInput, which lists the known addresses."""
     known = [(ensemble, node, at) for ensemble in running for node, at in ensemble.nodes.items()]
     for ensemble, node, at in known:
         if at == address:
@@ -121,6 +125,6 @@ def _owner(address: str, running: Sequence[AddressFile], results: Path) -> tuple
         + (
             f"Known addresses:{listed}"
             if known
-            else "Start one with `zab up`, or name the client key file of another one: --secret FILE"
+            else "Start one with `zab up`, or name the client key file of an ensemble that was started otherwise: --secret FILE"
         )
     )

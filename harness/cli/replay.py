@@ -35,7 +35,7 @@ from zab_chaos.model.replay.replay import ReplayResult, recorded_lives, replay, 
 from zab_chaos.model.replay.state import describe_state
 from zab_chaos.node.core.peer import Peer
 
-AHEAD = 5  # inputs that are shown beyond the one where the replay stopped
+INPUTS_AHEAD = 5  # inputs that are shown beyond the one where the replay stopped
 _UNTIL = re.compile(r"(i?)([1-9][0-9]{0,17})")
 
 
@@ -43,53 +43,65 @@ def replay_command(
     run: str, *, node: int | None, life: int | None, until: str | None, show: bool, results: Path, json: bool,
     step: bool | None = None,
 ) -> int:  # fmt: skip
-    """Replay and show. Exit 0: equal; 1: different; 2: nothing recorded, or with an unknown defect. Raises BadInput.
+    """Replay a run and show the result. Raises BadInput, HarnessError.
 
-    `step`: open the stepper; None: if this is a terminal and nothing was asked for that the stepper does not show.
+    `step`: open the stepper; None: open it on a terminal, unless an option was given that the stepper does not support.
+    Exit codes: 0 equal; 1 different; 2 nothing is recorded, or the nodes had an unknown defect.
     """
-    chosen_one = node is not None or life is not None or until is not None or show or json
-    if step and chosen_one:
+    not_for_stepper = node is not None or life is not None or until is not None or show or json
+    if step and not_for_stepper:
         raise BadInput("--step shows all nodes; leave out --node, --life, --until, --show and --json")
     folder = stored.find(results, run)
     console = console_for(json=json)
     try:
         peer_type = core_of(folder.read_run())
     except UnknownDefect as error:
-        return _unknown(str(error), console, json=json)
+        return _report_unknown(str(error), console, json=json)
     recorded = recorded_lives(folder.path)
-    mark, chosen = _understand(recorded, node, life, until, show=show)
+    stop_at, chosen = _parse_options(recorded, node, life, until, show=show)
     if not recorded:
-        return _unknown("the run has no recordings (`zab run --no-record`, or record = false)", console, json=json)
+        return _report_unknown(
+            "the run has no recordings (`zab run --no-record`, or record = false)", console, json=json
+        )
     try:
-        if step or (step is None and not chosen_one and _can_step()):
+        if step or (step is None and not not_for_stepper and _can_step()):
             return step_through(folder, peer_type, console)
         return _replay(
-            folder, mark, chosen, peer_type, console, show=show, json=json, whole=node is None and life is None
+            folder,
+            stop_at,
+            chosen,
+            peer_type,
+            console,
+            show=show,
+            json=json,
+            all_lives=node is None and life is None,
         )
     except OSError as error:
         raise HarnessError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
 def _replay(
-    folder: RunFolder, mark: StopPoint | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
-    *, show: bool, json: bool, whole: bool,
+    folder: RunFolder, stop_at: StopPoint | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
+    *, show: bool, json: bool, all_lives: bool,
 ) -> int:  # fmt: skip
-    """Replay the chosen lives, or stop in one. `whole`: all lives of the run, also those whose recording is missing."""
-    if mark is not None or show:
-        return _visit(folder, chosen[0], mark, peer_type, console, show=show, json=json)
-    lives = replay(folder.path, peer_type) if whole else (replay_life(folder.path, *one, peer_type) for one in chosen)
-    return _all(folder, lives, console, json=json)
+    """Replay the chosen lives, or stop within one. `all_lives`: replay all of them, also those whose recording is missing."""
+    if stop_at is not None or show:
+        return _replay_until(folder, chosen[0], stop_at, peer_type, console, show=show, json=json)
+    lives = (
+        replay(folder.path, peer_type) if all_lives else (replay_life(folder.path, *one, peer_type) for one in chosen)
+    )
+    return _show_lives(folder, lives, console, json=json)
 
 
 def _can_step() -> bool:
-    """Whether people look at this, and the stepper's library is installed."""
+    """Return True if this is a terminal and the stepper's library is installed."""
     return sys.stdin.isatty() and sys.stdout.isatty() and importlib.util.find_spec("prompt_toolkit") is not None
 
 
-def _understand(
+def _parse_options(
     recorded: list[tuple[int, int]], node: int | None, life: int | None, until: str | None, *, show: bool
 ) -> tuple[StopPoint | None, list[tuple[int, int]]]:
-    """Where to stop, and which lives to replay. Raises BadInput with all mistakes."""
+    """Return where to stop, and which lives to replay. Raises BadInput with all mistakes."""
     mistakes = []
     match = _UNTIL.fullmatch(until) if until is not None else None
     if until is not None and match is None:
@@ -107,13 +119,14 @@ def _understand(
 
 
 def _lives(lives: Iterable[tuple[int, int]]) -> str:
+    """Format lives as `node 1 life 1, 2; node 2 life 1`."""
     numbers: dict[int, list[str]] = {}
     for node, life in lives:
         numbers.setdefault(node, []).append(str(life))
-    return "; ".join(f"node {node} life {', '.join(of)}" for node, of in numbers.items())
+    return "; ".join(f"node {node} life {', '.join(own)}" for node, own in numbers.items())
 
 
-def _unknown(why: str, console: Console, *, json: bool) -> int:
+def _report_unknown(why: str, console: Console, *, json: bool) -> int:
     say(console, f"UNKNOWN: {why}")
     if json:
         print_json({"exit": int(Exit.UNKNOWN), "equal": None, "why": why, "lives": []})
@@ -124,15 +137,15 @@ def _unknown(why: str, console: Console, *, json: bool) -> int:
 
 
 def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> int:
-    """Open the stepper on the whole run. Raises MissingExtra."""
+    """Open the stepper on all nodes of the run. Raises MissingExtra."""
     with extra("shell", "the stepper of zab replay"):
         from zab_chaos.harness.cli.stepper import Stepper
     own_clocks = have_own_clocks(folder.read_run(), read_spans(Source(folder.path)))
     with console.status("re-executing the run") as status:
         steps = read_steps(folder.path, peer_type, own_clocks=own_clocks, say=status.update)
     verdict = folder.read_verdict()
-    broken = first_violation(verdict) if verdict is not None else None
-    evidence = [f"{one.file}:{one.line}" for one in broken[1].evidence] if broken is not None else []
+    violation = first_violation(verdict) if verdict is not None else None
+    evidence = [f"{one.file}:{one.line}" for one in violation[1].evidence] if violation is not None else []
     title = f"{folder.read_run().get('scenario', folder.name)}  {verdict.verdict if verdict else 'not judged'}"
     Stepper(steps, title, fault_timeline.origin(folder), evidence).run()
     for gap in steps.gaps:
@@ -143,7 +156,8 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
 # ---- whole lives ----
 
 
-def _all(folder: RunFolder, lives: Iterable[ReplayResult], console: Console, *, json: bool) -> int:
+def _show_lives(folder: RunFolder, lives: Iterable[ReplayResult], console: Console, *, json: bool) -> int:
+    """Replay the lives and show the results. Return the exit code."""
     done: list[ReplayResult] = []
     interrupted = False
     try:
@@ -159,11 +173,11 @@ def _all(folder: RunFolder, lives: Iterable[ReplayResult], console: Console, *, 
         say(console, "interrupted: EQUAL so far")
     else:
         say(console, Text("EQUAL", "green") if equal else Text("DIFFERENT", "bold red"))
-    _say_version(folder, console, equal=equal)
+    _show_version_difference(folder, console, equal=equal)
     code = Exit.VIOLATION if not equal else Exit.UNKNOWN if interrupted else Exit.PASS
     if json:
-        whole = equal if not (equal and interrupted) else None
-        print_json({"exit": int(code), "equal": whole, "lives": msgspec.to_builtins(done)})
+        all_equal = equal if not (equal and interrupted) else None
+        print_json({"exit": int(code), "equal": all_equal, "lives": msgspec.to_builtins(done)})
     return code
 
 
@@ -193,25 +207,26 @@ def _show_difference(difference: Difference, console: Console) -> None:
     say(console, "\n".join(lines))
 
 
-def _say_version(folder: RunFolder, console: Console, *, equal: bool) -> None:
-    words = None if equal else other_version(folder.read_run())
-    if words is not None:
-        say(console, words)
+def _show_version_difference(folder: RunFolder, console: Console, *, equal: bool) -> None:
+    """If the replay differs and another version of this code made the run, say so."""
+    difference = None if equal else other_version(folder.read_run())
+    if difference is not None:
+        say(console, difference)
 
 
-# ---- one life, to a point ----
+# ---- one life, up to a point ----
 
 
-def _visit(
-    folder: RunFolder, one: tuple[int, int], mark: StopPoint | None, peer_type: type[Peer], console: Console,
+def _replay_until(
+    folder: RunFolder, one: tuple[int, int], stop_at: StopPoint | None, peer_type: type[Peer], console: Console,
     *, show: bool, json: bool,
 ) -> int:  # fmt: skip
-    """Replay one life up to `mark` and show its state there. Stop earlier at a difference."""
+    """Replay one life up to `stop_at`, or up to a difference before that, and show its state there."""
     if not folder.file("trace", f"node-{one[0]}-{one[1]}.jsonl").is_file():
-        return _all(folder, [replay_life(folder.path, *one, peer_type)], console, json=json)
+        return _show_lives(folder, [replay_life(folder.path, *one, peer_type)], console, json=json)
     rerun = Rerun(folder.path, *one, peer_type)
-    reached = rerun.run(mark)
-    if mark is not None and not reached and rerun.difference is None:
+    reached = rerun.run(stop_at)
+    if stop_at is not None and not reached and rerun.difference is None:
         last = f"its last event is {rerun.matcher.event}, its last input i{rerun.inputs}"
         raise BadInput(f"node {one[0]}, life {one[1]} ends before that: {last}")
     here: dict[str, Any] = {
@@ -222,21 +237,21 @@ def _visit(
         "difference": msgspec.to_builtins(rerun.difference),
         "state": dict(describe_state(rerun.machine, rerun.tree)) if show and rerun.booted else None,
         "inputs": rerun.recent_inputs(),
-        "coming": rerun.next_inputs(AHEAD) if reached else [],
+        "coming": rerun.next_inputs(INPUTS_AHEAD) if reached else [],
     }
-    _show_place(here, rerun.difference, console, show=show)
-    _say_version(folder, console, equal=rerun.difference is None)
+    _show_stop(here, rerun.difference, console, show=show)
+    _show_version_difference(folder, console, equal=rerun.difference is None)
     code = Exit.PASS if rerun.difference is None else Exit.VIOLATION
     if json:
         print_json({"exit": int(code), "equal": rerun.difference is None, **here})
     return code
 
 
-def _show_place(here: dict[str, Any], difference: Difference | None, console: Console, *, show: bool) -> None:
+def _show_stop(here: dict[str, Any], difference: Difference | None, console: Console, *, show: bool) -> None:
     lines = [f"node {here['node']}, life {here['life']}, after input i{here['input']} (trace event {here['event']})"]
     if here["state"] is not None:
         width = max(map(len, here["state"]))
-        lines += ["", *(f"  {name:{width}}  {words}" for name, words in here["state"].items())]
+        lines += ["", *(f"  {name:{width}}  {value}" for name, value in here["state"].items())]
     if show and difference is None:
         lines += ["", "  inputs:", *(f"    {words}" for words in here["inputs"])]
         lines += ["    ---- here ----", *(f"    {words}" for words in here["coming"])]

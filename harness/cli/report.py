@@ -1,4 +1,4 @@
-"""`zab report`: write one run, or many, as a single HTML file."""
+"""`zab report`: write the report of one run, or of many runs, as a single HTML file."""
 
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,16 @@ from zab_chaos.node.core.peer import Peer
 def report_command(run: str, *, results: Path, out: Path | None, json: bool, pages: bool = False) -> int:
     """Write the report and print its path. The exit code is 0 whatever the run's verdict is.
 
-    `run`: a run folder, or a folder with runs below it; `pages`: then also each run's report.
-    Raises BadInput for a wrong run or file name, HarnessError if the file can't be written.
+    `run`: a run folder, or a folder with runs below it. `pages`: for a folder of runs, also write the report of each run that
+    has none. Raises BadInput for a wrong run or file name, HarnessError if the file can't be written.
     """
     several = Path(run)
     if not several.joinpath("run.json").exists() and any(stored.runs(several)):
-        return _campaign(several.resolve(), out, pages=pages, json=json)
+        return _report_campaign(several.resolve(), out, pages=pages, json=json)
     if pages:
         raise BadInput(f"--pages is for a folder of runs; {run} is one run. Leave it out.")
     folder = stored.find(results, run)
-    file = _free(folder.file("report.html"), out)
+    file = _output_file(folder.file("report.html"), out)
     data = write_report(folder, file)
     verdict, damages = data.judged.verdict, len(data.source.damages) + data.source.more
     if damages:
@@ -38,44 +38,45 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
             f"{damages} lines or files could not be read; the report lists them", highlight=False
         )
     answer = {"folder": str(folder.path), "verdict": None if verdict is None else verdict.verdict, "damages": damages}
-    return _say(file, answer, json=json)
+    return _print_path(file, answer, json=json)
 
 
 def write_report(folder: RunFolder, file: Path) -> RunData:
-    """Write the page of one run, and return what is on it. Raises HarnessError."""
+    """Write the page of one run, and return the data on it. Raises HarnessError."""
     data = read_run_data(folder.path, _core(folder.read_run()))
     _write(file, page(data))
     return data
 
 
 def _core(facts: dict[str, Any]) -> type[Peer] | str:
+    """Return the core class that the nodes of a run were built with, or why this version does not have it."""
     try:
         return core_of(facts)
     except UnknownDefect as error:
         return str(error)
 
 
-def _campaign(root: Path, out: Path | None, *, pages: bool, json: bool) -> int:
-    file = _free(root / "campaign.html", out)
+def _report_campaign(root: Path, out: Path | None, *, pages: bool, json: bool) -> int:
+    file = _output_file(root / "campaign.html", out)
     runs = read_campaign(root)
     if pages:
-        _pages([run.folder for run in runs])
+        _write_missing_reports([run.folder for run in runs])
     _write(file, campaign_page(runs, str(root), file))
     _write(csv_path(file), campaign_csv(runs))
-    surprising = sum(not run.as_expected for run in runs)
-    return _say(file, {"folder": str(root), "runs": len(runs), "not_as_expected": surprising}, json=json)
+    not_as_expected = sum(not run.as_expected for run in runs)
+    return _print_path(file, {"folder": str(root), "runs": len(runs), "not_as_expected": not_as_expected}, json=json)
 
 
-def _pages(folders: list[Path]) -> None:
+def _write_missing_reports(folders: list[Path]) -> None:
     """Write the report of every run that has none."""
     missing = [folder for folder in folders if not folder.joinpath("report.html").exists()]
     for folder in track(missing, "reports", console=Console(stderr=True), transient=True):
         write_report(RunFolder(folder), folder / "report.html")
 
 
-def _free(usual: Path, out: Path | None) -> Path:
-    """The file to write. Raises BadInput before any work is done."""
-    file = usual if out is None else out.absolute()
+def _output_file(default: Path, out: Path | None) -> Path:
+    """Return the file to write. Raises BadInput, before any work is done, if it can't be written."""
+    file = default if out is None else out.absolute()
     if file.is_dir() or not file.parent.is_dir():
         what = "is a folder" if file.is_dir() else f"can't be written: there is no folder {file.parent}"
         raise BadInput(f"--out {out} {what}. Give the name of a file in a folder that exists.")
@@ -91,7 +92,7 @@ def _write(file: Path, text: str) -> None:
         ) from error
 
 
-def _say(file: Path, answer: dict[str, Any], *, json: bool) -> int:
+def _print_path(file: Path, answer: dict[str, Any], *, json: bool) -> int:
     if json:
         print_json({"report": str(file), "bytes": file.stat().st_size, **answer})
     else:

@@ -1,4 +1,4 @@
-"""`zab results`: list the stored runs, the newest first; make and name the report of one."""
+"""`zab results`: list the stored runs, the newest first, or print the path of one run's report."""
 
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,23 @@ VERDICTS = (*map(str, Outcome), NOT_JUDGED)
 def results_command(
     run: str | None, *, scenario: str | None, verdict: str | None, last: int, results: Path, json: bool
 ) -> int:
-    """List the runs, or (`run`: a number of the list, or a run) print the path of its report. Raises BadInput."""
+    """List the runs or, if `run` is given, print the path of its report. Raises BadInput.
+
+    `run`: a number of the list, or a run folder.
+    """
     if verdict is not None and verdict.upper() not in VERDICTS:
         raise BadInput(f"--verdict is {verdict}; it needs one of {', '.join(VERDICTS)}")
     entries = list(matching(read_index(results), scenario=scenario, verdict=verdict))
     if run is not None:
-        return _open(_chosen(run, entries, results), json=json)
+        return _print_report(_chosen_run(run, entries, results), json=json)
     if json:
         print_json([_facts(number, one) for number, one in enumerate(entries[:last], 1)])
     else:
-        _show(entries, last, results, console_for(json=json))
+        _show_list(entries, last, results, console_for(json=json))
     return Exit.PASS
 
 
-def _chosen(run: str, entries: list[Entry], results: Path) -> RunFolder:
+def _chosen_run(run: str, entries: list[Entry], results: Path) -> RunFolder:
     if not run.isdecimal():
         return stored.find(results, run)
     if not 1 <= int(run) <= len(entries):
@@ -45,8 +48,8 @@ def _chosen(run: str, entries: list[Entry], results: Path) -> RunFolder:
     return entries[int(run) - 1].folder
 
 
-def _open(folder: RunFolder, *, json: bool) -> int:
-    """Print the path of the report; one that is missing, or older than the verdict, is made."""
+def _print_report(folder: RunFolder, *, json: bool) -> int:
+    """Print the path of the report. Write it first if it is missing or older than the verdict."""
     page, verdict = folder.file("report.html"), folder.file("verdict.json")
     judged = verdict.stat().st_mtime if verdict.exists() else 0.0
     if not page.exists() or page.stat().st_mtime < judged:
@@ -58,7 +61,7 @@ def _open(folder: RunFolder, *, json: bool) -> int:
     return Exit.PASS
 
 
-def _show(entries: list[Entry], last: int, results: Path, console: Console) -> None:
+def _show_list(entries: list[Entry], last: int, results: Path, console: Console) -> None:
     if not entries:
         say(console, f"no such run in {results}")
         return
@@ -75,7 +78,7 @@ def _show(entries: list[Entry], last: int, results: Path, console: Console) -> N
     hidden = len(entries) - last
     if hidden > 0:
         say(console, f"and {hidden:,} older ones; --last {len(entries)} lists all")
-    say(console, "\nThe report of one: zab results NUMBER")
+    say(console, "\nPrint the path of a run's report with: zab results NUMBER")
 
 
 def _facts(number: int, one: Entry) -> dict[str, Any]:

@@ -22,9 +22,10 @@ def run_command(
     keep_data: bool, json: bool, quiet: bool, compare: bool = False, junit: Path | None = None,
     zookeeper: str | None = None, disk: str | None = None,
 ) -> int:  # fmt: skip
-    """Check the options, run the scenario, show the result. The exit code is the verdict's. Raises BadInput.
+    """Check the options, run the scenario and show the result. Raises BadInput.
 
-    `compare`: also run it in the simulator and compare all bytes; a difference is exit 1. `zookeeper`: a release.
+    `compare`: also run it in the simulator and compare all bytes. `zookeeper`: a release. The exit code is that of the verdict,
+    or 1 if the comparison shows a difference.
     """
     scenario = load_scenario(name, nodes=nodes, disk=disk)
     if zookeeper is not None or (on == "processes" and scenario.zookeeper.release is not None):
@@ -65,8 +66,8 @@ def run_command(
 
 
 def _show_comparison(simulated: Path, difference: Difference | None, console: Console) -> None:
-    words = f"sim      {simulated}\n"
+    line = f"sim      {simulated}\n"
     if difference is None:
-        say(console, Text(words).append("EQUAL", "green").append(": the same bytes as in the simulator"))
+        say(console, Text(line).append("EQUAL", "green").append(": the same bytes as in the simulator"))
     else:
-        say(console, Text(words).append("DIFFERENT", "bold red").append(f": {difference}"))
+        say(console, Text(line).append("DIFFERENT", "bold red").append(f": {difference}"))

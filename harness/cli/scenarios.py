@@ -1,4 +1,4 @@
-"""`zab scenarios`: list the shipped scenarios, or run them and compare the verdicts with what they expect."""
+"""`zab scenarios`: list the shipped scenarios, or run them and compare their verdicts with the expected ones."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,21 +20,21 @@ from zab_chaos.harness.runs.run import run_quietly
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """The exit codes of a scenario's runs, and the folders of those that did not end as expected."""
+class CheckedScenario:
+    """The exit codes of a scenario's runs, and the folders of the runs that did not end as expected."""
 
     name: str
     expected: int
     exits: list[int]
-    strange: list[Path]
+    unexpected: list[Path]
 
     @property
     def holds(self) -> bool:
-        return not self.strange
+        return not self.unexpected
 
 
-def shipped(only: list[str]) -> dict[str, Scenario]:
-    """The named scenarios, or all shipped ones except those of the defects. Raises BadInput."""
+def chosen_scenarios(only: list[str]) -> dict[str, Scenario]:
+    """Return the named scenarios, or all shipped ones except those of the defects. Raises BadInput."""
     known = catalogue.shipped()
     check_names("scenario", only, known)
     chosen = only or [name for name in known if not name.startswith("defects/")]
@@ -45,7 +45,8 @@ def shipped(only: list[str]) -> dict[str, Scenario]:
 
 
 def show(only: list[str], *, json: bool) -> int:
-    scenarios = shipped(only)
+    """List the named scenarios, or all of them. Raises BadInput."""
+    scenarios = chosen_scenarios(only)
     if json:
         print_json([_facts(name, scenario) for name, scenario in scenarios.items()])
         return Exit.PASS
@@ -81,21 +82,24 @@ def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
 
 
 def check(only: list[str], *, on: str = "processes", times: int, results: Path, json: bool) -> int:
-    """Run each scenario that the backend can run. Exit 1 if one does not end as it expects. Raises BadInput."""
+    """Run each scenario that the backend supports. Raises BadInput.
+
+    Exit codes: 0 all end as expected; 1 one does not; 2 the user stopped the check.
+    """
     backend = registry.find(on)
     console = console_for(json=json)
-    checked: list[Checked] = []
-    chosen, interrupted = shipped(only), False
+    checked: list[CheckedScenario] = []
+    chosen, interrupted = chosen_scenarios(only), False
     try:
         for name, scenario in chosen.items():
             wrong = mistakes(backend, scenario)
             if scenario.ticket is not None and on == "zookeeper":
-                wrong = ["that is for `zab zookeeper check`"]
+                wrong = ["`zab zookeeper check` runs it"]
             if wrong:
                 say(console, f"{name}: not run, {'; '.join(wrong)}", "dim")
                 continue
-            checked.append(_check(name, fitted(backend, scenario), on, times, results))
-            _say(checked[-1], console)
+            checked.append(_check_one(name, fitted(backend, scenario), on, times, results))
+            _print_checked(checked[-1], console)
     except (Stopped, Interrupted):
         interrupted = True
     good = sum(one.holds for one in checked)
@@ -109,22 +113,22 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
     return Exit.UNKNOWN if interrupted else Exit.PASS
 
 
-def _say(checked: Checked, console: Console) -> None:
+def _print_checked(checked: CheckedScenario, console: Console) -> None:
     """Print one line for a scenario that is done, and the folders of its unexpected runs."""
     mark = Text("as expected", "green") if checked.holds else Text("NOT AS EXPECTED", "bold red")
     say(console, Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark))
-    for folder in checked.strange:
+    for folder in checked.unexpected:
         say(console, f"  {folder}")
 
 
-def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Checked:
-    checked = Checked(name, scenario.expect.exit, [], [])
+def _check_one(name: str, scenario: Scenario, on: str, times: int, results: Path) -> CheckedScenario:
+    checked = CheckedScenario(name, scenario.expect.exit, [], [])
     for number in range(times):
         options = options_for(name, scenario, on=on, seed=scenario.seed + number, results=results)
         ran = run_quietly(scenario, options)
         checked.exits.append(ran.verdict.exit)
         if not scenario.expect.met(ran.verdict.exit, ran.verdict.violated):
-            checked.strange.append(ran.folder.path)
+            checked.unexpected.append(ran.folder.path)
     return checked
 
 

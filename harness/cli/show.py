@@ -1,4 +1,4 @@
-"""`zab show`: a step or a figure of the papers, as this protocol does it, drawn as one HTML file."""
+"""`zab show`: draw a step of the protocol, or a figure of the papers, as one HTML file."""
 
 from pathlib import Path
 
@@ -14,15 +14,15 @@ from zab_chaos.model.transcripts.transcript import FOLDER, play
 
 
 def show_command(name: str | None, *, out: Path | None, json: bool) -> int:
-    """Write the drawing and print where it is; without a name, list what there is. Raises BadInput, HarnessError."""
-    known = {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
+    """Write the drawing and print its path; without a name, list all names. Raises BadInput, HarnessError."""
+    transcripts = {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
     if name is None:
-        return _list(known, json=json)
-    check_names("transcript", [name], known)
+        return _list(transcripts, json=json)
+    check_names("transcript", [name], transcripts)
     file = (out or Path(f"{name}.html")).absolute()
     if file.is_dir() or not file.parent.is_dir():
         raise BadInput(f"{file} can't be written: give the name of a file in a folder that exists, with --out.")
-    drawn, text = play(known[name].read_text(encoding="utf-8"), DrawnEnsemble)
+    drawn, text = play(transcripts[name].read_text(encoding="utf-8"), DrawnEnsemble)
     try:
         write_atomically(file, transcript_page(name, text, drawn))
     except OSError as error:
@@ -34,24 +34,27 @@ def show_command(name: str | None, *, out: Path | None, json: bool) -> int:
     return Exit.PASS
 
 
-def _list(known: dict[str, Path], *, json: bool) -> int:
-    """Each with the first sentence of what it shows."""
-    about = {name: _first_sentence(path.read_text(encoding="utf-8")) for name, path in known.items()}
+def _list(transcripts: dict[str, Path], *, json: bool) -> int:
+    """List the names, each with the first sentence of its description."""
+    about = {name: _first_sentence(path.read_text(encoding="utf-8")) for name, path in transcripts.items()}
     if json:
         print_json(about)
         return Exit.PASS
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for name, words in about.items():
-        table.add_row(name, words)
+    for name, sentence in about.items():
+        table.add_row(name, sentence)
     Console().print(table)
     return Exit.PASS
 
 
 def _first_sentence(text: str) -> str:
-    words = " ".join(text.partition("\n\n")[0].split())
-    parts = words.split(". ")
-    return next(
-        (". ".join(parts[:count]) for count in range(1, len(parts) + 1) if len(". ".join(parts[:count])) > 40), words
-    )
+    """Return the beginning of the first paragraph, up to the first end of a sentence after 40 characters."""
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    sentences = paragraph.split(". ")
+    for count in range(1, len(sentences) + 1):
+        beginning = ". ".join(sentences[:count])
+        if len(beginning) > 40:
+            return beginning
+    return paragraph

@@ -23,21 +23,24 @@ from zab_chaos.harness.runs.phases import Unfinished
 from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"
-LOOK_SECONDS = 0.5  # between two status queries: long enough for a heartbeat of every node
-ALL_SECONDS = 20.0  # at most, until the nodes beyond the quorum have joined
-TURN_SECONDS = 0.1  # at most, between two checks for Ctrl-C
+STATUS_SECONDS = 0.5  # between two status queries: long enough for a heartbeat of every node
+CONVERGE_SECONDS_MAX = 20.0  # until the nodes beyond the quorum have joined
+TURN_SECONDS_MAX = 0.1  # between two checks for Ctrl-C
 NAME = "up"
-SERVED = ("processes", "zookeeper")
+BACKENDS = ("processes", "zookeeper")
 
 
 def up_command(
     *, on: str = "processes", zookeeper: str | None = None, nodes: int, seed: int, defect: str | None, results: Path,
     record: bool, quiet: bool,
 ) -> int:  # fmt: skip
-    """Run until Ctrl-C or SIGTERM, then stop all processes, judge the run and show the verdict. Raises BadInput."""
-    if on not in SERVED:
+    """Run an ensemble until Ctrl-C or SIGTERM. Then stop all processes, judge the run and show the verdict.
+
+    Raises BadInput, HarnessError.
+    """
+    if on not in BACKENDS:
         raise BadInput(
-            f"zab up runs {' or '.join(SERVED)}, whose nodes other programs can use; --on {on} was asked for"
+            f"zab up runs {' or '.join(BACKENDS)}, whose nodes other programs can use; --on {on} was asked for"
         )
     console = console_for(json=False)
     ensemble = Ensemble(
@@ -72,64 +75,68 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
         server = ControlServer(ensemble, control, _control_keys(files.control, stack))
         stack.callback(server.close)
         with contextlib.suppress(TimeoutError):  # the table then shows the missing nodes
-            ensemble.until_converged(ALL_SECONDS)  # so that the first client can use any node
+            ensemble.until_converged(CONVERGE_SECONDS_MAX)  # so that the first client can use any node
         show = stack.enter_context(screen(console, quiet=quiet))
         stack.enter_context(
             opened(
                 results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files, on=ensemble.on
             )
         )
-        _welcome(ensemble, console)
-        looks, due = StatusReader(ensemble), 0.0
+        _print_usage(ensemble, console)
+        reader, due = StatusReader(ensemble), 0.0
         while not interrupt.asked.is_set():
-            server.serve(TURN_SECONDS)
+            server.serve(TURN_SECONDS_MAX)
             ensemble.advance_faults()
             while server.messages:
                 console.print(server.messages.pop(0), markup=False, highlight=False)
             if time.monotonic() >= due:
-                show(looks.read(), server.active_faults())
-                due = time.monotonic() + LOOK_SECONDS
+                show(reader.read(), server.active_faults())
+                due = time.monotonic() + STATUS_SECONDS
 
 
 def _control_keys(file: Path, stack: ExitStack) -> keys.Keys:
-    """The nodes' own; servers that have none get one for `zab inject`, for as long as they run."""
+    """Return the keys of the control ports, for `zab inject`.
+
+    If the servers have none, create keys that last as long as this run.
+    """
     if file.exists():
         return keys.load(file)
     stack.callback(file.unlink, missing_ok=True)
     return keys.create(file)
 
 
-def _welcome(ensemble: Ensemble, console: Console) -> None:
+def _print_usage(ensemble: Ensemble, console: Console) -> None:
+    """Print the run folder, and how to use, break and stop the ensemble."""
     first = next(iter(ensemble.addresses.values()))
-    for words in (
+    for line in (
         f"recording to  {_folder(ensemble)}",
         *([f"connect       {ensemble.hosts}"] if ensemble.on == "zookeeper" else []),
         f"use           zab client {first} create /a hello    (without a command: a shell)",
         "break         zab inject crash target=leader        (zab inject heal; zab inject --list)",
         "stop          Ctrl-C",
     ):
-        say(console, words)
+        say(console, line)
 
 
-Show = Callable[[list[Row], list[str]], None]  # the nodes, and what is broken
+Show = Callable[[list[Row], list[str]], None]  # called with the state of the nodes, and the active faults
 
 
 @contextmanager
 def screen(console: Console, *, quiet: bool) -> Iterator[Show]:
-    """What shows the nodes: on a terminal a table that is redrawn in place, elsewhere a line for each change."""
+    """Yield a function that shows the nodes: on a terminal in a table that is redrawn, elsewhere as a line for each change."""
     if quiet:
-        yield lambda rows, broken: None
+        yield lambda rows, faults: None
     elif console.is_terminal:
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda rows, broken: live.update(table(rows, broken))
+            yield lambda rows, faults: live.update(table(rows, faults))
     else:
-        yield _changes(console)
+        yield _print_changes(console)
 
 
-def _changes(console: Console) -> Show:
+def _print_changes(console: Console) -> Show:
     last = ""
 
-    def show(rows: list[Row], broken: list[str]) -> None:
+    def show(rows: list[Row], faults: list[str]) -> None:
         nonlocal last
         before, last = last, one_line(rows)
         if last != before:

@@ -26,11 +26,11 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
     verdicts, cases = [], []
     try:
         for folder in folders:
-            salvaged = _salvaged(folder)
+            salvaged = _salvage(folder)
             if salvaged is not None:
                 say(console, salvaged, "yellow")
             verdict = judge(folder.path)
-            _keep(folder, verdict, console)
+            _write_verdict(folder, verdict, console)
             terminal.show(folder, console, brief=quiet, judged=verdict)
             verdicts.append(verdict)
             cases.append(ci.case_of(folder, verdict))
@@ -50,8 +50,11 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
     return overall.exit_code
 
 
-def _salvaged(folder: RunFolder) -> str | None:
-    """What was made of a run whose harness was killed, in words; None if nothing had to be. Raises BadInput."""
+def _salvage(folder: RunFolder) -> str | None:
+    """Complete the records of a run whose harness was killed, as far as its backend can.
+
+    Return what was done, in words; None if nothing was. Raises BadInput.
+    """
     facts = folder.read_run()
     name = facts.get("backend")
     if facts.get("outcome") != UNFINISHED or name not in registry.names():
@@ -59,10 +62,10 @@ def _salvaged(folder: RunFolder) -> str | None:
     return registry.find(name).salvage(folder)
 
 
-def _keep(folder: RunFolder, verdict: Verdict, console: Console) -> None:
-    """Rewrite verdict.json. If it can't be written, print a warning and go on: the verdict is valid all the same."""
+def _write_verdict(folder: RunFolder, verdict: Verdict, console: Console) -> None:
+    """Rewrite verdict.json. If it can't be written, print a warning and go on, because the verdict is valid all the same."""
     try:
         write_verdict(folder.path, verdict.to_json())
     except OSError as error:
-        words = f"verdict.json of {folder.path} could not be written ({error.strerror}); the verdict is below"
-        say(console, words, "yellow")
+        warning = f"verdict.json of {folder.path} could not be written ({error.strerror}); the verdict is below"
+        say(console, warning, "yellow")
