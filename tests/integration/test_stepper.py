@@ -24,7 +24,7 @@ PATIENCE = 30.0
 RIGHT, LEFT, END, HOME, PAGE_DOWN = b"\x1b[C", b"\x1b[D", b"\x1b[F", b"\x1b[H", b"\x1b[6~"
 
 
-class PipeSafeConsole:
+class Screen:
     """A terminal with a command in it."""
 
     def __init__(self, words: list[str]) -> None:
@@ -33,7 +33,7 @@ class PipeSafeConsole:
             os.environ["TERM"] = "xterm-256color"
             os.execv(sys.executable, [sys.executable, "-m", "zab_chaos.harness", *words])
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        self._screen = pyte.PipeSafeConsole(COLUMNS, ROWS)
+        self._screen = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.ByteStream(self._screen)
 
     @property
@@ -44,7 +44,7 @@ class PipeSafeConsole:
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    def until(self, shown: Callable[["PipeSafeConsole"], object]) -> None:
+    def until(self, shown: Callable[["Screen"], object]) -> None:
         """Read on until this is shown."""
         end = time.monotonic() + PATIENCE
         while not shown(self):
@@ -79,14 +79,14 @@ class PipeSafeConsole:
 
 
 @pytest.fixture
-def screen(run: Path) -> Iterator[PipeSafeConsole]:
-    screen = PipeSafeConsole(["replay", str(run)])
+def screen(run: Path) -> Iterator[Screen]:
+    screen = Screen(["replay", str(run)])
     screen.at(1)
     yield screen
     assert screen.close() == 0
 
 
-def test_forward_and_back_show_the_same(screen: PipeSafeConsole) -> None:
+def test_forward_and_back_show_the_same(screen: Screen) -> None:
     screen.until(lambda screen: "q: quit" in screen.text)  # which is drawn last
     assert "small  PASS" in screen.lines[0]
     assert all(f"node {node}" in screen.text for node in (1, 2, 3))
@@ -109,7 +109,7 @@ def test_forward_and_back_show_the_same(screen: PipeSafeConsole) -> None:
     assert screen.step == last
 
 
-def test_to_a_message_of_a_node_to_an_event_and_what_changed_is_marked(screen: PipeSafeConsole) -> None:
+def test_to_a_message_of_a_node_to_an_event_and_what_changed_is_marked(screen: Screen) -> None:
     screen.type(b"2")
     screen.until(lambda screen: re.match(r"node 2 \(life 1\)  from \d: VOTE", screen.lines[1]))
     screen.until(lambda screen: "node 2 *" in screen.text and re.search(r"role .*\* FOLLOWING in DISC", screen.text))
@@ -137,7 +137,7 @@ def test_to_a_message_of_a_node_to_an_event_and_what_changed_is_marked(screen: P
 def test_without_a_terminal_or_with_a_node_it_prints_as_before(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(run)]) == 0
     assert capsys.readouterr().out.rstrip().endswith("EQUAL")
-    screen = PipeSafeConsole(["replay", str(run), "--no-step"])
+    screen = Screen(["replay", str(run), "--no-step"])
     screen.until(lambda screen: "EQUAL" in screen.lines)
     assert screen.close() == 0
     assert main(["replay", str(run), "--step", "--node", "1", "--until", "x"]) == 4
