@@ -1,7 +1,7 @@
-"""The tables in the documentation that the code already states: written here, so that they cannot be wrong for long.
+"""Generates the tables and diagrams of the documentation that can be derived from the code.
 
-`python docs/generate.py` rewrites what stands between `<!-- generated: NAME -->` and `<!-- end -->` in each page;
-a test holds the committed pages against it.
+`python docs/generate.py` rewrites the text between `<!-- generated: NAME -->` and `<!-- end -->` in each page. A test checks
+that the committed pages are current.
 """
 
 import inspect
@@ -51,28 +51,28 @@ MARK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+)(?: (?P<of>\S+))? -->\n).*
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
+    """Format a table in Markdown."""
     lines = [list(heads), *(list(row) for row in rows)]
     lines.insert(1, ["---"] * len(lines[0]))
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def sentence(text: str | None) -> str:
-    """The first paragraph of a docstring, on one line."""
+    """Return the first paragraph of a docstring, on one line."""
     return " ".join((text or "").strip().split("\n\n")[0].split())
 
 
 def phases() -> str:
-    """The phase diagram, from EDGES."""
+    """Draw the diagram of the phases, from EDGES."""
     edges = "\n".join(f"    {a.name} --> {b.name}" for a, b in sorted(EDGES) if a != b)
     return f"```mermaid\nstateDiagram-v2\n    [*] --> ELECTION\n{edges}\n```"
 
 
-STATES = (Looking, Following, Elected, Choosing, Synchronizing, Broadcasting)  # what a node can be
+STATES = (Looking, Following, Elected, Choosing, Synchronizing, Broadcasting)  # the states of a node
 
 
 def expected(kind: type) -> str:
-    """In which role and phases a message is handled; anywhere else it is dropped as a stray."""
+    """Return the roles and phases in which a message is handled; in all others it is dropped as a stray."""
     places = EXPECTED[kind]
     if len(places) == len(Role) * len(Phase):
         return "always"
@@ -83,7 +83,7 @@ def expected(kind: type) -> str:
 
 
 def message_table() -> str:
-    """Every message: who sends it, where it is expected, what handles it, what it says."""
+    """List every message: its sender, where it is expected, the methods that handle it, and its meaning."""
 
     def sender(kind: type) -> str:
         return "leader" if kind in FROM_LEADER else "any" if expected(kind) == "always" else "follower"
@@ -91,8 +91,8 @@ def message_table() -> str:
     def handler(kind: type) -> str:
         roles = {role for role, _ in EXPECTED[kind]}
         methods = [getattr(state, HANDLERS[kind], None) for state in STATES if state.role in roles]
-        taken = dict.fromkeys(method for method in methods if method not in (None, RoleState.on_stray))
-        return "; ".join(f"{Path(inspect.getfile(method)).stem}: `{method.__qualname__}`" for method in taken)
+        handlers = dict.fromkeys(method for method in methods if method not in (None, RoleState.on_stray))
+        return "; ".join(f"{Path(inspect.getfile(method)).stem}: `{method.__qualname__}`" for method in handlers)
 
     return table(
         ("message", "from", "expected in", "file of node/core: handler", "what it says"),
@@ -104,15 +104,18 @@ def message_table() -> str:
 
 
 def properties() -> str:
-    """What the oracle checks, and the replay."""
+    """List the properties that the oracle checks, and the one that the replay checks."""
     rows = [(kind.name, kind.source, kind.statement) for kind in ALL]
     rows.append((replay.NAME, "zab-chaos", replay.STATEMENT))
     return table(("property", "source", "statement"), rows)
 
 
 def imports(package: str) -> str:
-    """Which rooms of a package import which, drawn from the code. An arrow points at what is used; one that follows from
-    others is left out, and rooms that use each other share a box."""
+    """Draw which children of a package import which, from the code.
+
+    An arrow points to the imported package. An arrow that follows from others is left out. Packages that import each other
+    share a box.
+    """
     graph = grimp.build_graph("zab_chaos")
     rooms = graph.find_children(package)
     for room in rooms:
@@ -134,23 +137,23 @@ def _identifier(name: str) -> str:
 
 
 def history_properties() -> str:
-    """What is judged of a system of which only the clients' history is known."""
+    """List the properties that are judged if only the clients' history is known."""
     return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in CLIENTS])
 
 
 def abilities() -> str:
-    """Which backend of ours has what, and which faults take it."""
+    """List the abilities of the built-in backends, and the faults that need them."""
     rows = []
     for one in Ability:
         kinds = [name for name, kind in KINDS.items() if one in kind.needs]
         keys = [f"{name} with {key.name}" for name, kind in KINDS.items() for key in kind.keys if key.needs is one]
         has = ["yes" if one in backend.abilities else "–" for backend in ours()]
         rows.append([one.value, ", ".join([*kinds, *keys]) or "–", *has])
-    return table(("ability", "what takes it", *OURS), rows)
+    return table(("ability", "needed by", *OURS), rows)
 
 
 def defects() -> str:
-    """The known bugs, and what must find each of them."""
+    """List the built-in defects, and the property whose checker must find each of them."""
     return table(
         ("defect", "the bug", "ticket", "caught as a violation of"),
         ((f"`{one.name}`", one.about, one.ticket or "–", one.property) for one in DEFECTS.values()),
@@ -158,7 +161,7 @@ def defects() -> str:
 
 
 def scenarios() -> str:
-    """The shipped scenarios, without those of defects and of ZooKeeper's tickets."""
+    """List the shipped scenarios, except those of defects and of ZooKeeper's tickets."""
     others = ("defects/", "zookeeper/")
     found = {name: load(path) for name, path in shipped().items() if not name.startswith(others)}
     rows = (
@@ -178,7 +181,7 @@ def scenarios() -> str:
 
 
 def tickets() -> str:
-    """The tickets of ZooKeeper that a scenario shows."""
+    """List the scenarios that reproduce tickets of ZooKeeper."""
     rows = []
     for path in shipped().values():
         one = load(path)
@@ -192,7 +195,7 @@ def tickets() -> str:
 
 
 def zookeeper_points() -> str:
-    """The crash points of ZooKeeper's servers, and where they are in its code."""
+    """List the crash points of ZooKeeper's servers, and where they are in its code."""
     rows = [
         (
             f"`{point}`",
@@ -207,25 +210,25 @@ def zookeeper_points() -> str:
 
 
 def releases_of(location: Location) -> str:
-    """Which releases have the method."""
+    """Return which releases of ZooKeeper have the method of a crash point."""
     since = f"from {'.'.join(map(str, location.since))}" if location.since else ""
     before = f"before {'.'.join(map(str, location.before))}" if location.before < (99,) else ""
     return " ".join(filter(None, (since, before))) or "all"
 
 
 def faults() -> str:
-    """Every kind of fault with its keys. Angle brackets would be taken for HTML."""
+    """List every kind of fault with its keys. Angle brackets are escaped, since Markdown would take them for HTML."""
     return describe_kinds().replace("<", "&lt;")
 
 
 def crash_points() -> str:
-    """Steps, and what may stand behind the colon."""
+    """List the steps at which a node can crash, and the possible subjects after the colon."""
     return table(("step", "of"), ((f"`{step}`", ", ".join(points.subjects(step))) for step in points.STEPS))
 
 
 def keys() -> str:
-    """The tables of a scenario file with their keys: what is allowed, and what holds when a key is left out."""
-    makes: dict[str, Any] = {
+    """List the tables of a scenario file with their keys, the allowed values, and the defaults."""
+    defaults_of: dict[str, Any] = {
         "scenario": Scenario,
         "workload": Workload,
         "nemesis": Nemesis,
@@ -234,12 +237,12 @@ def keys() -> str:
         "ticket": Ticket,
     }
     rows = [
-        (f"`[{name}]`", f"`{key}`", rule.allowed or weights(key), default(makes[name], key))
+        (f"`[{name}]`", f"`{key}`", rule.allowed or weights(key), default_as_toml(defaults_of[name], key))
         for name, rules in grammar.TABLES.items()
         for key, rule in rules.items()
     ]
     rows += [
-        (f"`[[{name}]]`", f"`{key.name}`", key.rule.allowed, said(key.default))
+        (f"`[[{name}]]`", f"`{key.name}`", key.rule.allowed, format_default(key.default))
         for name, listed in (("operation", grammar.OPERATION), ("disk", DISK))
         for key in listed
     ]
@@ -251,26 +254,26 @@ def keys() -> str:
     return table(("table", "key", "allowed", "default"), rows)
 
 
-def said(value: Any) -> str:
-    """A default of a [[table]]'s key."""
+def format_default(value: Any) -> str:
+    """Format the default of a key in an array of tables ([[...]])."""
     if value is REQUIRED:
         return "required"
     return "none" if value is None else "[]" if value == () else str(value)
 
 
 def weights(key: str) -> str:
-    """The rule of the keys that hold weights by name."""
+    """Describe the values of a key that maps names to weights."""
     if key == "points":
         return 'weights of crash points, for example { "after-sync:MEMBER" = 5 }'
     names = OPERATIONS if key == "mix" else grammar.DRAWABLE
     return "weights by name, for example { " + f"{names[0]} = 1, {names[1]} = 3" + " }; names: " + ", ".join(names)
 
 
-def default(make: Any, key: str) -> str:
-    """What holds when the key is not there, as TOML says it."""
-    if not is_dataclass(make):
+def default_as_toml(owner: Any, key: str) -> str:
+    """Format the default of a key as TOML."""
+    if not is_dataclass(owner):
         return ""
-    field = next(field for field in fields(make) if field.name == key)
+    field = next(field for field in fields(owner) if field.name == key)
     value = field.default_factory() if callable(field.default_factory) else field.default
     if key == "name" or key in grammar.REQUIRED_KEYS["ticket"]:
         return "required"
@@ -286,17 +289,17 @@ def default(make: Any, key: str) -> str:
 
 
 def tables() -> str:
-    """The tables of the pipeline, column by column."""
+    """Document the pipeline's tables, column by column."""
     return columns(TABLES.values(), columns_of_all=(LOAD,))
 
 
 def metric_tables() -> str:
-    """The metrics that the pipeline writes, likewise."""
+    """Document the pipeline's metrics, column by column."""
     return columns(METRICS)
 
 
 def columns(of: Iterable[Table], columns_of_all: tuple[Column, ...] = ()) -> str:
-    """A heading, a sentence and the columns of each table."""
+    """Format each table as a heading, a description and a table of its columns."""
     heads = ("column", "type", "unit", "meaning")
     return "\n\n".join(
         f"### `{one.name}`\n\n{one.about} From {one.source}.\n\n"
@@ -306,8 +309,10 @@ def columns(of: Iterable[Table], columns_of_all: tuple[Column, ...] = ()) -> str
 
 
 def numbers(file: str) -> str:
-    """What a committed summary of `zab bench` says: on which machine, how busy it was, every figure. `file` is its place as
-    seen from the page."""
+    """Format a committed summary of `zab bench`: the machine, its load, and every figure.
+
+    `file`: the path of the summary, relative to the page.
+    """
     report = json.loads((ROOT / file.removeprefix("../")).read_text(encoding="utf-8"))
     rows = [
         (name, figure["name"], shown(figure["value"]), figure["unit"], spread(figure["rounds"]))
@@ -319,7 +324,7 @@ def numbers(file: str) -> str:
 
 
 def measured_on(report: dict[str, Any], file: str) -> str:
-    """With which command, when, and on which machine."""
+    """Describe the command, the date and the machine of a measurement."""
     machine, load = report["machine"], report["load_before"][0]
     return (
         f"`{report['command']}` on {report['started'][:10]}: {machine['processor']}, {machine['cores']} cores, "
@@ -329,15 +334,17 @@ def measured_on(report: dict[str, Any], file: str) -> str:
 
 
 def side_by_side(file: str | None = None) -> str:
-    """What a committed summary of `zab bench --against zookeeper` says, our nodes and ZooKeeper's in a row each, and its
-    picture. `file`: its place as seen from the page; None while there is none."""
+    """Format a committed summary of `zab bench --against zookeeper` as a picture and a table with a column for each system.
+
+    `file`: the path of the summary, relative to the page; None if there is none yet.
+    """
     if file is None:
-        return "No figures stand here yet: they have to be measured on a machine that does nothing else."
+        return "There are no figures here yet. They have to be measured on a machine that does nothing else."
     report = json.loads((ROOT / file.removeprefix("../")).read_text(encoding="utf-8"))
     rows = pairs(report)
     names = list(rows[0][2])
     cells = [
-        (what, unit, *(said_with_rounds(figures[name]) for name in names if name in figures))
+        (what, unit, *(value_with_rounds(figures[name]) for name in names if name in figures))
         for what, unit, figures in rows
     ]
     return (
@@ -350,7 +357,7 @@ SHORT = ("start", "throughput at the leader", "latency at a follower p50", "fail
 
 
 def side_by_side_short(file: str) -> str:
-    """The same picture, and of the table some rows without their rounds. `file`: from the root."""
+    """Format the same comparison with a few rows only, and without rounds. `file`: relative to the repository's root."""
     rows = pairs(json.loads((ROOT / file).read_text(encoding="utf-8")))
     names = list(rows[0][2])
     cells = [
@@ -362,40 +369,42 @@ def side_by_side_short(file: str) -> str:
     return f"{table(('measured', *names), cells)}\n\n{picture}"
 
 
-def said_with_rounds(figure: dict[str, Any]) -> str:
-    """A value, and between which its rounds lie."""
+def value_with_rounds(figure: dict[str, Any]) -> str:
+    """Format a value with the lowest and highest round."""
     rounds = spread(figure["rounds"])
     return f"{shown(figure['value'])} ({rounds})" if rounds else shown(figure["value"])
 
 
 def spread(rounds: list[float]) -> str:
-    """The lowest and the highest round."""
+    """Format the lowest and the highest round; "" if there is only one."""
     return f"{shown(min(rounds))} to {shown(max(rounds))}" if len(rounds) > 1 else ""
 
 
 def kill_matrix(files: str) -> str:
-    """Committed answers of `zab defects --check`, one row a defect."""
-    answers = [json.loads((ROOT / file).read_text(encoding="utf-8")) for file in files.split(",")]
+    """Format committed outputs of `zab defects --check`, one row per defect. `files`: separated by commas."""
+    reports = [json.loads((ROOT / file).read_text(encoding="utf-8")) for file in files.split(",")]
     rows: dict[str, dict[str, Any]] = {}
-    for row in (row for answer in answers for row in answer["defects"]):
+    for row in (row for report in reports for row in report["defects"]):
         known = rows.setdefault(row["name"], row)
         known |= {place: row[place] for place in ("sim", "processes", "swarm") if row[place] is not None}
     made = "\n".join(
         f"- `{one['command']}` on {one['started'][:10]}: {one['machine']['processor']}, {one['machine']['cores']} cores, "
         f"{one['machine']['memory'] / 2**30:.0f} GiB, Python {one['versions']['python']} ([all of it](../{file}))"
         + (f"; {one['note']}" if "note" in one else "")
-        for file, one in zip(files.split(","), answers, strict=True)
+        for file, one in zip(files.split(","), reports, strict=True)
     )
     heads = ("defect", "must break", "caught in the simulator", "after", "caught on processes", "without it", "swarm")
-    return f"{made}\n\n" + table(heads, (killed(row) for row in rows.values()))
+    return f"{made}\n\n" + table(heads, (defect_row(row) for row in rows.values()))
 
 
-def killed(row: dict[str, Any]) -> list[str]:
-    """One defect's cells."""
+def defect_row(row: dict[str, Any]) -> list[str]:
+    """Return the cells of one defect's row."""
     sim, real, swarm = row["sim"], row["processes"], row["swarm"]
     tried = [one for one in (sim, real) if one]
     passed, honest = (sum(one[name] for one in tried) for name in ("honest_passes", "honest_runs"))
-    found = f"after {swarm['first']}" if swarm and swarm["first"] else f"not in {swarm['seeds']}" if swarm else "–"
+    found_by_swarm = (
+        f"after {swarm['first']}" if swarm and swarm["first"] else f"not in {swarm['seeds']}" if swarm else "–"
+    )
     return [
         f"`{row['name']}`",
         row["property"],
@@ -403,7 +412,7 @@ def killed(row: dict[str, Any]) -> list[str]:
         str(sim["first"]) if sim else "–",
         f"{real['caught']} of {real['runs']} runs" if real else "–",
         f"{passed} of {honest} pass",
-        found,
+        found_by_swarm,
     ]
 
 
@@ -431,7 +440,7 @@ PARTS: dict[str, Callable[..., str]] = {
 
 
 def current(page: str) -> str:
-    """The page's text with its generated parts made anew. Raises KeyError for a mark that nothing generates."""
+    """Return the page's text with its generated parts rewritten. Raises KeyError for an unknown name in a mark."""
 
     def made(found: re.Match[str]) -> str:
         of = [found["of"]] if found["of"] else []
@@ -441,7 +450,7 @@ def current(page: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the pages."""
+    """Rewrite the generated parts of all pages."""
     for name in PAGES:
         path = ROOT / name
         path.write_text(current(path.read_text(encoding="utf-8")), encoding="utf-8")

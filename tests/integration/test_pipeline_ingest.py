@@ -1,4 +1,4 @@
-"""From folders to tables: every table as documented, nothing dropped silently, nothing read twice; and what damage does."""
+"""Reading folders into tables: documented columns, no dropped lines, no repeated reading, and the effects of damage."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def good() -> Story:
 
 
 def saved(folder: Path, story: Story | None = None) -> Path:
-    """The story as a run's folder, instead of what is there."""
+    """Save the story as a run's folder, replacing what is there."""
     shutil.rmtree(folder, ignore_errors=True)
     (story or good()).save(folder)
     return folder
@@ -50,13 +50,13 @@ def truncated(run: Path) -> None:
 
 
 def garbage(run: Path) -> None:
-    """A line in the middle that is no JSON."""
+    """A line in the middle that is not JSON."""
     told = lines(run / NODE_1)
     (run / NODE_1).write_text("".join([*told[:6], "\x00\x01 no JSON {\n", *told[6:]]))
 
 
 def other_form(run: Path) -> None:
-    """JSON, but not what the event needs: a zxid of three numbers."""
+    """JSON, but not of the event's form: a zxid of three numbers."""
     with (run / NODE_1).open("a") as file:
         event = {"t": 10**12, "node": 1, "life": 1, "n": len(lines(run / NODE_1)) + 1, "event": "established"}
         file.write(json.dumps({**event, "epoch": 1, "last_zxid": [1, 2, 3], "quorum": [1]}) + "\n")
@@ -69,7 +69,7 @@ def stranger(run: Path) -> None:
 
 
 def missing(run: Path) -> None:
-    """A node of which there is no trace at all."""
+    """A node without any trace."""
     (run / NODE_2).unlink()
 
 
@@ -81,7 +81,7 @@ def backwards(run: Path) -> None:
 
 
 def bad_operation(run: Path) -> None:
-    """An answer of the clients with an outcome that there is not."""
+    """A completion with an outcome that does not exist."""
     with (run / "ops.jsonl").open("a") as file:
         file.write(json.dumps({"type": "complete", "t": 10**12, "client": 1, "seq": 1, "outcome": "maybe"}) + "\n")
 
@@ -104,7 +104,7 @@ def broken_run_json(run: Path) -> None:
 
 
 def older(run: Path) -> None:
-    """A run of a version that did not say yet which seed, backend and disk it had, and whose events lacked fields."""
+    """A run of an older version, without seed, backend and disk in run.json, and with fewer fields in its events."""
     facts = json.loads((run / "run.json").read_text())
     kept = {name: facts[name] for name in ("nodes", "outcome", "expect")}
     (run / "run.json").write_text(json.dumps(kept))
@@ -112,7 +112,7 @@ def older(run: Path) -> None:
 
 
 def newer(run: Path) -> None:
-    """An event that this version does not know, of a later one: kept as it is, no damage."""
+    """An event of a later version, which this one does not know: it is kept unchanged, and is not damage."""
     *before, last = (json.loads(line) for line in lines(run / NODE_1))
     mood = {**before[-1], "n": last["n"], "event": "mood", "epoch": "sunny"}
     told = [*before, mood, {**last, "n": last["n"] + 1}]
@@ -140,7 +140,7 @@ REFUSED = {truncated, garbage, other_form, stranger, bad_operation, bad_fault, b
 
 @pytest.fixture(scope="module")
 def damaged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A good run with each damage done to it, all in one call, beside the good one and a copy of it."""
+    """One analysis of a good run, a copy of it, and a version of it with each kind of damage."""
     root = tmp_path_factory.mktemp("damaged")
     saved(root / "good")
     shutil.copytree(root / "good", root / "good-copy")
@@ -161,7 +161,7 @@ def test_each_damage_has_its_outcome(damaged: dict[str, Any], harm: Callable[[Pa
     assert words in " ".join(told)
 
 
-def test_what_is_refused_is_in_quarantine_with_its_place(spark: Any, damaged: dict[str, Any]) -> None:
+def test_refused_lines_are_in_quarantine_with_their_place(spark: Any, damaged: dict[str, Any]) -> None:
     runs = {it.run: name for name, it in damaged["verdicts"].items()}
     rows = read_table(spark, damaged["out"] / "tables", c.QUARANTINE).collect()
     assert {runs[row["run"]] for row in rows} == {harm.__name__ for harm in REFUSED}
@@ -202,7 +202,7 @@ def test_every_table_has_its_documented_columns(spark: Any, damaged: dict[str, A
         assert written.dtypes == [(column.name, column.type) for column in (*it.columns, c.LOAD)]
 
 
-def test_an_older_run_lacks_what_it_did_not_say(spark: Any, damaged: dict[str, Any]) -> None:
+def test_an_older_run_has_null_in_missing_columns(spark: Any, damaged: dict[str, Any]) -> None:
     facts = damaged["verdicts"]["older"].facts
     assert facts["seed"] is facts["backend"] is facts["disk"] is None
     assert facts["record"] is False
@@ -216,8 +216,8 @@ def test_an_event_that_is_not_known_is_kept_whole(spark: Any, damaged: dict[str,
 # ---- what is read, and what is read again ----
 
 
-def test_only_what_is_new_or_has_changed_is_read(spark: Any, tmp_path: Path) -> None:
-    """In a folder with an odd name, which is no pattern."""
+def test_only_new_and_changed_runs_are_read(spark: Any, tmp_path: Path) -> None:
+    """The folder's name looks like a pattern, but is not one."""
     out = tmp_path / ODD
     runs, tables = out / "runs", out / "tables"
     for name in ("a", "b"):
@@ -244,7 +244,7 @@ def test_only_what_is_new_or_has_changed_is_read(spark: Any, tmp_path: Path) -> 
     assert newest.verdicts[1].json["metrics"]["durable_batches"] == 15
 
 
-def test_places_may_be_named_in_many_ways(tmp_path: Path) -> None:
+def test_folders_and_patterns_are_found(tmp_path: Path) -> None:
     odd = tmp_path / ODD
     for name in ("one", "two"):
         saved(odd / name)
@@ -271,7 +271,7 @@ def test_places_without_runs_are_all_named(tmp_path: Path) -> None:
 
 
 def test_every_field_of_a_line_is_in_its_column(spark: Any, tmp_path: Path) -> None:
-    """What the formats say, with the fields that only some lines have; a field of another type than documented is null."""
+    """Also optional fields are read; a field of another type than documented is null."""
     run = saved(tmp_path / "run")
     digests, txns = "00" * 8 + "ff" * 8, [[1, 1, [["create", "/a", 0, 7], ["fence", "", None, None]]], [2, 3, []]]
     number = len(lines(run / NODE_1)) + 1

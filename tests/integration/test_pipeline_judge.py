@@ -1,4 +1,4 @@
-"""The pipeline's verdicts are the oracle's, word for word; with `--replay`, the oracle's and the replay's."""
+"""The pipeline's verdicts equal the oracle's word for word; with `--replay`, those of oracle and replay."""
 
 import json
 import shutil
@@ -47,7 +47,7 @@ def test_the_whole_corpus_in_one_call(spark: Any, corpus: Path, tmp_path: Path) 
 
 
 def simulated(name: str, results: Path, defect: str | None = None) -> Path:
-    """A scenario in the simulated world: a defect's as it is, of the others the first seconds."""
+    """Return a scenario for the simulator: a defect's unchanged, others shortened to a few seconds."""
     scenario = read_scenario(name, on="sim", nodes=None, defect=defect)
     if defect is None:
         faults = tuple(fault for fault in scenario.faults if fault.at < SECONDS - 1)

@@ -1,4 +1,4 @@
-"""The metrics: of a run that was worked out by hand, and of a simulated one against plain Python over the same files."""
+"""The metrics of a run that was worked out by hand, and of a simulated one, compared with plain Python on the same files."""
 
 import json
 import math
@@ -56,7 +56,7 @@ for = 0.8
 
 
 class Measured:
-    """What the pipeline makes of some runs, by the folder's name."""
+    """The pipeline's results of some runs, by the folders' names."""
 
     def __init__(self, spark: SparkSession, folders: list[Path], out: Path) -> None:
         self.out = out
@@ -66,11 +66,11 @@ class Measured:
         judged = {row["run"]: oracle(Path(row["path"])).metrics for row in done.runs}
         rows = Rows(spark, out / "tables", done.runs)
         by_run = measure_runs(rows, out / "metrics", judged)
-        rows.forget()
+        rows.uncache()
         self.numbers: dict[str, Numbers] = {self.names[run]: it for run, it in by_run.items()}
 
     def rows(self, metric: str, name: str) -> list[Row]:
-        """A metric's table, of one run."""
+        """Return the rows of a metric for one run."""
         rows = self.spark.read.parquet(f"file://{self.out}/metrics/{metric}").collect()
         return [row for row in rows if self.names[row["run"]] == name]
 
@@ -211,7 +211,7 @@ class Plain:
         return [line for line in self.events if line["event"] == event]
 
     def done(self, writes: bool | None = None) -> list[tuple[int, int]]:
-        """(due, answered) of what succeeded."""
+        """Return (due, answered) of the successful operations."""
         return [
             (it["invoke"]["due"], it["complete"]["t"])
             for it in self.ops.values()
@@ -220,7 +220,7 @@ class Plain:
         ]
 
     def growth(self) -> list[tuple[int, int]]:
-        """(time, transactions that nobody had delivered before) of each delivery that had any."""
+        """Return (time, transactions that no node had delivered before) of each delivery that has any."""
         known: set[tuple[int, int]] = set()
         found = []
         for line in self.of("deliver"):
@@ -237,7 +237,7 @@ def plain(simulated: Path) -> Plain:
 
 
 def count(batch: dict[str, Any]) -> int:
-    """How many transactions are in a batch."""
+    """Return the number of transactions in a batch."""
     return len(batch["digests"]) // 16
 
 
@@ -246,8 +246,8 @@ def nearest_rank(values: list[int], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] / 1e6
 
 
-def test_the_simulated_run_is_worth_it(plain: Plain) -> None:
-    """Else what follows would compare nothing with nothing."""
+def test_the_simulated_run_has_enough_events(plain: Plain) -> None:
+    """Otherwise the following tests would compare nothing."""
     assert len(plain.of("established")) >= 3
     assert {line["kind"] for line in plain.of("snapshot")} >= {"installed", "taken"}
     assert len(plain.done(True)) > 100
@@ -267,7 +267,7 @@ def test_latency_and_throughput(seen: Measured, plain: Plain) -> None:
 
 
 def test_recovery_and_pauses(seen: Measured, plain: Plain) -> None:
-    """The pauses are looked for as the words say: no write succeeded in it, and one was waiting at its begin."""
+    """Pauses are checked by their definition: no write succeeded in them, and one was waiting at their begin."""
     faults = [line for line in plain.lines("faults.jsonl") if line["type"] == "inject"]
     found = {row["id"]: row for row in seen.rows("recovery", plain.folder.name)}
     waits = [
@@ -297,7 +297,7 @@ def test_recovery_and_pauses(seen: Measured, plain: Plain) -> None:
 
 
 def test_hits(seen: Measured, plain: Plain) -> None:
-    """A fault hit each node in the role and phase that the node had told last."""
+    """Each node was hit in the role and phase that it had traced last."""
     found = {(int(row["id"]), row["node"]): row["was"] for row in seen.rows("hits", plain.folder.name)}
     injects = [line for line in plain.lines("faults.jsonl") if line["type"] == "inject"]
     assert found.keys() == {(line["id"], node) for line in injects for node in line["nodes"]}
@@ -329,7 +329,7 @@ def test_elections(seen: Measured, plain: Plain) -> None:
 
 
 def test_catching_up(seen: Measured, plain: Plain) -> None:
-    """A life's lines from its last `role` to `current_epoch` say what it took."""
+    """The lines of a life from its last `role` to `current_epoch` show what it received."""
     found = {(row["node"], row["life"], row["epoch"]): row for row in seen.rows("catching_up", plain.folder.name)}
     joins = plain.of("current_epoch")
     assert found.keys() == {(line["node"], line["life"], line["epoch"]) for line in joins}
@@ -372,8 +372,8 @@ def test_costs(seen: Measured, plain: Plain) -> None:
     assert row["p90"] == sizes[math.ceil(0.9 * len(sizes)) - 1]
 
 
-def test_the_tables_say_what_the_verdict_says(seen: Measured, simulated: Path) -> None:
-    """Where a table has a number that the oracle has too, it is the same number."""
+def test_the_tables_agree_with_the_verdict(seen: Measured, simulated: Path) -> None:
+    """Numbers that both the tables and the oracle have are equal."""
     told = oracle(simulated).metrics
     (latency,) = [row for row in seen.rows("latency", simulated.name) if row["of"] == "all"]
     assert (latency["p50_ms"], latency["p99_ms"]) == (told["latency_p50_ms"], told["latency_p99_ms"])

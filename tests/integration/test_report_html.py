@@ -110,7 +110,7 @@ class Report:
         return {tuple(map(int, one.split(","))) for one in found}
 
     def assert_quiet(self) -> None:
-        """No word on the console, and no request but the one for the page itself."""
+        """Assert that the console is empty, and that nothing but the page itself was requested."""
         assert self.driver.get_log("browser") == []
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         requests = [one["params"] for one in messages if one["method"] == "Network.requestWillBeSent"]
@@ -121,7 +121,7 @@ class Report:
 
 @contextmanager
 def resized(report: Report, width: int) -> Iterator[None]:
-    """The window is so many CSS pixels wide."""
+    """Set the width of the window in CSS pixels."""
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     report.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
@@ -152,7 +152,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
 
 @pytest.fixture
 def show(driver: webdriver.Chrome, tmp_path: Path) -> Iterator[Callable[..., Report]]:
-    """Write the report of a run, and open it; at the end nothing may have been said or asked for."""
+    """Write the report of a run and open it. At the end, the console must be empty and nothing may have been requested."""
     opened: list[Report] = []
 
     def show(story: Story, judged: bool = True) -> Report:
@@ -171,7 +171,7 @@ def show(driver: webdriver.Chrome, tmp_path: Path) -> Iterator[Callable[..., Rep
 
 
 def ordinary() -> Story:
-    """Node 3 leads, is killed, comes back; a link is cut; writes of 1 ms each, 100 ms apart."""
+    """Node 3 leads, is killed and restarted; a link is cut; writes take 1 ms each and are 100 ms apart."""
     story = Story(verdict="PASS")
     story.start()
     story.elect(3, 1)
@@ -197,7 +197,7 @@ def ordinary() -> Story:
 
 
 def many(count: int) -> Story:
-    """As many operations, 5,000 a second, of which some fail and some are never answered."""
+    """Return the given number of operations, 5,000 per second. Some fail, and some are never answered."""
     story, draw = ordinary(), Random(1)
     lines: list[tuple[int, dict[str, Any]]] = []
     for i in range(count):
@@ -237,7 +237,7 @@ def test_every_picture_is_drawn(show: Callable[..., Report]) -> None:
     assert {BLUE, RED} <= report.colours("latency")  # writes, and one without an answer
 
 
-def test_pointing_tells_what_is_there(show: Callable[..., Report]) -> None:
+def test_pointing_shows_a_tooltip(show: Callable[..., Report]) -> None:
     report = show(ordinary())
     report.point("lanes", report.x(500_000), 22 + 2 * 46 + 20)
     assert "node 3, life 1: LEADING BROADCAST, epoch 1" in report.tip
@@ -255,7 +255,7 @@ def test_pointing_tells_what_is_there(show: Callable[..., Report]) -> None:
     assert not report.find("tip").is_displayed()
 
 
-def test_wheel_drag_and_buttons_zoom_and_show_all_goes_back(show: Callable[..., Report]) -> None:
+def test_wheel_drag_and_buttons_zoom_and_show_all_resets(show: Callable[..., Report]) -> None:
     report = show(ordinary())
     whole, middle = report.shown, report.x(1_500_000)
     report.point("latency", middle, 100)
@@ -408,7 +408,7 @@ def test_a_hundred_thousand_operations_can_be_zoomed_and_pointed_at(show: Callab
     assert BLUE in report.colours("latency")
 
 
-def test_a_folder_with_nothing_in_it_and_a_hostile_one_are_shown_without_a_word(show: Callable[..., Report]) -> None:
+def test_empty_and_hostile_folders_are_shown_without_console_messages(show: Callable[..., Report]) -> None:
     story = Story()
     story.run = {"scenario": "<script>window.broken = 1</script><img src=x onerror='window.broken = 2'>"}
     story.event(1, "abort", why="</script><script>window.broken = 3</script>")
@@ -417,7 +417,7 @@ def test_a_folder_with_nothing_in_it_and_a_hostile_one_are_shown_without_a_word(
     assert report.js("return window.broken") is None
 
 
-def test_the_page_of_a_campaign_says_and_asks_for_nothing(driver: webdriver.Chrome, tmp_path: Path) -> None:
+def test_the_page_of_a_campaign_logs_nothing_and_requests_nothing(driver: webdriver.Chrome, tmp_path: Path) -> None:
     for name, story in (("good", ordinary()), ("bad", agreement_fork())):
         story.save(tmp_path / name)
         tmp_path.joinpath(name, "verdict.json").write_bytes(judge(tmp_path / name).to_json())
@@ -429,7 +429,7 @@ def test_the_page_of_a_campaign_says_and_asks_for_nothing(driver: webdriver.Chro
     report.assert_quiet()
 
 
-def test_the_pipelines_page_can_be_pointed_at(driver: webdriver.Chrome, tmp_path: Path) -> None:
+def test_the_pipelines_page_has_tooltips(driver: webdriver.Chrome, tmp_path: Path) -> None:
     verdicts = [analysed(name, seed) for name in ("leader-crash", "power-outage") for seed in range(1, 6)]
     runs = [run_from_verdict(it.path, it.facts, it.json) for it in verdicts]
     place = tmp_path / "report.html"

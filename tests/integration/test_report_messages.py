@@ -1,4 +1,4 @@
-"""The space-time diagram in a real browser: arrows or counts, what pointing tells, following, searching, the keyboard."""
+"""The space-time diagram in a real browser: arrows and counts, tooltips, following, searching, the keyboard."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -53,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def show(driver: webdriver.Chrome, tmp_path: Path) -> Iterator[Callable[[Path], Report]]:
-    """Write the report of a run's folder, and open it; at the end nothing may have been said or asked for."""
+    """Write the report of a run and open it. At the end, the console must be empty and nothing may have been requested."""
     opened: list[Report] = []
 
     def show(folder: Path) -> Report:
@@ -80,7 +80,7 @@ def escape(report: Report) -> None:
 
 
 def drawn(report: Report) -> dict[str, str]:
-    """What the picture says of itself."""
+    """Return the data attributes of the diagram's canvas."""
     found: dict[str, str] = report.js("return {...document.getElementById('messages').dataset}")
     return found
 
@@ -96,7 +96,7 @@ def y(node: int) -> int:
 
 
 def committed(story: RunData) -> SentMessage:
-    """A PROPOSE of one transaction that a client of another node had asked for, and that was taken."""
+    """Return a PROPOSE of one transaction that was requested at another node, and that was received."""
     owned = {zxid for zxid, index in story.diagram.owners if story.diagram.requests[index].zxid == zxid}
     return next(
         one
@@ -122,7 +122,7 @@ def test_many_messages_are_counted_and_few_are_arrows(run: Path, show: Callable[
     assert int(drawn(report)["arrows"]) < 100
 
 
-def test_pointing_at_an_arrow_tells_what_it_is(run: Path, show: Callable[[Path], Report]) -> None:
+def test_pointing_at_an_arrow_describes_it(run: Path, show: Callable[[Path], Report]) -> None:
     report, one = show(run), committed(story := read_run_data(run))
     ask(report, zx.show(zx.Zxid(one.content.last)))
     escape(report)
@@ -134,7 +134,7 @@ def test_pointing_at_an_arrow_tells_what_it_is(run: Path, show: Callable[[Path],
     assert f"sent {(one.sent - story.zero) // 1000 / 1e6:.6f} s, received" in report.tip
 
 
-def test_pointing_at_counts_tells_how_many_on_which_link(run: Path, show: Callable[[Path], Report]) -> None:
+def test_pointing_at_a_strip_shows_the_count_and_the_link(run: Path, show: Callable[[Path], Report]) -> None:
     report = show(run)
     begin, end = report.shown
     leader = next(step.node for step in read_run_data(run).diagram.steps if step.kind == "established")
@@ -146,7 +146,7 @@ def test_pointing_at_counts_tells_how_many_on_which_link(run: Path, show: Callab
     assert any(words.startswith(f"node {leader} → node ") for words in found)
 
 
-def test_following_lights_the_whole_way_and_escape_ends_it(run: Path, show: Callable[[Path], Report]) -> None:
+def test_following_highlights_the_whole_path_and_escape_ends_it(run: Path, show: Callable[[Path], Report]) -> None:
     report, one = show(run), committed(read_run_data(run))
     name = zx.show(zx.Zxid(one.content.last))
     ask(report, name)
@@ -181,7 +181,7 @@ def test_following_lights_the_whole_way_and_escape_ends_it(run: Path, show: Call
     assert not report.find("told").is_displayed()
 
 
-def test_what_is_not_followed_is_dimmed(run: Path, show: Callable[[Path], Report]) -> None:
+def test_everything_that_is_not_followed_is_dimmed(run: Path, show: Callable[[Path], Report]) -> None:
     report, one = show(run), committed(read_run_data(run))
     report.js(
         """const canvas = document.getElementById("messages"), stroke = CanvasRenderingContext2D.prototype.stroke;
@@ -255,7 +255,7 @@ def test_a_click_on_an_arrow_follows_it(run: Path, show: Callable[[Path], Report
     assert ":" in drawn(report)["followed"]
 
 
-def test_pings_are_hidden_until_they_are_asked_for(run: Path, show: Callable[[Path], Report]) -> None:
+def test_pings_are_hidden_by_default(run: Path, show: Callable[[Path], Report]) -> None:
     report = show(run)
     before = int(drawn(report)["arrows"])
     report.find("pings").click()
@@ -264,7 +264,7 @@ def test_pings_are_hidden_until_they_are_asked_for(run: Path, show: Callable[[Pa
     assert int(drawn(report)["arrows"]) == before + len(pings)
 
 
-def test_the_legend_tells_what_occurs(run: Path, show: Callable[[Path], Report]) -> None:
+def test_the_legend_lists_what_occurs(run: Path, show: Callable[[Path], Report]) -> None:
     report = show(run)
     words = report.find("kinds").text.split("\n")
     for kind in ("PROPOSE", "ACK", "COMMIT", "NEWLEADER", "VOTE", "request", "delivered", "established"):
@@ -304,7 +304,7 @@ def test_from_the_verdict_to_the_two_writes_and_the_late_delivery_are_two_clicks
 def test_the_chain_leads_from_the_verdict_to_the_two_writes_and_the_late_delivery_with_one_key(
     tmp_path: Path, show: Callable[[Path], Report]
 ) -> None:
-    """The lost update: a new primary answers before it has delivered what the old one had broadcast."""
+    """A lost update: a new primary answers before it has delivered what the old primary had broadcast."""
     report = show(simulated("defects/stale-primary", tmp_path / "results", "--defect", "stale-primary"))
     section = report.find("chain")
     assert section.location["y"] < report.find("violations").location["y"]

@@ -62,7 +62,7 @@ LEGENDS: dict[str, Legend] = {
         ("", "◆ snapshot, member again after a lost disk, crash point"),
     ),
     "latency": (("write", "write ●"), ("read", "read ○"), ("failed", "failed ×"), ("unknown", "unknown ▲")),
-    "throughput": (("write", "succeeded"), ("failed", "failed"), ("unknown", "answered unknown")),
+    "throughput": (("write", "succeeded"), ("failed", "failed"), ("unknown", "outcome unknown")),
 }
 KEYS = (
     "Zoom: wheel, + and −, or drag over a range. Move: Shift and drag, or Shift and an arrow key. Show everything: double "

@@ -1,4 +1,4 @@
-"""`zab analyze` and `zab explore --master`: every mistake is told at once, and before Spark is started."""
+"""Arguments of `zab analyze` and `zab explore --master`: all mistakes are reported at once, before Spark is started."""
 
 import sys
 from pathlib import Path
@@ -30,14 +30,14 @@ def test_all_mistakes_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert words in said
 
 
-def test_nothing_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_places_are_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give the RESULTS to analyze" in told(["analyze"], capsys)
 
 
 @pytest.mark.parametrize(
     "master", ["local", "local[*]", "local[4]", "local[4,2]", "spark://host:7077", "yarn", "k8s://https://h:1"]
 )
-def test_masters_that_are_one(master: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_valid_masters(master: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--master" not in told(["analyze", str(tmp_path / "none"), "--master", master], capsys)
 
 
@@ -47,7 +47,7 @@ def test_a_pattern_may_name_runs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "there is no such" in told(["analyze", f"{tmp_path}/s*"], capsys)
 
 
-def test_a_uri_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_uri_is_refused_with_advice(capsys: pytest.CaptureFixture[str]) -> None:
     said = told(["analyze", "hdfs://host/runs", "--out", "s3://bucket/x"], capsys)
     assert "hdfs://host/runs: a URI can't be analyzed; give a path that this machine and all executors can read" in said
     assert "--out is s3://bucket/x; it needs a folder" in said
@@ -60,14 +60,14 @@ def test_a_master_for_an_exploration(capsys: pytest.CaptureFixture[str]) -> None
     assert "lab-flapping runs on this machine only" in said
 
 
-def test_what_goes_with_a_comparison_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_for_comparisons_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--fail-if-worse needs --compare A B" in told(["analyze", str(tmp_path), "--fail-if-worse"], capsys)
 
 
 def test_without_the_packages_of_the_pipeline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told before Spark is started, with the command that installs them."""
+    """They are reported before Spark is started, with the command that installs them."""
     monkeypatch.setitem(sys.modules, "scipy", None)
     for name in [name for name in sys.modules if name.startswith("zab_chaos.pipeline.")]:
         monkeypatch.delitem(sys.modules, name)

@@ -1,4 +1,4 @@
-"""What a comparison of two campaigns tells, and what it keeps quiet about. Spark is not started."""
+"""What a comparison of two campaigns reports and what it does not. Spark is not started."""
 
 import random
 from dataclasses import replace
@@ -51,14 +51,14 @@ def test_halves_of_one_campaign_do_not_differ(name: str, runs: int) -> None:
 
 
 def test_without_correction_halves_would_differ() -> None:
-    """That is what the correction is for: the known-bad case of the test above."""
+    """This shows that the correction is needed: the test above would fail without it."""
     draw, runs = random.Random("usual"), recorded("usual")
     found = [compare(*halves(runs, draw)) for _ in range(100)]
     assert sum(any(it.difference.p < 0.05 for it in one.compared) for one in found) > 20
 
 
 def test_a_slower_fail_over_is_found() -> None:
-    """Nodes that wait twice as long for a silent leader: writes stand still longer, and recovery takes longer."""
+    """Nodes that wait twice as long for a silent leader have longer pauses of writes and longer recoveries."""
     found = compare(recorded("usual"), recorded("slow"))
     changes = told(found)
     assert (changes["longest_unavailability_s"], changes["recovery_s"]) == ("worse", "worse")
@@ -80,7 +80,7 @@ def test_a_few_slow_runs_are_enough() -> None:
     assert told(compare(recorded("usual")[:8], recorded("slow")[:8]))["longest_unavailability_s"] == "worse"
 
 
-def test_what_got_worse_comes_with_the_run_that_shows_it() -> None:
+def test_a_worse_number_comes_with_an_example_run() -> None:
     found = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29]))
     (worse,) = found.differences
     assert (worse.what, worse.change, worse.runs) == ("latency_p50_ms", "worse", (4, 4))
@@ -101,8 +101,8 @@ def test_chance_is_no_difference() -> None:
     assert found.words == "no difference in 1 comparison"
 
 
-def test_a_difference_that_is_certain_and_small_is_kept_quiet() -> None:
-    """Of values that hardly vary a difference of 4 % is certain, and one of 6 % too; the limit lies between."""
+def test_a_certain_but_small_difference_is_not_reported() -> None:
+    """For values that hardly vary, differences of 4 % and of 6 % are both certain; the least effect is between them."""
     assert 0.04 < LEAST_EFFECT < 0.06
     before = [100 + i / 100 for i in range(10)]
     small, large = (compare(campaign(before), campaign([by * it for it in before])) for by in (1.04, 1.06))
@@ -110,12 +110,12 @@ def test_a_difference_that_is_certain_and_small_is_kept_quiet() -> None:
     assert (told(small), told(large)) == ({}, {"latency_p50_ms": "worse"})
 
 
-def test_from_nothing_to_something_is_a_difference() -> None:
+def test_a_change_from_zero_is_a_difference() -> None:
     assert told(compare(campaign([0.0] * 8), campaign([1.0 + i for i in range(8)]))) == {"latency_p50_ms": "worse"}
 
 
 def test_more_comparisons_need_more_evidence() -> None:
-    """One of two things that were compared differs; with nineteen others that do not, the same numbers are not enough."""
+    """A difference among two comparisons is significant; among twenty, the same numbers are not enough."""
     old, new = campaign([10, 11, 12, 13]), campaign([12.5, 13, 14.5, 15])
     assert told(compare(old, new)) == {"latency_p50_ms": "worse"}
     others = [run(i, scenario=f"other-{k}", latency_p50_ms=10.0 + i) for k in range(19) for i in range(4)]
@@ -123,14 +123,14 @@ def test_more_comparisons_need_more_evidence() -> None:
     assert (len(found.compared), found.differences) == (20, [])
 
 
-def test_a_single_run_shows_nothing_of_numbers() -> None:
+def test_numbers_of_a_single_run_are_not_compared() -> None:
     found = compare(campaign([10]), campaign([99]))
     assert found.compared == []
     assert not found.worse
 
 
-def test_one_violation_is_shown_and_is_no_difference() -> None:
-    """Chance alone puts it on either side. It is told all the same, with the run."""
+def test_one_violation_is_listed_but_is_no_difference() -> None:
+    """It could be on either side by chance. It is listed all the same, with the run."""
     found = compare(verdicts(0, 10), verdicts(1, 10))
     assert (found.differences, found.compared[0].p) == ([], 1)
     (counts,) = found.counts
@@ -150,7 +150,7 @@ def test_a_defect_that_is_caught_less_often_is_worse() -> None:
     assert (told(found), found.counts[0].violations) == ({"VIOLATION": "worse"}, [])
 
 
-def test_a_defect_is_another_experiment() -> None:
+def test_a_scenario_with_a_defect_is_another_experiment() -> None:
     found = compare([run(1)], [run(2, defect="d")])
     assert [(it.scenario, it.words) for it in found.counts] == [
         ("s", "1 run (1 PASS), then no run"),
@@ -176,7 +176,7 @@ def test_a_copy_counts_in_both_campaigns_under_its_own_path() -> None:
     assert [(it.path, it.copies) for it in yours] == [("/b/1", []), ("/b/2", [])]
 
 
-def test_the_answer_has_every_comparison() -> None:
+def test_the_json_has_every_comparison() -> None:
     said = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29])).as_json()
     (row,) = said["compared"]
     assert (said["worse"], row["change"], row["runs"], row["before"], row["after"]) == (True, "worse", [4, 4], 11, 23)

@@ -1,4 +1,4 @@
-"""Statistics over the runs of a campaign, on numbers that were worked out elsewhere. Spark is not started."""
+"""The summary of a campaign, from numbers that are given. Spark is not started."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def run(
 
 
 def test_an_interval_is_students() -> None:
-    """Gosset's own way: five values, four degrees of freedom, t = 2.776, standard deviation 1.5811."""
+    """By hand: five values, four degrees of freedom, t = 2.776, standard deviation 1.5811."""
     found = mean_with_interval([1, 2, 3, 4, 5])
     assert (found["n"], found["mean"]) == (5, 3)
     assert found["within"] == pytest.approx(1.9634, abs=1e-3)
@@ -42,7 +42,7 @@ def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
     assert mean_with_interval([]) == {"n": 0, "mean": None, "within": None}
 
 
-def test_recovery_is_by_kind_and_role_and_long_ones_are_thinned() -> None:
+def test_recovery_is_grouped_by_kind_and_role_and_long_lists_are_sampled() -> None:
     faults = [{"do": "crash", "role": "leader", "seconds": i / 1000, "stood_still": 0.5} for i in range(1, 1001)]
     faults.append({"do": "crash", "role": "follower", "seconds": None, "stood_still": 0.0})
     follower, leader = summary([run(1, faults=faults)])["recovery"]

@@ -1,4 +1,4 @@
-"""What the pipeline works out without Spark."""
+"""The parts of the pipeline that do not need Spark."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_a_run_json_says_what_was_run(tmp_path: Path) -> None:
     assert (row["record"], json.loads(row["expect"]), row["defect"]) == (True, {"verdict": "PASS"}, None)
 
 
-def test_a_folder_is_known_by_its_contents_and_looked_at_by_its_stamp(tmp_path: Path) -> None:
+def test_fingerprint_depends_on_contents_and_stamp_on_times(tmp_path: Path) -> None:
     for name in ("a", "b"):
         ensemble(writes=2).save(tmp_path / name)
     first, copy = find([str(tmp_path)])
@@ -59,7 +59,7 @@ def test_a_folder_is_known_by_its_contents_and_looked_at_by_its_stamp(tmp_path: 
     assert (touched.stamp != copy.stamp, touched.fingerprint()) == (True, copy.fingerprint())
 
 
-def test_disks_that_a_run_removes_meanwhile_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disks_that_disappear_meanwhile_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ensemble(writes=2).save(tmp_path / "run")
     (disks := tmp_path / "run" / "data").mkdir()
     scandir = os.scandir
@@ -109,7 +109,7 @@ def test_lines_go_to_their_tables_or_to_the_quarantine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [b'{"type": "invoke", "op": "\xff"}', b'{"more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
 )
-def test_a_line_that_no_decoder_can_take_is_quarantined(tmp_path: Path, text: bytes) -> None:
+def test_an_undecodable_line_is_quarantined(tmp_path: Path, text: bytes) -> None:
     ensemble(writes=2).save(tmp_path / "run")
     with (tmp_path / "run" / "ops.jsonl").open("ab") as file:
         file.write(text + b"\n")

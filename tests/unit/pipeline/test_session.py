@@ -1,4 +1,4 @@
-"""The end of a Spark session whose JVM is gone."""
+"""The end of a Spark session whose JVM has ended."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,7 @@ from zab_chaos.pipeline.session import session
 
 
 class Gone:
-    """A session that answered once, and whose JVM has been killed since."""
+    """A session that worked once, and whose JVM has been killed since."""
 
     sparkContext = SimpleNamespace(setLogLevel=lambda level: None, defaultParallelism=2)  # noqa: N815 - Spark's name
     conf = SimpleNamespace(set=lambda key, value: None)
@@ -39,7 +39,7 @@ def test_an_interrupt_stays_an_interrupt() -> None:
         asked(Stopped())
 
 
-def test_that_it_can_not_be_stopped_is_an_error_only_when_nothing_else_is() -> None:
+def test_a_failed_stop_is_an_error_only_if_there_was_no_other() -> None:
     with pytest.raises(ConnectionRefusedError):
         asked(None)
     with pytest.raises(ValueError, match="the question"):

@@ -1,4 +1,4 @@
-"""The statistics of a comparison, against scipy's own tests, published examples, and what must hold of them."""
+"""The statistics of a comparison, checked against scipy's tests, published examples and general properties."""
 
 import random
 
@@ -39,14 +39,14 @@ def test_the_interval_of_two_shares_is_newcombes() -> None:
 
 
 def test_values_that_never_vary() -> None:
-    """Equal ones are no difference. Chance alone puts three and three on two sides once in ten times, however far apart."""
+    """Equal values do not differ. Two values that occur three times each are separated by side with a chance of 1 in 10."""
     assert compare_means([5.0, 5.0], [5.0, 5.0, 5.0]).p == 1
     found = compare_means([5.0] * 3, [9.0] * 3)
     assert (found.p, found.low, found.high) == (pytest.approx(0.1), 4, 4)
     assert compare_means([5.0] * 3, [9.0, 9.1, 9.2]).p < 0.001
 
 
-def test_a_relative_difference_needs_something_to_relate_to() -> None:
+def test_there_is_no_relative_difference_to_zero() -> None:
     assert compare_means([0.0, 0.0], [1.0, 2.0]).relative is None
     assert compare_means([-4.0, -4.0], [-2.0, -2.0]).relative == 0.5
 
@@ -57,14 +57,14 @@ def test_an_interval_is_students() -> None:
 
 
 def test_holm_by_hand() -> None:
-    """The least of four is multiplied by 4, the next by 3 ...; none becomes less than one before it, none more than 1."""
+    """The smallest of four is multiplied by 4, the next by 3 and so on. The results are ascending and at most 1."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
 
 
-def test_holm_keeps_the_chance_of_a_single_false_difference() -> None:
-    """Of 400 families of 20 comparisons of nothing, most show a difference uncorrected, and some 20 corrected."""
+def test_holm_limits_the_probability_of_a_false_difference() -> None:
+    """Of 400 sets of 20 comparisons without a difference, most show one uncorrected, and about 20 corrected."""
     draw = random.Random(2)
     families = [[draw.random() for _ in range(20)] for _ in range(400)]
     assert sum(min(family) < 0.05 for family in families) > 200

@@ -1,4 +1,4 @@
-"""The bench's frame: what is measured when, the figures, the report. The measuring itself is in tests/integration."""
+"""The frame of `zab bench`: choice of measurements, figures, report. The measurements are tested in tests/integration."""
 
 import io
 import json
@@ -23,7 +23,7 @@ from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
 from zab_chaos.node.tree.requests import Request
 
 
-def test_without_names_all_but_the_long_ones() -> None:
+def test_without_names_all_but_the_long_measurements_are_chosen() -> None:
     assert chosen_names([], full=False) == [
         "throughput",
         "latency",
@@ -40,11 +40,11 @@ def test_without_names_all_but_the_long_ones() -> None:
     assert chosen_names([], full=True) == list(MEASUREMENTS)
 
 
-def test_names_are_taken_in_the_order_of_measuring_and_long_ones_too() -> None:
+def test_named_measurements_are_chosen_in_order_including_long_ones() -> None:
     assert chosen_names(["sizes", "latency"], full=False) == ["latency", "sizes"]
 
 
-def test_all_wrong_names_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_wrong_names_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadInput, match="Did you mean latency") as caught:
         chosen_names(["latencie", "start", "oracel"], full=False)
     assert "Did you mean oracle" in str(caught.value)
@@ -61,7 +61,7 @@ def test_percentiles(percent: float, value: float) -> None:
     assert percentile(list(range(100, 0, -1)), percent) == value
 
 
-def test_no_percentile_of_nothing() -> None:
+def test_there_is_no_percentile_of_no_values() -> None:
     with pytest.raises(ValueError, match="no values"):
         percentile([], 50)
 
@@ -75,7 +75,7 @@ def test_quick_is_less_of_the_same() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(0.1234, "0.123"), (1.234, "1.23"), (99.994, "99.99"), (123.4, "123"), (1234567, "1,234,567")]
 )
-def test_numbers_are_shown_with_what_counts(value: float, text: str) -> None:
+def test_numbers_are_shown_with_significant_digits(value: float, text: str) -> None:
     assert shown(value) == text
 
 
@@ -133,7 +133,7 @@ def failing(times: int, error: Exception) -> Measurement:
 
 
 @pytest.mark.parametrize("error", [HarnessError("it lost its leader"), ClusterError("node 2 is silent"), OSError("no")])
-def test_what_fails_is_measured_again_and_said(
+def test_a_failed_measurement_is_repeated_and_mentioned(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "MEASUREMENTS", {"x": failing(1, error)})
@@ -142,7 +142,7 @@ def test_what_fails_is_measured_again_and_said(
     assert measured["failed"] == [str(error)]
 
 
-def test_what_cannot_be_measured_costs_only_itself(
+def test_a_failing_measurement_does_not_affect_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = {"x": failing(99, HarnessError("it lost its leader")), "y": failing(0, OSError())}
@@ -155,7 +155,7 @@ def test_what_cannot_be_measured_costs_only_itself(
     assert "x: not measured: it lost its leader" in err
 
 
-def test_what_gives_no_figures_has_failed_and_is_not_tried_for_ever(
+def test_a_measurement_without_figures_fails_after_a_few_attempts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries: list[Path] = []
@@ -169,7 +169,7 @@ def test_what_gives_no_figures_has_failed_and_is_not_tried_for_ever(
     assert len(tries) == bench.ATTEMPTS_MAX
 
 
-def test_what_this_machine_lacks_something_for_is_left_out_with_words_and_fails_nothing(
+def test_a_measurement_that_the_machine_cannot_do_is_skipped_with_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
@@ -189,7 +189,7 @@ def test_a_folder_that_cannot_be_used_is_a_clean_error(tmp_path: Path) -> None:
 
 
 class Answering(Client):
-    """A client whose ensemble is imagined: each poll answers all that is outstanding with the next outcome."""
+    """A fake client without an ensemble: each poll answers all outstanding operations with the next outcome."""
 
     def __init__(self, outcomes: list[Ok | Failed | Unknown]) -> None:
         self.outcomes = outcomes
@@ -209,7 +209,7 @@ class Answering(Client):
             operation.then(operation, outcome)
 
 
-def test_the_loop_keeps_so_many_outstanding_and_counts_all() -> None:
+def test_the_loop_keeps_the_given_number_outstanding_and_counts_all() -> None:
     client = Answering([Ok(zxid(1, 1))])
     driven = ClosedLoop(client, 8).writes(20, keys=3, payload=4)
     assert client.most == 8

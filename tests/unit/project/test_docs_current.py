@@ -1,4 +1,4 @@
-"""The documentation says what the code says: generated parts are current, and no link leads nowhere."""
+"""The documentation is current: generated parts equal the code, and links and named files exist."""
 
 import re
 
@@ -13,7 +13,7 @@ def test_generated_parts_are_current(page: str) -> None:
     assert current(text) == text, f"{page} is behind the code: run `make docs`"
 
 
-def test_every_part_stands_in_some_page() -> None:
+def test_every_part_is_in_some_page() -> None:
     text = "".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
     assert {found["name"] for found in MARK.finditer(text)} == set(PARTS)
     assert len(re.findall("<!-- generated: ", text)) == len(re.findall("<!-- end -->", text)) == len(MARK.findall(text))
@@ -29,12 +29,12 @@ def test_a_stale_part_is_noticed() -> None:
     assert current(fresh) == fresh
 
 
-def test_a_part_that_nobody_generates_is_an_error() -> None:
+def test_an_unknown_part_is_an_error() -> None:
     with pytest.raises(KeyError):
         current("<!-- generated: nothing -->\n<!-- end -->\n")
 
 
-def test_a_bar_in_a_cell_does_not_end_it() -> None:
+def test_a_bar_in_a_cell_is_escaped() -> None:
     assert table(("a",), [("x|y",)]).splitlines()[2] == "| x\\|y |"
 
 
@@ -42,13 +42,13 @@ LINKED = (*PAGES, "results/README.md", "examples/ci/README.md", "examples/kazoo/
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors that GitHub makes of a page's headings."""
+    """Return the anchors that GitHub derives from a page's headings."""
     heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
 @pytest.mark.parametrize("page", LINKED)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_targets(page: str) -> None:
     path = ROOT / page
     text = path.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
@@ -61,13 +61,13 @@ def test_links_lead_somewhere(page: str) -> None:
     assert missing == []
 
 
-def test_an_anchor_is_made_of_a_heading() -> None:
+def test_anchors_of_headings() -> None:
     assert anchors("# A page\n\n## What is `judged`?\n") == {"a-page", "what-is-judged"}
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_are_named_exist(page: str) -> None:
-    """`node/core/ready.py` in the text is a file of the tree, from the root or beside the page's other mentions."""
+    """A path such as `node/core/ready.py` in the text is a file of the repository."""
     named = set(
         re.findall(r"`((?:node|faults|harness|model|tests|docs|scenarios)/[\w/.-]+)`", (ROOT / page).read_text())
     )

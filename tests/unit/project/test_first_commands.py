@@ -1,4 +1,4 @@
-"""What a newcomer types first: make's targets, the environment's script, the pins, what continuous integration runs."""
+"""The first commands of a newcomer: targets of make, the script that creates the environment, pins, and what CI runs."""
 
 import os
 import re
@@ -51,7 +51,7 @@ def test_python_without_venv_names_the_package(tmp_path: Path) -> None:
     assert "apt-get install -y python3.12-venv" in done.stderr
 
 
-def test_a_wish_for_a_python_is_followed(tmp_path: Path) -> None:
+def test_a_given_python_is_used(tmp_path: Path) -> None:
     fake_python(tmp_path / "bin", "python3", "exit 1")
     fake_python(tmp_path / "bin", "mine", f'echo "$*" >> {tmp_path}/said')
     done = venv(tmp_path, PYTHON="mine")
@@ -60,8 +60,8 @@ def test_a_wish_for_a_python_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "taken"), [("3.10", False), ("3.11", True), ("3.13", True), ("3.14", False)])
-def test_the_pythons_that_are_declared_are_those_that_are_taken(tmp_path: Path, version: str, taken: bool) -> None:
-    """A Python that says it is `version`: the question it is asked is answered by this one, which is told to lie."""
+def test_exactly_the_declared_python_versions_are_accepted(tmp_path: Path, version: str, taken: bool) -> None:
+    """A fake Python that claims to be `version`."""
     lie = f"import sys; sys.version_info = ({version.replace('.', ', ')}, 0)"
     fake_python(tmp_path / "bin", "python3", f'[ "$1" = -c ] && exec {sys.executable} -c "{lie}; $2" || exit 0')
     assert (venv(tmp_path).returncode == 0) is taken
@@ -82,7 +82,7 @@ def test_bare_make_lists_every_target() -> None:
         assert re.search(rf"^make {name} +{re.escape(about)}$", done.stdout, re.MULTILINE)
 
 
-def test_what_ci_runs_is_what_the_readme_says() -> None:
+def test_ci_runs_what_the_readme_says() -> None:
     ci = (ROOT / ".ci/run").read_text()
     assert "set -eu" in ci
     assert os.access(ROOT / ".ci/run", os.X_OK)
@@ -93,7 +93,7 @@ def test_what_ci_runs_is_what_the_readme_says() -> None:
 
 
 def test_ci_sets_up_as_a_newcomer_does(tmp_path: Path) -> None:
-    """In a checkout that has an environment already: it is gone before `make` begins, and pip may use no cache."""
+    """A checkout may have an environment already: CI removes it before `make` begins, and pip uses no cache."""
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".installed").touch()
@@ -106,7 +106,7 @@ def test_ci_sets_up_as_a_newcomer_does(tmp_path: Path) -> None:
     assert (tmp_path / "said").read_text().splitlines() == ["lint 1 0", "test 1 0", "test-zookeeper-ci 1 0"]
 
 
-def test_everything_that_is_declared_is_pinned() -> None:
+def test_all_declared_dependencies_are_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = (needed for extra in project["optional-dependencies"].values() for needed in extra)
     wanted = [*project["dependencies"], *extras, "hatchling", "editables"]
@@ -117,7 +117,7 @@ def test_everything_that_is_declared_is_pinned() -> None:
 
 
 @pytest.mark.parametrize("wish", ["/nowhere/toxiproxy-server"])
-def test_fetching_toxiproxy_fails_with_words(wish: str) -> None:
+def test_fetching_toxiproxy_fails_with_a_message(wish: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "zab_chaos.harness.backends.toxiproxy.fetch"],
         env={**os.environ, "ZAB_TOXIPROXY": wish},

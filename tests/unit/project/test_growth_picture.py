@@ -1,4 +1,4 @@
-"""The picture of how the pipeline grows."""
+"""The picture of the pipeline's time against the number of events."""
 
 from pathlib import Path
 from xml.etree import ElementTree
@@ -33,7 +33,7 @@ def test_every_point_is_drawn_inside() -> None:
     assert any("10 + 10.0 for each million" in str(text.text) for text in drawn.findall("{*}text"))
 
 
-def test_it_is_kept_beside_the_summary_if_there_is_something_to_draw(tmp_path: Path) -> None:
+def test_the_picture_is_written_beside_the_summary_if_there_are_points(tmp_path: Path) -> None:
     made = report({1_000_000: (20.0, 35.0), 2_000_000: (30.0, 50.0)})
     assert store(dict(made), tmp_path / "two").with_suffix(".svg").read_text() == picture(made)
     for name, less in (("one", report({1000: (1.0, 1.0)})), ("none", {"measurements": {}})):

@@ -23,7 +23,7 @@ def test_ruff_forbids_the_bare_names(name: str, line: str) -> None:
 
 
 def found_by_ruff(line: str) -> set[str]:
-    """The rules that a file of this line breaks, by the project's configuration."""
+    """Return the ruff rules that a file with this line breaks, with the project's configuration."""
     done = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=json", "--stdin-filename=tests/it.py", "-"],
         input=f"{line}\n", cwd=ROOT, capture_output=True, text=True, check=False,
@@ -32,7 +32,7 @@ def found_by_ruff(line: str) -> set[str]:
 
 
 def test_no_string_names_a_module_by_its_bare_name() -> None:
-    """Such as what importlib or monkeypatch is given, which ruff does not look into."""
+    """Strings for importlib or monkeypatch, for example, which ruff does not check."""
     files = [
         path for folder in (*NAMES, "tests", "benchmarks", "mutants", "docs") for path in (ROOT / folder).rglob("*.py")
     ]
@@ -50,7 +50,7 @@ def test_a_string_that_names_a_module_is_found(package: str, rest: str) -> None:
 
 
 def bare_names(source: str) -> Iterator[str]:
-    """The strings in a program that are a module's bare name, or a name in it."""
+    """Return the strings in a program that are the bare name of a module, or of something in it."""
     for found in ast.walk(ast.parse(source)):
         if isinstance(found, ast.Constant) and isinstance(found.value, str):
             match = DOTTED.fullmatch(found.value)

@@ -1,4 +1,4 @@
-"""Our nodes and ZooKeeper's, side by side: how the figures are paired, drawn, and shown in the documentation."""
+"""The comparison of our nodes with ZooKeeper's: pairing, drawing and documenting the figures."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def report(**values: dict[str, float]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_what_was_measured_of_both_stands_in_a_row() -> None:
+def test_measurements_of_both_systems_are_in_one_row() -> None:
     rows = pairs(report(throughput=BOTH, memory={"zab-chaos": 90.0}))
     assert [(what, unit, list(figures)) for what, unit, figures in rows] == [
         ("throughput", "writes/s", list(BOTH)),

@@ -1,12 +1,12 @@
-// The run, as the page carries it: harness/report/html/run_data.py writes it. All times are microseconds since the workload began.
+// The data of the run, written into the page by harness/report/html/run_data.py. All times are microseconds since the workload began.
 const run = JSON.parse(document.getElementById("data").textContent);
 
 const OPS = ["create", "set", "delete", "check", "multi", "get", "exists", "children"];
 const WRITES = new Set([0, 1, 2, 4]);
 const UNANSWERED = -1;
-const KINDS = ["write", "read", "failed", "unknown"]; // how an operation is painted
+const KINDS = ["write", "read", "failed", "unknown"]; // the kinds of dots in the latency panel
 
-// The operations as columns in the order of their due times; `done` is when the answer came.
+// The operations as columns, in the order of their due times. `done` is the time of the answer, NaN if there was none.
 const operations = (() => {
   const packed = run.operations;
   const sums = (differences) => {
@@ -32,7 +32,7 @@ const operations = (() => {
   };
 })();
 
-// The first index whose value is not below `value`, in an ascending column.
+// Returns the first index of an ascending column whose value is not below `value`.
 function lowerBound(column, value) {
   let low = 0, high = column.length;
   while (low < high) {
@@ -43,7 +43,7 @@ function lowerBound(column, value) {
   return low;
 }
 
-// A time as it is shown. A transcript has no time: there a second is one thing after another.
+// Formats a time. A transcript has no time: there, each second of the axis is one step.
 function timeWords(micros, digits) {
   return run.steps ? `step ${Math.max(0, Math.round(micros / 1e6))}` : `${(micros / 1e6).toFixed(digits)} s`;
 }

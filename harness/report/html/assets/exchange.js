@@ -1,5 +1,5 @@
-// What the nodes and the clients told each other: harness/report/html/diagram.py packs it, `unpack` is the way back.
-// All times are microseconds since the workload began; a zxid is one number, its epoch times 2 ** 32 and its counter.
+// The data of the space-time diagram: messages, steps, requests. harness/report/html/diagram.py packs it, `unpack` unpacks it.
+// All times are microseconds since the workload began. A zxid is one number: epoch * 2 ** 32 + counter.
 const HIGH = 2 ** 32;
 const exchange = { ready: false, gaps: run.diagram.gaps };
 
@@ -18,7 +18,7 @@ async function unpack(text) {
   return { columns, words: head.words };
 }
 
-// From differences back to values.
+// Restores values from their differences.
 function summed(differences) {
   const values = new Float64Array(differences.length);
   let sum = 0;
@@ -26,14 +26,14 @@ function summed(differences) {
   return values;
 }
 
-// The columns that belong to one thing, by their own names: `message.sent` is `sent`.
+// Selects the columns with a prefix, and removes it: `message.sent` becomes `sent`.
 function part(columns, name) {
   const found = {};
   for (const key of Object.keys(columns)) if (key.startsWith(`${name}.`)) found[key.slice(name.length + 1)] = columns[key];
   return found;
 }
 
-// First and last zxid of each, as numbers.
+// Restores the first and the last zxid of each entry.
 function spans({ zepoch, counter, back, many }) {
   const epochs = summed(zepoch), counters = summed(counter), last = epochs.map((epoch, i) => epoch * HIGH + counters[i]);
   return { last, first: last.map((zxid, i) => zxid - back[i] * HIGH - many[i]) };
@@ -52,7 +52,7 @@ async function readExchange() {
     messages: { ...message, sent, end: arrivals(sent, message.took), epoch: summed(message.epoch), ...spans(message) },
     steps: { ...step, t: summed(step.t), kind: Array.from(step.kind, (kind) => run.diagram.steps[kind]), ...spans(step) },
     requests: { ...request, sent: asked, end: arrivals(asked, request.took) },
-    zxidOf: new Map(), requestOf: new Map(), // from a request's index to its transaction, and back
+    zxidOf: new Map(), requestOf: new Map(), // index of a request -> its zxid, and back
     isPing: Uint8Array.from(message.kind, (kind) => kinds[kind] === "PING"),
   });
   summed(owner.request).forEach((index, i) => {
@@ -65,12 +65,12 @@ async function readExchange() {
   exchange.ready = true;
 }
 
-// ---- arrows: everything that went from one line to another, in the order of departure ----
+// ---- arrows: everything that was sent from one line to another, in the order of sending ----
 
 const MESSAGE = 0, REQUEST = 1, ANSWER = 2, FORWARD = 3;
-const CLIENTS = 0; // the clients' line; nodes are numbered from 1
+const CLIENTS = 0; // the line of the clients; nodes are numbered from 1
 
-// Parallel columns. `type` says what `index` counts: messages, or requests. `reach[i]`: the latest arrival up to there.
+// Returns parallel columns. `type` says whether `index` is of messages or of requests. `reach[i]`: the latest arrival of arrows 0 to i.
 function arrows() {
   const { messages, requests } = exchange, passed = forwards(), asked = [...requests.sent.keys()], answered = asked.filter((i) => !Number.isNaN(requests.end[i]));
   const parts = [
@@ -96,7 +96,7 @@ function arrows() {
   return found;
 }
 
-// The order by time. What lies before `sorted` is in order already, and most of it does.
+// Returns the order by time. The first `sorted` times, which are most of them, are in order already.
 function merged(times, sorted) {
   const rest = Uint32Array.from({ length: times.length - sorted }, (_, i) => sorted + i).sort((a, b) => times[a] - times[b]);
   const order = new Uint32Array(times.length);
@@ -105,7 +105,7 @@ function merged(times, sorted) {
   return order;
 }
 
-// What a node passed on to the leader is not recorded: it lies between the request and the broadcast.
+// Returns the FORWARDs. They are not recorded; each was sent between the request and the broadcast.
 function forwards() {
   const { steps, requests, requestOf } = exchange, found = [];
   for (let i = 0; i < steps.t.length; i++) {

@@ -1,6 +1,6 @@
-// Following: a transaction's whole way is lit, everything else is dimmed. What is typed, and what a button says, is the same text.
-let followed = null; // { text, zxids, arrows, steps: sets of what is lit, node: of whom everything is lit }
-let turn = { text: "", at: -1 }; // which of several the same text meant last
+// Following: the whole path of a transaction is highlighted, everything else is dimmed. Search box and buttons use the same texts.
+let followed = null; // { text, zxids, arrows and steps: sets of highlighted indices, node: all of its messages are highlighted }
+let turn = { text: "", at: -1 }; // the last text, and which of its several requests was shown
 
 const CARRIES = new Set(["PROPOSE", "NEWLEADER", "HISTORY"]);
 const ACKNOWLEDGES = new Set(["ACK", "ACK-LD"]), COMMITS = new Set(["COMMIT", "COMMIT-LD"]);
@@ -11,7 +11,7 @@ function zxidOfArrow(i) {
   return ["PROPOSE", "ACK", "COMMIT"].includes(kindOf(i)) ? messages.first[index] : 0;
 }
 
-// The indices of all arrows and steps that have to do with a transaction.
+// Returns the indices of all arrows and steps that concern a transaction.
 function wayOf(zxid) {
   const { arrows: all, messages, steps, requestOf } = exchange, found = { arrows: new Set(), steps: new Set() };
   const request = requestOf.get(zxid), later = [];
@@ -44,11 +44,11 @@ function light(text, zxids, ways, words) {
   followed = { text, zxids, arrows: new Set(ways.flatMap((way) => [...way.arrows])), steps: new Set(ways.flatMap((way) => [...way.steps])), node: 0 };
   const [begin, end, later] = stretchOf(followed), air = Math.max((end - begin) * 0.08, 200);
   tellWay();
-  say(later ? `${words}. It goes on at ${seconds(later)}` : words);
+  say(later ? `${words}. It continues at ${seconds(later)}` : words);
   view.show(begin - air, end + air);
 }
 
-// From when to when it goes, and when it goes on: who was down and learns of it much later would make all else too small.
+// Returns [begin, end, continuation]. A node that was down may deliver much later; that part is left out, or the rest would be too small.
 function stretchOf({ arrows, steps }) {
   const times = [...arrows].flatMap((i) => [exchange.arrows.sent[i], exchange.arrows.end[i] || exchange.arrows.sent[i]]);
   const delivered = Math.min(...[...steps].filter((i) => exchange.steps.kind[i] === "deliver").map((i) => exchange.steps.t[i]));
@@ -58,7 +58,7 @@ function stretchOf({ arrows, steps }) {
   return pause < 0 ? [times[0], times[times.length - 1], 0] : [times[0], times[pause - 1], times[pause]];
 }
 
-// What is lit, in words and in order, for who cannot see it or wants the times.
+// Lists what is highlighted in words, in order of time, for readers who cannot see the picture or want the times.
 function tellWay() {
   const { arrows: all, steps } = exchange, list = document.getElementById("way");
   const told = [...followed.arrows].map((i) => [all.sent[i], [3, 0, 4, 1][all.type[i]], arrowLine(i)]);
@@ -71,7 +71,7 @@ function tellWay() {
 function arrowLine(i) {
   const { arrows: all } = exchange, index = all.index[i], link = `${lineName(all.from[i])} → ${lineName(all.to[i])}`;
   if (all.type[i] !== MESSAGE) return `${link}: ${["", "request of", "answer to", "FORWARD (not recorded) of"][all.type[i]]} ${requestWords(index)}`;
-  return `${link}: ${messageWords(index)}, ${Number.isNaN(all.end[i]) ? "never received" : `there after ${duration(all.end[i] - all.sent[i])}`}`;
+  return `${link}: ${messageWords(index)}, ${Number.isNaN(all.end[i]) ? "never received" : `received after ${duration(all.end[i] - all.sent[i])}`}`;
 }
 
 function say(words) {
@@ -86,7 +86,7 @@ function followZxids(text, zxids) {
   return light(text, known, ways, `following ${known.map(zxidWords).join(" and ")}${unknown && `, nothing is known of ${unknown}`}; Escape ends it`);
 }
 
-// One of several requests, the next one each time that the same is asked again.
+// Follows one of several requests; repeating the same search shows the next one.
 function followRequests(which, at, text = `${exchange.clients[exchange.requests.client[which[at]]]}`) {
   const index = which[at], zxid = exchange.zxidOf.get(index), { arrows: all } = exchange;
   const own = { arrows: new Set(), steps: new Set() };
@@ -112,7 +112,7 @@ function followNode(text, node) {
   return drawSoon();
 }
 
-// `1:402`, several of them, `/a/path`, `client 3`, `client 3 seq 35`, `node 2`.
+// Follows what was asked for: `1:402`, several of these, `/a/path`, `client 3`, `client 3 seq 35`, `node 2`.
 function follow(asked) {
   const text = asked.trim(), zxids = [...text.matchAll(/(\d+):(\d+)/g)].map((it) => Number(it[1]) * HIGH + Number(it[2]));
   if (!text) return endFollowing();
@@ -121,12 +121,12 @@ function follow(asked) {
   const node = /^node\s+(\d+)$/i.exec(text);
   if (node) return followNode(text, Number(node[1]));
   const which = requestsOf(text);
-  if (!which.length) return say(`nothing is known of ${text}; ask for a zxid (1:402), a path, client 3, client 3 seq 35, node 2`);
+  if (!which.length) return say(`nothing is known of ${text}; search for a zxid (1:402), a path, client 3, client 3 seq 35, node 2`);
   turn = { text, at: turn.text === text ? (turn.at + 1) % which.length : 0 };
   return followRequests(which, turn.at, text);
 }
 
-// The events that lead to the violation: harness/report/chain.py.
+// Highlights the events that led to the violation (harness/report/chain.py).
 function followChain() {
   const { chain } = run, { arrows: all } = exchange, messages = new Set(chain.messages), requests = new Set(chain.requests);
   const arrows = new Set([...all.sent.keys()].filter((i) => (all.type[i] === MESSAGE ? messages : requests).has(all.index[i])));

@@ -1,4 +1,4 @@
-// The panels of what happened: faults with the links that they touched, and the nodes' lanes with the evidence on them.
+// The panels of the faults (with the links that they affected) and of the nodes' lanes (with the evidence on them).
 const FAULT_ROW = 20, LINK_ROW = 16, LANE = 46, RUN_ROW = 22;
 
 const faultsPanel = {
@@ -34,7 +34,7 @@ const faultsPanel = {
   },
 };
 
-// The name in its bar, or next to it if the next bar on its row leaves room; without its target if there is too little.
+// Writes the fault's name in its bar, or next to it if there is room before the row's next bar; without the target if it is too long.
 function nameFault(area, fault, [left, right], y) {
   const next = run.faults.filter((other) => other.row === fault.row && other.begin > fault.begin);
   const end = Math.min(area.right, ...next.map((other) => area.x(other.begin)));
@@ -49,7 +49,7 @@ function faultWords(fault) {
 }
 
 const lanesPanel = {
-  nodes: run.nodes.filter((node) => run.lanes.some((one) => one.node === node)), // some backends record nothing of their nodes
+  nodes: run.nodes.filter((node) => run.lanes.some((one) => one.node === node)), // some backends record nothing about their nodes
   height: () => RUN_ROW + lanesPanel.nodes.length * LANE + AXIS,
   top: (node) => RUN_ROW + lanesPanel.nodes.indexOf(node) * LANE,
   draw(area) {
@@ -103,7 +103,7 @@ function paintStretch(area, stretch) {
   ctx.fillRect(seen[0], y + height - 13, seen[1] - seen[0], 13);
 }
 
-// The longest name that fits, on a ground of its own: what it stands on may be hatched.
+// Writes the longest name that fits, on a filled background, because the segment may be hatched.
 function nameStretch(area, stretch, groups) {
   const { ctx } = area, y = lanesPanel.top(stretch.node) + 4, height = LANE - 10;
   const all = [Math.max(area.x(stretch.begin), area.left), Math.min(area.x(stretch.end), area.right)];
@@ -119,7 +119,7 @@ function overlay(area, times, kind) {
   for (const one of times) fillClipped(area, area.x(one.begin), lanesPanel.top(one.node) + 4, area.x(one.end), LANE - 23);
 }
 
-// A small sign on the lane: ▲ established, ▼ truncated, ✕ stopped itself, ◆ anything else.
+// Paints a small sign on the lane: ▲ established, ▼ truncated, ✕ stopped itself, ◆ anything else.
 function paintEvent(area, event) {
   const x = area.x(event.t);
   if (x < area.left || x > area.right) return;
@@ -131,7 +131,7 @@ function paintEvent(area, event) {
 const numbersOf = (marks) => marks.map((mark) => mark.number).join(" ");
 const halfOf = (ctx, marks) => Math.max(ctx.measureText(numbersOf(marks)).width / 2 + 5, 10);
 
-// The widest part of a stretch that no sign of evidence covers.
+// Returns the widest part of a segment that no number of evidence covers.
 function clearOf(area, groups, [begin, end], y) {
   const signs = groups.filter((one) => one.y === y).map((one) => [middleOf(area, one) - halfOf(area.ctx, one.marks), middleOf(area, one) + halfOf(area.ctx, one.marks)]);
   const edges = [[begin, begin], ...signs.filter(([left, right]) => right > begin && left < end).sort((a, b) => a[0] - b[0]), [end, end]];
@@ -139,7 +139,7 @@ function clearOf(area, groups, [begin, end], y) {
   return parts.reduce((widest, part) => (part[1] - part[0] > widest[1] - widest[0] ? part : widest));
 }
 
-// A sign lies inside the plot: beside it is the node's name.
+// Returns the middle of a group of evidence numbers. It stays inside the plot, because the node's name is to the left of it.
 function middleOf(area, group) {
   const half = halfOf(area.ctx, group.marks);
   return Math.max(area.left + half, Math.min(group.x, area.right - half));
@@ -149,7 +149,7 @@ function touch(area, one, other) {
   return one.y === other.y && Math.abs(middleOf(area, one) - middleOf(area, other)) < halfOf(area.ctx, one.marks) + halfOf(area.ctx, other.marks);
 }
 
-// Evidence whose signs would touch is one sign.
+// Groups evidence whose numbers would overlap.
 function markGroups(area) {
   const groups = [];
   for (const mark of run.marks) {

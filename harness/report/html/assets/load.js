@@ -1,9 +1,9 @@
-// The panels of what the clients saw and how far the nodes are: latency, throughput, commit lag.
+// The panels of latency, throughput and commit lag.
 const TOP = 10;
 
 const latencyPanel = {
   height: () => 230,
-  // Microseconds, over the whole run, so that zooming in time does not move the scale.
+  // [lowest, highest] in microseconds, of the whole run, so that zooming in time does not change the scale.
   limits: (() => {
     let low = Infinity, high = 0;
     for (const took of operations.took) if (took > 0) (low = Math.min(low, took)), (high = Math.max(high, took));
@@ -15,13 +15,13 @@ const latencyPanel = {
     const y = paintScale(area, TOP + 12, latencyPanel.limits[0] / 1000, latencyPanel.limits[1] / 1000, Math.log10, ticks, " ms");
     return (took) => y(Math.max(took, latencyPanel.limits[0]) / 1000);
   },
-  // Where an operation is painted; one without an answer lies on the upper edge.
+  // Returns where an operation is painted; one without an answer is on the upper edge.
   place: (i, area, y) => [area.x(operations.due[i]), operations.took[i] === UNANSWERED ? TOP : y(operations.took[i])],
   draw(area) {
     const y = (latencyPanel.y = latencyPanel.scale(area));
     const first = lowerBound(operations.due, view.begin), last = lowerBound(operations.due, view.end);
     const dots = new Dots(area);
-    for (const rare of [false, true]) // what failed lies on top, however much did not
+    for (const rare of [false, true]) // failed ones are painted last, on top
       for (let i = first; i < last; i++)
         if (operations.kind[i] > 1 === rare) dots.stamp(operations.kind[i], ...latencyPanel.place(i, area, y));
     dots.show();
@@ -44,7 +44,7 @@ function operationWords(i) {
   return `${OPS[operations.op[i]]} at node ${operations.node[i]}: ${["ok", "failed", "unknown"][operations.outcome[i]]}, ${answer}\ndue at ${seconds(operations.due[i])}, ops.jsonl:${operations.line[i]}`;
 }
 
-// One letter is one CSS pixel around the middle of a sign: write ●, read ○, failed ×, unknown ▲.
+// The signs as bitmaps, one CSS pixel for each character: write ●, read ○, failed ×, unknown ▲.
 const SIGNS = [
   ["##", "##"],
   ["####", "#  #", "#  #", "####"],
@@ -52,7 +52,7 @@ const SIGNS = [
   ["   #   ", "   #   ", "  ###  ", "  ###  ", " ##### ", "#######"],
 ];
 
-// Signs by the hundred thousand: set as pixels in memory and shown at once, which is many times faster than as shapes.
+// Paints hundreds of thousands of signs: sets pixels in memory and shows them at once, many times faster than drawing shapes.
 class Dots {
   constructor(area) {
     this.area = area;
@@ -62,14 +62,14 @@ class Dots {
     this.colours = theme.kinds.map((colour) => Dots.pixel(colour));
     this.offsets = SIGNS.map((sign) => this.offsetsOf(sign));
   }
-  // A colour as it lies in memory, whatever the machine's byte order.
+  // Returns a colour as a pixel in memory, in the byte order of the machine.
   static pixel(colour) {
     const ctx = document.createElement("canvas").getContext("2d");
     ctx.fillStyle = colour;
     ctx.fillRect(0, 0, 1, 1);
     return new Uint32Array(ctx.getImageData(0, 0, 1, 1).data.buffer)[0];
   }
-  // Where a sign's pixels lie from its middle, as [x, y] in the screen's pixels.
+  // Returns the offsets [x, y] of a sign's pixels from its middle, in pixels of the screen.
   offsetsOf(sign) {
     const found = [], step = this.scale, height = Math.round(sign.length * step), width = Math.round(sign[0].length * step);
     for (let y = 0; y < height; y++)
@@ -95,7 +95,7 @@ class Dots {
   }
 }
 
-// p50 and p99 of the operations that succeeded, for each 12 pixels of due time.
+// Paints p50 and p99 of the successful operations, for each 12 pixels of due time.
 function paintQuantiles(area, y, first, last) {
   const bins = new Map();
   for (let i = first; i < last; i++) {
@@ -112,7 +112,7 @@ function paintQuantiles(area, y, first, last) {
   }
 }
 
-// A line through points [x, y, bin]; it breaks where a bin is missing.
+// Paints a line through points [x, y, bin], with gaps where bins are missing.
 function path(ctx, points, colour, dashes, width) {
   ctx.setLineDash(dashes);
   ctx.lineWidth = width;
@@ -177,7 +177,7 @@ const throughputPanel = {
   },
 };
 
-const NAMED = 92; // CSS pixels for a node's name in the legend
+const NAMED = 92; // width of a node's name in the legend, in CSS pixels
 
 const lagPanel = {
   height: () => 154 + 16 * lagPanel.rows(),
@@ -200,7 +200,7 @@ const lagPanel = {
     }
     ctx.restore();
   },
-  // Every delivery, or where they lie closer than the pixels, the highest lag of each 3 pixels.
+  // Returns a point for every delivery, or, if these are too dense, the highest lag of each 3 pixels.
   points(area, lag, y) {
     const first = Math.max(lowerBound(lag.t, view.begin) - 1, 0), last = Math.min(lowerBound(lag.t, view.end) + 1, lag.t.length);
     const points = [];

@@ -1,9 +1,9 @@
-// Puts the panels together: what is drawn, and when it is drawn anew.
+// Connects the panels, the view and the controls, and redraws when something changes.
 let printing = false;
-const PRINTED = 1000; // CSS pixels wide; paper is as wide as it is
+const PRINTED = 1000; // width in CSS pixels for printing: paper has a fixed width
 const panels = Object.entries({ faults: faultsPanel, lanes: lanesPanel, messages: messagesPanel, latency: latencyPanel, throughput: throughputPanel, lag: lagPanel })
   .map(([id, panel]) => Object.assign(panel, { canvas: document.getElementById(id) }))
-  .filter((panel) => panel.canvas); // a transcript's page has two
+  .filter((panel) => panel.canvas); // the page of a transcript has only two
 
 function draw() {
   for (const panel of panels) {
@@ -13,7 +13,7 @@ function draw() {
     if (panel !== faultsPanel) paintFaults(area);
     panel.draw(area);
     if (panel !== lanesPanel) for (const mark of run.marks) dashed(area, area.x(mark.t), [], theme.red);
-    panel.words?.(area); // on top: no line crosses them
+    panel.words?.(area); // last, so that no line crosses them
   }
   document.getElementById("range").textContent = `${seconds(view.begin)} to ${seconds(view.end)}`;
   Object.assign(pictures.dataset, { begin: Math.round(view.begin), end: Math.round(view.end) });
@@ -30,7 +30,7 @@ function drawAnew() {
   drawSoon();
 }
 
-// Paper is light and shows all of the run's width, whatever the screen did.
+// Switches to printing and back. Prints use the light theme and a fixed width.
 function paper(now) {
   printing = now;
   document.documentElement.classList.toggle("print", now);

@@ -1,7 +1,7 @@
-// The space-time diagram: a line for each node and one for the clients, an arrow for each message; if there are too many for
-// arrows, how many there are on each link.
+// The space-time diagram: a line for each node and one for the clients, an arrow for each message. If there are too many
+// messages for arrows, strips show how many were sent on each link.
 const CLIENT_LINE = 38, FIRST_LINE = run.steps ? 38 : 90, STRIP = 9; // a transcript has no clients
-const SOLID = [], ANSWERS = [2, 3], DECIDES = [9, 3], OTHERS = [9, 3, 2, 3]; // what it is in its phase; the colour says the phase
+const SOLID = [], ANSWERS = [2, 3], DECIDES = [9, 3], OTHERS = [9, 3, 2, 3]; // the role of a message in its phase; the colour is the phase
 const LOOKS = {
   VOTE: ["faint", ANSWERS], PING: ["faint", [1, 4]],
   CEPOCH: ["orange", OTHERS], NEWEPOCH: ["orange", SOLID], "ACK-E": ["orange", ANSWERS], FETCH: ["orange", DECIDES], HISTORY: ["orange", DECIDES],
@@ -9,7 +9,7 @@ const LOOKS = {
   PROPOSE: ["blue", SOLID], ACK: ["green", ANSWERS], COMMIT: ["purple", DECIDES],
   request: ["ink", SOLID], answer: ["ink", ANSWERS], FORWARD: ["ink", OTHERS],
 };
-const LABELLED = 70; // arrows in view; with more their names would hide them
+const LABELLED = 70; // arrows in view; with more, their names would hide them
 let pings = false;
 
 const messagesPanel = {
@@ -39,7 +39,7 @@ const messagesPanel = {
     const node = run.nodes.find((one) => Math.abs(messagesPanel.y(one) - y) < 12);
     return node === undefined ? null : stretchWords(node, area.t(x));
   },
-  // What can be pointed at there, the nearest first. `zxid`: what to follow from there, 0 for nothing.
+  // Returns the marks and arrows near (x, y), the nearest first. `zxid`: the transaction to follow on a click, 0 if none.
   pointed(area, x, y) {
     if (!exchange.ready || !messagesPanel.seen) return [];
     const near = [];
@@ -71,13 +71,13 @@ function clipped(area, paint) {
   ctx.restore();
 }
 
-// Whether an arrow can be seen; one that was never received is where it was sent.
+// Returns whether an arrow is in view. A message that was never received counts at the time of its sending.
 function isSeen(i) {
   const { end, sent, ping } = exchange.arrows;
   return !((end[i] || sent[i]) < view.begin) && (pings || !ping[i]);
 }
 
-// How many arrows can be seen, and the arrows and marks that are drawn: all, or if they are too many, only rare marks.
+// Returns the number of arrows in view, and which arrows and marks to draw: all, or, if they are too many, only rare marks.
 function inView(area) {
   const { arrows: all, steps } = exchange, arrows = [], marks = [];
   const first = lowerBound(all.reach, view.begin), last = lowerBound(all.sent, view.end);
@@ -112,7 +112,7 @@ function paintLifeLines(area) {
   });
 }
 
-// The longest sentence that fits says how much there is.
+// Writes how many messages are in view, in the longest sentence that fits.
 function saySize(area) {
   const { dense } = messagesPanel.seen, many = messagesPanel.seen.many.toLocaleString("en");
   const sentences = dense ? [`${many} messages: how many on each link; zoom in to see the messages`, `${many} messages; zoom in to see them`, `${many}; zoom in`] : [];
@@ -122,7 +122,7 @@ function saySize(area) {
 
 // ---- arrows ----
 
-// [x1, y1, x2, y2, lost]: a message that nobody took ends half way.
+// Returns [x1, y1, x2, y2, lost]. The arrow of a message that was never received ends half-way.
 function arrowPlace(area, i) {
   const { arrows: all } = exchange, x1 = area.x(all.sent[i]), y1 = messagesPanel.y(all.from[i]), y2 = messagesPanel.y(all.to[i]);
   if (Number.isNaN(all.end[i])) return [x1, y1, x1 + 10, y1 + (y2 - y1) * 0.45, true];
@@ -172,7 +172,7 @@ function polygon(ctx, points) {
   ctx.closePath();
 }
 
-// The name of each arrow on it, where there is room: none lies on another.
+// Writes the names of the arrows where they do not overlap.
 function nameArrows(area, which) {
   const { ctx } = area, taken = run.nodes.concat(CLIENTS).map((node) => [area.left, messagesPanel.y(node) - 12, area.right, messagesPanel.y(node) + 12]);
   for (const i of which) {
@@ -189,7 +189,7 @@ function nameArrows(area, which) {
 
 const overlap = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
 
-// `PROPOSE 1:4`, `COMMIT 1:4`, `NEWEPOCH 2`.
+// Returns a short name: `PROPOSE 1:4`, `COMMIT 1:4`, `NEWEPOCH 2`.
 function shortWords(i) {
   const { arrows: all, messages } = exchange, kind = kindOf(i), index = all.index[i];
   if (all.type[i] === REQUEST || all.type[i] === ANSWER) return `${kind} ${exchange.clients[exchange.requests.client[index]]}/${exchange.requests.seq[index]}`;
@@ -203,7 +203,7 @@ function shortWords(i) {
 
 const BIN = 3; // CSS pixels
 
-// Under each node's line a strip for each other end to which it sent.
+// Returns the y of the strip for messages from `from` to `to`: below the sender's line, one strip for each receiver.
 function stripPlace(from, to) {
   const others = [CLIENTS, ...run.nodes].filter((one) => one !== from && !(from === CLIENTS && one === CLIENTS));
   if (from === CLIENTS) return CLIENT_LINE + 6;
@@ -244,7 +244,7 @@ function paintStrips(area, seen) {
   area.ctx.font = area.ctx.font.replace("9px", "12px");
 }
 
-// To whom, small.
+// Writes the receiver of a strip, in small letters.
 function stripName(area, link, y) {
   const { ctx } = area;
   ctx.globalAlpha = 1;
@@ -267,7 +267,7 @@ function stripAt(area, x, y) {
 const RARE = new Set(["established", "accepted_epoch", "current_epoch", "truncate", "restored", "boot"]);
 const ABOVE = new Set(["broadcast", "established"]);
 
-// The node's line runs between what it says and what it delivers; what is durable lies on it.
+// Returns where a mark is painted: above the node's line what it broadcasts, below it what it delivers, on it what is durable.
 function markPlace(area, i) {
   const { steps } = exchange, kind = steps.kind[i], shift = ABOVE.has(kind) ? -10 : kind === "deliver" || kind === "restored" ? 10 : 0;
   return [area.x(steps.t[i]), messagesPanel.y(steps.node[i]) + shift];
@@ -283,7 +283,7 @@ function paintSteps(area, seen) {
   if (followed) nameSteps(area, seen.marks.filter((i) => followed.steps.has(i)));
 }
 
-// Of what is followed, which was broadcast and delivered where.
+// Writes the followed transactions at the marks of their broadcast and deliveries.
 function nameSteps(area, which) {
   const { steps } = exchange, taken = [];
   for (const i of which) {
@@ -321,7 +321,7 @@ function paintMark(ctx, kind, x, y) {
   return ctx.stroke();
 }
 
-// ---- the legend: what occurs in this run ----
+// ---- the legend: only what occurs in this run ----
 
 const SAYS = {
   broadcast: "broadcast", accept: "accepted: durable in the log", deliver: "delivered", accepted_epoch: "f.p durable (promise)", current_epoch: "f.a durable",

@@ -1,5 +1,5 @@
-// What all panels need to paint: a sharp canvas, the theme's colours, hatching, the time axis, the faults' shade.
-const LEFT = 78, RIGHT = 14, AXIS = 20; // CSS pixels; the time axis lies under every panel
+// Painting functions that all panels share: canvas, colours of the theme, hatching, time axis, shading of faults.
+const LEFT = 78, RIGHT = 14, AXIS = 20; // margins in CSS pixels; the time axis is below every panel
 let theme = {};
 
 function readTheme() {
@@ -10,7 +10,7 @@ function readTheme() {
   theme.series = [theme.blue, theme.orange, theme.green, theme.purple, theme.sky, theme.red, theme.ink];
 }
 
-// A canvas of this height, cleared, with the scale of time on it. `width`: CSS pixels; the bitmap has the screen's.
+// Clears a canvas, sets its size (CSS pixels; the bitmap has the screen's resolution), and returns its drawing area and time scale.
 function prepare(canvas, height, width) {
   const scale = Math.max(window.devicePixelRatio || 1, printing ? 2 : 1);
   canvas.width = Math.round(width * scale);
@@ -26,7 +26,7 @@ function prepare(canvas, height, width) {
   return { ctx, width, height, left, right, bottom, x, t: (at) => view.begin + (at - left) / perMicro };
 }
 
-// A round step (1, 2 or 5 times a power of ten) of which about `many` fit into `span`.
+// Returns a round step (1, 2 or 5 times a power of ten) of which about `many` fit into `span`.
 function roundStep(span, many) {
   const raw = span / many, power = 10 ** Math.floor(Math.log10(raw));
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= raw);
@@ -54,7 +54,7 @@ function line(ctx, colour, x1, y1, x2, y2) {
   ctx.stroke();
 }
 
-// What was broken when, behind everything else; a dashed line where a fault was injected, a dotted one where it healed.
+// Shades the time of each fault, behind everything else: dashed line at the injection, dotted line at the healing.
 function paintFaults(area) {
   const { ctx } = area;
   for (const fault of run.faults) {
@@ -73,7 +73,7 @@ function dashed(area, x, dashes, colour) {
   area.ctx.setLineDash([]);
 }
 
-// A rectangle from x1 to x2, cut off at the plot's edges; its visible part, or null.
+// Fills a rectangle from x1 to x2, clipped to the plot. Returns its visible part [begin, end], or null.
 function fillClipped(area, x1, y, x2, height) {
   const begin = Math.max(x1, area.left), end = Math.min(Math.max(x2, x1 + 1), area.right);
   if (end <= begin) return null;
@@ -81,7 +81,7 @@ function fillClipped(area, x1, y, x2, height) {
   return [begin, end];
 }
 
-// Hatching that also a black and white print shows. `kind`: down, paused, amnesiac.
+// Returns a hatching that is also visible in black and white. `kind`: down, paused, amnesiac.
 function hatch(ctx, kind) {
   const tile = document.createElement("canvas"), size = kind === "down" ? 8 : 5;
   tile.width = tile.height = size;
@@ -95,7 +95,7 @@ function hatch(ctx, kind) {
   return ctx.createPattern(tile, "repeat");
 }
 
-// Text inside [begin, end] if it fits there.
+// Writes text inside [begin, end] if it fits. Returns whether it did.
 function fitText(ctx, text, begin, end, y, colour) {
   if (ctx.measureText(text).width > end - begin - 6) return false;
   ctx.fillStyle = colour;
@@ -104,7 +104,7 @@ function fitText(ctx, text, begin, end, y, colour) {
   return true;
 }
 
-// The same on a ground of its own, so that it can be read on hatching.
+// Like fitText, but on a filled background, so that it is readable on hatching.
 function label(ctx, text, [begin, end], y, ground = theme.paper, colour = theme.ink) {
   const width = ctx.measureText(text).width;
   if (width > end - begin - 6) return false;
@@ -119,7 +119,7 @@ function rowName(area, text, y) {
   area.ctx.fillText(text, area.left - 8, y);
 }
 
-// A scale for the y axis: value -> pixel, with its ticks painted.
+// Paints the ticks of the y axis. Returns its scale: value -> pixel.
 function paintScale(area, top, from, to, transform, ticks, unit) {
   const low = transform(from), high = transform(to), height = area.bottom - top;
   const y = (value) => area.bottom - ((transform(value) - low) / (high - low || 1)) * height;

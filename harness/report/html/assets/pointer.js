@@ -1,4 +1,4 @@
-// Pointing, zooming and moving, by mouse and by keyboard; both say the same in the same box.
+// Pointing, zooming and moving with mouse and keyboard.
 const tip = document.getElementById("tip");
 const pictures = document.getElementById("pictures");
 const cursor = add("cursor"), selection = add("selection");
@@ -15,7 +15,7 @@ function hideTip() {
   tip.hidden = cursor.hidden = true;
 }
 
-// Say what is at (x, y) of a panel's canvas, beside it; a line through all panels shows the time.
+// Shows the tooltip for (x, y) of a panel's canvas, and a line through all panels at that time.
 function point(panel, x, y) {
   const within = x >= panel.area.left && x <= panel.area.right;
   const words = within ? panel.hit(panel.area, x, y) || seconds(panel.area.t(x)) : null;

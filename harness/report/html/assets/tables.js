@@ -1,7 +1,7 @@
-// Every table can be sorted by a click on a column's head; one of many rows can be filtered by words.
+// Makes every table sortable by a click on a column's head. A table with many rows also gets a filter.
 const MANY = 10;
 
-// What a cell is sorted by: a number if it begins with one, else its text. Empty cells come last.
+// Returns the sort key of a cell: a number if its text begins with one, else the text. Empty cells come last.
 function keyOf(row, column) {
   const text = row.cells[column].textContent.trim(), number = parseFloat(text.replaceAll(",", ""));
   return text === "" ? null : Number.isNaN(number) ? text : number;

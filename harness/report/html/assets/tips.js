@@ -1,4 +1,4 @@
-// What has a `data-tip` says it when pointed at or in focus.
+// Shows the `data-tip` of an element as a tooltip when it is pointed at or has the focus.
 const tip = document.getElementById("tip");
 
 function say(target) {

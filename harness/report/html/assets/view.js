@@ -1,16 +1,16 @@
-// The part of the run that all panels show. Whoever wants to know of a change adds itself to `listeners`.
+// The time range that all panels show. The functions in `listeners` are called after each change.
 const view = {
   begin: 0,
   end: 0,
   listeners: [],
-  // The whole run with a little air, so that what happens at its edges can be seen.
+  // The whole run with a margin, so that events at its ends are visible.
   whole() {
     const air = Math.max((run.end - run.begin) * 0.01, 1000);
     return [run.begin - air, run.end + air];
   },
   show(begin, end) {
     const [first, last] = view.whole();
-    const length = Math.min(Math.max(end - begin, 100), last - first); // at most 0.1 ms across
+    const length = Math.min(Math.max(end - begin, 100), last - first); // at least 0.1 ms, at most the whole run
     view.begin = Math.min(Math.max((begin + end - length) / 2, first), last - length);
     view.end = view.begin + length;
     view.listeners.forEach((tell) => tell());

@@ -1,4 +1,4 @@
-"""Cited events are shortened to what tells the story."""
+"""Shortening of the events that a verdict cites."""
 
 from typing import Any
 

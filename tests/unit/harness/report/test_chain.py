@@ -1,4 +1,4 @@
-"""The chain that leads to a violation: the shortest_path way through the messages, and runs that have none."""
+"""The chain of events that leads to a violation: the cheapest path through the messages, and runs without a chain."""
 
 from pathlib import Path
 
@@ -18,13 +18,13 @@ def way(messages: list[SentMessage], zxids: list[int] | None = None, line: int =
     return shortest_path(messages, [Point(1, 10)], Point(line, 100), zxids or [])
 
 
-def test_the_way_with_the_fewest_messages() -> None:
+def test_the_path_with_the_fewest_messages_is_found() -> None:
     round_about = [sent(1, 2, 11, 12), sent(2, 3, 13, 14)]
     assert way(round_about) == [0, 1]
     assert way([*round_about, sent(1, 3, 20, 30)]) == [2]
 
 
-def test_no_way_goes_back_in_time() -> None:
+def test_no_path_goes_back_in_time() -> None:
     assert way([sent(1, 2, 11, 20), sent(2, 3, 19, 25)]) == []
     assert way([sent(1, 3, 9, 12)]) == []  # before the begin
     assert way([sent(1, 3, 90, 101)]) == []  # after the end
@@ -33,11 +33,11 @@ def test_no_way_goes_back_in_time() -> None:
     assert way([sent(1, 3, 20, 20)]) == [0]  # takes no time
 
 
-def test_where_one_is_already_needs_no_message() -> None:
+def test_the_target_line_itself_needs_no_message() -> None:
     assert way([sent(1, 2, 11, 12), sent(2, 1, 13, 14)], line=1) == []
 
 
-def test_messages_about_the_same_transaction_are_nearer_than_others_and_pings_farthest() -> None:
+def test_messages_about_the_same_transaction_cost_least_and_pings_most() -> None:
     direct = sent(1, 3, 20, 30, "PING")
     assert way([direct]) == [0]
     assert way([direct, sent(1, 2, 11, 12, "VOTE"), sent(2, 3, 13, 14, "VOTE")]) == [1, 2]
@@ -63,7 +63,7 @@ def test_a_run_that_was_not_recorded_has_a_chain_without_messages(tmp_path: Path
     assert all(event.message is None for event in chain.events)
 
 
-def test_a_run_that_passed_has_none(tmp_path: Path) -> None:
+def test_a_run_that_passed_has_no_chain(tmp_path: Path) -> None:
     steady_state().save(tmp_path)
     tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
     run = read_run_data(tmp_path)

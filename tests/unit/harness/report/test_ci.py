@@ -1,4 +1,4 @@
-"""What the commands say to a CI: JUnit files and the Markdown summary, of real runs in the simulated world."""
+"""Reports for CI: JUnit files and the Markdown summary of simulated runs."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -38,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def cases(path: Path) -> tuple[dict[str, str], list[ElementTree.Element]]:
-    """The suite's attributes and its cases."""
+    """Return the attributes of the suite, and its cases."""
     (suite,) = ElementTree.parse(path).getroot()
     return dict(suite.attrib), list(suite)
 
@@ -77,7 +77,7 @@ def test_a_run_that_fails_tells_why_and_how_to_repeat_it(place: Path) -> None:
     assert "Again: `zab run poor.toml --on sim --seed 4`" in told
 
 
-def test_what_a_scenario_expects_is_no_failure(place: Path) -> None:
+def test_the_expected_verdict_is_not_a_failure(place: Path) -> None:
     place.joinpath("poor.toml").write_text(SMALL + 'min_acked = 100000\nverdict = "UNKNOWN"\n')
     assert main(["run", "poor.toml", "--on", "sim", "-q", "--junit", "run.xml"]) == 2
     suite, (case,) = cases(place / "run.xml")
@@ -97,7 +97,7 @@ def test_stored_runs_that_are_judged_again(place: Path) -> None:
     assert "zab verify: 1 PASS, 1 UNKNOWN" in place.joinpath("summary.md").read_text()
 
 
-def test_an_exploration_is_a_case_a_seed(place: Path) -> None:
+def test_an_exploration_has_one_case_per_seed(place: Path) -> None:
     assert main(["explore", "good.toml", "--seeds", "3..5", "--jobs", "1", "-q", "--junit", "explore.xml"]) == 0
     suite, found = cases(place / "explore.xml")
     assert suite["name"] == "zab explore small"
@@ -115,9 +115,7 @@ def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) ->
     assert "again    zab run good.toml --on sim --seed 3" in str(failure.text)
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_file_is_reported_before_anything_runs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place.joinpath("file").write_text("")
     assert main(["run", "good.toml", "--on", "sim", "-q", "--junit", "file/run.xml"]) == 3
     assert "file/run.xml cannot be written" in capsys.readouterr().err
@@ -126,8 +124,8 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
     assert "--junit reports runs of a scenario" in capsys.readouterr().err
 
 
-def test_nothing_breaks_out_of_its_place() -> None:
-    """Words come from traces: what XML cannot carry is replaced, and no text ends its fence or its tag."""
+def test_all_texts_are_escaped() -> None:
+    """Texts come from traces. Characters that XML can't contain are replaced, and no text ends its code block or its tag."""
     case = Case(
         scenario="a<b",
         seed=1,
@@ -143,7 +141,7 @@ def test_nothing_breaks_out_of_its_place() -> None:
     assert told.count("```") == 2
 
 
-def test_a_harness_error_is_an_error_and_no_failure() -> None:
+def test_a_harness_error_is_an_error_and_not_a_failure() -> None:
     suite = ElementTree.fromstring(xml("zab", [Case(scenario="a", seed=1, on="sim", verdict="HARNESS-ERROR")]))[0]
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
 

@@ -1,4 +1,4 @@
-"""One sentence that says what happened."""
+"""The headline of a report: one sentence on what happened."""
 
 from typing import Any
 
@@ -27,13 +27,13 @@ def judged(outcome: Outcome, *properties: Property, **metrics: Any) -> Verdict:
 
 
 def prop(name: str, *found: tuple[int, str]) -> Property:
-    """A property; each violation with the time of its only line, and its words."""
+    """Return a property. Violations are given as (time of the only line of evidence, words)."""
     violations = [Violation(words, [Evidence("ops.jsonl", 1, {"t": t})]) for t, words in found]
     verdict = Judgement.VIOLATION if found else Judgement.PASS
     return Property(name=name, source="", verdict=verdict, statement="", checked=1, violations=violations)
 
 
-def test_what_was_kept() -> None:
+def test_the_headline_of_a_pass() -> None:
     assert headline(judged(Outcome.PASS, prop("durability"), **METRICS)) == (
         "7,245 writes acknowledged, none lost; 542 of unknown outcome, 3 of them took effect; "
         "longest pause 2.8 s, after power-cut"
@@ -49,35 +49,35 @@ def test_what_was_kept() -> None:
         ({"unknown_with_effect": None}, "542 of unknown outcome; longest"),  # of a verdict that does not say
     ],
 )
-def test_it_says_what_is_known(changed: dict[str, Any], expected: str) -> None:
+def test_a_pass_mentions_only_known_metrics(changed: dict[str, Any], expected: str) -> None:
     assert expected in headline(judged(Outcome.PASS, **METRICS | changed))
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.099, False), (0.1, True)])
-def test_a_short_pause_is_none(seconds: float, said: bool) -> None:
+def test_a_short_pause_is_not_mentioned(seconds: float, said: bool) -> None:
     assert ("pause" in headline(judged(Outcome.PASS, **METRICS | {"longest_unavailability_s": seconds}))) == said
 
 
-def test_a_single_write_is_no_plural() -> None:
+def test_a_single_write_is_singular() -> None:
     assert headline(judged(Outcome.PASS, writes_acked=1)) == "1 write acknowledged"
 
 
-def test_that_nothing_was_lost_is_said_only_if_it_was_judged() -> None:
+def test_none_lost_is_only_claimed_if_durability_was_judged() -> None:
     assert "lost" not in headline(judged(Outcome.PASS, **METRICS))
 
 
-def test_the_headline_is_what_was_broken_first() -> None:
+def test_the_headline_is_the_earliest_violation() -> None:
     late, early = prop("agreement", (30, "late"), (20, "two histories")), prop("promises", (10, "promised twice"))
     assert headline(judged(Outcome.VIOLATION, late, early)) == (
         "promises violated: promised twice; 1 more property is violated"
     )
 
 
-def test_what_only_follows_is_no_headline() -> None:
+def test_a_consequential_violation_is_not_the_headline() -> None:
     follows = [prop("progress", (1, "slow")), prop("durability", (2, "gone")), prop("replay equality", (3, "other"))]
     found = headline(judged(Outcome.VIOLATION, *follows, prop("agreement", (99, "two histories"))))
     assert found == "agreement violated: two histories; 3 more properties are violated"
 
 
-def test_without_an_answer_it_says_why() -> None:
+def test_an_unknown_verdict_has_its_reason_as_headline() -> None:
     assert headline(judged(Outcome.UNKNOWN)) == "a reason"

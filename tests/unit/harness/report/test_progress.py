@@ -14,7 +14,7 @@ def moment(**changes: object) -> RunStatus:
     return RunStatus(**(facts | changes))  # type: ignore[arg-type]
 
 
-def test_a_line_says_all_that_matters() -> None:
+def test_the_status_line_has_all_fields() -> None:
     assert status_line(moment()) == (
         "12/30s faults | leader node-2 epoch 3 | 1200 ok 1 failed 3 unknown | 198/s 4.1 ms | now: pause node-3 | "
         "next: crash leader at 15 s"
@@ -22,7 +22,7 @@ def test_a_line_says_all_that_matters() -> None:
     assert status_line(RunStatus(phase="electing", elapsed=0, duration=5)) == "0/5s electing | no leader"
 
 
-def test_at_most_one_line_a_second_and_none_twice() -> None:
+def test_at_most_one_status_line_per_second_and_no_repeats() -> None:
     out = io.StringIO()
     time = [0.0]
     lines = Lines(Console(file=out), clock=lambda: time[0])
@@ -32,7 +32,7 @@ def test_at_most_one_line_a_second_and_none_twice() -> None:
     assert [line.split("/")[0] for line in out.getvalue().splitlines()] == ["0", "3"]
 
 
-def test_what_happened_is_never_held_back_or_taken_for_markup() -> None:
+def test_events_are_printed_at_once_and_without_markup() -> None:
     out = io.StringIO()
     lines = Lines(Console(file=out, width=20))
     lines.say("node-1 ended [by itself] with exit code 74")

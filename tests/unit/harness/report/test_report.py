@@ -31,7 +31,7 @@ def write(
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """A run whose workload began at 10 s: a leader is crashed at 12 s, a link is cut from 13 s to 14.5 s."""
+    """A run whose workload begins at 10 s. The leader is crashed at 12 s; a link is cut from 13 s to 14.5 s."""
     run = run_folder.create(tmp_path, "leader-crash", 7)
     run.write_run({"scenario": "leader-crash", "seed": 7, "command": "zab run leader-crash --seed 7", "expect": {}})
     write_lines(
@@ -69,7 +69,7 @@ def judge(run: RunFolder, **changes: Any) -> None:
 
 
 def broken(name: str, count: int) -> dict[str, Any]:
-    """A violated property with so many violations, each shown by the same line."""
+    """Return a violated property with `count` violations, each with the same line of evidence."""
     line = {"event": "role", "t": 12 * SECOND, "node": 1, "life": 1, "role": "LOOKING"}
     cited = [{"file": "trace/node-1-1.jsonl", "line": 9, "event": line}]
     found = [{"words": f"node 1 lost [1, {i}]", "evidence": cited} for i in range(count)]
@@ -99,7 +99,7 @@ def test_a_fault_lasts_until_it_is_healed_and_took_effect_if_both_are_confirmed(
     assert not cut.confirmed  # the healing could not be confirmed
 
 
-def test_while_nobody_writes_nothing_stands_still(run: RunFolder) -> None:
+def test_time_without_requests_is_not_a_pause(run: RunFolder) -> None:
     """Writes come a minute apart and take 10 ms each: one crash between them, one after the last."""
     write_lines(run, "ops.jsonl", write(1, 1, 11, 11.01) + write(1, 2, 71, 71.01) + write(1, 3, 131, 131.01))
     first, last = fault_timeline.pauses_of_writes(run, [40 * SECOND, 140 * SECOND])
@@ -140,7 +140,7 @@ def left(node: int, life: int, *runs: list[list[int]], **fields: Any) -> dict[st
 
 
 def test_after_a_violation_each_servers_log_is_shown_as_its_last_life_has_left_it(run: RunFolder) -> None:
-    """A log that nobody has read, as of nodes that write a trace of their own, is not shown."""
+    """Logs that were not read, as those of nodes that write traces themselves, are not shown."""
     write_lines(run, "trace/node-1-1.jsonl", [left(1, 1, [[1, 1], [1, 9]])])
     write_lines(run, "trace/node-1-2.jsonl", [left(1, 2, [[1, 1], [1, 4]], [[2, 1], [2, 1]], snapshots=[[0, 0]])])
     write_lines(run, "trace/node-2-1.jsonl", [left(2, 1, *[[[at, 1], [at, 2]] for at in range(1, 15)])])
@@ -160,7 +160,7 @@ def test_after_a_violation_each_servers_log_is_shown_as_its_last_life_has_left_i
 
 
 def test_the_headlines_violation_comes_first_and_the_others_are_a_line_each(run: RunFolder) -> None:
-    """`progress` shows later than `integrity`, whatever their order in the file; nothing is said twice."""
+    """`progress` comes after `integrity`, whatever their order in the file. Nothing is printed twice."""
     reasons = ["progress is violated: node 1 lost [1, 0]", "integrity is violated: node 1 lost [1, 0]"]
     found = [broken("progress", 2), broken("integrity", 1)]
     judge(run, verdict="VIOLATION", exit=1, properties=found, reasons=reasons)
@@ -179,14 +179,14 @@ def test_several_targets_of_a_fault_are_named_one_after_the_other(run: RunFolder
     assert "Follower, Third = 1 2" in shown(run)
 
 
-def test_a_verdict_that_the_scenario_did_not_expect_is_said(run: RunFolder) -> None:
+def test_an_unexpected_verdict_is_pointed_out(run: RunFolder) -> None:
     run.write_run(run.read_run() | {"expect": {"verdict": "BEYOND-FAULT-MODEL"}})
     judge(run)
     assert "the scenario expects BEYOND-FAULT-MODEL" in shown(run)
 
 
-def test_why_the_harness_failed_comes_alone(run: RunFolder) -> None:
-    """What was not judged because of it only hides the sentence that helps."""
+def test_of_a_harness_error_only_the_reason_is_shown(run: RunFolder) -> None:
+    """Properties that could not be judged would only hide the sentence that helps."""
     run.write_run(run.read_run() | {"expect": {"verdict": "PASS"}})
     reasons = ["the harness failed: no toxiproxy", "nothing was delivered"]
     judge(run, verdict="HARNESS-ERROR", exit=3, reasons=reasons, properties=[broken("recovery", 1)])
@@ -196,6 +196,6 @@ def test_why_the_harness_failed_comes_alone(run: RunFolder) -> None:
     assert [line.split()[0] for line in others[1:]] == ["results", "report", "again"]
 
 
-def test_a_run_that_was_never_judged_is_shown_all_the_same(tmp_path: Path) -> None:
+def test_a_run_that_was_not_judged_is_shown(tmp_path: Path) -> None:
     run = run_folder.create(tmp_path, "a", 1)
     assert "HARNESS-ERROR" in shown(run)

@@ -1,4 +1,4 @@
-"""The steps of a run: in order, forward and back to the same variables, and what each one changed."""
+"""The steps of a run: their order, stepping forward and back, and the variables that each step changed."""
 
 import shutil
 from itertools import pairwise
@@ -34,7 +34,7 @@ for = 0.4
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A simulated run in which the leader crashes and comes back."""
+    """A simulated run in which the leader crashes and is restarted."""
     place = tmp_path_factory.mktemp("simulated")
     (place / "small.toml").write_text(SCENARIO)
     main(["run", str(place / "small.toml"), "--on", "sim", "--results", str(place / "results")])
@@ -61,7 +61,7 @@ def test_steps_are_in_order_of_time_and_each_lifes_in_its_own(steps: RunSteps) -
         assert all(one.number < other.number for one, other in pairwise(own[:-1]))
 
 
-def test_a_message_is_taken_after_it_was_sent(steps: RunSteps) -> None:
+def test_a_message_is_received_after_it_was_sent(steps: RunSteps) -> None:
     sent: dict[tuple[int, int], list[m.Message]] = {}
     for step in steps.all:
         if isinstance(step.entry, Stepped):
@@ -70,7 +70,7 @@ def test_a_message_is_taken_after_it_was_sent(steps: RunSteps) -> None:
             sent.setdefault((step.node, peer), []).append(message)
 
 
-def test_back_is_where_forward_was(steps: RunSteps) -> None:
+def test_stepping_back_restores_the_variables(steps: RunSteps) -> None:
     places = [1, 7, len(steps.all) // 2, len(steps.all)]
     going = []
     for at in places:
@@ -86,7 +86,7 @@ def test_back_is_where_forward_was(steps: RunSteps) -> None:
     assert steps.at == len(steps.all)
 
 
-def test_the_variables_are_the_re_executed_cores(steps: RunSteps, run: Path) -> None:
+def test_the_variables_equal_those_of_the_re_executed_core(steps: RunSteps, run: Path) -> None:
     """At the end of each life, before it is down."""
     for node, life in recorded_lives(run):
         rerun = Rerun(run, node, life, Peer)
@@ -102,7 +102,7 @@ def test_the_variables_are_the_re_executed_cores(steps: RunSteps, run: Path) -> 
         assert shown(steps)[node] == {"role": "down"}
 
 
-def test_what_a_step_changed_is_marked_at_its_node_only(steps: RunSteps) -> None:
+def test_changed_variables_are_marked_only_at_the_steps_node(steps: RunSteps) -> None:
     """An ACK moves what the leader knows of that follower."""
     assert steps.find(lambda step: isinstance(step.entry, Stepped) and isinstance(step.entry.message, m.Ack))
     step = steps.step
@@ -115,8 +115,8 @@ def test_what_a_step_changed_is_marked_at_its_node_only(steps: RunSteps) -> None
         assert not any(it.changed for it in steps.variables(node).values())
 
 
-def test_a_variable_that_is_gone_is_shown_once_more(steps: RunSteps) -> None:
-    """The end of a life takes all of them."""
+def test_a_removed_variable_is_shown_once_as_empty(steps: RunSteps) -> None:
+    """The end of a life removes all variables."""
     assert steps.find(lambda step: step.entry is None)
     step = steps.step
     assert step is not None
@@ -135,8 +135,8 @@ def test_an_event_is_found_by_its_line_in_the_trace(steps: RunSteps, run: Path) 
     assert not steps.at_event(9, 1, 1)
 
 
-def test_no_input_but_idle_looks_at_the_clock_and_pings_is_left_out(steps: RunSteps, run: Path) -> None:
-    """Counted in the recordings themselves."""
+def test_only_idle_clock_readings_and_pings_are_left_out(steps: RunSteps, run: Path) -> None:
+    """The inputs are counted in the recordings themselves."""
     kinds = (LinkOpened, LinkClosed, Submitted, SnapshotTaken, Synced)
     for node, life in recorded_lives(run):
         seen, inputs = Rerun(run, node, life, Peer), list[AnyEntry]()
@@ -149,7 +149,7 @@ def test_no_input_but_idle_looks_at_the_clock_and_pings_is_left_out(steps: RunSt
         assert [one for one in own if isinstance(one, kinds)] == other
 
 
-def test_a_damaged_recording_is_a_gap_and_the_rest_is_there(run: Path, tmp_path: Path) -> None:
+def test_a_damaged_recording_is_a_gap_and_the_rest_is_read(run: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(run, tmp_path / "run")
     path = folder / "record" / "node-2-1.bin"
     data = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""A run as `zab analyze` has it, made without Spark."""
+"""Makes a run as `zab analyze` returns it, without Spark."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from zab_chaos.pipeline.judging import JudgedRun
 
 
 def analysed(name: str, seed: int, **metrics: Any) -> JudgedRun:
-    """JudgedRun PASS, with two crashes of the leader: one was recovered from after `seed` tenths of a second, one never."""
+    """Return a run that passed, with two crashes of the leader: recovered after `seed` tenths of a second, and never."""
     fault = {"id": 1, "do": "crash", "role": "leader", "nodes": [1], "was": ["LEADING BROADCAST"], "stood_still": 0.2}
     numbers = {
         "faults": [fault | {"seconds": 0.1 * seed}, fault | {"seconds": None}], "longest_unavailability_s": 0.2 * seed,

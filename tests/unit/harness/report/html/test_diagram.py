@@ -1,4 +1,4 @@
-"""The diagram's data: what the page carries of messages, steps and requests, and how it is packed."""
+"""The data of the space-time diagram: messages, steps and requests, and their packed form."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ from zab_chaos.node.core.peer import Peer
 
 
 def unpack(text: str) -> tuple[dict[str, list[float]], dict[str, list[str]]]:
-    """As assets/exchange.js does it."""
+    """Unpack as assets/exchange.js does."""
     data = zlib.decompress(base64.urlsafe_b64decode(text))
     at = 4 + int.from_bytes(data[:4], "little")
     head = json.loads(data[4:at])
@@ -39,7 +39,7 @@ def unpack(text: str) -> tuple[dict[str, list[float]], dict[str, list[str]]]:
 
 
 @pytest.mark.parametrize("values", [[], [0, 1, -1, 2**31 - 1, -(2**31)], [2**31, -5, 2**52]])
-def test_what_is_packed_comes_back(values: list[int]) -> None:
+def test_packed_values_can_be_unpacked(values: list[int]) -> None:
     columns, words = unpack(pack({"a": values, "b": [7]}, {"w": ["x", "y\n"]}))
     assert columns == {"a": values, "b": [7]}
     assert words == {"w": ["x", "y\n"]}
@@ -50,7 +50,7 @@ def zxid(epoch: int, counter: int) -> int:
     return epoch << 32 | counter
 
 
-def test_times_are_microseconds_and_what_never_came_is_told_apart() -> None:
+def test_times_are_microseconds_and_lost_messages_are_marked() -> None:
     propose = MessageContent("PROPOSE", 1, zxid(1, 4), zxid(1, 6))
     newleader = MessageContent("NEWLEADER", 2, zxid(1, 6), zxid(2, 1), "NEWLEADER e=2")
     exchange = Exchange(
@@ -70,7 +70,7 @@ def test_times_are_microseconds_and_what_never_came_is_told_apart() -> None:
     assert (columns["owner.epoch"], columns["owner.counter"], columns["owner.request"]) == ([1], [4], [0])
 
 
-def test_what_the_nodes_did_is_read_from_the_traces_also_without_a_recording(folder: Path) -> None:
+def test_steps_are_read_from_the_traces_even_without_a_recording(folder: Path) -> None:
     found = read_diagram(folder, Peer, own_clocks=False)
     assert found.gaps == ["the run was not recorded, or its backend records nothing"]
     kinds = {step.kind for step in found.steps}
@@ -97,7 +97,7 @@ def test_without_the_nodes_core_the_diagram_says_why(folder: Path) -> None:
     assert read_diagram(folder, "the core is not here", own_clocks=False).gaps == ["the core is not here"]
 
 
-def test_what_a_file_says_cannot_break_it(told: Story, tmp_path: Path) -> None:
+def test_damaged_files_cannot_break_the_diagram(told: Story, tmp_path: Path) -> None:
     told.event(
         1, "broadcast", epoch=2**62, first=2**62, digests="ff" * 8, delivered=[0, 0], txns=[[1], "x", [[], 2, 3]]
     )
@@ -112,7 +112,7 @@ def test_what_a_file_says_cannot_break_it(told: Story, tmp_path: Path) -> None:
     unpack(found.as_json(0)["packed"])
 
 
-def test_evidence_says_what_to_follow(tmp_path: Path) -> None:
+def test_evidence_has_search_texts(tmp_path: Path) -> None:
     agreement_fork().save(tmp_path)
     tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
     judged = read_shown_verdict(Source(tmp_path))
@@ -120,7 +120,7 @@ def test_evidence_says_what_to_follow(tmp_path: Path) -> None:
     assert any(one and one.split(":")[0].isdigit() for one in asked)
 
 
-def test_of_a_batch_the_transaction_that_the_words_name_is_followed(folder: Path) -> None:
+def test_the_search_text_of_a_batch_is_the_transaction_that_the_words_name(folder: Path) -> None:
     line: dict[str, Any] = {"t": 1, "event": "broadcast", "epoch": 2, "first": 1, "digests": "0" * 16 * 50}
     asked = {"t": 2, "type": "invoke", "client": 27, "seq": 4, "node": 1}
     evidence = [

@@ -1,4 +1,4 @@
-"""The page on many runs."""
+"""The page of a campaign."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ def keep(root: Path, name: str, story: Story, judged: bool = True, **facts: Any)
 
 @pytest.fixture
 def root(tmp_path: Path, told: Story) -> Path:
-    """Four runs: a good one, one with a defect that was caught, one that should have been good, one that was not judged."""
+    """Four runs: one that passed, one with a defect that was caught, one that unexpectedly failed, one that was not judged."""
     results = tmp_path / "results"
     keep(results, "good/1", steady_state(), scenario="good", command="zab run good --seed 1")
     keep(results, "defects/forks/1", agreement_fork(), scenario="defects/forks", defect="forks")
@@ -85,7 +85,7 @@ def test_the_page_names_what_to_look_at_and_how_to_repeat_it(root: Path) -> None
     assert text.count("<script") == 1  # the page's own, which its policy names by its hash
 
 
-def test_one_run_is_not_called_runs(root: Path) -> None:
+def test_one_run_is_singular(root: Path) -> None:
     text = campaign_page(read_campaign(root / "good"), "good", root / "campaign.html")
     assert "<h1>1 run</h1>" in text
 
@@ -106,7 +106,9 @@ def test_folders_of_garbage_and_hostile_names_are_shown_as_text(tmp_path: Path) 
     assert "&lt;script&gt;" in text
 
 
-def test_zab_report_of_a_folder_with_runs_is_the_campaigns(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zab_report_of_a_folder_with_runs_writes_the_campaigns_page(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", str(root), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     file = root / "campaign.html"
@@ -154,7 +156,7 @@ def test_the_numbers_of_all_runs_are_a_csv_file_beside_it(root: Path) -> None:
 # ---- from the pipeline ----
 
 
-def test_what_the_pipeline_found_becomes_the_same_page() -> None:
+def test_the_pipelines_results_make_the_same_page() -> None:
     verdicts = [analysed("leader-crash", seed) for seed in (1, 2, 3)]
     runs = [run_from_verdict(it.path, it.facts, it.json) for it in verdicts]
     assert [run.recoveries for run in runs][1] == [("crash", "leader", pytest.approx(0.2)), ("crash", "leader", None)]
@@ -167,7 +169,7 @@ def test_what_the_pipeline_found_becomes_the_same_page() -> None:
     assert "3.000" in text  # MiB of snapshots
 
 
-def test_many_surprises_are_cut_short_and_counted() -> None:
+def test_many_unexpected_runs_are_cut_short_and_counted() -> None:
     runs = [run_from_verdict(it.path, it.facts, it.json) for it in (analysed("x", seed) for seed in range(1, 151))]
     for run in runs:
         run.verdict, run.reasons = "VIOLATION", ["digests " + "[1, 2, 3] " * 100]

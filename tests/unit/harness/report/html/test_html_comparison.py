@@ -1,4 +1,4 @@
-"""The page of a comparison."""
+"""The page that compares two campaigns."""
 
 from typing import Any
 
@@ -28,14 +28,14 @@ def test_a_difference_is_told_in_words_with_its_interval_and_the_run_that_shows_
     assert "5 and 5" in told
 
 
-def test_no_difference_is_said() -> None:
+def test_the_page_says_that_there_is_no_difference() -> None:
     told = page(200, 200)
     assert "no difference in 3 comparisons" in told
     assert "Nothing that was compared differs by more than chance." in told
     assert "✗ worse" not in told
 
 
-def test_nothing_breaks_out_of_the_page() -> None:
+def test_the_comparison_page_escapes_all_texts() -> None:
     told = page(200, 100, command="<script>alert(1)</script>")
     assert "<script>alert" not in told
     assert "&lt;script&gt;alert" in told

@@ -1,4 +1,4 @@
-"""The page as a file: complete without a script, closed to the outside, and not to be broken by what a folder says."""
+"""The page of a run as a file: complete without scripts, loading nothing, and safe against hostile contents of a folder."""
 
 import base64
 import hashlib
@@ -29,7 +29,7 @@ assert promises
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its elements, the content of each script and style, and its text."""
+    """Parses a page: its elements, the content of each script and style, and its text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else(folder: P
     assert rules["default-src"] == "'none'"
 
 
-def test_what_a_folder_says_is_text_wherever_it_is_shown(told: Story, tmp_path: Path) -> None:
+def test_texts_of_a_folder_are_escaped_everywhere(told: Story, tmp_path: Path) -> None:
     told.run |= {
         "scenario": HOSTILE,
         "command": HOSTILE,
@@ -129,7 +129,7 @@ def test_the_data_are_the_run_in_microseconds_since_the_workload_began(folder: P
 
 
 def test_a_session_may_have_any_number_of_64_bits(told: Story, tmp_path: Path) -> None:
-    """The library's clients number themselves at random."""
+    """Clients of the library have random session numbers."""
     before = len(told.files["ops.jsonl"]) // 2
     for client in (2**62 + 1, 2**63 - 1, 2**64 - 1):
         told.write(1, client=client)
@@ -145,7 +145,7 @@ def test_faults_at_one_time_are_on_different_rows(told: Story, tmp_path: Path) -
     assert cut["row"] != pause["row"]
 
 
-def test_of_a_backend_that_records_nothing_of_its_nodes_there_are_no_lanes(folder: Path) -> None:
+def test_a_backend_that_records_nothing_of_its_nodes_has_no_lanes(folder: Path) -> None:
     assert "fill: phase" in read(folder).text
     shutil.rmtree(folder / "trace")
     text = read(folder).text
@@ -255,11 +255,13 @@ def test_a_run_that_was_not_judged_says_how_to_judge_it(folder: Path) -> None:
         ("harness.jsonl", {"event": "not-converged"}, "the run: not-converged"),
     ],
 )
-def test_a_line_is_told_in_words_also_one_of_an_unexpected_form(file: str, line: dict[str, Any], words: str) -> None:
+def test_every_line_is_described_in_words_even_of_an_unexpected_form(
+    file: str, line: dict[str, Any], words: str
+) -> None:
     assert words in describe_line(file, line)
 
 
-def test_markup_escapes_everything_that_it_did_not_make() -> None:
+def test_markup_escapes_everything_that_it_did_not_produce() -> None:
     made = element("p", "a<b", element("b", "&"), None, title='"x"', hidden=True, class_="k", data_x=None)
     assert made == '<p title="&quot;x&quot;" hidden class="k">a&lt;b<b>&amp;</b></p>'
     assert isinstance(made, Html)
@@ -272,7 +274,7 @@ def test_zab_report_writes_the_file_and_prints_its_path(folder: Path, capsys: py
     assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
 
 
-def test_zab_report_answers_programs_too_and_counts_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zab_report_prints_json_and_counts_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder.joinpath("harness.jsonl").write_text("?\n")
     out = folder.parent / "other.html"
     assert main(["report", str(folder), "--json", "--out", str(out)]) == 0
@@ -287,7 +289,7 @@ def test_zab_report_answers_programs_too_and_counts_damage(folder: Path, capsys:
     assert not folder.joinpath("report.html").exists()
 
 
-def test_zab_report_tells_a_mistake(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zab_report_reports_a_wrong_argument(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "nowhere", "--results", str(folder.parent)]) == 4
     assert "no run at nowhere" in capsys.readouterr().err
     assert main(["report", str(folder), "--out", str(folder)]) == 4
@@ -296,8 +298,8 @@ def test_zab_report_tells_a_mistake(folder: Path, capsys: pytest.CaptureFixture[
     assert "there is no folder" in capsys.readouterr().err
 
 
-def test_what_a_run_does_not_say_is_not_made_up(told: Story, tmp_path: Path) -> None:
-    """A simulated run has no machine and no toxiproxy."""
+def test_unknown_facts_are_left_out(told: Story, tmp_path: Path) -> None:
+    """A simulated run has no facts about a machine or toxiproxy."""
     told.run |= {"machine": None, "versions": {"zab-chaos": "1", "toxiproxy": None}}
     told.save(tmp_path / "run")
     text = read(tmp_path / "run").text
@@ -306,7 +308,7 @@ def test_what_a_run_does_not_say_is_not_made_up(told: Story, tmp_path: Path) -> 
     assert "? cores" not in text
 
 
-def test_a_defect_is_said_to_be_built_in_and_several_targets_are_named(told: Story, tmp_path: Path) -> None:
+def test_a_defect_and_several_targets_are_named(told: Story, tmp_path: Path) -> None:
     told.run |= {"defect": "ack-before-sync"}
     told.inject("crash", [1, 2], target=["first", "second"])
     told.heal()

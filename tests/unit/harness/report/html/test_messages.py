@@ -1,4 +1,4 @@
-"""The messages of a recorded run are those that its network carried, at the times at which it did."""
+"""The messages of a recorded run equal those that the simulated network carried, with the same times."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ for = 0.3
 
 
 class Network:
-    """What the simulated links were given, and what they handed out."""
+    """Notes the messages that the simulated links were given, and those that they delivered."""
 
     def __init__(self) -> None:
         self.sent: Seen = defaultdict(list)
@@ -97,7 +97,7 @@ def by_link(messages: list[SentMessage], time: Callable[[SentMessage], int | Non
 
 
 def last_delivery(folder: Path) -> int:
-    """Up to when all nodes traced what they did."""
+    """Return the time until which all nodes wrote trace lines."""
     last: dict[int, int] = {}
     for path in (folder / "trace").glob("node-*.jsonl"):
         for line in map(json.loads, path.read_text().splitlines()):
@@ -107,7 +107,7 @@ def last_delivery(folder: Path) -> int:
 
 
 def assert_same(told: Seen, was: Seen, quiet: int) -> None:
-    """`quiet`: from when on nothing was traced."""
+    """Assert that both have the same messages at about the same times. `quiet`: the time after which nothing was traced."""
     assert told.keys() == was.keys()
     for link, items in was.items():
         assert [said for _, said in told[link]] == [said for _, said in items], link
@@ -117,7 +117,7 @@ def assert_same(told: Seen, was: Seen, quiet: int) -> None:
 
 @pytest.fixture(scope="module")
 def spied(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Network]:
-    """A simulated run with a crash and a cut, and what its network did."""
+    """A simulated run with a crash and a cut link, and its network."""
     place = tmp_path_factory.mktemp("simulated")
     (place / "small.toml").write_text(SCENARIO)
     network = Network()
@@ -129,11 +129,11 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Network]:
 
 @pytest.fixture
 def run(spied: tuple[Path, Network], tmp_path: Path) -> Path:
-    """The same run, to be damaged."""
+    """A copy of the same run, which a test may damage."""
     return Path(shutil.copytree(spied[0], tmp_path / "run"))
 
 
-def test_every_message_and_both_its_times_are_what_the_network_saw(spied: tuple[Path, Network]) -> None:
+def test_every_message_and_its_times_equal_what_the_network_carried(spied: tuple[Path, Network]) -> None:
     folder, network = spied
     found = read(folder)
     assert found.gaps == []
@@ -182,16 +182,16 @@ def test_a_missing_and_a_damaged_recording_leave_the_others(run: Path) -> None:
     )
 
 
-def test_a_recording_of_another_core_ends_where_it_differs(run: Path) -> None:
+def test_a_recording_of_another_core_is_read_until_it_differs(run: Path) -> None:
     class Silent(Peer):
         def tick(self, now: int) -> None:
-            """Never comes to an end of anything."""
+            """Do nothing, unlike the recorded peer."""
 
     found = read_messages(run, Silent, recorded_lives(run), own_clocks=True)
     assert found.gaps
     assert all("its messages after that are missing" in gap for gap in found.gaps)
 
 
-def test_a_life_without_a_trace_is_told(run: Path) -> None:
+def test_a_life_without_a_trace_is_a_gap(run: Path) -> None:
     (run / trace_name(3, 1)).unlink()
     assert read(run).gaps == ["node 3, life 1: it has no trace"]

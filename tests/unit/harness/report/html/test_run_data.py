@@ -1,4 +1,4 @@
-"""What is read from a run's folder for the report: lanes, faults, latency, lag, and what could not be read."""
+"""The data of a run's page as read from its folder: lanes, faults, latency, lag, and damage."""
 
 import json
 from itertools import pairwise
@@ -20,7 +20,7 @@ def lane(read: Read, node: int) -> list[Any]:
     return [stretch for stretch in read.lanes if stretch.node == node]
 
 
-def test_a_lane_has_no_gap_and_says_role_phase_and_epoch(folder: Path) -> None:
+def test_a_lane_has_no_gaps_and_shows_role_phase_and_epoch(folder: Path) -> None:
     read = read_run_data(folder)
     for node in (1, 2, 3):
         lane_segments = lane(read, node)
@@ -40,7 +40,7 @@ def test_a_killed_node_is_down_from_the_kill_to_its_next_life(folder: Path) -> N
     assert down.why == "crash (fault 1)"
 
 
-def test_a_node_that_ends_itself_says_why_and_one_whose_process_was_gone_is_down_since(
+def test_the_reason_of_a_node_that_ended_itself_and_the_end_of_one_whose_process_disappeared(
     told: Story, tmp_path: Path
 ) -> None:
     told.boot(2)
@@ -51,7 +51,7 @@ def test_a_node_that_ends_itself_says_why_and_one_whose_process_was_gone_is_down
     assert lives[2, 2].why == "ended with exit code 74"
 
 
-def test_a_node_that_reached_its_crash_point_died_there(told: Story, tmp_path: Path) -> None:
+def test_a_node_that_reached_its_crash_point_ends_there(told: Story, tmp_path: Path) -> None:
     told.inject("crash-at", [2])
     told.event(2, "fault", do="crash-at", state="fired", detail="before-sync:TXN")
     fired = told.t
@@ -118,7 +118,7 @@ def write_operations(folder: Path, *operations: list[dict[str, Any]], stopped: f
     folder.joinpath("harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in milestones))
 
 
-def test_latency_counts_from_the_due_time_and_of_what_succeeded(tmp_path: Path) -> None:
+def test_latency_counts_from_the_due_time_of_successful_operations(tmp_path: Path) -> None:
     write_operations(
         tmp_path,
         *(operation(1 + i / 100, (i + 1) / 1000) for i in range(100)),
@@ -135,7 +135,7 @@ def test_latency_counts_from_the_due_time_and_of_what_succeeded(tmp_path: Path) 
     assert read.operations.counts() == {"ok": 101, "failed": 1, "unknown": 1}
 
 
-def test_an_outage_is_what_the_oracle_measures(tmp_path: Path) -> None:
+def test_outages_equal_those_that_the_oracle_measures(tmp_path: Path) -> None:
     write_operations(
         tmp_path,
         operation(1, 0.01),
@@ -153,7 +153,7 @@ def test_an_outage_is_what_the_oracle_measures(tmp_path: Path) -> None:
     )
 
 
-def test_lag_is_what_others_delivered_and_a_restart_keeps_the_place(told: Story, tmp_path: Path) -> None:
+def test_lag_counts_what_others_delivered_and_a_restart_keeps_the_position(told: Story, tmp_path: Path) -> None:
     told.save(tmp_path / "run")
     lags = {(lag.node, lag.life): lag for lag in read_run_data(tmp_path / "run").lags}
     assert max(lags[3, 1].before) <= 1
@@ -182,7 +182,7 @@ def test_lag_is_what_others_delivered_and_a_restart_keeps_the_place(told: Story,
         ("trace/node-1-1.jsonl", '{"t":5,"event":"deliver","epoch":"x"}\n', "is not readable"),
     ],
 )
-def test_what_cannot_be_read_is_named_and_the_rest_is_shown(folder: Path, file: str, content: str, why: str) -> None:
+def test_damage_is_listed_and_the_rest_is_shown(folder: Path, file: str, content: str, why: str) -> None:
     folder.joinpath(file).write_text(content)
     read = read_run_data(folder)
     (damage,) = [one for one in read.source.damages if why in one.why]
@@ -222,7 +222,7 @@ def test_a_violation_has_its_evidence_on_the_lanes_each_line_once(tmp_path: Path
 
 
 def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
-    """Whatever the harness had to fetch or build before."""
+    """Time in which the harness fetched or built something before is not part of the run."""
     story = Story()
     story.start()
     story.elect(3, 1)
@@ -236,7 +236,7 @@ def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
     assert read.end - read.begin < SECOND
 
 
-def test_an_empty_folder_is_an_empty_story(tmp_path: Path) -> None:
+def test_an_empty_folder_gives_empty_data(tmp_path: Path) -> None:
     read = read_run_data(tmp_path)
     assert (read.nodes, read.lanes, len(read.operations)) == ([], [], 0)
     assert read.begin < read.end

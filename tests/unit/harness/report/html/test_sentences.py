@@ -1,4 +1,4 @@
-"""What a cited line says."""
+"""Descriptions of cited lines as sentences."""
 
 from typing import Any, get_args
 
