@@ -45,6 +45,6 @@ def did_you_mean(name: str, known: Iterable[str], hint: str = "") -> str:
 
 def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:
     """Raise BadInput, with a line for each unknown name. `what`: the kind of thing that they name, such as `scenario`."""
-    wrong = [f"no {what} is called {name!r}. {did_you_mean(name, known)}" for name in names if name not in known]
-    if wrong:
-        raise BadInput("\n".join(wrong))
+    unknown = [f"no {what} is called {name!r}. {did_you_mean(name, known)}" for name in names if name not in known]
+    if unknown:
+        raise BadInput("\n".join(unknown))

@@ -37,7 +37,7 @@ class StepProgress:
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         running = [stage for stage in stages if stage is not None]
         if running:
-            done, tasks = sum(it.numCompletedTasks for it in running), sum(it.numTasks for it in running)
+            done, tasks = sum(stage.numCompletedTasks for stage in running), sum(stage.numTasks for stage in running)
             self._write(f"{self._step}: {done} of {tasks} tasks done")
 
     @contextmanager
@@ -71,4 +71,4 @@ def step_progress(console: Console) -> Iterator[StepProgress]:
         with console.status("") as status:
             yield StepProgress(status.update, every)
     else:
-        yield StepProgress(lambda words: say(console, words), every)
+        yield StepProgress(lambda message: say(console, message), every)

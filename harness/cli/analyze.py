@@ -101,22 +101,24 @@ def _check(
     fail_if_worse: bool,
 ) -> None:
     """Check the arguments before Spark is started. Raises BadInput with all mistakes."""
-    wrong = []
+    mistakes = []
     if bool(places) == bool(compare):
-        wrong.append("give the RESULTS to analyze, or two campaigns with --compare A B, not both")
+        mistakes.append("give the RESULTS to analyze, or two campaigns with --compare A B, not both")
     if fail_if_worse and not compare:
-        wrong.append("--fail-if-worse needs --compare A B")
-    wrong += filter(None, map(_place_mistake, [*places, *(compare or ())]))
+        mistakes.append("--fail-if-worse needs --compare A B")
+    mistakes += filter(None, map(_place_mistake, [*places, *(compare or ())]))
     if not re.fullmatch(spark_session.MASTER, master):
-        wrong.append(spark_session.BAD_MASTER.format(master))
+        mistakes.append(spark_session.BAD_MASTER.format(master))
     if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
-        wrong.append(f"--memory is {memory!r}; it needs a number and k, m or g, as in 4g")
+        mistakes.append(f"--memory is {memory!r}; it needs a number and k, m or g, as in 4g")
     if "://" in out:
-        wrong.append(f"--out is {out}; it needs a folder that this machine and all executors see under the same path")
+        mistakes.append(
+            f"--out is {out}; it needs a folder that this machine and all executors see under the same path"
+        )
     if Path(out).exists() and not Path(out).is_dir():
-        wrong.append(f"--out is {out}, which is a file; it needs a folder")
-    if wrong:
-        raise BadInput("\n".join([*wrong, "Try: zab analyze --help"]))
+        mistakes.append(f"--out is {out}, which is a file; it needs a folder")
+    if mistakes:
+        raise BadInput("\n".join([*mistakes, "Try: zab analyze --help"]))
 
 
 def _place_mistake(place: str) -> str | None:
@@ -175,7 +177,7 @@ def _totals(runs: Sequence[dict[str, Any]]) -> str:
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
     """Write the campaign's report.html and report.csv beside the tables. Return the path of the page."""
     file = Path(out).absolute() / "report.html"
-    runs = [run_from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
+    runs = [run_from_verdict(judged.path, judged.facts, judged.json) for judged in analysis.verdicts]
     write_atomically(file, campaign_page(runs, ", ".join(places), file, analysis.summary))
     write_atomically(csv_path(file), campaign_csv(runs))
     return file

@@ -21,10 +21,10 @@ def bench_command(
     if against not in (None, "zookeeper"):
         raise BadInput(f"--against is {against!r}; the only system to measure against is zookeeper")
     names = chosen_names([*only, "against"] if against else only, full=full)
-    words = ["zab", "bench", *(part for name in only for part in ("--only", name))]
-    words += ["--against", against] if against else []
-    words += ["--quick"] * quick + ["--full"] * full
-    return bench(names, QUICK if quick else NORMAL, results, shlex.join(words), json=json)
+    command = ["zab", "bench", *(part for name in only for part in ("--only", name))]
+    command += ["--against", against] if against else []
+    command += ["--quick"] * quick + ["--full"] * full
+    return bench(names, QUICK if quick else NORMAL, results, shlex.join(command), json=json)
 
 
 def chosen_names(only: list[str], *, full: bool) -> list[str]:
@@ -95,9 +95,9 @@ def _show_problems(name: str, measured: dict[str, Any], console: Console) -> Non
     """Print why a measurement was skipped, and the error of each attempt that failed."""
     if measured["lacking"] is not None:
         say(console, f"{name}: skipped: {measured['lacking']}")
-    for words in measured["failed"]:
+    for error in measured["failed"]:
         result = "measured again" if measured["figures"] else "not measured"
-        say(console, f"{name}: {result}: {words}")
+        say(console, f"{name}: {result}: {error}")
 
 
 def shown(value: float) -> str:

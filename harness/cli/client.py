@@ -41,8 +41,8 @@ def client_command(
             raise HarnessError(_no_answer(target, client.last_trouble or "no answer", single=request is not None))
         if request is None:
             if client.node != target.first:
-                words = f"node {target.first} does not answer; this shell is connected to node {client.node}"
-                say(console_for(json=False), words)
+                notice = f"node {target.first} does not answer; this shell is connected to node {client.node}"
+                say(console_for(json=False), notice)
             shell(session)
             return Exit.PASS
         outcome = session.submit(request).outcome()

@@ -88,11 +88,11 @@ def check(
 
 def _repeat_command(only: list[str], on: str, effort: Effort) -> str:
     """Return the command that repeats the check."""
-    words = ["zab", "defects", "--check", "--on", on]
-    words += [word for name in only for word in ("--only", name)]
+    command = ["zab", "defects", "--check", "--on", on]
+    command += [word for name in only for word in ("--only", name)]
     for name, value in (("--seeds", effort.seeds), ("--times", effort.times), ("--swarm", effort.swarm)):
-        words += [name, str(value)] if value else []
-    return shlex.join(words)
+        command += [name, str(value)] if value else []
+    return shlex.join(command)
 
 
 def _print_row(row: DefectResult, console: Console) -> None:

@@ -21,11 +21,11 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
     say(console, f"first    {names[0]}\nsecond   {names[1]}\n")
     for scenario in found.counts:
         say(console, f"{scenario.scenario}: {scenario.words}")
-        shown = {run["path"] for it in found.differences for run in it.examples}
+        shown = {run["path"] for difference in found.differences for run in difference.examples}
         for run in (run for run in scenario.violations if run["path"] not in shown):
             say(console, f"  violated in {run['path']}: {run['why']}", "red")
-    for it in found.differences:
-        _show_difference(it, console)
+    for difference in found.differences:
+        _show_difference(difference, console)
     say(console, f"\n{found.words}", "bold")
     if found.compared:
         say(
@@ -37,15 +37,15 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
         )
 
 
-def _show_difference(it: "ComparedValue", console: Console) -> None:
-    text = Text(f"\n{it.change.upper():7}", STYLES[it.change])
-    text.append(f" {it.scenario}: {it.what}", "bold")
-    text.append(f" ({it.about})", "dim")
-    text.append(f"\n        {it.effect}", "")
+def _show_difference(difference: "ComparedValue", console: Console) -> None:
+    text = Text(f"\n{difference.change.upper():7}", STYLES[difference.change])
+    text.append(f" {difference.scenario}: {difference.what}", "bold")
+    text.append(f" ({difference.about})", "dim")
+    text.append(f"\n        {difference.effect}", "")
     text.append(
-        f"\n        95 % confidence interval of the difference: {it.interval}; {it.p_words}, corrected; "
-        f"{it.runs[0]} and {it.runs[1]} runs"
+        f"\n        95 % confidence interval of the difference: {difference.interval}; {difference.p_words}, corrected; "
+        f"{difference.runs[0]} and {difference.runs[1]} runs"
     )
-    for run in it.examples:
+    for run in difference.examples:
         text.append(f"\n        see {run['path']}: {run['why']}", "dim")
     say(console, text)

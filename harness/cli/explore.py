@@ -223,21 +223,21 @@ def _check_combinations(
     keep: str | None,
 ) -> None:  # fmt: skip
     """Check for options that exclude each other. Raises BadInput with all mistakes."""
-    wrong = []
+    mistakes = []
     if guided and weights is not None:
-        wrong.append("--guided computes weights and --weights reads them; use one of them")
+        mistakes.append("--guided computes weights and --weights reads them; use one of them")
     if master is not None and not re.fullmatch(MASTER, master):
-        wrong.append(BAD_MASTER.format(master))
+        mistakes.append(BAD_MASTER.format(master))
     if master is not None and jobs is not None:
-        wrong.append("--jobs and --master exclude each other: with --master all cores of the cluster are used")
+        mistakes.append("--jobs and --master exclude each other: with --master all cores of the cluster are used")
     if name == LAB and master is not None:
-        wrong.append(f"{LAB} runs on this machine only; leave out --master")
+        mistakes.append(f"{LAB} runs on this machine only; leave out --master")
     if name == LAB and junit is not None:
-        wrong.append(f"--junit reports runs of a scenario, and {LAB} is not a scenario")
+        mistakes.append(f"--junit reports runs of a scenario, and {LAB} is not a scenario")
     if name == LAB and keep is not None:
-        wrong.append(f"--keep keeps runs of a scenario, and {LAB} is not a scenario")
-    if wrong:
-        raise BadInput("\n".join(wrong))
+        mistakes.append(f"--keep keeps runs of a scenario, and {LAB} is not a scenario")
+    if mistakes:
+        raise BadInput("\n".join(mistakes))
 
 
 def _check_simulator_options(
@@ -247,22 +247,22 @@ def _check_simulator_options(
     """Check that no option is given that only the simulator supports. Raises BadInput with all mistakes."""
     backend = registry.find(on)
     given = {"--coverage": coverage, "--guided": guided, "--weights": weights, "--master": master}
-    wrong = [
+    mistakes = [
         f"{option} is for the simulator; leave it out, or leave out --on {on}" for option in given if given[option]
     ]
     if name == LAB:
-        wrong.append(f"{LAB} is a simulation of its own; leave out --on {on}")
+        mistakes.append(f"{LAB} is a simulation of its own; leave out --on {on}")
     if jobs is not None:
-        wrong.append(f"runs on {on} come one after the other, because each uses the whole machine; leave out --jobs")
+        mistakes.append(f"runs on {on} come one after the other, because each uses the whole machine; leave out --jobs")
     if keep is not None:
-        wrong.append(f"runs on {on} are always kept, because none can be repeated exactly; leave out --keep")
+        mistakes.append(f"runs on {on} are always kept, because none can be repeated exactly; leave out --keep")
     if swarmed and backend.evidence != TRACES:
-        wrong.append(
+        mistakes.append(
             "--swarm draws for this project's own nodes only; leave it out. A scenario with a [nemesis] varies with the "
             f"seed on {on}, too"
         )
-    if wrong:
-        raise BadInput("\n".join(wrong))
+    if mistakes:
+        raise BadInput("\n".join(mistakes))
 
 
 @contextmanager
@@ -290,10 +290,10 @@ def log_to(results: Path, name: str) -> Iterator[None]:
 def _print_seed(task: Task, found: SeedResult, console: Console, *, show_draw: bool) -> None:
     """Print the verdict of a seed that failed, and what a seed drew if it failed or with `show_draw`."""
     if found.failed:
-        words = Text(f"seed {found.seed}: ").append(found.verdict, "bold red")
+        line = Text(f"seed {found.seed}: ").append(found.verdict, "bold red")
         say(
             console,
-            words.append(f"  {', '.join(found.violated) or next(iter(found.reasons), 'not the expected verdict')}"),
+            line.append(f"  {', '.join(found.violated) or next(iter(found.reasons), 'not the expected verdict')}"),
         )
     if task.swarm and (found.failed or show_draw):
         say(console, f"seed {found.seed} drew {swarm.describe(task.scenario_of(found.seed))}")
@@ -317,9 +317,9 @@ def _case_of(task: Task, name: str, found: SeedResult, nodes: int | None) -> ci.
 
 def _repeat_command(task: Task, name: str, seed: int, nodes: int | None) -> list[str]:
     """Return the command that runs this seed again."""
-    words = ["zab", "explore", name, "--seeds", str(seed), *(["--swarm"] if task.swarm else [])]
-    words += ["--nodes", str(nodes)] if nodes is not None else []
+    command = ["zab", "explore", name, "--seeds", str(seed), *(["--swarm"] if task.swarm else [])]
+    command += ["--nodes", str(nodes)] if nodes is not None else []
     if task.other_backend is not None:
-        words += ["--on", task.other_backend.on]
-        words += ["--zookeeper", task.other_backend.release] if task.other_backend.release is not None else []
-    return words + (["--defect", task.scenario.defect] if task.scenario.defect is not None else [])
+        command += ["--on", task.other_backend.on]
+        command += ["--zookeeper", task.other_backend.release] if task.other_backend.release is not None else []
+    return command + (["--defect", task.scenario.defect] if task.scenario.defect is not None else [])

@@ -13,7 +13,7 @@ def image_command(base: str | None, *, json: bool) -> int:
     with contextlib.closing(engine.connect()) as client:
         chosen = base or image.choose_base(client)
         with console.status(f"building {image.tag()} on {chosen}") as status:
-            built = image.build(client, chosen, lambda words: status.update(words.replace("[", "\\[")))
+            built = image.build(client, chosen, lambda line: status.update(line.replace("[", "\\[")))
         facts = {"image": image.tag(), "base": chosen, "bytes": built.attrs["Size"]}
         facts["over_base"] = facts["bytes"] - client.images.get(chosen).attrs["Size"]
     console.print(

@@ -46,20 +46,20 @@ def _parse(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 def parse_fault(words: Sequence[str]) -> dict[str, Any]:
     """Parse `partition shape=isolate for=5` into a scenario's [[fault]] table. Raises BadInput with all mistakes."""
-    kind, wrong = words[0], []
+    kind, mistakes = words[0], []
     if kind not in KINDS:
-        wrong.append(f"there is no fault {kind!r}. {did_you_mean(kind, [*KINDS, HEAL])}")
+        mistakes.append(f"there is no fault {kind!r}. {did_you_mean(kind, [*KINDS, HEAL])}")
     table: dict[str, Any] = {"do": kind}
     for word in words[1:]:
         key, separator, value = word.partition("=")
         if not separator or not key:
-            wrong.append(f"{word!r} is not KEY=VALUE, such as target=leader")
+            mistakes.append(f"{word!r} is not KEY=VALUE, such as target=leader")
         elif key in table:
-            wrong.append(f"{key} is given twice")
+            mistakes.append(f"{key} is given twice")
         else:
             table[key] = _value(value)
-    if wrong:
-        raise BadInput("\n".join(wrong))
+    if mistakes:
+        raise BadInput("\n".join(mistakes))
     return table
 
 

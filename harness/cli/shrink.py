@@ -77,7 +77,7 @@ def shrink_command(
     if what == LAB:
         excluded = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None}
         return shrink_lab(console, seed=seed, out=out, excluded=excluded, json=json, quiet=quiet)
-    case = find_failing_case(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, real=rerun)
+    case = find_failing_case(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, rerun=rerun)
     file = _output_file(case, out)
     if case.on != "sim":
         return _shrink_by_running(case, file, limit, times, console, json=json, quiet=quiet)
@@ -264,10 +264,10 @@ def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -
     if result.after is not None:
         rows["after"] = facts_of(result.scenario, result.after)
     console.print(_size_table(rows))
-    words = f"{result.search.tries} tries in {result.seconds:.0f} s"
+    summary = f"{result.search.tries} tries in {result.seconds:.0f} s"
     if result.others is not None:
-        words += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
-    say(console, f"\n{words}")
+        summary += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
+    say(console, f"\n{summary}")
     if result.interrupted:
         say(console, "interrupted: this is the smallest failing scenario so far")
     elif result.out_of_budget:

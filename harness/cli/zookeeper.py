@@ -113,8 +113,8 @@ def _try_release(
 def matrix(rows: Sequence[TicketResult]) -> Table:
     """Return the ticket matrix as a table for the terminal."""
     table = wrapping_table("ticket", "property", "runs", "with it", "without it", "result")
-    for column, words in ((0, "ZOOKEEPER-0000"), (-1, "as stated")):
-        table.columns[column].min_width = len(words)
+    for column, widest in ((0, "ZOOKEEPER-0000"), (-1, "as stated")):
+        table.columns[column].min_width = len(widest)
     for row in rows:
         table.add_row(
             row.ticket.id,
@@ -151,6 +151,6 @@ def _known_releases(rows: Sequence[TicketResult]) -> str:
 
 def _repeat_command(names: Sequence[str], releases: str, times: int | None) -> str:
     """Return the command that repeats the check."""
-    words = ["zab", "zookeeper", "check", *names]
-    words += ["--releases", releases] if releases else []
-    return shlex.join(words + (["--times", str(times)] if times is not None else []))
+    command = ["zab", "zookeeper", "check", *names]
+    command += ["--releases", releases] if releases else []
+    return shlex.join(command + (["--times", str(times)] if times is not None else []))

@@ -71,12 +71,12 @@ def _point_cell(point: str, missing: list[str]) -> Text:
 
 def _fault_table(reached: set[Combination], missing: list[str]) -> Table:
     """Return a table with a row for each kind of fault: how many of the reached combinations were reached under it."""
-    everything = {place[:3] for place in reached}
+    everything = {combination[:3] for combination in reached}
     table = wrapping_table(
         "fault", "messages and points by role and phase", "crash points", title="Reached while a fault was active"
     )
-    for fault in sorted({place[3] for place in reached}):
-        under = {place[:3] for place in reached if place[3] == fault}
+    for fault in sorted({combination[3] for combination in reached}):
+        under = {combination[:3] for combination in reached if combination[3] == fault}
         points = {what for _, _, what in under} & set(POINTS)
         table.add_row(
             "none" if fault == NO_FAULT else fault,
@@ -94,13 +94,13 @@ def _words(names: Iterable[str]) -> Text:
 
 
 def _write(path: Path, reached: set[Combination], missing: dict[str, list[str]]) -> None:
-    everything = {place[:3] for place in reached}
-    struck = sorted({place[3] for place in reached})
-    under = {fault: {place[:3] for place in reached if place[3] == fault} for fault in struck}
+    everything = {combination[:3] for combination in reached}
+    faults = sorted({combination[3] for combination in reached})
+    under = {fault: {combination[:3] for combination in reached if combination[3] == fault} for fault in faults}
     content = {
         "reached": sorted(reached),
         "never": missing,
-        "never_under_fault": {fault: sorted(everything - met) for fault, met in under.items()},
+        "never_under_fault": {fault: sorted(everything - combinations) for fault, combinations in under.items()},
     }
     try:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -38,14 +38,14 @@ def _draw_epochs(random: Random, nodes: int) -> tuple[Disk, ...]:
     for epoch in range(1, random.choice(EPOCHS) + 1):
         promised = random.sample(sorted(disks), random.randint(nodes // 2 + 1, nodes))
         joined = promised[: random.choice((1, len(promised), len(promised)))]
-        written = random.choice(TRANSACTIONS) if joined == promised else 0
+        broadcast = random.choice(TRANSACTIONS) if joined == promised else 0
         history = max((disks[node] for node in promised), key=lambda disk: (disk.current_epoch, disk.log[-1:])).log
         for node, disk in disks.items():
             if node in promised or random.random() < PROMISED_OUTSIDE:
                 disks[node] = replace(disk, accepted_epoch=epoch)
         for node in joined:
-            held = written if node == joined[0] else random.randint(0, written)
-            log = (*history, *((epoch, counter) for counter in range(1, held + 1)))
+            logged = broadcast if node == joined[0] else random.randint(0, broadcast)
+            log = (*history, *((epoch, counter) for counter in range(1, logged + 1)))
             disks[node] = Disk(node=node, accepted_epoch=epoch, current_epoch=epoch, log=log)
     return tuple(disk for disk in disks.values() if disk.accepted_epoch)
 

@@ -37,8 +37,8 @@ class Guide:
         """Count what one more seed has reached."""
         self.seeds += 1
         self.hits.update({what for _, _, what, _ in found.reached} & set(POINTS))
-        for place in found.reached:
-            self.under.setdefault(place[3], set()).add((*place[:3], NO_FAULT))
+        for role, phase, what, fault in found.reached:
+            self.under.setdefault(fault, set()).add((role, phase, what, NO_FAULT))
 
     def weights(self) -> Weights:
         """Return the weights for the next batch.
@@ -49,9 +49,9 @@ class Guide:
         if not self.seeds:
             return EVEN
         everything = len(set[Combination]().union(*self.under.values()))
-        met = {kind: len(self.under.get(kind, ())) for kind in DRAWABLE}
+        counts = {kind: len(self.under.get(kind, ())) for kind in DRAWABLE}
         points = {point: self.seeds / (2 * self.hits[point] + 1) for point in POINTS}
-        faults = {kind: ((everything + 1) / (met[kind] + 1)) ** SHARPNESS for kind in DRAWABLE}
+        faults = {kind: ((everything + 1) / (counts[kind] + 1)) ** SHARPNESS for kind in DRAWABLE}
         return Weights(_clamped(faults), _clamped(points))
 
 

@@ -59,11 +59,11 @@ class OtherBackend:
         return run_quietly(scenario, options, self.terminal)
 
 
-def read_keep(words: str, seeds: range, name: str, nodes: int | None, results: Path) -> KeepRule:
+def read_keep(text: str, seeds: range, name: str, nodes: int | None, results: Path) -> KeepRule:
     """Parse --keep: `all`, `failed`, or N for the first N seeds and all that fail. Raises BadInput."""
-    if words not in (ALL, FAILED) and not (words.isdecimal() and int(words) > 0):
-        raise BadInput(f"--keep is {words!r}; it needs all, failed, or a number of runs, such as 20")
-    before = seeds.stop if words == ALL else seeds.start if words == FAILED else seeds.start + int(words)
+    if text not in (ALL, FAILED) and not (text.isdecimal() and int(text) > 0):
+        raise BadInput(f"--keep is {text!r}; it needs all, failed, or a number of runs, such as 20")
+    before = seeds.stop if text == ALL else seeds.start if text == FAILED else seeds.start + int(text)
     return KeepRule(before=before, name=name, nodes=nodes, results=results.absolute())
 
 

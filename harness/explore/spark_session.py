@@ -115,5 +115,5 @@ def _missing_modules(_probe: int) -> list[str]:
 def reason(error: Exception) -> str:
     """Return the line of Spark's long message that names the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Cannot run" in line or "Exception:" in line]
-    return (telling or lines or [type(error).__name__])[-1]
+    naming = [line for line in lines if "Error" in line or "Cannot run" in line or "Exception:" in line]
+    return (naming or lines or [type(error).__name__])[-1]

@@ -282,8 +282,8 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     The first fault comes soon after the start.
     """
     kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
-    lots = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
-    chosen = sorted(sorted(kinds, key=lots.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])
+    draws = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
+    chosen = sorted(sorted(kinds, key=draws.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])
     every = random.choice(((0.1, 0.5), (0.2, 1.0), (0.5, 2.0), (0.5, 4.0)))
     faults = {name: float(random.choice((1, 1, 3, 10))) * weights.faults.get(name, 1.0) for name in chosen}
     keeps = random.random() < KEEPS_QUORUM

@@ -74,22 +74,22 @@ def find_failing_case(
     defect: str | None,
     swarmed: bool,
     nodes: int | None,
-    real: bool = False,
+    rerun: bool = False,
 ) -> FailingCase:
     """Find the run folder, or the scenario with its seed, that the user has named.
 
-    `real`: try the candidates on the run's own backend instead of the simulator. Raises BadInput, also for a run that passed.
+    `rerun`: try the candidates on the run's own backend instead of the simulator. Raises BadInput, also for a run that passed.
     """
-    places = [path for path in (Path(what), results / what) if path.joinpath("run.json").is_file()]
-    if not places:
-        if real:
+    folders = [path for path in (Path(what), results / what) if path.joinpath("run.json").is_file()]
+    if not folders:
+        if rerun:
             raise BadInput(f"--rerun is for the folder of a failed run; there is none called {what}")
         return _case_of_scenario(what, seed, defect, swarmed, nodes)
     given = {"--seed": seed, "--defect": defect, "--swarm": swarmed or None, "--nodes": nodes}
     wrong = [name for name, value in given.items() if value is not None]
     if wrong:
         raise BadInput(f"{what} is a run, which has its own seed, nodes and defect: leave out {', '.join(wrong)}")
-    return _case_of_run(stored.find(results, what), real)
+    return _case_of_run(stored.find(results, what), rerun)
 
 
 def _case_of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None) -> FailingCase:
@@ -103,11 +103,11 @@ def _case_of_scenario(what: str, seed: int | None, defect: str | None, swarmed: 
     return FailingCase(scenario=scenario, seed=seed, folder=None, preferred=_preferred_properties(scenario, []))
 
 
-def _case_of_run(folder: RunFolder, real: bool) -> FailingCase:
+def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     facts = folder.read_run()
     backend = facts.get("backend", "processes")
     foreign = backend not in OURS or facts.get("evidence", TRACES) != TRACES  # the simulator runs only our own nodes
-    on = backend if real or foreign else "sim"
+    on = backend if rerun or foreign else "sim"
     try:
         scenario = load(folder.file("scenario.toml"), facts.get("nodes"))
     except ScenarioError as error:
@@ -123,8 +123,8 @@ def _case_of_run(folder: RunFolder, real: bool) -> FailingCase:
         raise BadInput(f"{folder.path}: run.json has no seed, so the run can't be repeated")
     scenario = replace(scenario, defect=facts.get("defect"))
     if verdict.exit in (scenario.expect.exit, 2):
-        words = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
-        raise BadInput(f"{folder.path} {words} ({verdict.verdict}): there is nothing to shrink")
+        ending = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
+        raise BadInput(f"{folder.path} {ending} ({verdict.verdict}): there is nothing to shrink")
     preferred = _preferred_properties(scenario, verdict.violated)
     release = facts["versions"].get(backend) if foreign else None
     return FailingCase(scenario=scenario, seed=seed, folder=folder, preferred=preferred, on=on, release=release)
@@ -189,9 +189,9 @@ def fixed_schedules(case: FailingCase) -> Iterator[Scenario]:
     if case.folder is not None:
         yield from _valid(as_it_happened(case.scenario, case.folder, case.seed))
     if case.scenario.nemesis is not None and case.on == "sim":
-        with tempfile.TemporaryDirectory(prefix="zab-shrink-") as place:
+        with tempfile.TemporaryDirectory(prefix="zab-shrink-") as results:
             options = options_for(
-                case.scenario.name, case.scenario, seed=case.seed, results=Path(place), record=False, on="sim"
+                case.scenario.name, case.scenario, seed=case.seed, results=Path(results), record=False, on="sim"
             )
             folder = run(case.scenario, options, Quiet()).folder
             fixed = as_it_happened(case.scenario, folder, case.seed)

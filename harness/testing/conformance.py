@@ -249,8 +249,8 @@ def test_an_unsupported_fault_is_also_refused_on_a_running_ensemble(backend: Bac
 @pytest.fixture
 def command(backend: Backend, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Return a process of `zab run` with a long scenario under load."""
-    words = ["run", str(scenario_in(tmp_path, 600)), "--on", backend.name, "--results", str(tmp_path / "results")]
-    process = subprocess.Popen([sys.executable, "-m", "zab_chaos.harness", *words], stdout=subprocess.DEVNULL)
+    arguments = ["run", str(scenario_in(tmp_path, 600)), "--on", backend.name, "--results", str(tmp_path / "results")]
+    process = subprocess.Popen([sys.executable, "-m", "zab_chaos.harness", *arguments], stdout=subprocess.DEVNULL)
     try:
         yield process
     finally:

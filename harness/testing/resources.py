@@ -101,15 +101,15 @@ def repeat_command(config: pytest.Config, node: pytest.Item | pytest.Collector, 
     """Return the command that runs this test again with this seed."""
     path, *names = node.nodeid.split("::")
     place = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
-    words = ["pytest", "::".join([place, *names])]
+    command = ["pytest", "::".join([place, *names])]
     for option in ("on", "zookeeper"):
         if config.getoption(f"zab_{option}") is not None:
-            words += [f"--zab-{option}", config.getoption(f"zab_{option}")]
+            command += [f"--zab-{option}", config.getoption(f"zab_{option}")]
     if config.getoption("zab_seeds") is not None:
-        words += ["--zab-seeds", str(seed)]
+        command += ["--zab-seeds", str(seed)]
     if config.getoption("zab_record") is not None:
-        words += ["--zab-record", config.getoption("zab_record")]
-    return shlex.join(words)
+        command += ["--zab-record", config.getoption("zab_record")]
+    return shlex.join(command)
 
 
 def start_ensemble(

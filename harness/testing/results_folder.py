@@ -10,8 +10,8 @@ NAME_LENGTH_MAX = 60  # characters of a test's name in the name of a folder
 
 def scenario_name_of(test: str) -> str:
     """Return a scenario name for a test: lower-case letters, digits and dashes."""
-    words = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")
-    return words[:NAME_LENGTH_MAX].rstrip("-") or "test"
+    name = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")
+    return name[:NAME_LENGTH_MAX].rstrip("-") or "test"
 
 
 def remove_empty(results: Path, used: Iterable[str], *, existed_before: bool) -> None:

@@ -34,16 +34,16 @@ class FixtureOptions:
 def from_markers(node: Any) -> dict[str, Any]:
     """Return the options of all `zab` markers of a test; the nearest marker wins. Raises BadInput with all mistakes."""
     options: dict[str, Any] = {}
-    wrong = []
+    mistakes = []
     for marker in reversed(list(node.iter_markers("zab"))):
         if marker.args:
-            wrong.append(f"name every key, as in zab(nodes=5); {marker.args[0]!r} has no name")
-        wrong += unknown_keys(marker.kwargs)
+            mistakes.append(f"name every key, as in zab(nodes=5); {marker.args[0]!r} has no name")
+        mistakes += unknown_keys(marker.kwargs)
         options |= marker.kwargs
     if "seed" in options and "seeds" in options:
-        wrong.append("give either seed or seeds, not both")
-    if wrong:
-        raise BadInput("\n".join(f"@pytest.mark.zab: {each}" for each in wrong))
+        mistakes.append("give either seed or seeds, not both")
+    if mistakes:
+        raise BadInput("\n".join(f"@pytest.mark.zab: {each}" for each in mistakes))
     return options
 
 
@@ -119,8 +119,8 @@ def merge(
     keys.pop("seeds", None)
     if seed is not None:
         keys["seed"] = seed
-    wrong = unknown_keys(keys, allowed)
-    if wrong:
-        raise BadInput("\n".join(wrong))
+    mistakes = unknown_keys(keys, allowed)
+    if mistakes:
+        raise BadInput("\n".join(mistakes))
     expect, allow_unknown = keys.pop("expect", None), keys.pop("allow_unknown", False)
     return FixtureOptions(options=keys, expect=expect, allow_unknown=bool(allow_unknown))
