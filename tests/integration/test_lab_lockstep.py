@@ -66,7 +66,7 @@ def test_every_request_is_the_nodes_own_input() -> None:
     here, there = LabNode(0, 1, 7), LabNode(0, 1, 7)
     requests = [wire.Start(0), wire.Tick(1), wire.Propose(b"x", 2), wire.Tick(60)]
     sent = [here.start(0), here.tick(1), here.propose(b"x", 2), here.tick(60)]
-    assert [lab_node.answered(there, request).sent for request in requests] == sent
-    state = lab_node.answered(there, wire.Tell()).state
+    assert [lab_node.answer_to(there, request).sent for request in requests] == sent
+    state = lab_node.answer_to(there, wire.GetState()).state
     assert state is not None
     assert (state.current_epoch, state.history) == (here.current_epoch, here.history)

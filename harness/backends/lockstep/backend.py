@@ -1,4 +1,4 @@
-"""The simulated world, with processes for its nodes: `zab run --on lockstep`."""
+"""The backend `lockstep`: the simulated world with OS processes for its nodes."""
 
 from functools import partial
 from types import TracebackType
@@ -20,7 +20,7 @@ from zab_chaos.node.net import keys
 
 
 class LockstepCluster(SimCluster):
-    """What is done to real processes, as long as they do as they are told."""
+    """The cluster of a simulated world whose nodes are processes. Once one is out of step, none is asked to end."""
 
     def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool, hub: Hub[Answer]) -> None:
         super().__init__(world, machines, faithful)
@@ -34,7 +34,7 @@ class LockstepDeployment(SimDeployment):
     """A world whose machines have their disks, traces and recordings in `folder`."""
 
     def __init__(self, scenario: Scenario, options: RunOptions, folder: RunFolder) -> None:
-        self._keys = keys.files_in(folder.file("config")).control  # a process has no other port here
+        self._keys = keys.files_in(folder.file("config")).control  # processes in lockstep have no other ports
         self.hub = Hub(keys.create(self._keys), decode_answer)
         self._folder = folder
         defect = options.defect_path
@@ -45,7 +45,7 @@ class LockstepDeployment(SimDeployment):
         self.cluster = LockstepCluster(self.world, self.machines, scenario.faithful, self.hub)
 
     def judge(self, outcome: str) -> Verdict:
-        """By what the processes have written."""
+        """Return the verdict on the files that the processes have written."""
         return judge_records(self._folder.path, stored=False)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -56,11 +56,11 @@ class LockstepDeployment(SimDeployment):
                 if isinstance(machine, LockstepNode):
                     machine.end_process()
             self.hub.close()
-            self._keys.unlink(missing_ok=True)  # nobody needs it any more, and it is a secret
+            self._keys.unlink(missing_ok=True)  # a secret that is of no use after the run
 
 
 class LockstepBackend(SimBackend):
-    """From the main thread only: nodes die with the thread that spawned them."""
+    """The backend. Use it from the main thread only: nodes die with the thread that spawned them."""
 
     name = "lockstep"
 

@@ -1,8 +1,8 @@
-"""Two runs' folders, byte for byte: the first thing in which they differ, in the order in which it happened.
+"""Compares two runs' folders byte for byte, and finds the difference that happened first (`zab run --compare`).
 
-All that the nodes, the clients and the harness have written is compared: traces, recordings, operations, faults, milestones,
-the verdict, the canonical dump and, where both kept them, the nodes' disks. Not compared are what only a run with processes
-has (`config/`, `log/`) and, of run.json, which world it was and the command that repeats it.
+Everything that the nodes, the clients and the harness have written is compared: traces, recordings, operations, faults,
+milestones, the verdict, the canonical dump and, if both runs kept them, the nodes' disks. Left out are `config/` and `log/`,
+which only a run with processes has, and the backend and the command in run.json.
 """
 
 import json
@@ -13,14 +13,22 @@ from pathlib import Path
 
 from zab_chaos.node.store.os_files import VOLATILE
 
-APART = ("config", "log", "manifest.json", "report.html")  # at the top of a folder; the manifest names all other files
-OF_THE_WORLD = ("backend", "command")  # in run.json
-AROUND = 16  # bytes that are shown of a binary file
+NOT_COMPARED = (
+    "config",
+    "log",
+    "manifest.json",
+    "report.html",
+)  # at the top of a folder; the manifest names all other files
+BACKEND_FIELDS = ("backend", "command")  # in run.json
+SHOWN_BYTES = 16  # bytes that are shown of a binary file
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`place` is a line (of *.jsonl, from 1) or a byte offset; `t` the world's time there, if the line says it."""
+    """A difference between two files. `place`: a line number (in *.jsonl, from 1) or a byte offset.
+
+    `t`: the world's time at that line, if the line has one.
+    """
 
     file: str
     place: int
@@ -34,14 +42,14 @@ class Difference:
 
 
 def first_difference(expected: Path, got: Path) -> Difference | None:
-    """None: they are equal. Of several, the one that happened first; what bears no time comes last."""
+    """Return the difference that happened first; those without a time come last. None if the folders are equal."""
     found = list(_differences(expected, got))
     return min(found, key=lambda one: (one.t is None, one.t or 0, one.file), default=None)
 
 
 def _differences(expected: Path, got: Path) -> Iterator[Difference]:
     ours, theirs = _files(expected), _files(got)
-    if "data" not in _tops(ours) or "data" not in _tops(theirs):
+    if "data" not in _top_folders(ours) or "data" not in _top_folders(theirs):
         ours, theirs = _without_disks(ours), _without_disks(theirs)
     for name in sorted(ours | theirs):
         if name not in theirs:
@@ -56,10 +64,10 @@ def _differences(expected: Path, got: Path) -> Iterator[Difference]:
 
 def _files(folder: Path) -> set[str]:
     paths = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    return {str(path) for path in paths if path.parts[0] not in APART and VOLATILE not in path.parts}
+    return {str(path) for path in paths if path.parts[0] not in NOT_COMPARED and VOLATILE not in path.parts}
 
 
-def _tops(names: set[str]) -> set[str]:
+def _top_folders(names: set[str]) -> set[str]:
     return {name.split("/")[0] for name in names}
 
 
@@ -71,7 +79,7 @@ def _content(folder: Path, name: str) -> bytes:
     data = folder.joinpath(name).read_bytes()
     if name != "run.json":
         return data
-    facts = {key: value for key, value in json.loads(data).items() if key not in OF_THE_WORLD}
+    facts = {key: value for key, value in json.loads(data).items() if key not in BACKEND_FIELDS}
     return json.dumps(facts, indent=2).encode()
 
 
@@ -98,9 +106,9 @@ def _line(line: bytes | None) -> str:
 
 def _in_bytes(name: str, one: bytes, other: bytes) -> Difference:
     place = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return Difference(name, place, _around(one, place), _around(other, place))
+    return Difference(name, place, _bytes_at(one, place), _bytes_at(other, place))
 
 
-def _around(data: bytes, place: int) -> str:
-    shown = data[place : place + AROUND]
+def _bytes_at(data: bytes, place: int) -> str:
+    shown = data[place : place + SHOWN_BYTES]
     return f"{shown.hex(' ')} {shown!r}" if shown else f"the end of the file, {len(data)} bytes"

@@ -1,6 +1,7 @@
-"""A machine's disk whose files lie in a folder, seen from outside of the process that uses it.
+"""A simulated machine's disk whose files are in a folder, as the harness sees it beside the process that uses it.
 
-What survives a power cut is decided there, by `zab_chaos.node.store.faithful` and a SIGKILL: nothing of it is left to do here.
+The process itself decides what survives a power cut, with `zab_chaos.node.store.faithful` and a SIGKILL. So nothing has to be
+done about that here.
 """
 
 import shutil
@@ -27,17 +28,17 @@ class FolderDisk:
         return self._draw_sync() + int(self.slow_ms * 1_000_000)
 
     def spend(self, slow_ms: float) -> None:
-        """There was a sync for which no time has passed."""
+        """Add the time of a sync that the node has made without time passing."""
         self.owed_ns += self._draw_sync() + int(slow_ms * 1_000_000)
 
     def lose_power(self) -> None:
-        """The process is gone, and with it what it had not made durable."""
+        """Do nothing: unsynced bytes were lost with the process."""
 
     def wipe(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def export_to(self, folder: Path) -> None:
-        """What the next life would find."""
+        """Copy the files that the next life would find to `folder`."""
         self.root.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.root / VOLATILE, ignore_errors=True)
         if folder != self.root:

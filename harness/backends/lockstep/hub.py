@@ -1,4 +1,4 @@
-"""The harness's end of the conversations with processes in lockstep: one ROUTER socket on 127.0.0.1."""
+"""The harness's end of the connections to processes in lockstep: one ROUTER socket on 127.0.0.1."""
 
 import time
 from collections.abc import Callable
@@ -11,19 +11,19 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.net.keys import Keys
 
-ANSWER_SECONDS = 60.0  # for one step of a node, its start included; a busy machine is no failure
-END_SECONDS = 2.0  # from the end of a process's connection to its exit status
-LOOK_MS = 200  # how soon it shows that a process is gone
+ANSWER_SECONDS = 60.0  # limit for one step of a node, its start included; a busy machine may be slow
+END_SECONDS = 2.0  # limit from the end of a process's connection to its exit status
+POLL_MS = 200  # how often a process that does not answer is checked for its end
 _encode = msgspec.msgpack.Encoder().encode
-Answered = TypeVar("Answered")
+AnswerT = TypeVar("AnswerT")
 
 
 class OutOfStep(HarnessError):
-    """A process that did not do what the world asked of it: nothing after that would mean anything."""
+    """A process did not do what the world requested, so the run cannot go on."""
 
 
 class RemoteProcess(Protocol):
-    """A process at the other end, and what it said on its stderr."""
+    """What the hub needs to know of the process at the other end."""
 
     node: int
     life: int
@@ -33,26 +33,28 @@ class RemoteProcess(Protocol):
     def last_words(self) -> str: ...
 
 
-class Hub(Generic[Answered]):
-    """`address` is where the processes find it. `decode` makes an answer of bytes, or raises msgspec.DecodeError.
+class Hub(Generic[AnswerT]):
+    """Sends requests to processes and receives their answers, one request at a time; only the starts of processes overlap.
 
-    One request is under way at any time; only that the processes come into being overlaps.
+    `address`: the address that the processes connect to. `decode`: decodes an answer, or raises msgspec.DecodeError.
     """
 
-    def __init__(self, keys: Keys, decode: Callable[[bytes], Answered]) -> None:
+    def __init__(self, keys: Keys, decode: Callable[[bytes], AnswerT]) -> None:
         self._decode = decode
         self._context: zmq.Context[Any] = zmq.Context()
         self._socket: zmq.Socket[Any] = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         keys.server(self._socket)
         self.address = f"127.0.0.1:{self._socket.bind_to_random_port('tcp://127.0.0.1')}"
-        self._arrived: dict[bytes, bytes] = {}  # what came while another was waited for
-        self.broken = False  # a process was out of step
+        self._arrived: dict[
+            bytes, bytes
+        ] = {}  # messages that arrived while another process was waited for, by socket name
+        self.broken = False  # set once a process was out of step
 
-    def ask(self, process: RemoteProcess, request: Any) -> Answered:
-        """Raises OutOfStep."""
+    def ask(self, process: RemoteProcess, request: Any) -> AnswerT:
+        """Send a request and return the answer. Raises OutOfStep."""
         try:
-            self._socket.send_multipart([name_of(process).encode(), _encode(request)])
+            self._socket.send_multipart([socket_name(process).encode(), _encode(request)])
         except zmq.ZMQError as error:
             gone = wait_until(
                 lambda: process.code is not None, END_SECONDS
@@ -61,11 +63,11 @@ class Hub(Generic[Answered]):
             raise self.out_of_step(process, words) from None
         return self.receive(process)
 
-    def receive(self, process: RemoteProcess) -> Answered:
-        """The next that the process says. Raises OutOfStep."""
-        name, deadline = name_of(process).encode(), time.monotonic() + ANSWER_SECONDS
+    def receive(self, process: RemoteProcess) -> AnswerT:
+        """Return the next message of the process. Raises OutOfStep."""
+        name, deadline = socket_name(process).encode(), time.monotonic() + ANSWER_SECONDS
         while name not in self._arrived:
-            if self._socket.poll(LOOK_MS):
+            if self._socket.poll(POLL_MS):
                 other, data = self._socket.recv_multipart()
                 self._arrived[other] = data
             elif process.code is not None:
@@ -75,10 +77,10 @@ class Hub(Generic[Answered]):
         try:
             return self._decode(self._arrived.pop(name))
         except msgspec.DecodeError as error:
-            raise self.out_of_step(process, f"gave an answer that is none: {error}") from None
+            raise self.out_of_step(process, f"gave an answer that is not valid: {error}") from None
 
     def out_of_step(self, process: RemoteProcess, what: str) -> OutOfStep:
-        """The error to raise when a process did not do as it was told."""
+        """Return the error to raise about a process, and set `broken`."""
         self.broken = True
         words = process.last_words()
         who = f"node {process.node}, life {process.life}"
@@ -89,6 +91,6 @@ class Hub(Generic[Answered]):
         self._context.term()
 
 
-def name_of(process: RemoteProcess) -> str:
-    """A process's name on the socket."""
+def socket_name(process: RemoteProcess) -> str:
+    """Return a process's name on the socket."""
     return f"{process.node}-{process.life}"

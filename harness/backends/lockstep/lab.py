@@ -18,12 +18,14 @@ from zab_chaos.model.lab.node import Outgoing
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.net.keys import Keys
 
-END_SECONDS = 10.0  # what a process gets to end by itself
+END_SECONDS = 10.0  # limit for a process to end by itself
 
 
 class RemoteLabNode:
-    """Implements `zab_chaos.model.lab.simulator.LabNodeInterface` with a process. From the main thread only: it dies with
-    that thread."""
+    """Implements `zab_chaos.model.lab.simulator.LabNodeInterface` with a process.
+
+    Use it from the main thread: the process dies with the thread that started it.
+    """
 
     life = 1
 
@@ -40,18 +42,18 @@ class RemoteLabNode:
             )  # fmt: skip
         except OSError as error:
             raise HarnessError(f"node {node_id} cannot be started: {error.strerror or error}") from error
-        given = wire.Given(node_id, nodes, seed, hub.address, keys.public.decode(), keys.secret.decode())
+        arguments = wire.NodeArguments(node_id, nodes, seed, hub.address, keys.public.decode(), keys.secret.decode())
         assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(given) + b"\n")
+        self._process.stdin.write(msgspec.json.encode(arguments) + b"\n")
         self._process.stdin.flush()
-        self._greeted = False
+        self._connected = False
 
     @property
     def code(self) -> int | None:
         return self._process.poll()
 
     def last_words(self) -> str:
-        return ""  # they are on our stderr
+        return ""  # the process writes to our stderr
 
     # ---- inputs ----
 
@@ -68,9 +70,9 @@ class RemoteLabNode:
         return self._ask(wire.Propose(payload, now)).sent
 
     def _ask(self, request: wire.Request) -> wire.Answer:
-        if not self._greeted:
-            self._hub.receive(self)  # it is there
-            self._greeted = True
+        if not self._connected:
+            self._hub.receive(self)  # the first message shows that the process is connected
+            self._connected = True
         answer = self._hub.ask(self, request)
         self.role, self.synced, self._state = answer.role, answer.synced, answer.state
         return answer
@@ -79,7 +81,7 @@ class RemoteLabNode:
 
     @property
     def state(self) -> wire.State:
-        state = self._state or self._ask(wire.Tell()).state
+        state = self._state or self._ask(wire.GetState()).state
         assert state is not None
         return state
 
@@ -106,7 +108,7 @@ class RemoteLabNode:
         return [txn for txn in self.history if txn.zxid <= self.last_committed]
 
     def close(self) -> None:
-        """It ends when its stdin is closed."""
+        """End the process by closing its stdin; kill it if it does not end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -118,7 +120,7 @@ class RemoteLabNode:
 
 @contextmanager
 def lab_in_lockstep(arguments: LabArguments, observe: ArrivalObserver | None = None) -> Iterator[LabSimulator]:
-    """A simulator whose nodes are processes until it is left. Raises HarnessError."""
+    """Yield a simulator of the lab whose nodes are processes, which end with the block. Raises HarnessError."""
     keys = Keys(*zmq.curve_keypair())
     with ExitStack() as stack:
         hub = Hub(keys, wire.decode_answer)

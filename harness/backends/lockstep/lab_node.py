@@ -12,30 +12,31 @@ from zab_chaos.node.lockstep.connection import HarnessConnection, HarnessGone
 from zab_chaos.node.net.keys import Keys
 
 
-def main(arguments: list[str]) -> None:
-    die_with_parent(int(arguments[1]))
-    given = msgspec.json.decode(sys.stdin.buffer.readline(), type=wire.Given)
-    keys = Keys(given.public.encode(), given.secret.encode())
-    line = HarnessConnection(f"{given.id}-1", keys, given.address, wire.decode_request, tied=True)
-    node = LabNode(given.id, given.nodes, given.seed)
+def main(argv: list[str]) -> None:
+    die_with_parent(int(argv[1]))
+    arguments = msgspec.json.decode(sys.stdin.buffer.readline(), type=wire.NodeArguments)
+    keys = Keys(arguments.public.encode(), arguments.secret.encode())
+    harness = HarnessConnection(f"{arguments.id}-1", keys, arguments.address, wire.decode_request, tied=True)
+    node = LabNode(arguments.id, arguments.nodes, arguments.seed)
     answer = wire.Answer()
     try:
         while True:
-            line.send(answer)
-            answer = answered(node, line.receive())
+            harness.send(answer)
+            answer = answer_to(node, harness.receive())
     except HarnessGone:
-        line.close()
+        harness.close()
 
 
-def answered(node: LabNode, request: wire.Request) -> wire.Answer:
-    if isinstance(request, wire.Tell):
+def answer_to(node: LabNode, request: wire.Request) -> wire.Answer:
+    """Execute a request on the node, and return the answer."""
+    if isinstance(request, wire.GetState):
         state = wire.State(node.current_epoch, node.accepted_epoch, node.last_committed, node.history)
         return wire.Answer([], Role(node.role), node.synced, state)
-    return wire.Answer(taken(node, request), node.role, node.synced)
+    return wire.Answer(_apply(node, request), node.role, node.synced)
 
 
-def taken(node: LabNode, request: wire.Start | wire.Receive | wire.Tick | wire.Propose) -> Outgoing:
-    """The messages that it causes."""
+def _apply(node: LabNode, request: wire.Start | wire.Receive | wire.Tick | wire.Propose) -> Outgoing:
+    """Give an input to the node, and return the messages that it sends."""
     match request:
         case wire.Start():
             return node.start(request.now)

@@ -1,4 +1,4 @@
-"""What the lab's simulator and a lab node in a process of its own say to each other."""
+"""The messages between the lab's simulator and a lab node in a process of its own."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ from zab_chaos.node.core.messages import Wire
 from zab_chaos.node.core.zxid import Zxid
 
 
-class Given(msgspec.Struct, frozen=True):
-    """The first line on the process's stdin: who it is, and where and with which keys it finds the simulator."""
+class NodeArguments(msgspec.Struct, frozen=True):
+    """The first line on the process's stdin: the node's identity, and the address and key pair for the simulator."""
 
     id: int
     nodes: int
@@ -39,15 +39,15 @@ class Propose(Wire, frozen=True, tag="propose"):
     now: int
 
 
-class Tell(Wire, frozen=True, tag="tell"):
+class GetState(Wire, frozen=True, tag="tell"):
     """What the dump says of it."""
 
 
-Request = Start | Receive | Tick | Propose | Tell
+Request = Start | Receive | Tick | Propose | GetState
 
 
 class State(Wire, frozen=True):
-    """db-19's state, as far as it is dumped."""
+    """The parts of db-19's state that the dump has."""
 
     current_epoch: int
     accepted_epoch: int
@@ -56,7 +56,10 @@ class State(Wire, frozen=True):
 
 
 class Answer(Wire, frozen=True):
-    """The messages that an input causes, (destination, message) in order; and what the simulator must know of a node."""
+    """The answer to a request: the messages to send, as (destination, message) in order, and the node's role.
+
+    `state`: only in the answer to GetState.
+    """
 
     sent: list[tuple[int, Message]] = msgspec.field(default_factory=list)
     role: Role = Role.LOOKING

@@ -1,7 +1,7 @@
-"""A node that lives in a process of its own, as the simulated server drives it: each step is a request.
+"""The replica of a simulated server whose node is a process: each step is a request to that process.
 
-What a step asks of the world is done here, in the order in which the process asked for it: so the world draws the same
-delays, in the same order, as if the node's code had run here.
+The effects of a step on the world are applied here, in the order in which the process requested them. So the world draws the
+same delays, in the same order, as if the node's code ran here.
 """
 
 import copy
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 
 class RemoteReplica:
-    """Implements `zab_chaos.model.world.interfaces.ReplicaInterface`. `machine`, `application` and `driver` say what the last
-    answer said."""
+    """Implements `zab_chaos.model.world.interfaces.ReplicaInterface`.
+
+    `machine`, `application` and `driver` return what the process's last answer contained.
+    """
 
     def __init__(self, server: "LockstepServer") -> None:
         self.status = NodeStatus()
@@ -35,7 +37,7 @@ class RemoteReplica:
         self._cluster = frame.cluster_hash(server.config.cluster)
         self._limit = server.config.limits.frame_bytes
         channels, clients, clock = server.channels, server.port.connections, server.clock
-        self._do: dict[type, Callable[[Any], None]] = {
+        self._effects: dict[type, Callable[[Any], None]] = {
             wire.Send: self._send,
             wire.Reset: lambda effect: channels.reset(effect.peer, effect.why),
             wire.Answers: lambda effect: clients.send(effect.client, effect.items),
@@ -50,18 +52,18 @@ class RemoteReplica:
     # ---- the rounds ----
 
     def boot(self) -> None:
-        """Let it recover. Raises Died."""
+        """Let the process recover its state. Raises Died."""
         server = self._server
-        self.ask(wire.Boot(self.when(), server.node.pid(server.life)))
+        self.ask(wire.Boot(self.timestamps(), server.node.pid(server.life)))
 
     def start(self, now: int) -> Iterator[None]:
-        return self._steps(wire.Start(self.when(now)))
+        return self._steps(wire.Start(self.timestamps(now)))
 
     def round(
         self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]:
         links = [self._frame(event) if isinstance(event, Received) else event for event in frames]
-        return self._steps(wire.Round(self.when(now()), links, list(clients)))
+        return self._steps(wire.Round(self.timestamps(now()), links, list(clients)))
 
     def _steps(self, request: wire.Request) -> Iterator[None]:
         answer = self.ask(request)
@@ -71,37 +73,40 @@ class RemoteReplica:
                 yield
             else:
                 self._server.pause_here()
-            answer = self.ask(wire.GoOn(self.when()))
+            answer = self.ask(wire.GoOn(self.timestamps()))
 
-    # ---- the conversation ----
+    # ---- requests ----
 
     def ask(self, request: wire.Request) -> Answer:
-        """One exchange, and what it asks of the world. Raises Died, OutOfStep."""
+        """Send a request, apply the effects of the answer to the world, and return the answer. Raises Died, OutOfStep."""
         server = self._server
         answer = server.hub.ask(server.process, request)
         server.world.last_stamp = answer.stamp
         self.status = answer.status
         for effect in answer.effects:
-            self._do[type(effect)](effect)
+            self._effects[type(effect)](effect)
         if answer.stop is StopPoint.DEAD:
             raise Died
         if answer.stop is StopPoint.ENDED:
             raise Died(answer.code)
         return answer
 
-    def when(self, now: int | None = None) -> Timestamps:
-        """`now`: the node's clock, if it has been looked at: looking changes a clock that was set back."""
+    def timestamps(self, now: int | None = None) -> Timestamps:
+        """Return the world's time, the node's clock and the last stamp.
+
+        `now`: the reading of the node's clock, if it was read already: reading changes a clock that was set back.
+        """
         world = self._server.world
         shown = copy.copy(self._server.clock).now_ns() if now is None else now
         return Timestamps(world.now, shown, world.last_stamp)
 
     def _send(self, effect: wire.Send) -> None:
-        """A frame leaves the process. The world carries its payload, and gives it its place in a session."""
+        """Hand a frame of the process to the world, which carries its payload and numbers it within a session."""
         try:
             frame.parse(effect.frame, self._cluster, effect.peer, self._limit)
         except frame.BadFrame as error:
-            raise self._server.hub.out_of_step(self._server.process, f"sent what is no frame: {error.reason}") from None
-        payload: Any = msgspec.Raw(effect.frame[frame.HEADER_BYTES :])  # it encodes as the messages would
+            raise self._server.hub.out_of_step(self._server.process, f"sent an invalid frame: {error.reason}") from None
+        payload: Any = msgspec.Raw(effect.frame[frame.HEADER_BYTES :])  # is encoded to the same bytes as the messages
         self._server.channels.send(effect.peer, payload)
 
     def _frame(self, event: Received) -> wire.Frame:
@@ -134,7 +139,7 @@ class RemoteApplication:
 
 
 class RemoteDriver:
-    """Implements `zab_chaos.model.world.interfaces.DriverInterface`: the process has written what it has told."""
+    """Implements `zab_chaos.model.world.interfaces.DriverInterface`. There is nothing to flush: the process writes its own trace."""
 
     def flush(self) -> None:
         pass
@@ -153,7 +158,7 @@ class RemoteCommands:
 
     def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
         frames = self._server.channels.frames
-        answer = self._replica.ask(wire.Command(self._replica.when(), command, arguments, frames))
+        answer = self._replica.ask(wire.Command(self._replica.timestamps(), command, arguments, frames))
         if answer.refused is not None:
             raise CommandError(answer.refused)
         return answer.reply or {}
@@ -161,7 +166,7 @@ class RemoteCommands:
     def due(self, now: int) -> None:
         at = self.wakes_at()
         if at is not None and now >= at:
-            self._replica.ask(wire.Due(self._replica.when(now)))
+            self._replica.ask(wire.Due(self._replica.timestamps(now)))
 
     def wakes_at(self) -> int | None:
         return self._replica.status.command

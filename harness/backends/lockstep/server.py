@@ -1,4 +1,4 @@
-"""One life of one node in a process of its own, and the machine that it lives on."""
+"""The simulated server and machine of a node that is a process in lockstep."""
 
 import os
 import signal
@@ -20,11 +20,11 @@ from zab_chaos.model.world.server import KILLED, SimServer
 from zab_chaos.model.world.world import SimPlan, Sink, World
 from zab_chaos.node.lockstep import wire
 
-END_SECONDS = 30.0  # from a process's last word to its exit
+END_SECONDS = 30.0  # limit from a process's last message to its exit
 
 
 class LockstepServer(SimServer):
-    """The world's rounds around a process. SIGKILL, SIGSTOP and SIGCONT are the kernel's."""
+    """One life of a node in a process: the world drives its rounds, and SIGKILL, SIGSTOP and SIGCONT are real."""
 
     replica: RemoteReplica
 
@@ -39,23 +39,23 @@ class LockstepServer(SimServer):
         )  # fmt: skip
 
     def decoder(self) -> msgspec.msgpack.Decoder[Any]:
-        """The process decodes messages: here they stay as they are."""
+        """Return a decoder that leaves messages encoded, because the process decodes them."""
         return msgspec.msgpack.Decoder(msgspec.Raw)
 
     def recover(self) -> None:
-        """Let the process begin."""
-        self.hub.receive(self.process)  # it is there
+        """Wait until the process is connected, and let it recover its state. Raises Died."""
+        self.hub.receive(self.process)  # the first message shows that the process is connected
         self.replica = RemoteReplica(self)
         self.commands = self.crash = RemoteCommands(self, self.replica)
         self.replica.boot()
 
     def _trace_runs(self, runs: list[Any]) -> None:
-        """Also without any: what the process has gathered is written here."""
-        self.replica.ask(wire.Channels(self.replica.when(), runs))
+        """Have the process write its trace, also if there are no runs: it writes what it has collected, too."""
+        self.replica.ask(wire.Channels(self.replica.timestamps(), runs))
 
     def last_words(self, why: str) -> None:
-        """Raises Died: with them it ends."""
-        self.replica.ask(wire.Close(self.replica.when(), self.channels.runs.fetch(), why))
+        """Have the process write its last trace lines and end. Raises Died."""
+        self.replica.ask(wire.Close(self.replica.timestamps(), self.channels.runs.fetch(), why))
 
     def pause(self) -> None:
         self.process.pause()
@@ -75,17 +75,20 @@ class LockstepServer(SimServer):
         super().end(code)
 
     def _end_process(self, code: int) -> None:
-        """What the world says comes to pass. Raises OutOfStep if it does not."""
+        """End the process as the world has decided. Raises OutOfStep if it does not end with this status."""
         status = self.process.kill() if code == KILLED else self.process.wait(END_SECONDS)
         if status is None:
-            raise self.hub.out_of_step(self.process, "does not end, although it has said so")
+            raise self.hub.out_of_step(self.process, "does not end, although it has announced it")
         self.process.release()
         if status != code:
             raise self.hub.out_of_step(self.process, f"ended with status {status} where the world has {code}")
 
 
 class LockstepNode(SimNode):
-    """`defect`: as NodeConfig.defect has it."""
+    """A simulated machine whose node is a process, with its disk in the run's folder.
+
+    `key_file`: the key pair for the hub. `defect`: the value of NodeConfig.defect.
+    """
 
     def __init__(
         self, number: int, world: World, net: SimNet, plan: SimPlan, sink: Sink, machines: Mapping[int, SimNode],
@@ -114,7 +117,7 @@ class LockstepNode(SimNode):
         return LockstepServer(self, self.life, crash_at)
 
     def end_process(self) -> None:
-        """Whatever the world says: nothing of this run stays."""
+        """Kill the process, if it still lives, and release it."""
         if isinstance(self.server, LockstepServer):
             self.server.process.signal(signal.SIGKILL)
             self.server.process.wait(END_SECONDS)
