@@ -139,7 +139,7 @@ class RemoteApplication:
 
 
 class RemoteDriver:
-    """Implements `zab_chaos.model.world.interfaces.DriverInterface`. There is nothing to flush: the process writes its own trace."""
+    """Implements `zab_chaos.model.world.interfaces.DriverInterface`: the process flushes its own trace."""
 
     def flush(self) -> None:
         pass
