@@ -1,4 +1,4 @@
-"""Scenarios of some seconds, for the simulated world."""
+"""Scenarios of a few seconds for the simulated world."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from zab_chaos.harness.runs import catalogue
 
 @pytest.fixture(scope="session")
 def shipped() -> Callable[[str], Scenario]:
-    """A shipped scenario with a light load: the same faults, a tenth of the work. What it lists, it keeps."""
+    """Return a shipped scenario with the same faults and a tenth of the drawn load. Listed operations are kept."""
 
     def read(name: str) -> Scenario:
         scenario = load(catalogue.shipped()[name])

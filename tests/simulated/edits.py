@@ -1,4 +1,4 @@
-"""Random edits of a stored run's folder: what accident or somebody's hand may do to it."""
+"""Random edits of files in a stored run's folder, as accidents or a person could make them."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ def flip_a_bit(content: bytes, random: Random) -> bytes:
 
 
 def cut_a_line(content: bytes, random: Random) -> bytes:
-    """A line loses its end."""
+    """Cut off the end of one line."""
     lines = content.splitlines(keepends=True)
     number = random.randrange(len(lines))
     lines[number] = lines[number][: random.randrange(len(lines[number]))]
@@ -50,7 +50,7 @@ EDITS: tuple[Edit, ...] = (flip_a_bit, cut_a_line, remove_a_line, swap_two_lines
 
 
 def says(name: str, content: bytes) -> object:
-    """What a file says, as far as it can be read: two files of lines that differ in blanks only say the same."""
+    """Return the content of a file in a form that is equal for files of JSON lines that differ only in blanks."""
     if not name.endswith(".jsonl"):
         return content
     said: list[object] = []
@@ -64,7 +64,7 @@ def says(name: str, content: bytes) -> object:
 
 @contextmanager
 def edited(path: Path, name: str, random: Random, *, delete: bool = True) -> Iterator[str | None]:
-    """The file with one edit, which is undone afterwards. The edit's name; None if the file says what it said before."""
+    """Apply one edit to a file, and undo it afterwards. Yield the edit's name; None if the content is the same as before."""
     before = path.read_bytes()
     edit = random.choice([*EDITS, None] if delete else EDITS)
     if edit is None or not before:

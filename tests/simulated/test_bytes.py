@@ -1,4 +1,4 @@
-"""The same seed leaves the same bytes, whatever the interpreter's hashes are; another seed does not."""
+"""The same seed gives the same bytes, with any hash seed of the interpreter; another seed does not."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def digests(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str]:
-    """Every file's digest. The commit is taken out of run.json: somebody may be at work in this checkout."""
+    """Return every file's digest. The commit is taken out of run.json, because files of this checkout may change meanwhile."""
     subprocess.run(
         [sys.executable, "-c", RUN, scenario, str(seed), str(folder)],
         check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}, timeout=120,
@@ -74,7 +74,7 @@ def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defe
 
 
 class DamagedRecording(SimDeployment):
-    """A world in which one bit of a node's recording has flipped when the run is over."""
+    """A world in which one bit of a node's recording is flipped after the run."""
 
     path: Path
 

@@ -1,4 +1,4 @@
-"""The chain that leads to a violation, for known bugs: what it says is how the bug works."""
+"""The chain of events that leads to a violation, for known bugs: it shows how the bug works."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def in_this_order(words: list[str], *pieces: str) -> None:
         assert at > 0, f"{piece!r} is not there, or not in this order: {words}"
 
 
-def test_a_late_write_is_told_from_the_pause_over_both_writes_to_its_delivery(
+def test_the_chain_of_a_late_write_leads_from_the_pause_over_both_writes_to_its_delivery(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = defective("no-fence", tmp_path)
@@ -46,15 +46,15 @@ def test_a_late_write_is_told_from_the_pause_over_both_writes_to_its_delivery(
     assert "node 3 delivered 1:308" in shown
 
 
-def test_an_ack_without_a_durable_step_is_told(tmp_path: Path) -> None:
-    """The bug is that nothing stands between PROPOSE and ACK."""
+def test_the_chain_shows_an_ack_without_a_durable_step(tmp_path: Path) -> None:
+    """The bug is that no durable step comes between PROPOSE and ACK."""
     words = told(defective("ack-before-sync", tmp_path).chain)
     in_this_order(words, "node 3 broadcast", "sent PROPOSE", "sent ACK", "node 3 (life 1) delivered")
     at = next(i for i, one in enumerate(words) if "sent PROPOSE" in one)
     assert "sent ACK" in words[at + 1]
 
 
-def test_what_the_links_name_is_there(tmp_path: Path) -> None:
+def test_the_messages_and_steps_that_the_chain_refers_to_exist(tmp_path: Path) -> None:
     run = defective("ack-ld-before-sync", tmp_path)
     assert run.chain is not None
     diagram = run.diagram

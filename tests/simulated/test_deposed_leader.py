@@ -1,4 +1,4 @@
-"""A leader that was deposed and does not know it: nobody is told anything by it as if it still led."""
+"""A leader that was deposed and does not know it gives no answers as if it still led."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from zab_chaos.model.verdict import Outcome
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_deposed_leader_refuses_nothing_by_a_state_that_others_have_left(seed: int, tmp_path: Path) -> None:
-    """Its clock is slow, so that the others elect a new leader before it misses them; the client reaches both sides."""
+def test_a_deposed_leader_refuses_nothing_by_an_outdated_state(seed: int, tmp_path: Path) -> None:
+    """The leader's clock is slow, so that the others elect a new one before it misses them. Clients reach both sides."""
     with Ensemble(on="sim", seed=seed, results=tmp_path) as cluster:
         leader = cluster.until_established()
         other = next(node for node in (1, 2, 3) if node != leader)

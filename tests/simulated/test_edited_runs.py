@@ -1,4 +1,4 @@
-"""A run's folder in which somebody has edited: every command answers in words, whatever is there."""
+"""A run's folder with edited files: every command answers in words, whatever the files contain."""
 
 import io
 import json
@@ -59,7 +59,7 @@ EDITS: dict[str, Edit] = {
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that failed, so that all commands have something to do."""
+    """A run that failed, so that all commands have something to show."""
     place = tmp_path_factory.mktemp("edited")
     (place / "small.toml").write_text(SCENARIO)
     assert (
@@ -86,7 +86,7 @@ def edited(run: Path, place: Path, file: str, edit: Edit) -> Path:
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("edit", EDITS)
-def test_no_edit_of_a_file_is_an_error_of_ours(run: Path, tmp_path: Path, file: str, edit: str) -> None:
+def test_no_edit_of_a_file_leads_to_a_traceback(run: Path, tmp_path: Path, file: str, edit: str) -> None:
     folder = edited(run, tmp_path, file, EDITS[edit])
     for command, *options in COMMANDS:
         if command != "shrink" or file in SHRUNK:
@@ -95,7 +95,7 @@ def test_no_edit_of_a_file_is_an_error_of_ours(run: Path, tmp_path: Path, file: 
 
 @pytest.mark.parametrize("file", ["run.json", "verdict.json", "faults.jsonl", "harness.jsonl"])
 @pytest.mark.parametrize("value", [None, [3], "x", 10**30, {"a": []}], ids=str)
-def test_no_value_of_any_type_is_one(run: Path, tmp_path: Path, file: str, value: object) -> None:
+def test_no_value_of_any_type_leads_to_a_traceback(run: Path, tmp_path: Path, file: str, value: object) -> None:
     keys = json.loads((run / file).read_bytes().splitlines()[0] if file.endswith("l") else (run / file).read_bytes())
 
     def edit(old: bytes, key: str) -> bytes:
@@ -111,8 +111,8 @@ def test_no_value_of_any_type_is_one(run: Path, tmp_path: Path, file: str, value
         answer(["verify", str(folder), "--quiet"])
 
 
-def test_where_nothing_can_be_written_the_judgement_is_told_all_the_same(run: Path, tmp_path: Path) -> None:
-    """Root may write to what is read-only, but not to a folder that is not there."""
+def test_the_verdict_is_shown_where_nothing_can_be_written(run: Path, tmp_path: Path) -> None:
+    """Root may write to read-only folders, but not to one that does not exist."""
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run" / "verdict.json").unlink()
     (tmp_path / "run" / "verdict.json").symlink_to(tmp_path / "nowhere" / "verdict.json")

@@ -1,4 +1,4 @@
-"""A folder in which something was changed after the run is never PASS."""
+"""A run whose folder was changed afterwards is never judged PASS."""
 
 from collections import Counter
 from pathlib import Path
@@ -66,8 +66,8 @@ def test_no_edit_of_any_file_leaves_pass(folder: Path) -> None:
     assert judge(folder).verdict is Outcome.PASS
 
 
-def test_most_edits_are_noticed_by_what_the_lines_say(folder: Path) -> None:
-    """The manifest is made anew after each edit, so that only the properties themselves can notice it."""
+def test_most_edits_are_noticed_by_the_content_of_the_lines(folder: Path) -> None:
+    """The manifest is written again after each edit, so that only the properties themselves can notice it."""
     random, noticed, done = Random(31), Counter[str](), Counter[str]()
     names = [name for name in files(folder) if name.startswith("trace/") or name in ("ops.jsonl", "faults.jsonl")]
     while done.total() < JUDGED_BY_WHAT_IT_SAYS:

@@ -1,4 +1,4 @@
-"""`zab explore` and `zab run --on sim`, as people call them."""
+"""The commands `zab explore` and `zab run --on sim`."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_the_summary_is_printed_and_kept(short: str, tmp_path: Path, capsys: pyt
     assert f"{kept['operations']['acked']} acked" in told
 
 
-def test_a_seed_that_says_nothing_is_counted_with_the_reason(
+def test_an_unknown_seed_is_counted_with_the_reason(
     short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(short).write_text(SHORT + "\n[expect]\nmin_acked = 100000\n")
@@ -81,18 +81,20 @@ def test_the_smallest_failing_seed_and_its_command(tmp_path: Path, capsys: pytes
     assert "seed 4: VIOLATION" in log
 
 
-def test_keep_going_hears_of_every_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keep_going_reports_every_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["explore", "defects/ack-before-sync", "--defect", "ack-before-sync", "--seeds", "1..3", "--jobs", "1"]
     assert main([*asked, "--keep-going", "--json", "--results", str(tmp_path)]) == 1
     assert [one["seed"] for one in json.loads(capsys.readouterr().out)["failed"]] == [1, 2, 3]
 
 
-def test_swarm_says_what_it_drew(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_swarm_prints_the_drawn_scenario(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", short, "--swarm", "--seeds", "2..3", "--jobs", "1", "--results", str(tmp_path / "r")]) == 0
     assert "seed 2 drew 3 nodes" in capsys.readouterr().out.replace("\n", " ")
 
 
-def test_coverage_says_what_was_never_reached(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_coverage_prints_the_points_that_were_never_reached(
+    short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     results = tmp_path / "r"
     assert main(["explore", short, "--coverage", "--seeds", "1", "--results", str(results), "--json"]) == 0
     out, err = capsys.readouterr()
@@ -127,7 +129,7 @@ def test_the_lab_under_flapping_links(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("seeds", ["", "x", "5..1", "1..", "-1", "1...3"])
-def test_seeds_that_are_none(short: str, seeds: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_seeds_are_refused(short: str, seeds: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", short, f"--seeds={seeds}"]) == 4
     assert "--seeds" in capsys.readouterr().err
 
@@ -141,7 +143,7 @@ FAILS = ["defects/commit-without-quorum", "--defect", "commit-without-quorum"]
 
 
 def folders(results: Path) -> dict[int, Path]:
-    """The stored runs, by seed."""
+    """Return the stored runs by seed."""
     runs = {path.resolve().parent for path in results.glob("**/run.json")}
     return {json.loads((run / "run.json").read_text())["seed"]: run for run in runs}
 
@@ -151,7 +153,7 @@ def files(run: Path) -> dict[str, bytes]:
 
 
 def test_kept_runs_are_those_that_zab_run_makes(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Byte for byte, also if worker processes made them."""
+    """They are equal byte for byte, also if worker processes made them."""
     one, other = tmp_path / "explored", tmp_path / "run"
     asked = ["explore", short, "--seeds", "3..5", "--jobs", "2", "--keep", "all", "--results", str(one), "--json"]
     assert main(asked) == 0
@@ -171,8 +173,8 @@ def test_the_first_runs_are_kept(short: str, tmp_path: Path) -> None:
     assert sorted(folders(tmp_path / "r")) == [3, 4]
 
 
-def test_what_the_swarm_drew_is_kept(short: str, tmp_path: Path) -> None:
-    """With the command that runs it again."""
+def test_a_drawn_scenario_is_kept(short: str, tmp_path: Path) -> None:
+    """A kept run has the command that repeats it."""
     results = tmp_path / "r"
     main(["explore", short, "--swarm", "--seeds", "1", "--keep", "all", "--results", str(results)])
     run = folders(results)[1]
@@ -191,7 +193,7 @@ def test_only_failed_runs_are_kept_and_none_is_run_again(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize("keep", ["none", "0", "-1", "1.5"])
-def test_what_cannot_be_kept(keep: str, short: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_cannot_be_kept_are_refused(keep: str, short: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", short, f"--keep={keep}"]) == 4
     assert "it needs all, failed, or a number of runs, such as 20" in capsys.readouterr().err
     assert main(["explore", "lab-flapping", "--keep", "all", "--master", "x"]) == 4
@@ -199,8 +201,10 @@ def test_what_cannot_be_kept(keep: str, short: str, capsys: pytest.CaptureFixtur
     assert all(words in told for words in ("--keep keeps runs of a scenario", "runs on this machine only", "'x'"))
 
 
-def test_what_only_the_simulator_can_do(short: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """All of it at once."""
+def test_options_that_only_the_simulator_has_are_refused_elsewhere(
+    short: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All mistakes are reported at once."""
     asked = ["explore", short, "--on", "zookeeper", "--swarm", "--coverage", "--guided", "--jobs", "2", "--keep", "all"]
     assert main(asked) == 4
     told = capsys.readouterr().err
@@ -226,7 +230,7 @@ def test_a_release_of_zookeeper_is_for_zookeeper(short: str, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("on", ["processes", "lockstep", "containers"])
-def test_what_the_swarm_draws_for_real_nodes_can_be_done_there(on: str) -> None:
+def test_faults_that_the_swarm_draws_for_a_backend_can_be_done_there(on: str) -> None:
     long_mix = load(catalogue.find("long-mix"))
     other_backend = OtherBackend(on=on, release=None, name="long-mix", nodes=None, results=Path("r"))
     task = Task(scenario=long_mix, swarm=True, other_backend=other_backend)

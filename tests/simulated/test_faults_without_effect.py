@@ -1,4 +1,4 @@
-"""A fault that changes nothing never ends in PASS: what confirms it is its effect, not that somebody was told."""
+"""A fault without an effect never ends in PASS: the effect confirms it, not the acknowledgement of a command."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ LASTS = "\nfor = 1.5"
 
 
 def nothing(*_: Any, **__: Any) -> None:
-    """What it does when it has no effect."""
+    """How a fault behaves that has no effect."""
 
 
 def never(_: Any) -> bool:
@@ -73,7 +73,7 @@ CASES: list[tuple[str, type, str, Any]] = [
 @pytest.mark.parametrize(
     ("fault", "owner", "name", "ineffective"), CASES, ids=[fault.splitlines()[0].split('"')[1] for fault, *_ in CASES]
 )
-def test_it_is_unknown_whether_it_took_effect(
+def test_a_fault_without_effect_is_unknown(
     fault: str, owner: type, name: str, ineffective: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario = parse(SCENARIO.format(fault=fault))

@@ -1,4 +1,4 @@
-"""Guided exploration: what was seldom reached weighs more, and what a seed draws can be drawn again."""
+"""Guided exploration: points that were seldom reached get more weight, and a seed's scenario can be drawn again."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def explored(seed: int, *reached: Combination) -> SeedResult:
     )  # fmt: skip
 
 
-def test_what_was_seldom_reached_weighs_more() -> None:
+def test_points_that_were_seldom_reached_weigh_more() -> None:
     guide = Guide()
     assert guide.weights() == EVEN
     for seed in range(10):

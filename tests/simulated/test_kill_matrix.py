@@ -1,4 +1,4 @@
-"""`zab defects --check`: what it counts, what it prints, and that a survivor or a failing honest core is not passed over."""
+"""`zab defects --check`: its counts and output; a defect that survives and a correct core that fails are reported."""
 
 import json
 from dataclasses import replace
@@ -67,6 +67,6 @@ def test_when_a_defect_is_killed(violated: list[list[str]], honest: list[str], c
     assert (tried.holds(probabilistic=False), tried.holds(probabilistic=True)) == (certain, by_chance)
 
 
-def test_what_cannot_be_meant_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_backend_is_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["defects", "--check", "--on", "sims"]) == 4
     assert "Did you mean sim?" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The lab's flapping links made few, told in words, and put under the full protocol."""
+"""The lab's flapping links: shrunk to few events, shown as a timeline, and applied to the full protocol."""
 
 import json
 from dataclasses import replace
@@ -43,14 +43,14 @@ def test_no_single_event_can_go(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_full_protocol_holds_under_the_same_links(seed: int) -> None:
-    """Shrunk and not. And the links are no soft ones: without the refusal of gaps it does not hold."""
+    """With the shrunk schedule and the original one. A full protocol that accepts gaps violates a property under them."""
     assert judge_full(shrunk(seed)) == ("PASS", ())
     assert judge_full(lab_flapping(seed)) == ("PASS", ())
     defective = simulate(full_protocol(lab_flapping(seed)), seed, DEFECTS["gap-accepted"].path)
     assert defective.verdict.verdict == "VIOLATION"
 
 
-def test_a_schedule_comes_back_from_its_outages() -> None:
+def test_a_schedule_can_be_rebuilt_from_its_outages() -> None:
     for seed in range(1, 20):
         arguments = lab_flapping(seed)
         outs = outages(arguments.schedule, arguments.rounds)
@@ -69,7 +69,7 @@ def test_the_full_protocol_gets_the_same_cuts_at_the_same_times() -> None:
     assert scenario.nodes == 5
 
 
-def test_the_timeline_tells_the_lost_proposal_and_the_end() -> None:
+def test_the_timeline_shows_the_lost_proposal_and_the_end() -> None:
     lines = timeline(shrunk(1))
     assert any("is cut" in line for line in lines)
     assert any("is lost" in line for line in lines)
@@ -93,7 +93,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "leave out --defect, --swarm" in capsys.readouterr().err
 
 
-def test_links_that_break_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_under_which_nothing_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     whole = replace(lab_flapping(1), schedule=())
     monkeypatch.setattr("zab_chaos.harness.cli.lab_flapping.lab_flapping", lambda seed: whole)
     assert main(["shrink", "lab-flapping", "--seed", "1"]) == 4

@@ -1,4 +1,4 @@
-"""Many large writes at once: each client keeps to its limits, and no frame on a link grows beyond its own."""
+"""Many large writes at once, by clients that keep to their limits: no frame on a link exceeds its limit."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ LIMITS = {"request_bytes": 1_000, "frame_bytes": 64_000}
 PATIENT = {"timeout_ms": 4_000}  # so long a node lets writes wait for a leader
 
 
-def test_what_waits_does_not_leave_in_one_frame(tmp_path: Path) -> None:
-    """The leader's disk is slow, so that the writes of all clients gather: three frames full."""
+def test_queued_writes_do_not_leave_in_one_frame(tmp_path: Path) -> None:
+    """The leader's disk is slow, so that enough writes of all clients queue up to fill three frames."""
     with Ensemble(on="sim", results=tmp_path, limits=LIMITS) as cluster:
         leader = cluster.until_established()
         clients = [cluster.client(node) for node in (1, 2, 3, 1)]
@@ -27,8 +27,8 @@ def test_what_waits_does_not_leave_in_one_frame(tmp_path: Path) -> None:
     assert verdict.verdict is Outcome.PASS, verdict.reasons
 
 
-def test_what_waited_for_a_leader_does_not_reach_it_in_one_frame(tmp_path: Path) -> None:
-    """Two clients write at a follower that was cut off, and is about to find its leader again."""
+def test_writes_that_waited_for_a_leader_do_not_reach_it_in_one_frame(tmp_path: Path) -> None:
+    """Two clients write to a follower that was cut off and will soon find its leader again."""
     with Ensemble(on="sim", results=tmp_path, limits=LIMITS, timing=PATIENT) as cluster:
         leader = cluster.until_established()
         follower = next(node for node in (1, 2, 3) if node != leader)

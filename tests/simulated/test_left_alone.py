@@ -1,4 +1,4 @@
-"""Nodes that have converged stay together as long as nothing happens to them, and nothing is under way any more."""
+"""Nodes that have converged stay so without faults, and no requests or transactions are left in flight."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ SCENARIO = Scenario(name="left alone", duration=0.5)
 
 
 class NeverArrives(Following):
-    """The time in which it must have an established leader goes on to run when it has one."""
+    """The deadline for an established leader is not cleared when the node has one."""
 
     def on_commit_leader(self, source: int, message: CommitLeader) -> None:
         deadline = self.deadline
@@ -42,7 +42,7 @@ class Waits(Peer):
     looking_type = NobodyStands
 
 
-def test_somebody_is_elected_in_the_beginning() -> None:
+def test_a_run_in_which_no_leader_is_elected_violates_progress() -> None:
     verdict = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), peer_type=Waits)).verdict
     assert list(verdict.violated) == ["progress"], verdict.reasons
 
@@ -53,12 +53,12 @@ def test_a_follower_keeps_its_leader(peer: type[Peer], violated: list[str]) -> N
     assert list(verdict.violated) == violated, verdict.reasons
 
 
-def test_the_time_in_which_they_are_left_alone_is_no_speed_of_the_simulator() -> None:
+def test_the_time_in_which_nodes_are_left_alone_does_not_count_as_speed() -> None:
     assert simulate(SCENARIO, 1, None).seconds < SCENARIO.timing.sync_timeout_ms / 1000
 
 
 class CountsWhoHasGone(ClientSessions):
-    """What a client leaves behind is never taken off the count."""
+    """The requests of a client that leaves stay in the count."""
 
     def gone(self, client: int) -> None:
         count = self._count
@@ -67,7 +67,7 @@ class CountsWhoHasGone(ClientSessions):
 
 
 class CountsWhatIsLost(Primary):
-    """What a leader had in flight when it was deposed stays so."""
+    """The bytes that a leader had in flight when it was deposed stay in the count."""
 
     def reset(self) -> None:
         flight = self.outstanding_bytes
@@ -76,7 +76,7 @@ class CountsWhatIsLost(Primary):
 
 
 class CountsTooLittle(Primary):
-    """Who begins or ends to lead counts from a byte below nothing."""
+    """A node that begins or ends to lead counts from -1 byte."""
 
     def reset(self) -> None:
         super().reset()
@@ -92,10 +92,10 @@ class CountsTooLittle(Primary):
         (Layers(primary=CountsTooLittle), ["recovery"]),
     ],
 )
-def test_nothing_is_under_way_in_the_end(
+def test_nothing_is_in_flight_at_the_end(
     layers: Layers, violated: list[str], shipped: Callable[[str], Scenario]
 ) -> None:
-    """Clients have gone to other nodes, and a leader was deposed, with requests under way."""
+    """Clients moved to other nodes, and a leader was deposed, while requests were outstanding."""
     given = shipped("isolate-leader")
     scenario = replace(given, workload=replace(given.workload, moves=5.0))
     verdict = simulate(scenario, 1, None, replace(plan_of(scenario, None), layers=layers)).verdict

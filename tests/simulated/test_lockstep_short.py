@@ -80,7 +80,7 @@ for = 0.3
 
 
 @pytest.mark.processes
-def test_refused_frames_are_told_to_the_processes(tmp_path: Path) -> None:
+def test_refused_frames_are_passed_on_to_the_processes(tmp_path: Path) -> None:
     simulated, ran = in_both(SCENARIO.partition("[[fault]]")[0] + BAD_FRAMES, 1, tmp_path)
     assert first_difference(simulated.folder.path, ran.folder.path) is None
     assert (ran.verdict.exit, ran.verdict) == (0, simulated.verdict)
@@ -138,7 +138,7 @@ for = 0.4
 
 
 @pytest.mark.processes
-def test_clocks_and_disks_that_are_wrong_show_it_in_the_processes(tmp_path: Path) -> None:
+def test_wrong_clocks_and_disks_show_in_the_processes(tmp_path: Path) -> None:
     """Also in a second life, whose disk counts from 0."""
     simulated, ran = in_both(SCENARIO.partition("[[fault]]")[0] + WRONG_CLOCKS, 5, tmp_path)
     assert (simulated.verdict.exit, ran.verdict.exit) == (0, 0)

@@ -1,4 +1,4 @@
-"""What a lost disk had promised: the judge sees it when a leader counts it without a question, or a node is admitted so."""
+"""Promises of a lost disk: the oracle finds leaders that count the node, or readmit it, without asking the other members."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ class AdmitsOnPaper(Broadcasting):
 
 
 class AdmitsUnasked(Peer):
-    """Who lost its disk is a member again as soon as it has joined."""
+    """A node that lost its disk is a member again as soon as it has joined."""
 
     broadcasting_type = AdmitsOnPaper
 
@@ -28,7 +28,7 @@ class AdmitsUnasked(Peer):
 @pytest.mark.parametrize(
     ("peer", "violated"), [(Peer, []), (ConfirmsOnPaper, ["promises"]), (AdmitsUnasked, ["promises"])]
 )
-def test_a_question_that_is_not_asked_is_seen(
+def test_a_missing_question_to_the_members_is_found(
     peer: type[Peer], violated: list[str], shipped: Callable[[str], Scenario]
 ) -> None:
     scenario = shipped("disk-loss-on-joining")

@@ -1,4 +1,4 @@
-"""Bugs that do not show alone: what masks them is taken away by the defect that is shipped, and must hold without it."""
+"""Bugs that are masked when alone: the shipped defects remove the masks, which must work without them."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_each_half_of_best_history_ignored_is_masked_by_the_other(half: type[Pee
     assert verdict.exit == 0, verdict.reasons
 
 
-def test_a_node_that_starts_from_its_newest_snapshot_is_right_while_snapshots_are_clean() -> None:
+def test_starting_from_the_newest_snapshot_is_right_while_snapshots_are_clean() -> None:
     class OnlyNewest(Store):
         recovery = NewestSnapshot
 
@@ -45,13 +45,13 @@ def test_a_node_that_starts_from_its_newest_snapshot_is_right_while_snapshots_ar
 
 
 class OnlyDirty(DirtySnapshot):
-    """Writes dirty snapshots; its recovery is sound."""
+    """A store that writes dirty snapshots; its recovery is correct."""
 
     recovery = Recovery
 
 
 class OnlyStale(StaleHandle):
-    """Leaves holes; its reader is sound."""
+    """A store that leaves holes in its log; its reader is correct."""
 
     recovery = Recovery
 
@@ -63,7 +63,7 @@ class OnlyStale(StaleHandle):
         ("stale-handle", OnlyStale, "although one of sync"),
     ],
 )
-def test_a_sound_recovery_refuses_the_disk_instead_of_losing_anything(
+def test_a_correct_recovery_refuses_the_disk_instead_of_losing_anything(
     defect: str, half: type[Store], refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []

@@ -1,4 +1,4 @@
-"""An error that a node's code does not handle ends the node, in every world alike. One of the world's ends the run."""
+"""An error that a node's code does not handle ends the node, in every world alike. An error in the world ends the run."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ DEFECTS = {"AT_ACK": AtAck(), "AT_START": AtStart()}
 
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a module with nodes that are broken, for this process and those that it starts."""
+    """Return the name of a module with broken nodes, which this process and its children can import."""
     (tmp_path / "broken_nodes.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")

@@ -91,7 +91,7 @@ def test_a_disk_that_is_refused_is_replaced(replaced: bool, shipped: Callable[[s
     assert (done.verdict.exit == 0) == replaced, done.verdict.reasons
 
 
-def test_late_frames_come_and_change_nothing(shipped: Callable[[str], Scenario]) -> None:
+def test_late_frames_arrive_and_change_nothing(shipped: Callable[[str], Scenario]) -> None:
     params = {"ms": 700, "one_in": 1, "direction": "both", "pairs": None}
     late = FaultStep(at=0.2, do="late-frames", target="all", lasts=2.5, params=params)
     crash = FaultStep(at=1.0, do="crash", target="follower", lasts=0.3)
@@ -106,7 +106,7 @@ BAD_FRAMES = {
 
 
 def with_bad_frames(name: str, scenario: Scenario) -> Scenario:
-    """All links carry some, also while a node starts again."""
+    """Return a scenario with bad frames on all links, also while a node restarts."""
     bad = FaultStep(at=0.2, do=name, target="all", lasts=2.5, params=BAD_FRAMES[name])
     crash = FaultStep(at=1.0, do="crash", target="follower", lasts=0.3)
     return replace(scenario, faults=(bad, crash), duration=3.0)
@@ -114,13 +114,13 @@ def with_bad_frames(name: str, scenario: Scenario) -> Scenario:
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_bad_frames_come_and_are_refused(name: str, seed: int, shipped: Callable[[str], Scenario]) -> None:
+def test_bad_frames_arrive_and_are_refused(name: str, seed: int, shipped: Callable[[str], Scenario]) -> None:
     done = simulate(with_bad_frames(name, shipped("steady-state")), seed, None)
     assert done.verdict.exit == 0, done.verdict.reasons
 
 
 def to_anybody(data: bytes, cluster: int, _receiver: int, limit: int) -> FrameHeader:
-    """A frame is taken by whoever gets it."""
+    """Parse a frame as if it were addressed to the node that got it."""
     return HONEST_PARSE(data, cluster, int.from_bytes(data[21:25]), limit)
 
 
@@ -128,7 +128,7 @@ def to_anybody(data: bytes, cluster: int, _receiver: int, limit: int) -> FrameHe
     ("name", "what", "careless"),
     [("corrupt-frames", "crc32", lambda *_: 0), ("misrouted-frames", "parse", to_anybody)],
 )
-def test_whoever_takes_bad_frames_is_caught(
+def test_nodes_that_accept_bad_frames_are_caught(
     name: str, what: str, careless: object, shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario = with_bad_frames(name, shipped("steady-state"))
@@ -147,8 +147,8 @@ def test_a_damaged_snapshot_is_refused(shipped: Callable[[str], Scenario]) -> No
     assert done.verdict.exit == 0, done.verdict.reasons
 
 
-def test_a_point_that_nobody_can_reach_any_more_ends_the_run(shipped: Callable[[str], Scenario]) -> None:
-    """Nothing more was to be done, and the end had passed: the walk waited for no time at all, for ever."""
+def test_a_run_ends_although_its_crash_point_can_not_be_reached_any_more(shipped: Callable[[str], Scenario]) -> None:
+    """The run once hung here: nothing was left to do and the end had passed, and it waited for zero seconds for ever."""
     params = {"point": "before-sync:SNAPSHOT", "variant": "plain", "wipe": False, "crash-at": None, "enough": "all"}
     scenario = replace(
         shipped("follower-crash"),

@@ -1,4 +1,4 @@
-"""Shrinking in the simulated world: what is left is small, still fails in the same way, and is a scenario like any other."""
+"""Shrinking in the simulated world: the result is small, still fails in the same way, and is a normal scenario file."""
 
 import json
 from collections.abc import Callable
@@ -121,7 +121,7 @@ def test_a_seed_of_a_scenario(lossy: str, tmp_path: Path, capsys: pytest.Capture
     assert main(["run", str(out), "--on", "sim", "--quiet", "--results", str(tmp_path / "r")]) == 1
 
 
-def test_a_drawn_schedule_and_however_many_workers_the_same_file(
+def test_a_drawn_schedule_shrinks_to_the_same_file_with_any_number_of_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drawn = tmp_path / "drawn.toml"
@@ -171,7 +171,7 @@ def test_a_run_that_passed_has_nothing_to_shrink(
         (["nowhere"], "There is no run folder nowhere either"),
     ],
 )
-def test_mistakes_are_told(
+def test_mistakes_are_reported(
     lossy: str, tmp_path: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = [lossy if word == "lossy" else word for word in arguments]
@@ -197,14 +197,14 @@ def crash(at: float, **more: Any) -> FaultStep:
 BASE = replace(parse(LOSSY), faults=(), seed=1)
 
 
-def test_a_fault_goes_with_the_one_whose_nodes_it_is_aimed_at() -> None:
+def test_a_fault_is_removed_with_the_fault_that_names_its_target() -> None:
     steps = (crash(1, name="First"), crash(2, target=("First", "node-2")), crash(3, awaits="First"))
     kept = with_faults(BASE, steps[1:]).faults
     assert kept == (replace(steps[2], awaits=None),)
     assert with_faults(BASE, steps).faults == steps
 
 
-def test_what_refers_to_a_removed_fault_or_operation_goes_without_it() -> None:
+def test_references_to_a_removed_fault_or_operation_are_removed() -> None:
     late = replace(crash(3.0, until="Third"), do="pause")
     steps = (crash(1.0, name="First", awaits="Written"), late, crash(4.0, name="Third", awaits="First"))
     written = (Operation(at=0.0, name="Written"), Operation(at=1.0, node="First", awaits="Third"))
@@ -224,7 +224,7 @@ def test_named_nodes_move_to_the_lowest_ids() -> None:
     assert candidates[0].faults[1].target == "node-2"
 
 
-def test_a_crash_point_becomes_a_plainer_one() -> None:
+def test_a_crash_point_becomes_a_simpler_one() -> None:
     step = crash(1, target=("node-1", "node-2"))
     armed = replace(step, do="crash-at", params={"point": "after-sync:TXN#4", "enough": "all"})
     plainer = [one.faults[0] for one in plainer_faults(replace(BASE, faults=(armed,)))]
@@ -235,7 +235,7 @@ def test_a_crash_point_becomes_a_plainer_one() -> None:
 
 @pytest.mark.parametrize("simpler", [shorter, earlier, rounder])
 def test_times_only_become_earlier(simpler: Callable[[Scenario], Any]) -> None:
-    """So that taking one candidate after the other comes to an end."""
+    """Otherwise accepting one candidate after the other would not end."""
 
     def total(scenario: Scenario) -> float:
         times = [*(one.at for one in scenario.operations), *(step.at + (step.lasts or 0) for step in scenario.faults)]

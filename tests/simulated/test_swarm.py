@@ -1,4 +1,4 @@
-"""Drawn scenarios: what the honest protocol must survive, and what it once did not."""
+"""Drawn scenarios, which the correct protocol must survive, and past failures."""
 
 import random
 from collections.abc import Callable
@@ -27,7 +27,7 @@ TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --
 
 
 @pytest.mark.parametrize("seed", sorted(random.Random("which").sample(SEEDS, TRIED)))
-def test_what_is_drawn_breaks_nothing(seed: int, shipped: Callable[[str], Scenario]) -> None:
+def test_drawn_scenarios_pass(seed: int, shipped: Callable[[str], Scenario]) -> None:
     done = simulate(swarm.draw_swarm(shipped("long-mix"), seed), seed, None)
     unsure = [item.name for item in done.verdict.properties if item.verdict not in ("PASS", "NOT-APPLICABLE")]
     # With nobody awake at both ends of a cut, nobody can say that it cut.
@@ -35,18 +35,18 @@ def test_what_is_drawn_breaks_nothing(seed: int, shipped: Callable[[str], Scenar
 
 
 @pytest.mark.parametrize("name", sorted(catalogue.shipped()))
-def test_what_is_drawn_is_a_scenario_file(name: str, shipped: Callable[[str], Scenario]) -> None:
+def test_a_drawn_scenario_is_a_scenario_file(name: str, shipped: Callable[[str], Scenario]) -> None:
     drawn = swarm.draw_swarm(shipped(name), 7)
     assert replace(parse(drawn.source), source="") == replace(drawn, source="")
 
 
-def test_some_nodes_have_too_much_to_do(shipped: Callable[[str], Scenario]) -> None:
-    """What is refused for that is refused in its turn too."""
+def test_some_seeds_limit_the_waiting_requests(shipped: Callable[[str], Scenario]) -> None:
+    """Writes that are refused because too many wait keep their order too."""
     drawn = {swarm.draw_swarm(shipped("long-mix"), seed).limits.waiting for seed in range(1, 40)}
     assert drawn == {12, 40, Limits().waiting}
 
 
-def test_what_is_drawn_is_told(shipped: Callable[[str], Scenario]) -> None:
+def test_a_drawn_scenario_is_described(shipped: Callable[[str], Scenario]) -> None:
     drawn = swarm.draw_swarm(shipped("long-mix"), 7)
     assert drawn != swarm.draw_swarm(shipped("long-mix"), 8)
     assert f"{drawn.nodes} nodes" in swarm.describe(drawn)
@@ -65,7 +65,7 @@ def test_runs_are_short_and_broken_from_the_start(shipped: Callable[[str], Scena
 
 @pytest.mark.parametrize("focus", [swarm.YOUNG, swarm.FORGETFUL], ids=lambda focus: focus.name)
 def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, shipped: Callable[[str], Scenario]) -> None:
-    """Without much load, a node that joined a later epoch may have the shorter history: the epoch's first write hides that."""
+    """Little load, because a node that joined a later epoch may have the shorter history only until the epoch's first write."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     focused = [one for one in drawn if one.nemesis is not None and one.nemesis.points == focus.weights.points]
     assert 0.5 < len(focused) / len(drawn) / focus.share < 1.2
@@ -74,10 +74,10 @@ def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, shipped: C
     assert len([point for point in points if point.partition("#")[0] in focus.weights.points]) > 0.7 * len(points)
 
 
-def test_in_some_seeds_nodes_that_come_back_are_sent_snapshots(
+def test_in_some_seeds_nodes_that_come_back_get_snapshots(
     shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With their clients still there: what these have asked to read between two writes can't be shown any more."""
+    """Their clients stay connected: reads that these had requested between two writes can't be answered any more."""
     faults = set(swarm.LAGGING.weights.faults)
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     lagging = [one for one in drawn if one.nemesis is not None and set(one.nemesis.faults) == faults]
@@ -106,8 +106,8 @@ def test_some_disks_are_lost_at_the_steps_of_an_election(shipped: Callable[[str]
 
 
 def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scenario]) -> None:
-    """What a life builds on and has not made durable is lost only if the power goes before it syncs; small files are begun,
-    replaced and removed all the time."""
+    """State that a life has read but not made durable is lost only if the power is cut before its sync. Small limits make the
+    nodes create, replace and remove files all the time."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     broken = [one for one in drawn if one.nemesis is not None and one.nemesis.points == swarm.BREAKING.weights.points]
     assert 0.2 < len(broken) / len(drawn) < 0.4
@@ -119,10 +119,10 @@ def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scen
     assert {step.do for step in steps} > {"disk-error", "wipe", "corrupt", "truncate-file"}
 
 
-def test_in_some_seeds_clients_go_elsewhere_all_the_time_and_are_often_refused(
+def test_in_some_seeds_clients_keep_changing_nodes_and_are_often_refused(
     shipped: Callable[[str], Scenario],
 ) -> None:
-    """What they know from one node, the next one may not have yet."""
+    """The next node may not have yet what a client has seen on the last one."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     restless = [one for one in drawn if one.workload.mix == swarm.RESTLESS_MIX]
     assert 0.5 < len(restless) / len(drawn) / swarm.RESTLESS_SHARE < 1.5
@@ -146,7 +146,7 @@ def test_in_some_seeds_clients_come_and_go(shipped: Callable[[str], Scenario]) -
     assert all(one.visits * swarm.OPERATIONS_PER_VISIT == pytest.approx(one.rate) for one in visiting)
 
 
-def test_in_some_seeds_clients_ask_for_what_no_znode_is_called(
+def test_in_some_seeds_clients_use_invalid_paths(
     shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
@@ -190,7 +190,7 @@ def test_disks_that_are_given_are_kept(shipped: Callable[[str], Scenario]) -> No
 
 
 class EpochFromLog(Peer):
-    """Takes the epoch of its last transaction for the one that it has joined, as old ZooKeeper did."""
+    """A node that takes the epoch of its last transaction for the epoch that it has joined, as old ZooKeeper did."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -198,7 +198,7 @@ class EpochFromLog(Peer):
 
 
 @pytest.mark.parametrize(("peer", "violated"), [(Peer, set()), (EpochFromLog, {"promises"})])
-def test_a_past_shows_who_does_not_know_what_it_has_joined(
+def test_initial_disks_reveal_a_node_that_does_not_know_the_epoch_it_joined(
     peer: type[Peer], violated: set[str], shipped: Callable[[str], Scenario]
 ) -> None:
     found = set()
@@ -216,7 +216,7 @@ def test_a_written_schedule_keeps_its_faults_and_its_timeouts(shipped: Callable[
     assert (drawn.faults, drawn.timing, drawn.nodes) == (base.faults, base.timing, base.nodes)
 
 
-def test_a_snapshot_holds_what_its_zxid_says(shipped: Callable[[str], Scenario]) -> None:
+def test_a_snapshot_contains_everything_up_to_its_zxid(shipped: Callable[[str], Scenario]) -> None:
     """Swarm seeds 11, 15, 19, 20, 23, 25 and 30: the driver labelled the tree with a zxid that the core had delivered and
     the tree had not seen yet; nodes that started from such a snapshot missed transactions."""
     scenario = replace(shipped("slow-disk"), limits=Limits(snapshot_bytes=2048), duration=8.0)

@@ -1,4 +1,4 @@
-"""Mutants: each is one change of one place, and what exploration says of a planted one is what is counted."""
+"""Mutants: each changes one place of one file, and counts by the outcome of the exploration of its tree."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from mutants.__main__ import Result, arguments_of, attempt, jobs_of, summary
 from mutants.planting import HANDWRITTEN, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 
-def test_there_are_many_in_all_rooms_and_each_says_why() -> None:
+def test_there_are_many_mutants_in_all_rooms_and_each_has_a_reason() -> None:
     found = handwritten_mutants(*HANDWRITTEN)
     assert len(found) >= 300
     assert len({(one.room, one.name) for one in found}) == len(found)
@@ -41,7 +41,7 @@ def test_a_mutant_changes_one_place_or_is_stale(tmp_path: Path, monkeypatch: pyt
             mutant(old).text()
 
 
-def test_a_planted_tree_is_a_copy_and_goes_again() -> None:
+def test_a_planted_tree_is_a_temporary_copy() -> None:
     with planted_tree("node/core/zxid.py", "# nothing") as tree:
         assert (tree / "node/core/zxid.py").read_text() == "# nothing"
         assert (tree / "node/core/peer.py").read_bytes() == (ROOT / "node/core/peer.py").read_bytes()
@@ -49,14 +49,14 @@ def test_a_planted_tree_is_a_copy_and_goes_again() -> None:
     assert (ROOT / "node/core/zxid.py").read_text() != "# nothing"
 
 
-def test_words_choose_among_those_that_are_written() -> None:
-    """Not beside the generated ones, which take the library that generates them."""
+def test_words_choose_among_the_handwritten_mutants() -> None:
+    """Without generated mutants, which need the library that generates them."""
     assert len(jobs_of(arguments_of(["history/common-ignores-the-epochs"]))) == 1
     assert len(jobs_of(arguments_of(["history/"]))) > 1
     assert jobs_of(arguments_of(["no such mutant"])) == []
 
 
-def test_exploration_tells_a_bug_from_none() -> None:
+def test_exploration_distinguishes_a_bug_from_a_correct_tree() -> None:
     file = "node/tree/tree.py"
     text = (ROOT / file).read_text()
     honest = attempt("none", "tree", file, lambda: text, seeds=1)
@@ -80,7 +80,7 @@ def _raise_stale() -> str:
     raise Stale("the file has the text 0 times")
 
 
-def test_the_share_is_of_those_that_count() -> None:
+def test_the_share_is_that_of_the_mutants_that_count() -> None:
     def result(outcome: str | None, equivalent: str = "") -> Result:
         return Result("n", "r", outcome, None, [], "", equivalent)
 

@@ -1,5 +1,4 @@
-"""An ensemble of sleeping processes: the faults' part of a cluster is real (signals, exits, files), the protocol is
-not."""
+"""An ensemble of sleeping processes: signals, exits and files are real, the protocol is not."""
 
 import json
 import shutil
@@ -161,7 +160,7 @@ class Sleepers:
 
 @pytest.fixture
 def sleepers(tmp_path: Path) -> Iterator[Callable[..., Sleepers]]:
-    """`sleepers(count)`: an ensemble that ends with the test."""
+    """Return `sleepers(count)`, which starts an ensemble that ends with the test."""
     made: list[Sleepers] = []
 
     def make(count: int = 3) -> Sleepers:
@@ -174,7 +173,7 @@ def sleepers(tmp_path: Path) -> Iterator[Callable[..., Sleepers]]:
 
 
 class Patient(ThisHost):
-    """Its time passes when somebody sleeps."""
+    """A host whose time passes only during `sleep`."""
 
     def __init__(self) -> None:
         self.time = 100.0
@@ -193,7 +192,7 @@ def patient() -> Patient:
 
 
 class StillHost(ThisHost):
-    """This machine, with a clock that a test sets, and that goes on only while somebody sleeps: what is done takes no time."""
+    """This machine with a clock that a test sets, and that advances only during `sleep`: everything else takes no time."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -207,7 +206,7 @@ class StillHost(ThisHost):
 
 
 class Timed(Scheduler):
-    """It is as late as it is told to be."""
+    """A scheduler whose host has the time that `due` is called with."""
 
     host: StillHost
 

@@ -1,4 +1,4 @@
-"""Damage of disks at rest that a node has to notice."""
+"""Damage of disks at rest that a node must detect."""
 
 from pathlib import Path
 from random import Random
@@ -22,7 +22,7 @@ def lose(path: Path, offset: int) -> None:
 
 @pytest.fixture
 def whole(tmp_path: Path) -> dict[str, bytes]:
-    """The files of a disk with several batches in its newest segment."""
+    """Return the files of a disk with several batches in its newest segment."""
     store, model = born(tmp_path / "whole", 8192), Model()
     a_life(store, model)
     for counter in range(4, 14):
@@ -33,9 +33,7 @@ def whole(tmp_path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", ["log", "snapshot"])
-def test_every_lost_sector_of_which_a_reader_can_tell_is_refused(
-    kind: str, whole: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_every_detectable_lost_sector_is_refused(kind: str, whole: dict[str, bytes], tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "copy", whole)
     offsets = detectable_sectors(newest_file(folder, kind))
     assert offsets
@@ -46,8 +44,8 @@ def test_every_lost_sector_of_which_a_reader_can_tell_is_refused(
             recover(folder)
 
 
-def test_the_sector_of_the_last_batch_is_not_among_them(whole: dict[str, bytes], tmp_path: Path) -> None:
-    """It looks as if it had never been written: the log is cut off there, and nobody need notice."""
+def test_the_sectors_of_the_last_batch_are_not_detectable(whole: dict[str, bytes], tmp_path: Path) -> None:
+    """A lost sector of the last batch looks as if it was never written: recovery cuts off the log there, without an error."""
     folder = lay_out(tmp_path / "copy", whole)
     path = newest_file(folder, "log")
     after = len(path.read_bytes().rstrip(b"\0")) // SECTOR * SECTOR
@@ -57,7 +55,7 @@ def test_the_sector_of_the_last_batch_is_not_among_them(whole: dict[str, bytes],
 
 
 class Disks:
-    """As much of a cluster as a fault at rest asks for."""
+    """The part of a cluster that a fault at rest uses."""
 
     faithful = True
 

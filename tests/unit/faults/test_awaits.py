@@ -29,7 +29,7 @@ def test_a_fault_awaits_an_earlier_one_by_name() -> None:
     assert [step.awaits for step in steps] == [None, "Dying"]
 
 
-def test_awaiting_a_name_that_nobody_has_is_a_mistake_with_its_line() -> None:
+def test_awaiting_an_unknown_name_is_a_mistake_with_its_line() -> None:
     with pytest.raises(ScenarioError) as caught:
         parse(SCENARIO.format(name="Dyin"))
     (mistake,) = caught.value.mistakes
@@ -38,6 +38,6 @@ def test_awaiting_a_name_that_nobody_has_is_a_mistake_with_its_line() -> None:
     assert "Dying" in mistake.suggestion
 
 
-def test_what_is_read_is_written_again() -> None:
+def test_a_scenario_with_awaits_is_written_as_it_was_read() -> None:
     scenario = parse(SCENARIO.format(name="Dying"))
     assert parse(scenario.to_toml()).schedule() == scenario.schedule()

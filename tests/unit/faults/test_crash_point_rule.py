@@ -1,4 +1,4 @@
-"""The grammar of crash points: the node's, and what a scenario file adds to it."""
+"""The grammar of crash points, in the node and in scenario files."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_every_point_is_read_and_written_back() -> None:
                 assert point().read(text, 3) == text
 
 
-def test_the_first_time_may_be_written_or_not() -> None:
+def test_the_count_1_may_be_left_out() -> None:
     assert parse("after-send:COMMIT#1") == parse("after-send:COMMIT") == CrashPoint("after-send", "COMMIT", 1)
 
 
@@ -36,21 +36,21 @@ def test_the_first_time_may_be_written_or_not() -> None:
     ["", "COMMIT", "after-send:", ":TXN", "after-sync:ACK", "after-sync:TXN#x", "after-sync:TXN#0", 5, "a:b:c",
      "after-sync:TXN#\u0663", "after-rename:TXN"],
 )  # fmt: skip
-def test_what_is_no_point(text: object) -> None:
+def test_an_invalid_point_is_refused(text: object) -> None:
     with pytest.raises(InvalidCrashPoint):
         parse(text)
     with pytest.raises(InvalidValueError):
         point().read(text, 3)
 
 
-def test_a_file_is_told_what_was_probably_meant() -> None:
+def test_a_similar_point_is_suggested() -> None:
     with pytest.raises(InvalidValueError, match="'after-snyc' is not a step") as raised:
         point().read("after-snyc:TXN", 3)
     assert raised.value.allowed.startswith("the steps before-write, ")
     assert raised.value.suggestion == "Did you mean after-sync?"
 
 
-def test_a_disk_fails_only_where_it_is_asked_for_something() -> None:
+def test_a_disk_fails_only_at_a_write_or_a_sync() -> None:
     for step in STEPS:
         if step in FAIL_STEPS:
             assert point("fail").read(f"{step}:TRUNC", 3)
@@ -70,7 +70,7 @@ def test_a_point_fails_once_and_at_its_count() -> None:
     points.hit("before-write", "TRUNC")
 
 
-def test_whatever_comes_next_is_a_point_too() -> None:
+def test_any_is_a_point_too() -> None:
     died: list[str] = []
     points = CrashPoints(lambda point, state: died.append(point) if state == "fired" else None)
     points.die = lambda: None
@@ -85,7 +85,7 @@ def test_whatever_comes_next_is_a_point_too() -> None:
     assert points.armed == []
 
 
-def test_one_point_is_lifted_and_the_others_stay_armed() -> None:
+def test_one_point_is_disarmed_and_the_others_stay_armed() -> None:
     told: list[tuple[str, str]] = []
     points = CrashPoints(lambda point, state: told.append((point, state)))
     points.arm("before-write:TRUNC#2", "fail")
@@ -103,22 +103,22 @@ def mistakes(fault: str) -> str:
     return str(raised.value)
 
 
-def test_a_file_is_told_where_a_disk_can_fail() -> None:
+def test_a_mistake_names_the_steps_at_which_a_disk_can_fail() -> None:
     told = mistakes('do = "fail-at"\ntarget = "leader"\npoint = "after-sync:TRUNC"')
     assert "no disk fails at after-sync. Allowed: before-write, before-sync. Did you mean before-sync?" in told
 
 
-def test_enough_needs_a_point_to_get_to() -> None:
+def test_enough_needs_a_crash_point() -> None:
     told = mistakes('do = "restart"\ntarget = "all"\nenough = "one"')
     assert "enough says how many targets must reach the point of crash-at, but crash-at is not given" in told
 
 
-def test_what_stays_readable_is_what_a_sync_was_to_write() -> None:
+def test_stays_readable_needs_a_failing_sync() -> None:
     told = mistakes('do = "disk-error"\ntarget = "one"\nop = "write"\nstays_readable = true')
     assert "stays_readable says what a failed sync leaves, but op is not sync" in told
 
 
-def test_a_crash_leaves_something_of_what_was_not_synced_only_where_the_disk_is_written() -> None:
+def test_variants_of_a_crash_are_allowed_at_steps_of_the_disk_only() -> None:
     left: list[str] = []
     points = CrashPoints(lambda _point, _state: None)
     points.die = lambda: left.append("nothing")
@@ -136,14 +136,14 @@ def test_a_crash_leaves_something_of_what_was_not_synced_only_where_the_disk_is_
 
 
 @pytest.mark.parametrize("variant", ["torn", "reordered", "pages", "killed"])
-def test_a_file_says_what_a_crash_at_a_point_leaves(variant: str) -> None:
+def test_a_scenario_file_may_give_the_variant_of_a_crash_at_a_point(variant: str) -> None:
     step = '[[fault]]\nat = 1\ndo = "crash-at"\ntarget = "one"\npoint = "after-write:TXN"\n'
     (fault,) = parse_scenario(f'[scenario]\nname = "x"\n{step}variant = "{variant}"\n').faults
     assert fault.params["variant"] == variant
 
 
 @pytest.mark.parametrize("disk", ["ordinary", "fuse"])
-def test_a_part_is_left_on_a_faithful_disk_only(disk: str) -> None:
+def test_variants_need_a_faithful_disk(disk: str) -> None:
     head = f'[scenario]\nname = "x"\ndisk = "{disk}"\n'
     step = '[[fault]]\nat = 1\ndo = "crash-at"\ntarget = "one"\npoint = "after-write:TXN"\nvariant = '
     with pytest.raises(ScenarioError, match="on a faithful disk only"):

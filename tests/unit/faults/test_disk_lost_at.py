@@ -1,4 +1,4 @@
-"""A crash point that takes the disk as well: what is lost is lost at that moment, and at most one disk of a drawn schedule."""
+"""Crash points with `wipe`: the disk is lost when the point is reached; a drawn schedule loses one disk at a time."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def lost_at(at: float, target: Any, lasts: float) -> FaultStep:
 
 
 def reach(play: Play, *nodes: int) -> None:
-    """These nodes come to the point that is armed."""
+    """Let nodes die as at their armed point."""
     for node in nodes:
         (Path(play.cluster.disk_folder(node)) / "log-1").write_bytes(b"x")
         os.kill(play.cluster.pid(node), signal.SIGKILL)
@@ -48,7 +48,7 @@ def test_the_disk_is_gone_when_the_point_is_reached_and_not_before(play: Callabl
     assert (wipe["do"], wipe["nodes"], wipe["evidence"]) == ("wipe", [2], {"2": {"wiped": True}})
 
 
-def test_a_node_that_does_not_get_there_keeps_its_disk(play: Callable[..., Play]) -> None:
+def test_a_node_that_does_not_reach_the_point_keeps_its_disk(play: Callable[..., Play]) -> None:
     p = play(lost_at(0, ("node-1", "node-2"), 5))
     (Path(p.cluster.disk_folder(1)) / "log-1").write_bytes(b"x")
     p.scheduler.due(100.0)
@@ -60,7 +60,7 @@ def test_a_node_that_does_not_get_there_keeps_its_disk(play: Callable[..., Play]
 
 
 def test_a_node_that_is_up_again_keeps_its_disk(play: Callable[..., Play]) -> None:
-    """Somebody else has started it before the scheduler saw that it had been down."""
+    """The node was started again before the scheduler saw that it had been down."""
     p = play(lost_at(0, "node-2", 5))
     p.scheduler.due(100.0)
     reach(p, 2)
@@ -72,7 +72,7 @@ def test_a_node_that_is_up_again_keeps_its_disk(play: Callable[..., Play]) -> No
 
 @pytest.mark.parametrize("drawn", [True, False])
 def test_a_drawn_schedule_loses_no_second_disk(play: Callable[..., Play], drawn: bool) -> None:
-    """While node 2 is on its way to the point, node 1 loses its disk, and it is no member yet when node 2 gets there."""
+    """Node 1 loses its disk before node 2 reaches its point, and is not a member again by then."""
     wipe = FaultStep(at=1, do="wipe", target="node-1", lasts=1, params={"crash-at": None, "enough": "all"})
     p = play(lost_at(0, "node-2", 9), wipe, drawn=drawn)
     (Path(p.cluster.disk_folder(1)) / "log-1").write_bytes(b"x")
@@ -85,7 +85,7 @@ def test_a_drawn_schedule_loses_no_second_disk(play: Callable[..., Play], drawn:
     assert (holds(p, 1), holds(p, 2)) == (False, drawn)
 
 
-def test_a_drawn_one_has_one_target_and_the_room_of_a_lost_disk() -> None:
+def test_a_drawn_crash_with_wipe_has_one_target_and_counts_as_a_lost_disk() -> None:
     only = Nemesis(every=(0.2, 0.5), faults={"crash-at": 1.0, "wipe": 1.0}, keep_quorum=False)
     steps = [step for seed in range(40) for step in draw(only, 5, 60.0, seed)]
     taking = [step for step in steps if step.do == "crash-at" and step.params["wipe"]]
@@ -95,7 +95,7 @@ def test_a_drawn_one_has_one_target_and_the_room_of_a_lost_disk() -> None:
     assert any(step.target == "all" for step in steps if step.do == "crash-at" and not step.params["wipe"])
 
 
-def test_what_survives_on_a_lost_disk_is_no_question() -> None:
+def test_a_variant_and_a_wipe_exclude_each_other() -> None:
     text = """
 [scenario]
 name = "both"

@@ -1,4 +1,4 @@
-"""Disk and clock faults are confirmed by what disks have counted and clocks have shown, not by having been told."""
+"""Disk and clock faults are confirmed by the counters of disks and the readings of clocks, not by the node's answer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ Make = Callable[..., Fault]
 
 
 class Told:
-    """Answers of node 1, one after the other; a fault of it is told to the disk or the clock twice."""
+    """The answers of node 1 to the commands of a fault, in order: one at its beginning, one at its end."""
 
     def __init__(self, *answers: dict[str, Any]) -> None:
         self.answers = list(answers)
@@ -42,7 +42,7 @@ def watch() -> Watch:
 
 @pytest.fixture
 def make(sleepers: Callable[..., Any], watch: Watch) -> Make:
-    """`make(name, answers, **params)`: a fault of node 1 whose answers are given."""
+    """Return `make(name, answers, **params)`, which makes a fault of node 1 with the given answers of the node."""
     cluster = sleepers(1)
 
     def made(do: str, answers: list[dict[str, Any]], **params: Any) -> Fault:
@@ -85,7 +85,7 @@ SLOW = ("slow-disk", {"ms": 5})
         (SLOW, 3, 3, 0, False),
     ],
 )
-def test_a_disk_s_own_counts(
+def test_a_node_s_disk_counters_confirm_a_fault(
     make: Make, kind: tuple[str, dict[str, Any]], writes: int, syncs: int, slowed: int, confirmed: bool
 ) -> None:
     do, params = kind
@@ -95,7 +95,7 @@ def test_a_disk_s_own_counts(
 
 
 @pytest.mark.parametrize("lifted", [own(6, 99, 99, 0), own(5, 99, 99, 0, life=2), {}, {"ended": 74}])
-def test_a_disk_shows_nothing_of_a_fault_that_another_one_lifted_or_a_new_life(
+def test_a_disk_shows_nothing_of_a_fault_that_another_one_or_a_new_life_ended(
     make: Make, lifted: dict[str, Any]
 ) -> None:
     fault = make("disk-full", [own(4, 70, 50, 9), lifted])
@@ -103,7 +103,7 @@ def test_a_disk_shows_nothing_of_a_fault_that_another_one_lifted_or_a_new_life(
     assert "disk" not in fault.recovered().evidence
 
 
-def test_a_disk_is_compared_when_it_is_first_lifted(make: Make) -> None:
+def test_a_disk_s_counters_are_compared_at_the_first_healing(make: Make) -> None:
     fault = make("disk-full", [own(1, 70, 50, 0), own(2, 70, 50, 0), own(3, 90, 60, 0)])
     assert shown(fault)
     fault.heal()
@@ -121,10 +121,10 @@ def test_a_disk_is_compared_when_it_is_first_lifted(make: Make) -> None:
         (SLOW, {"syncs": 51}, False),
     ],
 )
-def test_the_counts_of_a_file_system_below(
+def test_the_counters_of_a_file_system_confirm_a_fault(
     make: Make, kind: tuple[str, dict[str, Any]], then: dict[str, int], confirmed: bool
 ) -> None:
-    """Two writes were done between its reading and its being told; what it did after it was lifted counts for nothing."""
+    """Two writes were completed between the reading and the command. Operations after the end of the fault do not count."""
     do, params = kind
     before = ZEROS | {"writes": 70, "syncs": 50}
     begun = before | {"writes": 72}
@@ -142,7 +142,7 @@ def clock(told: int, seconds: float, life: int = 1) -> dict[str, Any]:
 
 
 class Slow(Told):
-    """Each answer takes a second."""
+    """Answers that take one second each."""
 
     def __init__(self, watch: Watch, *answers: dict[str, Any]) -> None:
         super().__init__(*answers)
@@ -157,8 +157,8 @@ class Slow(Told):
     ("passed", "confirmed"),
     [(19.0, True), (18.0, True), (22.0, True), (17.9, False), (22.1, False), (10.0, False), (0.0, False)],
 )
-def test_a_clock_s_readings(make: Make, watch: Watch, passed: float, confirmed: bool) -> None:
-    """Between nine and eleven seconds of the host have passed between the two, of which each took one."""
+def test_clock_readings_confirm_a_rate(make: Make, watch: Watch, passed: float, confirmed: bool) -> None:
+    """Between nine and eleven seconds of the host passed between the two readings, since each answer took one second."""
     fault = make("clock-rate", [], rate=2.0)
     fault.cluster.control = Slow(watch, clock(1, 0), clock(2, passed))  # type: ignore[method-assign]
     fault.inject()
@@ -179,20 +179,20 @@ def test_a_clock_shows_nothing_of_a_rate_that_another_fault_or_a_new_life_change
 
 
 @pytest.mark.parametrize(("jumped", "confirmed"), [(4.999, False), (5.0, True), (5.1, True)])
-def test_a_clock_that_jumps(make: Make, jumped: float, confirmed: bool) -> None:
+def test_clock_readings_confirm_a_jump(make: Make, jumped: float, confirmed: bool) -> None:
     fault = make("clock-jump", [{**clock(1, jumped), "before_ns": 7 * SECOND}], ms=5000)
     fault.inject()
     assert fault.injected().confirmed is confirmed
 
 
-def test_a_node_that_is_told_and_answers_nothing_else_is_believed(make: Make) -> None:
+def test_an_answer_without_counters_or_readings_is_believed(make: Make) -> None:
     jump = make("clock-jump", [{}], ms=5000)
     jump.inject()
     assert jump.injected().confirmed
     assert shown(make("disk-full", [{}, {}]))
 
 
-def test_a_node_that_is_not_told_is_not_confirmed(make: Make) -> None:
+def test_a_fault_that_a_node_does_not_acknowledge_is_not_confirmed(make: Make) -> None:
     def refuse(*_: Any, **__: Any) -> dict[str, Any]:
         raise ClusterError("no answer")
 

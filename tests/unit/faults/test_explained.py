@@ -1,4 +1,4 @@
-"""Faults beside each other: what another fault did to a node says nothing against this one, what nobody did does."""
+"""Concurrent faults: an exit that another fault explains does not count against a fault; an unexplained one does."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_a_paused_node_that_a_crash_point_ended_need_not_wake_up(scheduler: Any,
     assert healed(scheduler, pause) is (other is not None)
 
 
-def test_a_node_that_another_fault_paused_once_it_had_armed_its_point_need_not_say_so_again(
+def test_an_armed_node_that_another_fault_paused_need_not_confirm_its_point(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, control = scheduler.cluster, scheduler.cluster.control
@@ -67,7 +67,7 @@ def test_a_node_that_another_fault_paused_once_it_had_armed_its_point_need_not_s
     assert scheduler.inject(step("crash-at", point="before-send:ACK")).injected.confirmed
 
 
-def test_what_starts_a_node_again_lets_the_others_see_first_how_it_ended(scheduler: Any) -> None:
+def test_before_a_node_is_restarted_all_faults_record_how_it_ended(scheduler: Any) -> None:
     once = scheduler.inject(step("crash-at", point="before-send:ACK")).fault
     twice = scheduler.inject(step("crash-at", point="after-send:ACK", crash_at="before-sync:ANY")).fault
     scheduler.cluster.kill(2)
@@ -94,7 +94,7 @@ def told_too_late(
     fault: tuple[str, dict[str, Any]],
     rest: tuple[int, ...],
 ) -> FaultRecord:
-    """The fault on these nodes and node 2, which is killed or paused just before it is told."""
+    """Inject a fault into these nodes and node 2, which is killed or paused just before it gets the command."""
     cluster, control = scheduler.cluster, scheduler.cluster.control
 
     def too_late(node: int, command: str, **arguments: Any) -> dict[str, Any]:
@@ -117,14 +117,14 @@ OTHERS = pytest.mark.parametrize("rest", [(1,), ()])
 @pytest.mark.parametrize("fault", TOLD, ids=[do for do, _ in TOLD])
 @pytest.mark.parametrize("other", [True, False])
 @OTHERS
-def test_a_target_that_another_fault_ended_before_it_was_told_leaves_the_others(
+def test_a_target_that_another_fault_ended_before_its_command_is_left_out(
     scheduler: Any,
     monkeypatch: pytest.MonkeyPatch,
     fault: tuple[str, dict[str, Any]],
     other: bool,
     rest: tuple[int, ...],
 ) -> None:
-    """Whatever ended it; and of some target it must be known that it was told."""
+    """The exit must be explained, and at least one target must have taken the command."""
     if other:
         scheduler.inject(step("crash-at", point="before-send:ACK"))
     told = told_too_late(scheduler, monkeypatch, "kill", fault, rest)
@@ -133,7 +133,7 @@ def test_a_target_that_another_fault_ended_before_it_was_told_leaves_the_others(
 
 @pytest.mark.parametrize("fault", TOLD, ids=[do for do, _ in TOLD])
 @OTHERS
-def test_a_target_that_another_fault_paused_before_it_was_told_leaves_the_others(
+def test_a_target_that_another_fault_paused_before_its_command_is_left_out(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch, fault: tuple[str, dict[str, Any]], rest: tuple[int, ...]
 ) -> None:
     told = told_too_late(scheduler, monkeypatch, "pause", fault, rest)
@@ -142,7 +142,7 @@ def test_a_target_that_another_fault_paused_before_it_was_told_leaves_the_others
 
 @pytest.mark.parametrize("fault", [*TOLD, ("crash-at", {"point": "before-send:ACK"})], ids=lambda fault: fault[0])
 @pytest.mark.parametrize("strike", ["kill", "pause"])
-def test_other_faults_may_take_all_nodes_from_one_that_was_drawn(
+def test_other_faults_may_take_down_all_targets_of_a_drawn_fault(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch, fault: tuple[str, dict[str, Any]], strike: str
 ) -> None:
     scheduler.drawn = True
@@ -151,14 +151,14 @@ def test_other_faults_may_take_all_nodes_from_one_that_was_drawn(
 
 
 @pytest.mark.parametrize("strike", ["kill", "status"])
-def test_of_one_that_was_drawn_a_node_must_not_end_without_a_reason_nor_be_silent(
+def test_a_target_of_a_drawn_fault_must_not_end_unexplained_or_be_silent(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch, strike: str
 ) -> None:
     scheduler.drawn = True
     assert not told_too_late(scheduler, monkeypatch, strike, TOLD[0], (1,)).injected.confirmed
 
 
-def test_what_was_over_before_explains_nothing(scheduler: Any) -> None:
+def test_a_fault_that_was_over_before_explains_nothing(scheduler: Any) -> None:
     crash = scheduler.inject(step("crash"))
     assert healed(scheduler, crash)
     pause = scheduler.inject(step("pause"))
@@ -181,7 +181,7 @@ TORN = {"variant": "torn", "within_ms": 100}
 
 @pytest.mark.parametrize(("kind", "params"), [(Crash, KEEPS_CACHE), (PowerCut, TORN)])
 @pytest.mark.parametrize("explained", [True, False])
-def test_what_kills_and_finds_a_node_gone_counts_if_another_fault_took_it(
+def test_a_kill_that_finds_a_node_gone_is_confirmed_if_another_fault_ended_it(
     sleepers: Callable[..., Any], kind: type[KillFault], params: dict[str, Any], explained: bool
 ) -> None:
     cluster = sleepers(3)
@@ -201,7 +201,7 @@ def test_what_kills_and_finds_a_node_gone_counts_if_another_fault_took_it(
     assert fault.injected().confirmed is explained
 
 
-def test_a_node_that_lives_and_refuses_to_be_killed_is_an_error(sleepers: Callable[..., Any]) -> None:
+def test_a_running_node_that_refuses_the_command_to_die_is_an_error(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(3)
     cluster.failing = lambda call, node: call == "power-cut" and node == 2
     fault = PowerCut(FaultContext(cluster, None, Random(1)), [1, 2, 3], TORN)
@@ -209,7 +209,7 @@ def test_a_node_that_lives_and_refuses_to_be_killed_is_an_error(sleepers: Callab
         fault.inject()
 
 
-def test_a_receiver_that_slept_at_the_cut_and_began_anew_since_counts_from_0(sleepers: Callable[..., Any]) -> None:
+def test_a_receiver_that_was_paused_at_the_cut_and_restarted_since_counts_from_0(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(2)
     cluster.pause(2)
     witness = FrameWitness(cluster, [(1, 2)], THIS_HOST)
@@ -222,7 +222,7 @@ def test_a_receiver_that_slept_at_the_cut_and_began_anew_since_counts_from_0(sle
     assert witness.links() == [{"from": 1, "to": 2, "at_inject": 0, "at_heal": 3}]
 
 
-def test_a_receiver_that_slept_at_the_cut_and_woke_up_shows_nothing(sleepers: Callable[..., Any]) -> None:
+def test_a_receiver_that_was_paused_at_the_cut_and_just_resumed_shows_nothing(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(2)
     cluster.pause(2)
     witness = FrameWitness(cluster, [(1, 2)], THIS_HOST)
@@ -232,7 +232,7 @@ def test_a_receiver_that_slept_at_the_cut_and_woke_up_shows_nothing(sleepers: Ca
 
 
 @pytest.mark.parametrize("leaked", [0, 1])
-def test_a_receiver_that_slept_at_the_cut_counts_from_when_it_has_taken_what_had_come(
+def test_a_receiver_that_was_paused_at_the_cut_counts_from_when_it_received_earlier_frames(
     sleepers: Callable[..., Any], patient: Any, leaked: int
 ) -> None:
     cluster = sleepers(3)
@@ -255,7 +255,9 @@ def test_a_receiver_that_slept_at_the_cut_counts_from_when_it_has_taken_what_had
     ]
 
 
-def test_a_partition_whose_receivers_all_slept_is_confirmed_once_they_were_awake(scheduler: Any, patient: Any) -> None:
+def test_a_partition_whose_receivers_were_all_paused_is_confirmed_after_they_resumed(
+    scheduler: Any, patient: Any
+) -> None:
     links = {
         "cut": lambda *_: None,
         "heal": lambda *_, release: None,
@@ -275,7 +277,7 @@ def test_a_partition_whose_receivers_all_slept_is_confirmed_once_they_were_awake
 
 
 @pytest.mark.parametrize(("kind", "params"), [(Crash, KEEPS_CACHE), (PowerCut, TORN), (PowerCut, {"variant": "plain"})])
-def test_what_kills_leaves_out_who_was_gone_before(
+def test_a_kill_leaves_out_nodes_that_had_ended_before(
     sleepers: Callable[..., Any], kind: type[KillFault], params: dict[str, Any]
 ) -> None:
     cluster = sleepers(3)

@@ -1,4 +1,4 @@
-"""Links that flap: what the receivers' frame counters say of each cut, and what nobody can say."""
+"""Flapping links: each cut is judged by the frame counters of its receivers; without counters its effect is unknown."""
 
 from collections.abc import Callable
 from random import Random
@@ -14,7 +14,7 @@ from zab_chaos.faults.registry import KINDS
 
 @pytest.fixture
 def flap(sleepers: Callable[..., Any], patient: Any) -> Flap:
-    """Of the links of node 1 of two, cut for the first time."""
+    """A flap of the links of node 1 of two nodes, after the first cut."""
     links = SimpleNamespace(cut=lambda *_: None, heal=lambda *_, release: None)
     params = {key.name: key.default for key in KINDS["flap"].keys} | {"down": 1.0, "up": 1.0}
     cluster = sleepers(2)
@@ -26,19 +26,19 @@ def flap(sleepers: Callable[..., Any], patient: Any) -> Flap:
 
 
 def again(flap: Flap, turn: float) -> None:
-    """Mend the links and cut them once more."""
+    """Heal the links and cut them again."""
     flap.watch(turn)
     flap.watch(turn + 1)
 
 
-def test_cuts_that_let_nothing_through(flap: Flap) -> None:
+def test_cuts_in_which_no_frame_arrives_are_confirmed(flap: Flap) -> None:
     again(flap, 1)
     flap.heal()
     assert flap.recovered().evidence == {"cuts": 2, "silent": 2, "leaked": 0}
     assert flap.recovered().confirmed
 
 
-def test_a_single_leak_is_enough_to_doubt(flap: Flap) -> None:
+def test_a_single_leak_prevents_confirmation(flap: Flap) -> None:
     again(flap, 1)
     flap.cluster.frames[1, 2] += 1  # type: ignore[attr-defined]
     again(flap, 3)
@@ -48,7 +48,7 @@ def test_a_single_leak_is_enough_to_doubt(flap: Flap) -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
-def test_where_nobody_could_take_a_frame_nothing_came_through(flap: Flap, how: str) -> None:
+def test_cuts_without_a_running_receiver_are_silent(flap: Flap, how: str) -> None:
     for node in (1, 2):
         getattr(flap.cluster, how)(node)
     flap.heal()
@@ -56,10 +56,10 @@ def test_where_nobody_could_take_a_frame_nothing_came_through(flap: Flap, how: s
 
 
 @pytest.mark.parametrize("moving", [0, 1])
-def test_receivers_that_have_only_just_woken_up_are_watched_for_a_while(
+def test_receivers_that_have_just_resumed_are_watched_for_a_while(
     flap: Flap, patient: Any, monkeypatch: pytest.MonkeyPatch, moving: int
 ) -> None:
-    """Of those whose counts do not come to rest, nobody can tell what was under way before the cut."""
+    """If a receiver's counts do not settle, it is unknown which frames were in flight before the cut."""
     flap.watch(1)
     for node in (1, 2):
         flap.cluster.pause(node)
@@ -77,6 +77,6 @@ def test_receivers_that_have_only_just_woken_up_are_watched_for_a_while(
     assert flap.recovered().confirmed
 
 
-def test_at_least_one_cut_must_have_been_seen(flap: Flap) -> None:
+def test_at_least_one_cut_must_be_confirmed(flap: Flap) -> None:
     flap.silent = 0
     assert not flap.recovered().confirmed

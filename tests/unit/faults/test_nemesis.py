@@ -35,14 +35,14 @@ def nemesis(keep_quorum: bool = True) -> Nemesis:
 
 
 def worst_victims(step: FaultStep, nodes: int, taken: set[int], random: Random) -> list[int]:
-    """Victims that hurt most: nodes that nothing else has hit."""
+    """Return the worst possible targets: nodes that no other fault has hit."""
     free = [node for node in range(1, nodes + 1) if node not in taken]
     random.shuffle(free)
     return free[: size(step.target, nodes)] if step.target is not None else []
 
 
 def has_quorum(nodes: Sequence[int], cut: Iterable[tuple[int, int]], down: Iterable[int] = ()) -> bool:
-    """Whether some node can exchange messages, in both directions, with a majority."""
+    """Return whether some node can exchange messages with a majority, in both directions."""
     lost, gone = set(cut), set(down)
     up = [node for node in nodes if node not in gone]
     return any(
@@ -64,12 +64,12 @@ def has_quorum(nodes: Sequence[int], cut: Iterable[tuple[int, int]], down: Itera
         (4, shapes.halves(range(1, 5), Random(0)), [], False),
     ],
 )
-def test_what_leaves_a_quorum(nodes: int, cut: shapes.Pairs, down: list[int], expected: bool) -> None:
+def test_cuts_that_leave_a_quorum(nodes: int, cut: shapes.Pairs, down: list[int], expected: bool) -> None:
     assert has_quorum(range(1, nodes + 1), cut, down) is expected
 
 
 def has_budget(steps: list[FaultStep], nodes: int, at: float, random: Random) -> bool:
-    """Is there a quorum at this time, if every target hits somebody new?"""
+    """Return whether a quorum is left at this time if every fault hits nodes that no other one has hit."""
     hit: set[int] = set()
     down: set[int] = set()
     cut: set[tuple[int, int]] = set()
@@ -122,7 +122,7 @@ def test_beside_a_lost_disk_nothing_is_broken(seed: int, nodes: int) -> None:
 
 @unhurried
 @given(seeds)
-def test_small_ensembles_have_nothing_to_lose(seed: int) -> None:
+def test_small_ensembles_have_no_fault_budget(seed: int) -> None:
     for nodes in (1, 2):
         assert not [step for step in draw(nemesis(), nodes, 60.0, seed) if KINDS[step.do].impairs]
 
@@ -147,7 +147,7 @@ def test_without_the_quorum_rule_disks_are_lost_one_after_another_soon(seed: int
         assert other.at >= one.at + one.lasts + BETWEEN
 
 
-def test_crash_points_of_every_step_are_drawn_and_where_weights_say() -> None:
+def test_crash_points_of_every_step_are_drawn_by_their_weights() -> None:
     aimed = Nemesis(every=(0.2, 0.5), faults={"crash-at": 1.0, "fail-at": 1.0, "wipe": 1.0}, keep_quorum=False)
     steps = [step for seed in range(60) for step in draw(aimed, 5, 60.0, seed)]
     points = [str(step.params["point"]) for step in steps if "point" in step.params]
@@ -161,7 +161,7 @@ def test_crash_points_of_every_step_are_drawn_and_where_weights_say() -> None:
     assert {step.params["point"].split("#")[0] for step in draw(only, 5, 60.0, 1)} == {"after-sync:MEMBER"}
 
 
-def test_every_kind_is_drawn_and_only_what_has_weight() -> None:
+def test_every_kind_with_a_weight_is_drawn_and_no_other() -> None:
     drawn = {step.do for seed in range(60) for step in draw(nemesis(), 5, 120.0, seed)}
     assert drawn == set(EVERYTHING)
     only = Nemesis(every=(1.0, 1.0), faults={"crash": 1.0, "wipe": 0.0})

@@ -1,4 +1,4 @@
-"""What somebody else did to the links is found by comparing them with what was asked for, told, and undone."""
+"""Changes of the links by others are found by comparison with the requested state, reported, and undone."""
 
 import json
 from dataclasses import replace
@@ -15,7 +15,7 @@ LATENCY = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
 
 
 class Server(Proxies):
-    """Proxies in memory, which anybody may change."""
+    """Proxies in memory that a test can change behind the network's back."""
 
     def __init__(self) -> None:
         self.there: dict[str, ProxyState] = {}
@@ -78,7 +78,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("words", CHANGES)
-def test_what_somebody_else_did_is_told_once_and_undone(network: Network, server: Server, words: str) -> None:
+def test_a_foreign_change_is_reported_once_and_undone(network: Network, server: Server, words: str) -> None:
     network.disturb([(1, 2)], [LATENCY], "slow")
     asked = server.states()
     CHANGES[words](server)
@@ -90,7 +90,7 @@ def test_what_somebody_else_did_is_told_once_and_undone(network: Network, server
     assert network.take_foreign_changes() == []
 
 
-def test_a_toxic_that_was_changed_is_told(network: Network, server: Server) -> None:
+def test_a_changed_toxic_is_reported(network: Network, server: Server) -> None:
     network.disturb([(1, 2)], [LATENCY], "slow")
     server.add("1-2", "slow.latency.upstream", "latency", "upstream", {"latency": 9, "jitter": 0})
     network.heal([(1, 2)], "slow")
@@ -98,7 +98,7 @@ def test_a_toxic_that_was_changed_is_told(network: Network, server: Server) -> N
 
 
 @pytest.mark.parametrize("how", ["timeout", "stall", "disable"])
-def test_what_was_asked_for_is_not_strange(network: Network, server: Server, how: str) -> None:
+def test_requested_changes_are_not_reported(network: Network, server: Server, how: str) -> None:
     network.cut([(1, 2)], how, "first")
     network.disturb([(1, 2), (2, 1)], [LATENCY], "slow")
     network.compare()
@@ -109,7 +109,7 @@ def test_what_was_asked_for_is_not_strange(network: Network, server: Server, how
     assert network.take_foreign_changes() == []
 
 
-def test_a_change_that_failed_is_nobody_elses(
+def test_a_failed_change_of_our_own_is_not_reported(
     network: Network, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -124,7 +124,7 @@ def test_a_change_that_failed_is_nobody_elses(
     assert server.there["1-2"].toxics == {}
 
 
-def test_a_wedged_server_is_not_a_changed_one_but_a_silent_one_is(network: Network, server: Server) -> None:
+def test_a_wedged_server_is_not_reported_but_an_unreachable_one_is(network: Network, server: Server) -> None:
     server.silent = WedgedError("no answer")
     network.compare()
     assert network.take_foreign_changes() == []
@@ -139,7 +139,7 @@ class Nobody:
     nodes: tuple[int, ...] = ()
 
 
-def test_the_conductor_has_it_on_record(network: Network, server: Server, tmp_path: Path) -> None:
+def test_the_scheduler_logs_foreign_changes(network: Network, server: Server, tmp_path: Path) -> None:
     log = tmp_path / "faults.jsonl"
     with Scheduler(Nobody(), network, [], 1, log) as scheduler:  # type: ignore[arg-type]
         scheduler.heal_all()

@@ -1,4 +1,4 @@
-"""A link whose proxy the server can't give up at once: it is asked again, and never forgotten half made."""
+"""A proxy that the server does not delete at once: the network tries again, and keeps track of a half-recreated link."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from zab_chaos.faults.proxies import Proxies, ProxyState
 
 
 class Slow(Proxies):
-    """Answers a DELETE only when it was asked so often."""
+    """Proxies that do not answer the first `deaf` DELETE requests."""
 
     def __init__(self, deaf: int) -> None:
         self.deaf = deaf
@@ -35,14 +35,14 @@ def cut(deaf: int) -> tuple[Network, Slow]:
     return network, proxies
 
 
-def test_a_server_that_is_slow_to_give_a_proxy_up_is_asked_again() -> None:
+def test_a_deletion_that_the_server_does_not_answer_is_tried_again() -> None:
     network, proxies = cut(deaf=4)
     network.heal([(1, 2)])
     assert proxies.created == 2
     assert network.broken() == {}
 
 
-def test_a_link_that_could_not_be_made_anew_is_made_for_the_next_fault() -> None:
+def test_a_link_that_could_not_be_recreated_is_recreated_for_the_next_fault() -> None:
     network, proxies = cut(deaf=5)
     with pytest.raises(NetworkError):
         network.heal([(1, 2)])
@@ -50,7 +50,7 @@ def test_a_link_that_could_not_be_made_anew_is_made_for_the_next_fault() -> None
     assert proxies.created == 2
 
 
-def test_a_link_that_could_not_be_made_anew_is_tried_again_when_all_is_healed() -> None:
+def test_a_link_that_could_not_be_recreated_is_tried_again_when_all_is_healed() -> None:
     network, proxies = cut(deaf=5)
     with pytest.raises(WedgedError):
         network._recreate(network._links[1, 2])

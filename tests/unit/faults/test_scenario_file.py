@@ -1,4 +1,4 @@
-"""Reading scenario files: all mistakes at once, each with its line; what is right comes out typed."""
+"""Reading scenario files: all mistakes are reported at once, each with its line; valid values are typed."""
 
 import contextlib
 from pathlib import Path
@@ -85,13 +85,13 @@ def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
 
 
 @pytest.mark.parametrize("name", ['"My Scenario"', '"../up"', '"a//b"', '""', "3", f'"{"x" * 101}"'])
-def test_a_name_that_is_none_is_told_what_one_is(name: str) -> None:
+def test_an_invalid_name_is_refused_with_the_allowed_form(name: str) -> None:
     ((line, words),) = mistakes_of(f"[scenario]\nname = {name}\n")
     assert line == 2
     assert words.endswith("Allowed: 1 to 100 small letters, digits, - and /.")
 
 
-def test_a_key_in_the_wrong_place_is_told_its_table() -> None:
+def test_a_key_in_the_wrong_table_gets_a_hint() -> None:
     text = 'nodes = 3\n[scenario]\nname = "x"\nrate = 5\n[[step]]\nat = 1\n[[step]]\nat = 2\n'
     found = dict(mistakes_of(text))
     assert sorted(found) == [1, 4, 5]
@@ -176,7 +176,7 @@ def test_contradictions_that_can_be_known_are_errors(faults: list[str], words: s
         ["crash node-1 1", "corrupt node-1 2", "restart node-1 3"],
     ],
 )
-def test_what_may_be_right_is_not_complained_about(faults: list[str]) -> None:
+def test_a_schedule_that_may_be_right_is_accepted(faults: list[str]) -> None:
     assert len(parse(with_faults(*map(_short, faults))).faults) == len(faults)
 
 
@@ -195,7 +195,7 @@ def test_one_link_is_not_cut_in_two_ways_at_once() -> None:
     parse(with_faults(timeout, cut.format(at=2, target="node-2", how="timeout")))
 
 
-def test_an_expectation_does_not_contradict_itself() -> None:
+def test_contradicting_expectations_are_refused() -> None:
     text = with_faults() + '[expect]\nverdict = "BEYOND-FAULT-MODEL"\n'
     assert parse(text).expect.exit == 5
     assert "does not exit with 0" in mistakes_of(text + "exit = 0\n")[0][1]
@@ -262,7 +262,7 @@ def test_a_drawn_schedule_can_be_written_down() -> None:
 
 @unhurried
 @given(st.text(max_size=300))
-def test_whatever_the_text_there_is_no_traceback(text: str) -> None:
+def test_no_text_leads_to_a_traceback(text: str) -> None:
     with contextlib.suppress(ScenarioError):
         parse(text)
 
@@ -277,7 +277,7 @@ _KEYS = st.sampled_from(["at", "do", "target", "for", "shape", "pairs", "point",
 
 @unhurried
 @given(st.lists(st.dictionaries(_KEYS, _VALUES, max_size=6), max_size=4), st.integers(1, 5))
-def test_whatever_the_faults_there_is_no_traceback(faults: list[dict[str, object]], nodes: int) -> None:
+def test_no_fault_leads_to_a_traceback(faults: list[dict[str, object]], nodes: int) -> None:
     from zab_chaos.faults.toml_writing import _value
 
     written = ["\n".join(f"{key} = {_value(v)}" for key, v in one.items() if v is not None) for one in faults]
@@ -414,7 +414,7 @@ def test_the_properties_that_may_be_expected_are_those_that_are_judged() -> None
     assert judged <= set(PROPERTIES)
 
 
-def test_a_scenario_may_say_nothing_about_itself() -> None:
+def test_the_about_text_may_be_left_out() -> None:
     scenario = parse('[scenario]\nname = "silent"\n')
     assert scenario.about == ""
     assert parse(scenario.to_toml()) == scenario

@@ -1,4 +1,4 @@
-"""Values that nobody means: each is a mistake with its line, whatever type and size it has, and never an error of ours."""
+"""Absurd values of any type and size in scenario files: each is a mistake with its line, and never a traceback."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_what_a_fault_awaits_is_a_name(awaits: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("key", ["target", "for", "as", "awaits", "at", "own"])
-def test_every_key_of_every_fault_may_be_anything(kind: str, key: str) -> None:
+def test_no_value_of_a_key_of_a_fault_leads_to_a_traceback(kind: str, key: str) -> None:
     for value in TYPES:
         for name in [own.name for own in KINDS[kind].keys] if key == "own" else [key]:
             at = "" if name == "at" else "at = 1\n"
@@ -60,7 +60,7 @@ def test_every_key_of_every_fault_may_be_anything(kind: str, key: str) -> None:
                 parse(HEAD + f'[[fault]]\n{at}do = "{kind}"\n{name} = {value}\n')
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_bytes(HEAD.encode() + b"\xff")
     with pytest.raises(ScenarioError, match="is not UTF-8"):
         load(tmp_path / "s.toml")

@@ -1,4 +1,4 @@
-"""The scheduler: what is due is done, what was begun is healed, and the log says what the processes showed."""
+"""The scheduler: due faults are injected, begun ones are healed, and the log has what the processes showed."""
 
 import dataclasses
 import os
@@ -100,7 +100,7 @@ def test_healing_everything_goes_in_a_safe_order_and_starts_the_dead(play: Calla
     assert p.scheduler.heal_all() == []
 
 
-def test_what_fails_is_unconfirmed_and_still_healed(play: Callable[..., Play]) -> None:
+def test_a_failed_injection_is_unconfirmed_and_still_healed(play: Callable[..., Play]) -> None:
     p = play(step(0, "pause", ["node-1", "node-2"]), step(0, "crash", "node-3"))
     p.cluster.failing = lambda call, node: (call, node) == ("pause", 2)
     p.scheduler.due(100.0)
@@ -176,7 +176,7 @@ def test_a_drawn_fault_spares_a_node_that_another_one_is_about_to_take_down(play
     assert [run.nodes for run in p.scheduler.records] == [[1], [2, 3, 4, 5]]
 
 
-def test_it_does_not_wait_for_ever(play: Callable[..., Play]) -> None:
+def test_a_fault_does_not_await_another_one_for_ever(play: Callable[..., Play]) -> None:
     dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
     p = play(dying, dataclasses.replace(step(1, "crash", "node-2", 5), awaits="Dying"))
     p.scheduler.due(100.0)
@@ -184,7 +184,7 @@ def test_it_does_not_wait_for_ever(play: Callable[..., Play]) -> None:
     assert p.scheduler.records[1].nodes == [2]
 
 
-def test_nobody_ever_goes_down(play: Callable[..., Play]) -> None:
+def test_a_restart_waits_for_a_limited_time_only(play: Callable[..., Play]) -> None:
     p = play(step(1, "restart", "one"))
     p.scheduler.due(101.0)
     assert p.scheduler.records == []
@@ -219,8 +219,8 @@ def test_a_pause_at_a_point_is_confirmed_when_the_node_has_stopped_itself(play: 
     assert [(i, c) for t, i, c in p.told() if t == "heal"] == [(1, True), (2, False)]
 
 
-def test_a_node_that_stands_at_another_point_has_its_own_lifted(play: Callable[..., Play]) -> None:
-    """Two points on one node: the heal of the second finds the node stopped at the first, its own still armed."""
+def test_a_node_paused_at_another_point_has_its_own_disarmed(play: Callable[..., Play]) -> None:
+    """Two points on one node: the second fault heals while the node is paused at the first point, and its own still armed."""
     p = play(
         step(0, "pause-at", "node-1", 5, point="after-send:COMMIT"),
         step(0, "pause-at", "node-1", 5, point="before-sync:EPOCH"),
@@ -233,7 +233,7 @@ def test_a_node_that_stands_at_another_point_has_its_own_lifted(play: Callable[.
     assert sorted(lifted) == ["after-send:COMMIT", "before-sync:EPOCH"]
 
 
-def test_a_crash_point_that_is_reached(play: Callable[..., Play]) -> None:
+def test_a_crash_point_that_is_reached_is_confirmed(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 5, point="after-sync:TXN"))
     p.scheduler.due(100.0)
     assert p.lines()[0]["confirmed"] is True
@@ -251,10 +251,10 @@ def die_in(p: Play, node: int) -> None:
     p.cluster.wait_exit(node, 5.0)
 
 
-def test_who_reached_a_crash_point_is_seen_before_another_healing_starts_it(
+def test_a_reached_crash_point_is_recorded_before_another_healing_restarts_the_node(
     play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the exit of a later life would pass for this one's."""
+    """Otherwise the exit of a later life would count as that of this one."""
     p = play(step(0, "pause", "node-1", 5), step(0, "crash-at", "node-2", 9, point="after-sync:TXN"))
     p.scheduler.due(100.0)
     resume, pid = p.cluster.resume, p.cluster.pid(2)
@@ -274,7 +274,7 @@ def test_who_reached_a_crash_point_is_seen_before_another_healing_starts_it(
 TWICE = {"point": "after-write:TXN", "crash-at": "before-sync:ANY"}
 
 
-def test_who_reached_a_crash_point_reaches_another_one_in_its_next_life(play: Callable[..., Play]) -> None:
+def test_a_node_reaches_a_second_crash_point_in_its_next_life(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 5, **TWICE))
     p.scheduler.due(100.0)
     die_in(p, 2)
@@ -288,7 +288,7 @@ def test_who_reached_a_crash_point_reaches_another_one_in_its_next_life(play: Ca
     assert (p.cluster.alive(2), p.cluster.armed[2]) == (True, [])
 
 
-def test_who_reached_a_crash_point_is_seen_before_another_fault_starts_its_next_life(play: Callable[..., Play]) -> None:
+def test_a_reached_crash_point_is_recorded_before_another_fault_restarts_the_node(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 5, **TWICE), step(0, "crash-at", "node-2", 9, point="after-sync:EPOCH"))
     p.scheduler.due(100.0)
     pid = p.cluster.pid(2)
@@ -301,7 +301,7 @@ def test_who_reached_a_crash_point_is_seen_before_another_fault_starts_its_next_
     assert healed[2]["2"] == {"pid": pid, "reached": True, "exit": -9}
 
 
-def test_the_point_of_the_next_life_is_lifted_when_it_is_not_reached(play: Callable[..., Play]) -> None:
+def test_the_point_of_the_next_life_is_disarmed_if_it_is_not_reached(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 5, **TWICE))
     p.scheduler.due(100.0)
     die_in(p, 2)
@@ -363,7 +363,7 @@ def test_a_node_that_ends_before_its_point_is_armed(play: Callable[..., Play], m
     assert [node for node, *_ in p.cluster.commands] == [1, 3]
 
 
-def test_one_that_gets_there_may_be_enough(play: Callable[..., Play]) -> None:
+def test_one_node_that_reaches_the_point_may_be_enough(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "all", 5, point="before-send:NEWEPOCH", enough="one"))
     p.scheduler.due(100.0)
     os.kill(p.cluster.pid(3), signal.SIGKILL)
@@ -372,7 +372,7 @@ def test_one_that_gets_there_may_be_enough(play: Callable[..., Play]) -> None:
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
-def test_another_fault_does_not_pass_for_the_crash_point(play: Callable[..., Play]) -> None:
+def test_a_kill_by_another_fault_does_not_count_as_reaching_the_point(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-1", 5, point="after-sync:TXN"), step(1, "crash", "node-1", 1))
     for now in (100.0, 101.0, 102.0, 105.0):
         p.scheduler.due(now)
@@ -451,14 +451,14 @@ def test_a_flipped_bit_in_a_records_header_is_where_it_should_be(play: Callable[
         Store.open(disk, bootstrap=False, segment_bytes=1 << 16)
 
 
-def test_nothing_to_damage_is_said(play: Callable[..., Play]) -> None:
+def test_a_missing_file_to_damage_is_reported(play: Callable[..., Play]) -> None:
     p = play(step(0, "corrupt", "node-1", file="snapshot"))
     p.scheduler.due(100.0)
     assert "there is no snapshot" in p.lines()[0]["evidence"]["error"]
 
 
-def test_a_fault_has_its_whole_time_when_it_comes_late(play: Callable[..., Play]) -> None:
-    """Node 1 takes 5 s to start again: meanwhile it is time for the pause, and for its end."""
+def test_a_late_fault_lasts_its_whole_time(play: Callable[..., Play]) -> None:
+    """Node 1 takes 5 s to restart, which is longer than the time until the pause and its end."""
     p = play(step(0, "crash", "node-1", 1), step(1, "pause", "node-2", 2))
 
     def starts_slowly(call: str, _node: int) -> bool:
@@ -475,7 +475,7 @@ def test_a_fault_has_its_whole_time_when_it_comes_late(play: Callable[..., Play]
     assert not p.cluster.paused(2)
 
 
-def test_the_disk_is_told_what_a_failed_sync_leaves(play: Callable[..., Play]) -> None:
+def test_stays_readable_is_passed_to_the_node(play: Callable[..., Play]) -> None:
     p = play(step(0, "disk-error", "node-2", 2, op="sync", stays_readable=True))
     for now in (100.0, 102.0):
         p.scheduler.due(now)
@@ -483,7 +483,7 @@ def test_the_disk_is_told_what_a_failed_sync_leaves(play: Callable[..., Play]) -
     assert told == [{"op": "sync", "stays_readable": True}, {"op": None}]
 
 
-def test_a_disk_of_which_the_node_dies(play: Callable[..., Play]) -> None:
+def test_a_node_that_dies_of_its_disk_is_restarted(play: Callable[..., Play]) -> None:
     p = play(step(0, "disk-full", "node-1", 2), step(0, "disk-error", "node-2", 2, op="sync"))
     p.scheduler.due(100.0)
     p.cluster.stop(1)
@@ -493,8 +493,8 @@ def test_a_disk_of_which_the_node_dies(play: Callable[..., Play]) -> None:
     assert all(confirmed for _, _, confirmed in p.told())
 
 
-def test_a_disk_of_which_the_node_dies_when_it_is_already_lifted(play: Callable[..., Play]) -> None:
-    """It had met the fault, and its process ends a moment after the healing."""
+def test_a_node_that_dies_of_its_disk_after_the_healing_is_restarted(play: Callable[..., Play]) -> None:
+    """The node met the fault, and its process ends a moment after the healing."""
     p = play(step(0, "disk-full", "node-1", 2))
     p.scheduler.due(100.0)
     p.cluster.ending = {1}
@@ -535,7 +535,7 @@ def test_a_second_fault_waits_for_the_first(play: Callable[..., Play]) -> None:
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_node_that_came_to_its_point_while_that_was_lifted_is_brought_back(
+def test_a_node_that_reached_its_point_while_it_was_disarmed_is_brought_back(
     play: Callable[..., Play], ends: bool
 ) -> None:
     p = play(step(1, "crash", "node-3", 1), keep_quorum=True)
@@ -570,7 +570,9 @@ def test_the_same_seed_hits_the_same_nodes(sleepers: Callable[..., Any], tmp_pat
     assert hits[0] == hits[1] == hits[2]
 
 
-def test_of_a_drawn_schedule_a_second_disk_is_not_lost_before_the_first_is_a_member(play: Callable[..., Play]) -> None:
+def test_a_drawn_schedule_loses_no_second_disk_before_the_first_node_is_a_member_again(
+    play: Callable[..., Play],
+) -> None:
     p = play(step(0, "wipe", "node-1", 1), step(2, "wipe", "node-2", 1), step(5, "wipe", "node-3", 1), drawn=True)
     p.scheduler.due(100.0)
     p.scheduler.due(101.0)
@@ -583,7 +585,7 @@ def test_of_a_drawn_schedule_a_second_disk_is_not_lost_before_the_first_is_a_mem
     assert [run.nodes for run in p.scheduler.records] == [[1], [3]]
 
 
-def test_of_a_drawn_schedule_a_fault_that_finds_nobody_is_left_out(play: Callable[..., Play]) -> None:
+def test_a_fault_without_a_target_is_left_out_of_a_drawn_schedule(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", "all"), step(1, "pause", "one", 1), step(3, "restart", "all"), drawn=True)
     p.scheduler.due(100.0)
     p.scheduler.due(101.0)
@@ -595,7 +597,7 @@ def test_of_a_drawn_schedule_a_fault_that_finds_nobody_is_left_out(play: Callabl
     ]
 
 
-def test_a_relapse_goes_down_and_is_started_armed(play: Callable[..., Play]) -> None:
+def test_a_killed_node_is_restarted_with_the_point_of_crash_at_armed(play: Callable[..., Play]) -> None:
     point = {"crash-at": "after-sync:TXN", "enough": "none"}
     p = play(step(0, "crash", "node-2", 2, **point))
     first = p.cluster.pid(2)
@@ -611,7 +613,7 @@ def test_a_relapse_goes_down_and_is_started_armed(play: Callable[..., Play]) -> 
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
-def test_a_node_that_ends_at_its_point_instead_of_taking_the_command_to_lift_it_has_reached_it(
+def test_a_node_that_ends_at_its_point_instead_of_disarming_it_has_reached_it(
     play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     p = play(step(0, "crash-at", "node-2", 1, point="after-send:COMMIT"))
@@ -637,7 +639,7 @@ def test_a_point_that_need_not_be_reached_is_disarmed(play: Callable[..., Play])
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
-def test_what_took_effect_is_told_by_name(play: Callable[..., Play]) -> None:
+def test_effects_are_the_nodes_by_the_names_of_faults(play: Callable[..., Play]) -> None:
     dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
     p = play(dying, dataclasses.replace(step(1, "pause", "node-2", 5), name="Asleep"))
     p.scheduler.due(100.0)

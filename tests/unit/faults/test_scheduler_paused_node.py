@@ -1,4 +1,4 @@
-"""What is wrong inside a node that another fault has paused is mended when it wakes up."""
+"""A fault inside a node that another fault has paused is healed when the node is resumed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from zab_chaos.faults.scenario import FaultStep
 
 
-def test_a_disk_is_mended_when_its_node_wakes_up(play: Callable[..., Any]) -> None:
+def test_a_disk_fault_is_healed_when_its_node_is_resumed(play: Callable[..., Any]) -> None:
     scheduler = play(
         FaultStep(at=0.0, do="slow-disk", target="node-1", lasts=1.0, params={"ms": 5}),
         FaultStep(at=0.5, do="pause", target="node-1", lasts=4.0, params={}),

@@ -1,4 +1,4 @@
-"""Which pairs a shape cuts."""
+"""The pairs that each shape cuts."""
 
 from random import Random
 
@@ -27,7 +27,7 @@ def test_the_links_of_a_group_are_also_those_between_its_nodes() -> None:
     assert len(shapes.links_of([1, 2, 3], [1, 2, 3], "both")) == 6
 
 
-def test_in_a_ring_everybody_reaches_two_neighbours() -> None:
+def test_in_a_ring_every_node_reaches_two_neighbours() -> None:
     cut = set(shapes.ring([1, 2, 3, 4, 5]))
     for node in range(1, 6):
         reached = {peer for peer in range(1, 6) if peer != node and (node, peer) not in cut}
@@ -37,7 +37,7 @@ def test_in_a_ring_everybody_reaches_two_neighbours() -> None:
 
 @unhurried
 @given(st.integers(2, 9), st.integers(0, 1000))
-def test_halves_part_everybody_into_two_groups(nodes: int, seed: int) -> None:
+def test_halves_split_all_nodes_into_two_groups(nodes: int, seed: int) -> None:
     cut = set(shapes.halves(range(1, nodes + 1), Random(seed)))
     groups = {frozenset(b for b in range(1, nodes + 1) if (a, b) not in cut) for a in range(1, nodes + 1)}
     assert sorted(len(group) for group in groups) == [nodes // 2, nodes - nodes // 2]

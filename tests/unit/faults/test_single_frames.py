@@ -1,4 +1,4 @@
-"""Faults of single frames: confirmed by how many were hit on each link."""
+"""Faults of single frames are confirmed by the number of frames that were hit on each link."""
 
 from collections.abc import Callable
 from random import Random
@@ -15,7 +15,7 @@ Counts = dict[tuple[int, int], tuple[int, int]]
 
 
 class Links:
-    """Links that take every toxic, and count what the test says."""
+    """Links that accept every toxic, with frame counts set by the test."""
 
     def __init__(self) -> None:
         self.counts: Counts = {}
@@ -44,7 +44,7 @@ def links() -> Links:
 
 @pytest.fixture(params=["late-frames", "corrupt-frames", "misrouted-frames"])
 def fault(request: pytest.FixtureRequest, sleepers: Callable[..., Any], links: Links) -> SomeFrames:
-    """Of node 1 of three, and injected."""
+    """A fault of node 1 of three, injected."""
     kind = KINDS[request.param]
     params = {key.name: key.default for key in kind.keys} | {"ms": 5, "one_in": 7}
     links.counts = {(1, 2): (10, 3)}
@@ -62,20 +62,20 @@ def healed(fault: SomeFrames, links: Links, counts: Counts) -> SimpleNamespace:
     return SimpleNamespace(confirmed=shown.confirmed, frames=shown.evidence["frames"], hit=shown.evidence["hit"])
 
 
-def test_it_counts_from_its_injection_on(fault: SomeFrames, links: Links) -> None:
+def test_frames_are_counted_from_the_injection_on(fault: SomeFrames, links: Links) -> None:
     shown = healed(fault, links, {(1, 2): (30, 5), (1, 3): (4, 1)})
     assert (shown.confirmed, shown.frames, shown.hit) == (True, 24, 3)
 
 
-def test_frames_that_came_through_unhurt_disprove_it(fault: SomeFrames, links: Links) -> None:
+def test_frames_without_a_hit_disprove_the_fault(fault: SomeFrames, links: Links) -> None:
     assert not healed(fault, links, {(1, 2): (30, 3), (1, 3): (4, 1)}).confirmed
 
 
-def test_where_nothing_was_sent_nothing_could_be_hit(fault: SomeFrames, links: Links) -> None:
+def test_links_without_frames_need_no_hit(fault: SomeFrames, links: Links) -> None:
     assert healed(fault, links, {(1, 2): (10, 3)}).confirmed
 
 
-def test_what_is_misrouted_is_what_its_targets_send(sleepers: Callable[..., Any], links: Links) -> None:
+def test_the_frames_that_the_targets_send_are_misrouted(sleepers: Callable[..., Any], links: Links) -> None:
     fault = KINDS["misrouted-frames"].make(
         FaultContext(sleepers(4), cast(Any, links), Random(1)), [1, 2], {"one_in": 1}
     )

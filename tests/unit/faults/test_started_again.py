@@ -1,4 +1,4 @@
-"""A node that a fault took down, that another fault has started again, and that was gone once more before anybody looked."""
+"""A node that one fault took down and another one restarted, and that had ended again before it was looked at."""
 
 from collections.abc import Callable
 from random import Random
@@ -21,7 +21,7 @@ def crashed_and_started(sleepers: Callable[..., Any]) -> tuple[Any, Crash]:
     return cluster, fault
 
 
-def test_who_was_up_and_got_to_its_point_has_come_back_and_is_left_as_it_is(
+def test_a_restarted_node_that_reached_its_point_has_come_back_and_is_left_as_it_is(
     crashed_and_started: tuple[Any, Crash],
 ) -> None:
     cluster, fault = crashed_and_started
@@ -34,7 +34,7 @@ def test_who_was_up_and_got_to_its_point_has_come_back_and_is_left_as_it_is(
     assert told.evidence == {"1": {"pid": pid, "exit": -9}}
 
 
-def test_who_has_refused_its_disk_has_not_come_back(crashed_and_started: tuple[Any, Crash]) -> None:
+def test_a_node_that_refused_its_disk_has_not_come_back(crashed_and_started: tuple[Any, Crash]) -> None:
     cluster, fault = crashed_and_started
     cluster.kill(1)
     cluster.refusing.add(1)
@@ -43,7 +43,7 @@ def test_who_has_refused_its_disk_has_not_come_back(crashed_and_started: tuple[A
     assert not fault.recovered().confirmed
 
 
-def test_who_answered_and_ended_at_once_has_come_up(
+def test_a_node_that_answered_and_ended_at_once_has_come_up(
     crashed_and_started: tuple[Any, Crash], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, fault = crashed_and_started

@@ -1,4 +1,4 @@
-"""Who is hit: by role, by number, by id; the same for the same seed and state."""
+"""Targets by role, by number and by id; the same seed and state give the same nodes."""
 
 from collections.abc import Callable
 from random import Random
@@ -42,14 +42,14 @@ def test_the_same_seed_chooses_the_same_nodes(sleepers: Callable[..., Any]) -> N
         )
 
 
-def test_a_list_means_different_nodes(sleepers: Callable[..., Any]) -> None:
+def test_a_list_of_targets_hits_different_nodes(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(3)
     for seed in range(20):
         chosen = resolve(("one", "leader", "node-2"), cluster, TargetState.UP, Random(seed))
         assert chosen == [1, 2, 3]
 
 
-def test_nobody_fits(sleepers: Callable[..., Any]) -> None:
+def test_a_target_that_no_node_fits_is_an_error(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(3)
     with pytest.raises(NoTargetError, match="node-2 is not down"):
         resolve("node-2", cluster, TargetState.DOWN, Random(1))
@@ -59,7 +59,7 @@ def test_nobody_fits(sleepers: Callable[..., Any]) -> None:
     assert caught.value.no_leader, "worth waiting for"
 
 
-def test_what_is_known_before_the_run() -> None:
+def test_the_nodes_and_sizes_of_targets_that_are_known_before_the_run() -> None:
     assert static_nodes(("node-1", "node-3"), 3) == {1, 3}
     assert static_nodes("all", 3) == {1, 2, 3}
     assert static_nodes(("node-1", "one"), 3) is None
@@ -68,7 +68,7 @@ def test_what_is_known_before_the_run() -> None:
 
 
 @pytest.mark.parametrize("value", [7, None, "node-0", "node-01", "node-4", "Leader", ["node-1", 2], {}, [[]]])
-def test_what_is_no_target(value: object) -> None:
+def test_an_invalid_target_is_refused(value: object) -> None:
     with pytest.raises(InvalidValueError):
         read_target(value, KINDS["crash"], 3)
 

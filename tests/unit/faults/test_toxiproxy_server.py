@@ -26,14 +26,14 @@ def executable(path: Path) -> Path:
     return path
 
 
-def test_the_wish_comes_before_the_path(tmp_path: Path) -> None:
+def test_the_configured_server_comes_before_the_path(tmp_path: Path) -> None:
     wish = executable(tmp_path / "mine")
     on_path = executable(tmp_path / "bin" / "toxiproxy-server")
     assert find({"ZAB_TOXIPROXY": str(wish), "PATH": str(on_path.parent)}) == wish
     assert find({"PATH": str(on_path.parent)}) == on_path
 
 
-def test_a_wish_that_cannot_be_met_is_not_passed_over(tmp_path: Path) -> None:
+def test_a_configured_server_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ToxiproxyError, match="not an executable file"):
         find({"ZAB_TOXIPROXY": str(tmp_path / "nothing")})
 
@@ -44,7 +44,7 @@ def test_the_cache_is_beside_the_checkout() -> None:
 
 @pytest.fixture
 def release(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """(address, folder) of a release that holds what the test puts there."""
+    """Return (address, folder) of a release whose files the test provides."""
     folder = tmp_path / "release"
     with serving(folder) as address:
         yield address, folder
@@ -81,7 +81,7 @@ def test_a_release_that_cannot_be_reached_is_a_clear_error(release: tuple[str, P
 
 
 @pytest.mark.usefixtures("without_go")
-def test_without_go_and_offline_the_remedy_comes_alone(tmp_path: Path) -> None:
+def test_without_go_and_offline_only_the_remedy_is_shown(tmp_path: Path) -> None:
     with pytest.raises(ToxiproxyError) as caught:
         fetch.fetch(tmp_path / "cache" / "toxiproxy-server", "http://127.0.0.1:9")
     needed, mends, command = str(caught.value).splitlines()
@@ -90,7 +90,7 @@ def test_without_go_and_offline_the_remedy_comes_alone(tmp_path: Path) -> None:
     assert "curl" in command
 
 
-def test_a_build_that_fails_is_told_and_the_release_is_tried(
+def test_a_failed_build_is_reported_and_the_release_is_tried(
     release: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = executable(tmp_path / "bin" / "go")
@@ -138,7 +138,7 @@ def test_a_dead_owners_lock_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> N
     release_ports([port])
 
 
-def test_what_is_tied_becomes_the_command() -> None:
+def test_a_tied_process_becomes_the_command() -> None:
     command = [sys.executable, str(TIED), "--parent", str(os.getpid()), "sh", "-c", "echo $$; exit 3"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         output, _ = process.communicate()
@@ -150,7 +150,7 @@ def test_what_is_tied_becomes_the_command() -> None:
     ("arguments", "words"),
     [(["--parent", "1", "true"], ""), ([], "give a command"), (["/no/such/command"], "cannot run /no/such/command")],
 )
-def test_what_is_tied_ends_when_there_is_nothing_to_run(arguments: list[str], words: str) -> None:
+def test_a_tied_process_without_a_command_ends_with_an_error(arguments: list[str], words: str) -> None:
     done = subprocess.run([sys.executable, str(TIED), *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert words in done.stderr

@@ -1,4 +1,4 @@
-"""The step that waits for a state, what awaits it, and operations that faults await."""
+"""The step `wait`, faults and operations that await it, and faults that await operations."""
 
 import dataclasses
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def crash(target: str, at: float = 1.0, awaits: str | None = None) -> FaultStep:
     return FaultStep(at=at, do="crash", target=target, awaits=awaits, params={"crash-at": None, "enough": "all"})
 
 
-def test_the_schedule_goes_on_when_the_state_is_there(play: Callable[..., Play]) -> None:
+def test_the_schedule_goes_on_when_the_state_is_reached(play: Callable[..., Play]) -> None:
     p = play(wait("node-2", "leads", name="New"), crash("node-1"))
     p.scheduler.due(100.0)
     p.scheduler.due(150.0)
@@ -61,7 +61,7 @@ def test_the_schedule_goes_on_when_the_state_is_there(play: Callable[..., Play])
     assert p.told()[:2] == [("inject", 1, True), ("heal", 1, True)]
 
 
-def test_it_goes_on_without_it_after_a_while_and_says_so(play: Callable[..., Play]) -> None:
+def test_a_wait_that_times_out_is_unconfirmed_and_the_schedule_goes_on(play: Callable[..., Play]) -> None:
     p = play(wait("node-2", "leads"), crash("node-1"))
     p.scheduler.due(100.0)
     p.scheduler.due(100.1)
@@ -81,7 +81,7 @@ def test_a_fault_awaits_the_answer_to_an_operation(play: Callable[..., Play]) ->
     assert [run.nodes for run in p.scheduler.records] == [[1]]
 
 
-def test_but_not_for_ever(play: Callable[..., Play]) -> None:
+def test_a_fault_does_not_await_an_answer_for_ever(play: Callable[..., Play]) -> None:
     p = play(crash("node-1", awaits="Written"))
     p.scheduler.unanswered = {"Written"}
     p.scheduler.due(101.0 + SETTLE_SECONDS)
@@ -162,7 +162,7 @@ as = "Dead"
 """
 
 
-def test_it_is_read_and_written_again() -> None:
+def test_a_scenario_with_waits_is_written_as_it_was_read() -> None:
     scenario = parse(SCENARIO)
     assert scenario.operations == (Operation(at=0.0, node="Old", name="Written"),)
     assert scenario.operations[0].needs == {"Old"}
@@ -196,6 +196,6 @@ def test_it_is_read_and_written_again() -> None:
         ("snapCount = 4", "snapCount = true", "not a table of texts"),
     ],
 )
-def test_a_mistake_is_told(old: str, new: str, wrong: str) -> None:
+def test_a_mistake_is_reported(old: str, new: str, wrong: str) -> None:
     with pytest.raises(ScenarioError, match=wrong):
         parse(SCENARIO.replace(old, new))
