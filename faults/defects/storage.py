@@ -83,7 +83,7 @@ class StaleOffset(Log):
 
 
 class HoleIsTheEnd(SegmentReader):
-    """Takes zeros for the end of the log, also if records follow them."""
+    """Treats zeros as the end of the log, also if records follow them."""
 
     def check_hole(self, offset: int, batch: int) -> None:
         return
@@ -105,7 +105,7 @@ class StaleHandle(Store):
 
 
 class TruncateErrorIgnored(Store):
-    """A truncation that fails on the disk is taken for done, and the node goes on with its old log.
+    """A truncation that fails on the disk counts as done, and the node goes on with its old log.
 
     ZOOKEEPER-3701. The truncation's group (its TRUNC, the suffix and NEWLEADER) never reaches the disk.
     """
@@ -136,7 +136,7 @@ class TornTailKept(Store):
 
 
 class GoesOnAtTheEnd(Log):
-    """Takes everything that recovery has read for durable."""
+    """Treats everything that recovery has read as durable."""
 
     def make_durable_again(self, good: bytes) -> DiskFile:
         return self._disk.open(self._name, len(good))
@@ -153,7 +153,7 @@ class RecoveredNotSynced(Store):
 
 
 class SyncErrorIgnored(Store):
-    """A failed sync is taken for a successful one: records that were never written are acknowledged.
+    """A failed sync counts as a successful one: records that were never written are acknowledged.
 
     After a failed fsync the kernel may drop the pages, or consider them clean: no later sync writes them.
     """

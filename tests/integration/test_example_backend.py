@@ -81,7 +81,7 @@ def test_a_scenario_that_it_does_not_support_is_refused_before_anything_starts(
     code, _, said = zab(environment, tmp_path, "run", "power-outage", "--on", "examplekv")
     assert code == 4
     assert "target = leader can't be done on examplekv; it can be done on processes, sim, lockstep, containers" in said
-    assert "examplekv has no leader that it can name" in said
+    assert "examplekv has no way to name the leader" in said
     assert not tmp_path.joinpath("results").exists()
 
 
