@@ -85,7 +85,7 @@ class StaleOffset(Log):
 class HoleIsTheEnd(SegmentReader):
     """Treats zeros as the end of the log, also if records follow them."""
 
-    def check_hole(self, offset: int, batch: int) -> None:
+    def check_no_later_batch(self, offset: int, batch: int) -> None:
         return
 
 
@@ -121,7 +121,7 @@ class TruncateErrorIgnored(Store):
 class ReadsTornRecords(SegmentReader):
     """Reads a record whose end never reached the disk as a complete one, with zeros for the missing bytes."""
 
-    def unfinished(self, found: StoredRecord) -> StoredRecord | None:
+    def torn_record(self, found: StoredRecord) -> StoredRecord | None:
         return found
 
 
