@@ -1,4 +1,4 @@
-"""Digests in a trace have the documented form, or the line is no event."""
+"""Digests in a trace must have the documented form; otherwise the line is refused."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ BAD = [
 ]
 
 
-def test_a_batch_of_the_documented_form_is_read() -> None:
+def test_a_batch_of_digests_in_the_documented_form_is_read() -> None:
     for event in (event_from_json(json.dumps(GOOD).encode()), event_from_dict(GOOD)):
         assert isinstance(event, Deliver)
         assert event.count == 2
@@ -34,7 +34,7 @@ def test_a_batch_of_the_documented_form_is_read() -> None:
 
 @pytest.mark.parametrize("field", ["digests", "digest", "tree"])
 @pytest.mark.parametrize("text", BAD)
-def test_another_text_is_no_digest(field: str, text: str) -> None:
+def test_digests_in_another_form_are_refused(field: str, text: str) -> None:
     line: dict[str, Any] = {**GOOD, field: text}
     with pytest.raises(msgspec.ValidationError):
         event_from_dict(line)
@@ -42,13 +42,13 @@ def test_another_text_is_no_digest(field: str, text: str) -> None:
         event_from_json(json.dumps(line).encode())
 
 
-def test_what_is_written_is_of_that_form() -> None:
+def test_written_digests_have_the_documented_form() -> None:
     assert dg.is_shown(dg.show_all([])), "nothing was broadcast"
     assert dg.is_shown(dg.show_all([0, 2**64 - 1]))
     assert dg.is_shown(dg.show(dg.EMPTY))
 
 
-def test_all_folds_are_those_of_one_after_the_other() -> None:
+def test_folding_all_digests_equals_folding_one_after_the_other() -> None:
     one = dg.fold(dg.EMPTY, 1 << 32 | 5, 77)
     assert dg.fold_all(dg.EMPTY, 1 << 32 | 5, [77, 88]) == [one, dg.fold(one, 1 << 32 | 6, 88)]
     assert dg.fold_all(one, 1, []) == []

@@ -1,4 +1,4 @@
-"""How often Python looks for garbage is changed for one piece of work only."""
+"""`seldom_collected` changes the threshold of the garbage collector only for its block."""
 
 import gc
 
@@ -7,7 +7,7 @@ import pytest
 from zab_chaos.model.garbage import COLLECT_AFTER, seldom_collected
 
 
-def test_the_threshold_is_as_it_was_afterwards() -> None:
+def test_the_threshold_is_restored_afterwards() -> None:
     usual = gc.get_threshold()
     with seldom_collected():
         assert gc.get_threshold() == (COLLECT_AFTER, *usual[1:])
@@ -17,7 +17,7 @@ def test_the_threshold_is_as_it_was_afterwards() -> None:
     assert gc.get_threshold() == usual
 
 
-def test_it_is_as_it_was_after_an_error_too() -> None:
+def test_the_threshold_is_restored_after_an_error() -> None:
     usual = gc.get_threshold()
     with pytest.raises(ValueError, match="broken"), seldom_collected():
         raise ValueError("broken")

@@ -1,4 +1,4 @@
-"""`zab lab` as it is typed."""
+"""The command `zab lab`: its output and its mistakes."""
 
 import hashlib
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_dump_writes_what_was_hashed(tmp_path: Path) -> None:
     assert hashlib.sha256(content).hexdigest() == HASH_E
 
 
-def test_show_says_what_the_dump_holds_and_the_hash_stays_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_content_of_the_dump_and_the_hash_last(capsys: pytest.CaptureFixture[str]) -> None:
     typed("--seed 1 --nodes 1 --rounds 200 --proposals 2 --show")
     *lines, last = capsys.readouterr().out.split("\n")
     assert lines == [
@@ -49,7 +49,7 @@ def test_show_says_what_the_dump_holds_and_the_hash_stays_last(capsys: pytest.Ca
     assert len(last) == 64
 
 
-def test_trace_prints_a_line_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trace_prints_a_line_for_each_message(capsys: pytest.CaptureFixture[str]) -> None:
     typed(f"{SCENARIO_E} --trace")
     *lines, last = capsys.readouterr().out.split("\n")
     assert last == HASH_E
@@ -57,7 +57,7 @@ def test_trace_prints_a_line_a_message(capsys: pytest.CaptureFixture[str]) -> No
     assert all("(lost: the link is cut)" in line for line in lines if "1->2" in line)
 
 
-def test_without_arguments_it_has_sensible_ones(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_arguments_have_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     typed("")
     alone = capsys.readouterr().out
     typed("--seed 1 --nodes 3 --rounds 1000 --proposals 10")
@@ -72,7 +72,7 @@ def test_on_a_terminal_the_hash_ends_its_line(
     assert len(capsys.readouterr().out) == 65
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     assert mistakes("--seed -1 --nodes x --proposals 1.5 --partition 0,b,9 --dump /no/such/folder/dump") == [
         "--nodes is 'x'; it needs a whole number",
         "--proposals is '1.5'; it needs a whole number",
@@ -83,7 +83,7 @@ def test_every_mistake_is_told_at_once() -> None:
     ]
 
 
-def test_a_world_that_there_is_not_is_one_more_mistake() -> None:
+def test_an_unknown_backend_is_reported_with_the_other_mistakes() -> None:
     found = mistakes("--seed 1 --nodes 2 --rounds x --proposals 3 --on nowhere")
     assert found == [
         "--rounds is 'x'; it needs a whole number",
@@ -110,12 +110,12 @@ def test_a_dump_cannot_replace_a_folder(tmp_path: Path) -> None:
     assert mistakes(f"{SCENARIO_E} --dump {tmp_path}") == [f"--dump is {tmp_path}, a folder; name a file"]
 
 
-def test_an_impossible_name_of_a_dump_is_no_traceback(tmp_path: Path) -> None:
+def test_an_impossible_file_name_for_the_dump_is_reported(tmp_path: Path) -> None:
     [mistake] = mistakes(f"{SCENARIO_E} --dump {tmp_path / ('d' * 300)}")
     assert mistake.endswith("which can't be a file here: File name too long")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device that is always full is Linux's")
-def test_a_full_disk_is_no_traceback() -> None:
+def test_a_full_disk_is_reported() -> None:
     with pytest.raises(HarnessError, match="could not write the dump to /dev/full: No space left"):
         typed(f"{SCENARIO_E} --dump /dev/full")

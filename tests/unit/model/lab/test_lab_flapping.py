@@ -1,4 +1,4 @@
-"""Links that come and go break the lab's protocol, and the search says where."""
+"""Links that fail and heal violate agreement in the lab, and the violation is found."""
 
 from zab_chaos.model.lab import LabNode, Txn, find_prefix_violation, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
@@ -23,7 +23,7 @@ def test_a_violation_is_found_within_20_seeds_and_is_real() -> None:
 
 
 def test_the_same_nodes_without_cuts_agree() -> None:
-    """It is the cuts that do it: the control group of the test above."""
+    """The control of the test above: the cuts cause the violation."""
     for seed in range(5):
         arguments = lab_flapping(seed)
         whole = type(arguments)(
@@ -46,7 +46,7 @@ def test_a_prefix_is_no_violation_and_neither_is_an_uncommitted_tail() -> None:
     assert find_prefix_violation(nodes) is None
 
 
-def test_a_gap_is_a_violation_told_in_words() -> None:
+def test_a_gap_is_a_violation_with_a_description() -> None:
     violation = find_prefix_violation([node_with(0, [A, B, C], C.zxid), node_with(2, [A, C], C.zxid)])
     assert str(violation) == (
         "agreement: node 1 and node 3 committed different transactions at position 1: 1:2 zab-2 and 1:3 zab-3"

@@ -1,4 +1,4 @@
-"""The lab's node, rule by rule as db-19's pseudo-code has them."""
+"""The lab's node, rule by rule of db-19's pseudo-code."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def to_all(message: Message, *peers: int) -> list[tuple[int, Message]]:
     return [(peer, message) for peer in peers]
 
 
-def test_a_looking_node_asks_then_votes_for_itself_peers_ascending() -> None:
+def test_a_looking_node_sends_look_for_leader_then_its_vote_to_ascending_peers() -> None:
     node = LabNode(1, 4, seed=0)
     expected = [*to_all(LookForLeader(1, ZERO, 0), 0, 2, 3), *to_all(Vote(1, ZERO, 0, 1), 0, 2, 3)]
     assert node.start(0) == expected
@@ -68,7 +68,7 @@ def test_the_deadline_is_150_ticks_and_seeded_jitter() -> None:
     assert node.tick(node.election_deadline) != []
 
 
-def test_a_better_vote_is_adopted_told_and_the_tally_begins_again() -> None:
+def test_a_better_vote_is_adopted_and_sent_and_the_count_restarts() -> None:
     node = looking(0, 5)
     assert node.receive(3, Vote(3, ZERO, 0, 4), 1) == to_all(Vote(0, ZERO, 0, 3), 1, 2, 3, 4)
     assert node.vote_view == {0: 3, 3: 4}
@@ -100,7 +100,7 @@ def test_a_quorum_is_more_than_half_also_of_an_even_number() -> None:
 
 
 @pytest.mark.parametrize("question", [Vote(1, ZERO, 0, 1), LookForLeader(1, ZERO, 0)])
-def test_who_is_not_looking_answers_a_vote_with_its_leader(question: Message) -> None:
+def test_a_node_that_is_not_looking_answers_a_vote_with_its_leader(question: Message) -> None:
     assert following().receive(1, question, 7) == [(1, Vote(0, ZERO, 1, 2))]
     assert leading().receive(1, question, 7) == [(1, Vote(2, ZERO, 1, 2))]
 
@@ -120,7 +120,7 @@ def test_even_a_refused_new_epoch_moves_the_deadline() -> None:
 
 
 @pytest.mark.parametrize("message", [NewEpoch(2), NewLeader(2, ())])
-def test_a_follower_changes_to_whoever_brings_a_newer_epoch(message: Message) -> None:
+def test_a_follower_follows_the_sender_of_a_newer_epoch(message: Message) -> None:
     node = following(leader=2)
     node.receive(1, message, 7)
     assert (node.role, node.leader_id) == (Role.FOLLOWING, 1)
@@ -171,7 +171,7 @@ def test_the_synced_history_is_committed_at_once() -> None:
     assert node.receive(0, AckLeader(2), 402) == to_all(Commit(ONE_ONE.zxid), 0, 1)
 
 
-def test_a_late_ack_epoch_starts_the_counter_again() -> None:
+def test_a_late_ack_epoch_restarts_the_counter() -> None:
     """The pseudo-code has no guard against it, so the second proposal gets the zxid of the first."""
     node = leading()
     node.propose(b"a", 6)
@@ -189,12 +189,12 @@ def test_a_proposal_commits_with_a_quorum_of_acknowledgements_and_once() -> None
     assert node.receive(3, Ack(ONE_ONE.zxid), 8) == []
 
 
-def test_only_a_synced_leader_takes_proposals() -> None:
+def test_only_a_synced_leader_accepts_proposals() -> None:
     with pytest.raises(RuntimeError, match="node 0 was asked to propose"):
         following().propose(b"a", 7)
 
 
-def test_a_follower_takes_proposals_of_its_leader_only() -> None:
+def test_a_follower_accepts_only_proposals_of_its_leader() -> None:
     node = following()
     assert node.receive(1, Propose(ONE_ONE), 7) == []
     assert node.receive(2, Propose(ONE_ONE), 7) == [(2, Ack(ONE_ONE.zxid))]
@@ -202,7 +202,7 @@ def test_a_follower_takes_proposals_of_its_leader_only() -> None:
 
 
 def test_a_follower_does_not_notice_a_gap() -> None:
-    """What flapping links exploit: 1:2 is taken without 1:1."""
+    """It accepts 1:2 without 1:1, which violates agreement when links fail and heal."""
     node = following()
     assert node.receive(2, Propose(ONE_TWO), 7) == [(2, Ack(ONE_TWO.zxid))]
     assert node.history == [ONE_TWO]
@@ -218,7 +218,7 @@ def test_commit_never_passes_the_history_and_never_goes_back() -> None:
     assert node.last_committed == ONE_TWO.zxid
 
 
-def test_a_strangers_commit_counts_but_does_not_move_the_deadline() -> None:
+def test_a_commit_of_another_node_counts_but_does_not_move_the_deadline() -> None:
     node = following()
     node.receive(2, Propose(ONE_ONE), 7)
     deadline = node.election_deadline
@@ -242,13 +242,13 @@ def test_before_sync_the_heartbeat_is_new_leader_and_in_discovery_there_is_none(
     assert node.tick(101) == to_all(NewLeader(1, ()), 0, 1)
 
 
-def test_the_same_vote_again_is_not_told_again() -> None:
+def test_a_repeated_vote_is_not_sent_again() -> None:
     node = looking(0, 5)
     assert node.receive(3, Vote(3, ZERO, 0, 4), 1) != []
     assert node.receive(3, Vote(3, ZERO, 0, 4), 2) == []
 
 
-def test_who_starts_to_follow_waits_a_whole_election_timeout() -> None:
+def test_a_new_follower_waits_a_full_election_timeout() -> None:
     node = looking(0)
     node.receive(2, Vote(2, ZERO, 0, 2), 40)
     assert node.election_deadline == 190 + splitmix64(0 ^ 0 ^ 40) % 150
@@ -268,8 +268,8 @@ def test_a_late_ack_leader_does_not_commit_what_was_proposed_since() -> None:
     assert node.last_committed == ZERO
 
 
-def test_a_new_leadership_begins_with_nothing_of_the_last_one() -> None:
-    """Led epoch 1, followed epoch 2, leads again: in discovery, so it has no heartbeat and counts nothing old."""
+def test_a_new_leadership_keeps_nothing_of_the_last_one() -> None:
+    """A node led epoch 1, followed epoch 2, and leads again: in discovery, without heartbeats or old acknowledgements."""
     node = leading()
     node.propose(b"a", 6)
     node.receive(1, NewEpoch(2), 7)

@@ -1,4 +1,4 @@
-"""The lab's world: delays, cut links, proposals that wait, arguments that no run can have."""
+"""The lab's simulator: delays, cut links, waiting proposals, illegal arguments."""
 
 from collections import Counter
 
@@ -77,7 +77,7 @@ def test_a_schedule_that_cuts_from_tick_0_equals_a_partition() -> None:
 
 
 def test_proposals_wait_for_a_leader_and_keep_their_order() -> None:
-    """Until tick 600 nobody hears anybody, so that four proposals have to wait."""
+    """Until tick 600 all links are cut, so four proposals have to wait."""
     everything = frozenset((a, b) for a in range(3) for b in range(3) if a != b)
     arguments = LabArguments(seed=1, nodes=3, rounds=900, proposals=8, schedule=((0, everything), (600, frozenset())))
     simulator, arrivals = run(arguments)
@@ -102,7 +102,7 @@ def test_proposals_come_evenly_spread() -> None:
     assert all(0 < first_seen[b"zab-%d" % i] - (i + 1) * 250 <= 3 for i in range(3))
 
 
-def test_all_mistakes_of_the_arguments_are_told_at_once() -> None:
+def test_all_mistakes_of_the_arguments_are_reported_at_once() -> None:
     with pytest.raises(BadLabArguments) as raised:
         LabArguments(
             seed=2**64,

@@ -1,4 +1,4 @@
-"""The dump is byte-exact: db-19's published hashes, the layout, and nothing that depends on the interpreter."""
+"""The dump is byte-exact: it has db-19's published hashes and layout, and does not depend on the interpreter."""
 
 import hashlib
 import os
@@ -54,7 +54,7 @@ def test_layout_of_a_single_nodes_dump() -> None:
 
 @pytest.mark.parametrize("nodes", range(1, 8))
 @pytest.mark.parametrize("seed", [0, 17, 2**64 - 1])
-def test_on_whole_links_everything_is_committed_everywhere(nodes: int, seed: int) -> None:
+def test_without_cuts_everything_is_committed_on_all_nodes(nodes: int, seed: int) -> None:
     simulator = LabSimulator(LabArguments(seed=seed, nodes=nodes, rounds=1500, proposals=11))
     simulator.run()
     expected = [b"zab-%d" % i for i in range(11)]
@@ -70,7 +70,7 @@ print(sorted(name for name in sys.modules if name.split(".")[0] == "zmq" or name
 """
 
 
-def test_neither_hash_seed_nor_process_matters_and_nothing_of_the_network_is_loaded() -> None:
+def test_the_dump_depends_on_neither_hash_seed_nor_process_and_no_network_code_is_imported() -> None:
     answers = set()
     for hash_seed in ("0", "1", "4242"):
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Recorded runs without processes: real replicas, stores, traces and recordings over channels in memory, in lockstep."""
+"""Recorded runs without processes: real replicas, stores, traces and recordings over channels in memory, round by round."""
 
 import json
 import shutil
@@ -30,9 +30,9 @@ STEP = 10 * MS  # between two rounds of all nodes
 
 @dataclass
 class Link:
-    """One node's end of its channels: what has come and waits for the next round."""
+    """One node's ends of its channels. They keep what arrived until its next round."""
 
-    world: "World"
+    ensemble: "InMemoryEnsemble"
     node: int
     frames: dict[int, int] = field(default_factory=dict)
     inbox: list[Any] = field(default_factory=list)
@@ -40,21 +40,21 @@ class Link:
     answers: list[Any] = field(default_factory=list)
 
     def send(self, peer: int, messages: list[Any]) -> None:
-        """To a peer, or to a client: both only remember."""
+        """Keep a message to a peer, or an answer to a client."""
         if peer > 100:
             self.answers += messages
-        elif (self.node, peer) in self.world.open:
-            self.world.links[peer].inbox.append(Received(self.node, list(messages)))
+        elif (self.node, peer) in self.ensemble.open:
+            self.ensemble.links[peer].inbox.append(Received(self.node, list(messages)))
 
     def reset(self, peer: int, why: str) -> None:
-        self.world.close(self.node, peer, why, told=(peer,))
+        self.ensemble.close(self.node, peer, why, told=(peer,))
 
     def drop(self, client: int, why: str) -> None:
         raise AssertionError(f"client {client} is dropped: {why}")
 
 
-class World:
-    """n replicas in one folder, which looks like a run's. A killed one is simply never asked again."""
+class InMemoryEnsemble:
+    """n replicas in one folder, which looks like that of a run. A killed replica just has no further rounds."""
 
     def __init__(self, folder: Path, nodes: int, peer_type: type[Peer] = Peer, digest: Algorithm = NEWEST) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class World:
         self.session = 0
         self.seq = 0
         self.clients: set[int] = set()
-        self.asked: dict[int, list[Any]] = {}  # what comes from clients in a node's next round
+        self.asked: dict[int, list[Any]] = {}  # the events of clients for each node's next round
         self.lives = dict.fromkeys(self.members, 0)
         self.replicas: dict[int, Replica] = {}
         self.links: dict[int, Link] = {}
@@ -110,7 +110,7 @@ class World:
         self.links[b].inbox.append(LinkUp(a, self.session))
 
     def close(self, a: int, b: int, why: str, told: tuple[int, ...]) -> None:
-        """The session is over, and what is on its way is lost; a new one opens at once if both are there."""
+        """End the session, and lose what is on its way. A new one opens at once if both nodes are up."""
         if (a, b) not in self.open:
             return
         self.open -= {(a, b), (b, a)}
@@ -123,7 +123,7 @@ class World:
             self.connect(a, b)
 
     def kill(self, *nodes: int) -> None:
-        """As SIGKILL: what is not in a file is gone."""
+        """Kill nodes, as SIGKILL does: what is not in a file is lost."""
         for node in nodes:
             replica = self.replicas.pop(node)
             replica.driver.recording = None
@@ -131,7 +131,7 @@ class World:
                 self.close(node, peer, "closed", told=(peer,))
 
     def stop(self) -> None:
-        """As a node ends that is asked to."""
+        """End all nodes, as a node ends that is asked to."""
         for replica in self.replicas.values():
             assert replica.driver.recording is not None
             replica.driver.recording.close()
@@ -152,7 +152,7 @@ class World:
             pass
 
     def ask(self, node: int, *events: Any) -> None:
-        """Let a node hear this from its clients in its next round. Client numbers above 100 are told apart from nodes."""
+        """Give a node events of its clients for its next round. Numbers above 100 are those of clients, others of nodes."""
         self.asked.setdefault(node, []).extend(events)
 
     def requests(self, node: int, count: int) -> Iterator[Any]:
@@ -176,25 +176,25 @@ class World:
 
 
 def eventful(folder: Path, peer_type: type[Peer] = Peer, digest: Algorithm = NEWEST) -> None:
-    """Writes at the leader and a follower, a follower killed and brought back with a snapshot, a leader killed."""
-    world = World(folder, 3, peer_type, digest)
-    world.start(1, 2, 3)
-    leader = world.until_led()
-    world.rounds(5, writes=2, at=leader)
-    follower = min(set(world.members) - {leader})
-    world.kill(follower)
+    """Record a run: writes at the leader and a follower; a follower is killed and gets a snapshot, and a leader is killed."""
+    ensemble = InMemoryEnsemble(folder, 3, peer_type, digest)
+    ensemble.start(1, 2, 3)
+    leader = ensemble.until_led()
+    ensemble.rounds(5, writes=2, at=leader)
+    follower = min(set(ensemble.members) - {leader})
+    ensemble.kill(follower)
     for _ in range(30):
-        world.rounds(2, writes=4, at=leader)
-    world.start(follower)
-    world.until_led()
-    world.rounds(5, writes=3, at=follower)
-    world.kill(leader)
-    world.until_led()
-    world.start(leader)
-    world.until_led()
-    world.rounds(10, writes=1, at=leader)
-    world.rounds(20)
-    world.stop()
+        ensemble.rounds(2, writes=4, at=leader)
+    ensemble.start(follower)
+    ensemble.until_led()
+    ensemble.rounds(5, writes=3, at=follower)
+    ensemble.kill(leader)
+    ensemble.until_led()
+    ensemble.start(leader)
+    ensemble.until_led()
+    ensemble.rounds(10, writes=1, at=leader)
+    ensemble.rounds(20)
+    ensemble.stop()
     facts = {"nodes": 3, "record": True, "defect": None, "outcome": "finished", "commit": None}
     (folder / "run.json").write_text(json.dumps(facts))
 
@@ -208,7 +208,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(original: Path, tmp_path: Path) -> Path:
-    """A recorded run to be damaged."""
+    """A copy of a recorded run that a test may damage."""
     return Path(shutil.copytree(original, tmp_path / "run", ignore=shutil.ignore_patterns("data")))
 
 

@@ -1,4 +1,4 @@
-"""Digests by either algorithm; and what nodes left that knew BLAKE2b only (tests/testdata/blake2b) replays and starts."""
+"""Digests by either algorithm. Runs of nodes that knew only BLAKE2b (tests/testdata/blake2b) still replay and start."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from tests.unit.model.replay.conftest import World, eventful
+from tests.unit.model.replay.conftest import InMemoryEnsemble, eventful
 from tests.unit.model.replay.test_replay import blocks, recording, write
 from zab_chaos.model.replay.replay import recorded_lives, replay
 from zab_chaos.node.channel import frame
@@ -28,7 +28,7 @@ OTHER: dict[Algorithm, Algorithm] = {"blake2b": "xxh3", "xxh3": "blake2b"}
 
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
-    """A run of 3 nodes with its disks: node 1 was killed once, and each has taken snapshots."""
+    """An old run of 3 nodes with its disks: node 1 was killed once, and each node has taken snapshots."""
     shutil.unpack_archive(BEFORE, tmp_path)
     return tmp_path / "run"
 
@@ -39,7 +39,7 @@ def events(run: Path, name: str) -> list[dict[str, Any]]:
 
 
 def versions(run: Path) -> set[int]:
-    """Of all snapshots' files."""
+    """Return the format versions of all snapshot files."""
     paths = list((run / "data").glob("node-*/snapshot-*"))
     assert paths
     return {int.from_bytes(path.read_bytes()[len(MAGIC) :][:4], "little") for path in paths}
@@ -49,28 +49,28 @@ def files(run: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in sorted((run / "data").rglob("*")) if path.is_file()}
 
 
-# ---- what was made before ----
+# ---- runs of older nodes ----
 
 
-def test_a_recording_of_before_replays(before: Path) -> None:
+def test_an_old_recording_replays(before: Path) -> None:
     lives = list(replay(before))
     assert [(one.node, one.life) for one in lives] == [(1, 1), (1, 2), (2, 1), (3, 1)]
     assert [one.difference for one in lives] == [None] * 4
-    assert events(before, "snapshot")  # whose running digests and trees were compared
+    assert events(before, "snapshot")  # their running digests and trees were compared
     assert sum(one.events for one in lives) > 100
 
 
-def test_nodes_start_on_the_disks_of_before(before: Path) -> None:
+def test_nodes_start_on_old_disks(before: Path) -> None:
     assert versions(before) == {1}
-    world = World(before, 3, digest="blake2b")
-    world.lives = {1: 2, 2: 1, 3: 1}
-    world.start(1, 2, 3)
-    world.rounds(3, writes=90, at=world.until_led())
-    world.rounds(5)
-    machines = [replica.machine for replica in world.replicas.values()]
+    ensemble = InMemoryEnsemble(before, 3, digest="blake2b")
+    ensemble.lives = {1: 2, 2: 1, 3: 1}
+    ensemble.start(1, 2, 3)
+    ensemble.rounds(3, writes=90, at=ensemble.until_led())
+    ensemble.rounds(5)
+    machines = [replica.machine for replica in ensemble.replicas.values()]
     assert len({machine.delivered for machine in machines}) == len({machine.digest for machine in machines}) == 1
-    assert len({replica.application.tree.digest for replica in world.replicas.values()}) == 1
-    world.stop()
+    assert len({replica.application.tree.digest for replica in ensemble.replicas.values()}) == 1
+    ensemble.stop()
     lives = list(replay(before))
     assert [(one.node, one.life) for one in lives] == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2)]
     assert [one.difference for one in lives] == [None] * 7
@@ -101,7 +101,7 @@ def test_all_nodes_have_the_digests_of_their_algorithm(digest: Algorithm, tmp_pa
 
 
 def test_a_life_that_is_replayed_with_another_algorithm_differs(tmp_path: Path) -> None:
-    """Else the replays above show nothing."""
+    """Otherwise the replays above would show nothing."""
     run = tmp_path / "run"
     eventful(run)
     for node, life in recorded_lives(run):
@@ -121,10 +121,10 @@ def test_a_node_does_not_start_on_a_disk_with_another_digest(digest: Algorithm, 
     run = tmp_path / "run"
     eventful(run, digest=digest)
     assert versions(run) == {1 + ALGORITHMS.index(digest)}
-    held, world = files(run), World(run, 3, digest=OTHER[digest])
-    world.lives[1] = 9
+    held, ensemble = files(run), InMemoryEnsemble(run, 3, digest=OTHER[digest])
+    ensemble.lives[1] = 9
     with pytest.raises(DigestMismatch, match=f"by {digest}, and the node is configured for {OTHER[digest]}") as caught:
-        world.start(1)
+        ensemble.start(1)
     assert files(run) == held
     assert exit_code(caught.value) == 78
     assert reason(caught.value).endswith("or wipe its disk.")
@@ -137,7 +137,7 @@ def config(**setting: Any) -> NodeConfig:
     )  # fmt: skip
 
 
-def test_a_configuration_that_names_no_digest_means_that_of_before() -> None:
+def test_a_configuration_without_a_digest_means_blake2b() -> None:
     written = msgspec.json.decode(msgspec.json.encode(config()))
     del written["digest"]
     assert msgspec.convert(written, NodeConfig).digest == "blake2b"
@@ -146,7 +146,7 @@ def test_a_configuration_that_names_no_digest_means_that_of_before() -> None:
 
 
 def test_nodes_with_different_digests_refuse_each_others_frames() -> None:
-    """Also a node that knows no other digest than BLAKE2b: it names its cluster only."""
+    """So does a node that knows only BLAKE2b, whose frames name only its cluster."""
     names = {digest: config(digest=digest).ensemble for digest in ALGORITHMS}
     assert names["blake2b"] == "ours"
     for digest, name in names.items():

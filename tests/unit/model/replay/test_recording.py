@@ -1,4 +1,4 @@
-"""The recording's own rules: what is written is read again, and a Ready comes back as it was."""
+"""The format of recordings: entries are read as they were written, and a Ready is decoded as it was encoded."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ FULL = Ready(
 )
 
 
-def test_a_ready_comes_back_as_it_was() -> None:
+def test_a_ready_is_decoded_as_it_was_encoded() -> None:
     data = encode_ready(FULL)
     assert isinstance(data, bytes)
     again = decode_ready(data)
@@ -59,7 +59,7 @@ def test_a_ready_comes_back_as_it_was() -> None:
     assert words.obligations(again) == words.obligations(FULL)
 
 
-def test_a_ready_without_obligations_is_nothing() -> None:
+def test_a_ready_without_obligations_is_encoded_as_nothing() -> None:
     assert encode_ready(None) == b""
     assert decode_ready(b"") is None
 
@@ -75,7 +75,7 @@ def test_a_large_ready_is_its_length_and_checksum() -> None:
     assert large[1] != other[1]
 
 
-def test_what_is_written_is_read_block_by_block(tmp_path: Path) -> None:
+def test_entries_are_read_block_by_block(tmp_path: Path) -> None:
     recording = Recording(str(tmp_path), 2, 3)
     recording.flush()
     recording.add(Ticked(1))
@@ -92,7 +92,7 @@ def test_what_is_written_is_read_block_by_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 5, 8, 12, 20, 25])
-def test_a_cut_is_torn_and_no_damage(tmp_path: Path, size: int) -> None:
+def test_a_truncated_recording_is_torn_but_not_damaged(tmp_path: Path, size: int) -> None:
     recording = Recording(str(tmp_path), 1, 1)
     recording.add(Ticked(1))
     recording.close()
@@ -103,7 +103,7 @@ def test_a_cut_is_torn_and_no_damage(tmp_path: Path, size: int) -> None:
     assert reader.torn == (None if size == 8 else 0 if size < 8 else 8)
 
 
-def test_another_kind_of_file_is_damage_at_its_beginning(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_damaged_at_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\x93\xa4boot")
     with pytest.raises(DamagedRecording, match="does not begin as a recording"):

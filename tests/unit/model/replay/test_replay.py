@@ -1,4 +1,4 @@
-"""A recorded run replays equal; nothing in it can be changed without that being seen, and seen where it is."""
+"""A recorded run replays equal. Every change to it is found, with its place."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def blocks(path: Path) -> list[list[Entry]]:
 
 
 def write(path: Path, content: list[list[Entry]]) -> None:
-    """A forger's recording: all checksums fit."""
+    """Write a forged recording, whose checksums are correct."""
     running, parts = 0, [MAGIC]
     for block in content:
         body = msgspec.msgpack.encode(block)
@@ -73,8 +73,8 @@ def test_every_life_of_an_eventful_run_is_equal(original: Path) -> None:
     assert found.checked == sum(one.inputs + one.outputs + one.events for one in lives)
 
 
-def test_the_run_has_what_is_to_be_compared(original: Path) -> None:
-    """Else the tests below show little: snapshots taken, installed and restored, and a life that leads."""
+def test_the_run_has_all_that_the_tests_need(original: Path) -> None:
+    """Otherwise the tests below would show little: snapshots are taken, installed and restored, and a life leads."""
     names = set()
     for file in (original / "trace").iterdir():
         for line in map(json.loads, file.read_text().splitlines()):
@@ -85,14 +85,14 @@ def test_the_run_has_what_is_to_be_compared(original: Path) -> None:
 
 
 def test_writing_a_recording_anew_gives_the_same_bytes(run: Path) -> None:
-    """The forger below forges well."""
+    """So the forged recordings below differ only where they are meant to."""
     path = recording(run, 2, 1)
     before = path.read_bytes()
     write(path, blocks(path))
     assert path.read_bytes() == before
 
 
-def test_nothing_recorded_is_not_applicable() -> None:
+def test_without_recordings_the_property_is_not_applicable() -> None:
     assert equality_property([]).verdict is Judgement.NOT_APPLICABLE
 
 
@@ -112,7 +112,7 @@ def test_any_changed_byte_is_caught(run: Path, life: tuple[int, int]) -> None:
 
 
 def raw_entries(body: bytes) -> tuple[bytes, list[bytes]]:
-    """The array's header, and each entry's bytes."""
+    """Return the header of the array, and the bytes of each entry."""
     entries = [msgspec.msgpack.encode(each) for each in msgspec.msgpack.decode(body)]
     header = body[: len(body) - sum(map(len, entries))]
     assert header + b"".join(entries) == body
@@ -175,7 +175,7 @@ def test_a_killed_life_may_stop_in_its_last_block_and_not_before(run: Path, life
     assert len(untold) == 7, "the node was killed"
     silent = Rerun(run, *life, Peer)
     silent.run()
-    for place in places[-3:]:  # what comes behind is heartbeats: no event is missing
+    for place in places[-3:]:  # only heartbeats follow, so no event is missing
         for cut in (place, place + 3, place + 12):
             path.write_bytes(good[:cut])
             one = replay_life(run, *life)
@@ -184,7 +184,7 @@ def test_a_killed_life_may_stop_in_its_last_block_and_not_before(run: Path, life
     assert "the trace goes on where the recording ends" in difference(run, *life).what
 
 
-def test_more_behind_the_end_is_caught(run: Path) -> None:
+def test_entries_after_the_end_are_caught(run: Path) -> None:
     path = recording(run, 2, 1)
     content = blocks(path)
     write(path, [*content, content[-2]])
@@ -214,11 +214,11 @@ def test_a_block_that_no_node_writes_is_caught(run: Path) -> None:
         assert found.place == len(MAGIC)
 
 
-# ---- damage whose checksums fit: the re-execution shows it ----
+# ---- forged recordings with correct checksums, which the re-execution finds ----
 
 
 def matters(entry: Entry) -> bool:
-    """An input without which the core does something else."""
+    """Return whether the core would do something else without this input."""
     if isinstance(entry, Stepped):
         return isinstance(entry.message, Propose | Commit)
     return isinstance(entry, Submitted | Synced | ReadyTaken | SnapshotTaken)
@@ -230,11 +230,11 @@ def test_a_forged_recording_without_one_input_is_caught(run: Path, life: tuple[i
     content = blocks(path)
     places = [(b, e) for b, block in enumerate(content) for e, entry in enumerate(block) if matters(entry)]
     assert len(places) > 20
-    for b, e in places[: -1 : 1 + len(places) // 40]:  # after the last one a killed life shows nothing more
+    for b, e in places[: -1 : 1 + len(places) // 40]:  # a killed life has no output after the last one
         if content[b][e] == ReadyTaken(b""):
-            continue  # asking a core that has nothing to do may well change nothing
+            continue  # an answer without obligations may be left out
         if e and isinstance(before := content[b][e - 1], Stepped) and isinstance(before.message, CommitLeader):
-            continue  # nor does a COMMIT that says what COMMIT-LD has said
+            continue  # so may a COMMIT that repeats COMMIT-LD
         forged = list(content)
         forged[b] = [*content[b][:e], *content[b][e + 1 :]]
         write(path, forged)
@@ -259,7 +259,7 @@ def test_forged_arguments_are_caught(run: Path) -> None:
 
 
 def test_an_input_in_another_place_is_caught(run: Path) -> None:
-    """Two PROPOSEs, swapped with all that lies between them left where it was."""
+    """Swap two PROPOSEs, and leave what is between them in place."""
     path = recording(run, 2, 1)
     content = blocks(path)
     places = [
@@ -276,7 +276,7 @@ def test_an_input_in_another_place_is_caught(run: Path) -> None:
         assert difference(run, 2, 1)
 
 
-# ---- a trace that does not say what the core did ----
+# ---- traces that differ from what the core did ----
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
@@ -379,8 +379,8 @@ def test_a_defects_recording_replays_with_that_defect_and_with_no_other(
     assert not all(one.difference is None for one in replay(run, PromiseNotDurable))
 
 
-def test_a_difference_tells_the_last_twenty_inputs(original: Path) -> None:
-    """Which are those before it: a core that forgets its third ACK."""
+def test_a_difference_shows_the_last_twenty_inputs(original: Path) -> None:
+    """They are those before it. The core here leaves out its third ACK."""
 
     class Unsaid(Following):
         acks = 0
@@ -401,7 +401,7 @@ def test_a_difference_tells_the_last_twenty_inputs(original: Path) -> None:
     assert any(words.endswith("from 3: PROPOSE e=1 1:5..1:6") for words in found.inputs[-3:])
 
 
-def test_a_core_that_fails_is_a_difference_and_no_traceback(original: Path) -> None:
+def test_an_error_of_the_core_is_a_difference(original: Path) -> None:
     class Dividing(Following):
         def on_commit(self, source: int, message: Commit) -> None:
             raise ZeroDivisionError("a bug")
@@ -412,10 +412,10 @@ def test_a_core_that_fails_is_a_difference_and_no_traceback(original: Path) -> N
     assert "ZeroDivisionError: a bug" in difference(original, 2, 1, Failing).what
 
 
-# ---- time travel ----
+# ---- stopping at an event or input ----
 
 
-def test_until_stops_where_the_event_has_been_written(original: Path) -> None:
+def test_until_stops_after_the_input_that_led_to_the_event(original: Path) -> None:
     lines = [json.loads(line) for line in trace(original, 3, 1).read_text().splitlines()]
     n = next(line["n"] for line in lines if line["event"] == "established")
     rerun = Rerun(original, 3, 1, Peer)
@@ -439,6 +439,6 @@ def test_until_an_input_counts_from_the_boot(original: Path) -> None:
     assert rerun.difference is None
 
 
-def test_the_replayed_lives_are_what_json_shows(original: Path) -> None:
+def test_json_shows_the_results_of_the_lives(original: Path) -> None:
     one = replay_life(original, 2, 1)
     assert msgspec.convert(msgspec.to_builtins(one), ReplayResult) == one

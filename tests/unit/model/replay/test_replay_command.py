@@ -1,4 +1,4 @@
-"""`zab replay`: exit codes, what it says, the debugger; and the property in a run's verdict."""
+"""`zab replay`: exit codes, output, and `--show`; and the property `replay equality` in a run's verdict."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def test_a_defect_that_is_not_here_is_exit_2(run: Path, capsys: pytest.CaptureFi
         (["--node", "two"], "--node"),
     ],
 )
-def test_a_mistake_is_exit_4_and_told(
+def test_a_mistake_is_reported_with_exit_4(
     original: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["replay", str(original), *arguments]) == 4
@@ -101,7 +101,7 @@ def test_a_mistake_is_exit_4_and_told(
     assert "Traceback" not in err
 
 
-def test_two_mistakes_are_told_at_once(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_mistakes_are_reported_at_once(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(original), "--node", "9", "--until", "soon"]) == 4
     err = capsys.readouterr().err
     assert "soon" in err
@@ -144,7 +144,7 @@ def test_show_until_shows_a_leader_as_it_was(original: Path, capsys: pytest.Capt
 
 
 def test_show_of_every_input_of_a_life_never_fails(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In every phase and role; each is another state."""
+    """Every phase and role has another kind of state."""
     seen = set()
     for number in range(1, 60):
         assert main(["replay", str(original), "--node=3", "--life=2", f"--until=i{number}", "--show", "--json"]) == 0
@@ -153,7 +153,7 @@ def test_show_of_every_input_of_a_life_never_fails(original: Path, capsys: pytes
     assert {"LOOKING in ELECTION", "FOLLOWING in DISCOVERY", "FOLLOWING in BROADCAST"} <= seen
 
 
-def test_a_difference_before_the_mark_is_where_it_stops(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_before_until_stops_the_replay(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(run, 2, 1, 20_000)
     assert main(["replay", str(run), "--node", "2", "--until", "i100000", "--show", "--json"]) == 1
     told = answer(capsys)
@@ -174,7 +174,7 @@ def test_replay_equality_is_a_property_of_a_recorded_runs_verdict(run: Path) -> 
     assert found.violations[0].evidence[0].file == "record/node-1-1.bin"
 
 
-def test_verify_judges_it_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_judges_replay_equality(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(run, 1, 1, 500)
     assert main(["verify", str(run), "--json"]) == 1
     names = [item["name"] for item in answer(capsys)["runs"][0]["properties"] if item["verdict"] == "VIOLATION"]

@@ -1,4 +1,4 @@
-"""Trials of what the end of a life would leave on a disk: what they see, and that the run does not see them."""
+"""Crash states: what the trials find, and that they do not change the run."""
 
 from dataclasses import replace
 from pathlib import Path

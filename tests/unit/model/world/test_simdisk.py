@@ -1,4 +1,4 @@
-"""The simulated disk against the real one: the same calls, the same answers, the same bytes after the power went."""
+"""The simulated disk and the real one: the same calls give the same answers, and the same bytes after a power cut."""
 
 from itertools import accumulate
 from pathlib import Path
@@ -27,7 +27,7 @@ def sim_disk(**options: bool) -> SimDisk:
 
 
 class Pair:
-    """A real and a simulated disk to which the same is done."""
+    """A real and a simulated disk on which the same calls are made."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class Pair:
         self.files: dict[str, tuple[object, object]] = {}
 
     def both(self, call: str, *arguments: object) -> object:
-        """Call it on both disks; the answers, or the kinds of error, must be equal."""
+        """Make a call on both disks. The answers, or the kinds of error, must be equal."""
         answers = []
         for disk in (self.real, self.sim):
             try:
@@ -59,7 +59,7 @@ class Pair:
         assert self.real.unsynced_bytes == self.sim.unsynced_bytes
 
     def power_off(self) -> None:
-        """A SIGKILL: the real disk is opened anew, the simulated one goes on with what was durable."""
+        """Kill the process: the real disk is opened again, and the simulated one keeps what was durable."""
         self.files.clear()
         self.real = FaithfulDisk(self.folder, gone)
         self.sim.lose_power()
@@ -73,7 +73,7 @@ class Pair:
 
 
 def step(pair: Pair, random: Random) -> None:
-    """One drawn thing that a store might do."""
+    """Make one drawn call of a store."""
     name = random.choice(NAMES)
     match random.randrange(8):
         case 0 if name not in pair.files and name not in pair.real.list():
@@ -110,8 +110,8 @@ def test_same_calls_same_bytes_also_after_power_cuts(tmp_path: Path, seed: int) 
 
 @pytest.mark.parametrize("variant", get_args(Variant))
 @pytest.mark.parametrize("seed", range(12))
-def test_what_survives_of_anything_is_the_same(tmp_path: Path, seed: int, variant: Variant) -> None:
-    """Bytes and directory changes alike; also when the power goes again before anything was synced."""
+def test_the_same_survives_a_power_cut_after_drawn_operations(tmp_path: Path, seed: int, variant: Variant) -> None:
+    """This holds for bytes and directory changes, also if the power is cut again before anything was synced."""
     random = Random(seed)
     pair = Pair(tmp_path)
     for life in range(6):
@@ -129,7 +129,7 @@ def test_what_survives_of_anything_is_the_same(tmp_path: Path, seed: int, varian
 
 @pytest.mark.parametrize("variant", ["torn", "reordered", "pages", "killed"])
 @pytest.mark.parametrize("seed", range(8))
-def test_what_survives_a_cut_is_the_same(tmp_path: Path, seed: int, variant: Variant) -> None:
+def test_the_same_part_of_a_file_survives_a_power_cut(tmp_path: Path, seed: int, variant: Variant) -> None:
     pair = Pair(tmp_path)
     pair.files["a"] = tuple(pair.both("create", "a", 100))  # type: ignore[arg-type, assignment]
     pair.on_files("a", "write", b"durable")
@@ -154,7 +154,7 @@ def test_an_ordinary_disk_keeps_everything() -> None:
         disk.faults.power_cut = ("torn", 1)
 
 
-def test_export_and_import_are_the_same_disk(tmp_path: Path) -> None:
+def test_an_exported_and_imported_disk_is_the_same(tmp_path: Path) -> None:
     disk = sim_disk()
     file = disk.create("log", 50)
     file.write(b"content")
@@ -166,7 +166,7 @@ def test_export_and_import_are_the_same_disk(tmp_path: Path) -> None:
     assert other.read("log") == disk.read("log") == b"content".ljust(50, b"\0")
 
 
-def test_time_is_owed_for_every_sync_that_nobody_waited_for() -> None:
+def test_the_time_of_a_sync_that_was_not_waited_for_is_owed() -> None:
     disk = sim_disk()
     file = disk.create("log")
     disk.faults.slow_ms = 1

@@ -1,4 +1,4 @@
-"""What simulated links do to frames when they are cut, held, slowed, reset or made anew."""
+"""Simulated links: what happens to frames when a link is cut, stalled, slowed, reset or replaced."""
 
 from collections import deque
 from typing import Any
@@ -16,7 +16,7 @@ FRAME_BYTES = 70
 
 
 class End:
-    """A process, as its sockets see it."""
+    """A server, as far as its sockets use it."""
 
     def __init__(self, number: int, others: dict[int, "End"]) -> None:
         self.id = number
@@ -27,7 +27,7 @@ class End:
         self.others = others
 
     def poke(self) -> None:
-        """It takes what it wants when the test looks."""
+        """Do nothing: the test reads the inbox."""
 
     def notice(self, _pipe: Pipe, connected: bool) -> None:
         self.notices.append(connected)
@@ -40,7 +40,7 @@ class End:
 
 
 class Bench:
-    """Nodes 1 to 3, and a socket from 1 to 2."""
+    """Links between nodes 1 to 3, and a pipe from 1 to 2."""
 
     def __init__(self, immediate: bool = True) -> None:
         self.world = World(5)
@@ -86,14 +86,14 @@ def test_frames_arrive_in_order(bench: Bench) -> None:
     assert bench.arrived == [f"m{i}" for i in range(1, 10)]
 
 
-def test_a_timeout_swallows_and_the_connection_stays(bench: Bench) -> None:
+def test_a_timeout_toxic_drops_frames_and_keeps_the_connection(bench: Bench) -> None:
     bench.network.cut([LINK], "timeout")
     assert bench.send(3)
     bench.settle(2000)
     bench.network.heal([LINK])
     assert bench.send(1)
     bench.settle()
-    assert bench.arrived == ["m4"]  # a hole, and nobody was told
+    assert bench.arrived == ["m4"]  # frames are missing, and neither end was told
     assert bench.ends[1].notices == [True]
 
 
@@ -108,7 +108,7 @@ def test_a_stall_holds_and_releases_in_order(bench: Bench) -> None:
     assert bench.arrived == ["m1", "m2", "m3", "m4"]
 
 
-def test_a_stall_that_is_healed_by_a_new_proxy_loses_what_it_held(bench: Bench) -> None:
+def test_a_stall_that_is_healed_by_a_new_proxy_loses_the_held_frames(bench: Bench) -> None:
     bench.network.cut([LINK], "stall")
     bench.send(3)
     bench.settle()
@@ -122,7 +122,7 @@ def test_a_disabled_link_breaks_and_refuses_until_it_is_healed(bench: Bench) -> 
     bench.send(1)
     bench.network.cut([LINK], "disable")
     bench.settle(2000)
-    assert bench.arrived == []  # it was under way
+    assert bench.arrived == []  # the frame was on its way
     assert bench.ends[1].notices == [True, False]
     assert not bench.send(1)
     bench.network.heal([LINK])
@@ -130,7 +130,7 @@ def test_a_disabled_link_breaks_and_refuses_until_it_is_healed(bench: Bench) -> 
     assert bench.ends[1].notices == [True, False, True]
 
 
-def test_a_cut_takes_what_a_closed_socket_had_under_way_too(bench: Bench) -> None:
+def test_a_cut_also_loses_frames_that_a_closed_socket_had_sent(bench: Bench) -> None:
     bench.network.cut([LINK], "stall", "first")
     bench.send(2)
     bench.pipe.close()
@@ -156,7 +156,7 @@ def test_latency_and_bandwidth_take_time(bench: Bench) -> None:
     assert 1 < len(bench.arrived) < 6
 
 
-def test_a_reset_comes_again_and_again(bench: Bench) -> None:
+def test_a_reset_toxic_resets_each_new_connection(bench: Bench) -> None:
     toxic = Toxic("reset_peer", "upstream", (("timeout", 100),))
     bench.network.disturb([LINK], [toxic], "reset", fresh=True)
     bench.settle(2000)
@@ -184,7 +184,7 @@ def test_the_end_of_the_peer_is_noticed_soon_but_not_through_a_cut(bench: Bench)
     assert other.ends[1].notices == [True, False]
 
 
-def test_a_full_queue_is_told(bench: Bench) -> None:
+def test_send_returns_false_when_the_queue_is_full(bench: Bench) -> None:
     bench.network.cut([LINK], "stall")
     assert bench.send(10)
     assert not bench.send(3)
@@ -197,7 +197,7 @@ def test_without_immediate_frames_wait_for_the_connection() -> None:
     assert bench.arrived == ["m1", "m2"]
 
 
-def test_what_a_killed_sender_had_not_written_is_lost(bench: Bench) -> None:
+def test_frames_that_had_not_left_a_killed_sender_are_lost(bench: Bench) -> None:
     bench.send(5)
     bench.pipe.die(10 * MS)
     bench.settle()
@@ -219,11 +219,11 @@ def test_one_bit_is_flipped_in_the_first_frame_and_then_in_some(bench: Bench) ->
     assert set(apart) == {0, 1}
     assert bench.network.frames(LINK, "corrupt") == (200, sum(apart))
     bits = {int.from_bytes(a) ^ int.from_bytes(b) for a, b in zip(sent, bench.ends[2].inbox, strict=True)}
-    assert len(bits) > sum(apart) // 2  # anywhere
+    assert len(bits) > sum(apart) // 2  # at different places
 
 
-def test_a_frame_that_comes_again_is_the_one_that_was_sent(bench: Bench) -> None:
-    """It may come when its fault has healed, and a bad one would end a session then."""
+def test_a_late_copy_of_a_corrupt_frame_is_not_corrupt(bench: Bench) -> None:
+    """The copy may arrive after the fault was healed, when a corrupt one would end a session."""
     bench.hit("corrupt", one_in=1)
     bench.hit("late", one_in=1, delay=50)
     bench.send(1)
@@ -244,7 +244,7 @@ def test_the_first_frame_is_misrouted_and_then_some(bench: Bench) -> None:
     assert bench.network.frames(LINK, "misroute") == (200, len(astray))
 
 
-def test_what_hits_single_frames_counts_them_until_it_is_healed(bench: Bench) -> None:
+def test_frames_are_counted_until_the_toxic_is_removed(bench: Bench) -> None:
     bench.hit("late", one_in=1, delay=50)
     bench.send(2)
     bench.settle()

@@ -1,4 +1,4 @@
-"""The simulated clients' port: whom it drops, and whose end it notices, as the real one does."""
+"""The simulated client port: it drops clients and notices their end as the real one does."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ WAITING = 40
 
 
 class Ensemble:
-    """Three nodes that have a leader, and their clients."""
+    """Three nodes with a leader, and their clients."""
 
     def __init__(self) -> None:
         scenario = Scenario(name="three", about="three nodes are up", limits=Limits(waiting=WAITING))
@@ -32,7 +32,7 @@ class Ensemble:
         assert self.world.run_until(lambda: self.deployment.cluster.leader() is not None, 20 * SECOND)
 
     def client(self, number: int, seen: Zxid = ZERO, nodes: int = 1) -> SimClient:
-        """At node 1, which it says HELLO to with what it has `seen`. It knows the first so many `nodes`."""
+        """Connect a client to node 1. `seen`: the zxid in its HELLO. `nodes`: how many nodes it knows."""
         client = SimClient(self.world, self.machines[:nodes], 1, number, 100 * SECOND)
         client.core.seen = seen
         assert self.world.run_until(lambda: client.core.connected, 10 * SECOND)
@@ -54,16 +54,16 @@ def ensemble() -> Ensemble:
     return Ensemble()
 
 
-def test_a_connection_that_is_gone_is_noticed_although_there_is_nothing_to_tell(ensemble: Ensemble) -> None:
+def test_a_lost_connection_is_noticed_although_there_is_nothing_to_send(ensemble: Ensemble) -> None:
     client = ensemble.client(ME)
     ensemble.world.run_for(3 * SECOND)
     assert ME in ensemble.sessions()._sessions
     assert client.core.connection is not None
-    client.core.connection.close()  # its machine is gone: no BYE
+    client.core.connection.close()  # as if its machine had crashed: without BYE
     assert ensemble.world.run_until(lambda: ME not in ensemble.sessions()._sessions, 2 * SECOND)
 
 
-def test_a_client_with_a_false_claim_is_told_and_the_others_are_served_meanwhile(ensemble: Ensemble) -> None:
+def test_a_client_with_a_false_claim_is_refused_while_the_others_are_served(ensemble: Ensemble) -> None:
     liar, other = ensemble.client(ME, seen=zxid(2**30, 9)), ensemble.client(YOU)
     for _ in range(WAITING // SHARE + 5):
         ensemble.submit(liar, Get("/"))
@@ -82,7 +82,7 @@ def test_a_client_with_a_false_claim_is_told_and_the_others_are_served_meanwhile
     assert ensemble.sessions().waiting == 0
 
 
-def test_what_no_frame_may_hold_makes_the_node_drop_the_client_with_words(ensemble: Ensemble) -> None:
+def test_a_frame_over_the_limit_makes_the_node_reject_the_client(ensemble: Ensemble) -> None:
     client = ensemble.client(ME)
     ensemble.submit(client, Create("/huge", bytes(5 * 2**20)))
     client.turn()
@@ -93,7 +93,7 @@ def test_what_no_frame_may_hold_makes_the_node_drop_the_client_with_words(ensemb
     assert ensemble.world.run_until(lambda: client.core.connected, SECOND)
 
 
-def test_beyond_all_bounds_the_connection_breaks_without_words(ensemble: Ensemble) -> None:
+def test_a_frame_over_the_hard_limit_breaks_the_connection(ensemble: Ensemble) -> None:
     client = ensemble.client(ME)
     ensemble.submit(client, Create("/huger", bytes(17 * 2**20)))
     client.turn()
@@ -101,7 +101,7 @@ def test_beyond_all_bounds_the_connection_breaks_without_words(ensemble: Ensembl
     assert ensemble.known[ME] == [Unknown("the connection broke")]
 
 
-def test_a_node_that_stays_without_a_leader_is_left_as_by_a_real_client(ensemble: Ensemble) -> None:
+def test_a_client_leaves_a_node_that_stays_without_a_leader(ensemble: Ensemble) -> None:
     client = ensemble.client(ME, nodes=3)
     ensemble.deployment.network.cut([(1, 2), (1, 3), (2, 1), (3, 1)], "disable")
     for _ in range(50):
@@ -113,7 +113,7 @@ def test_a_node_that_stays_without_a_leader_is_left_as_by_a_real_client(ensemble
     assert client.core.last_trouble == "node 1 has no leader"
 
 
-def test_a_number_that_comes_again_ends_the_older_connection(ensemble: Ensemble) -> None:
+def test_a_second_connection_with_the_same_number_ends_the_first(ensemble: Ensemble) -> None:
     older = ensemble.client(ME)
     newer = ensemble.client(ME)
     assert ensemble.world.run_until(lambda: not older.core.connected, SECOND)

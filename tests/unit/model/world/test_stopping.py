@@ -1,11 +1,11 @@
-"""Stopping a call in its middle."""
+"""Stopping a call in the middle, and resuming or abandoning it."""
 
 import pytest
 
 from zab_chaos.model.world.suspension import SuspendableCall
 
 
-def test_it_goes_on_where_it_stopped() -> None:
+def test_a_stopped_call_is_resumed_where_it_stopped() -> None:
     seen: list[str] = []
 
     def call() -> None:
@@ -22,7 +22,7 @@ def test_it_goes_on_where_it_stopped() -> None:
     assert stoppable.finished
 
 
-def test_what_it_raises_is_raised_by_go() -> None:
+def test_go_raises_the_error_of_the_call() -> None:
     def call() -> None:
         raise KeyError("inside")
 
@@ -30,7 +30,7 @@ def test_what_it_raises_is_raised_by_go() -> None:
         SuspendableCall(call).go()
 
 
-def test_an_abandoned_call_never_goes_on() -> None:
+def test_an_abandoned_call_is_never_resumed() -> None:
     seen: list[str] = []
 
     def call() -> None:

@@ -1,4 +1,4 @@
-"""The `work` events: what a life says that it has done, held against what its peers' recordings say that they took."""
+"""The `work` events of a life, compared with the recordings of its peers."""
 
 import json
 from collections import Counter
@@ -41,14 +41,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def work_of(run: Path) -> dict[str, list[dict[str, Any]]]:
-    """The `work` events of each life."""
+    """Return the `work` events of each life."""
     return {
         path.stem: [line for line in map(json.loads, path.read_text().splitlines()) if line["event"] == "work"]
         for path in sorted((run / "trace").glob("*.jsonl"))
     }
 
 
-def test_numbers_only_grow_and_are_told_every_second(run: Path) -> None:
+def test_counters_only_grow_and_are_traced_every_second(run: Path) -> None:
     for life, told in work_of(run).items():
         assert len(told) >= 3, life
         for before, after in pairwise(told):
@@ -58,8 +58,8 @@ def test_numbers_only_grow_and_are_told_every_second(run: Path) -> None:
             assert all(after["messages"][kind] >= count for kind, count in before["messages"].items())
 
 
-def test_what_was_sent_is_what_the_peers_took(run: Path) -> None:
-    """Only what was under way when a node died, and what a killed one did not tell any more, makes a difference."""
+def test_the_sent_messages_are_those_that_the_peers_received(run: Path) -> None:
+    """They differ only by messages on their way when a node died, and by those that a killed node did not count any more."""
     sent: Counter[str] = Counter()
     for told in work_of(run).values():
         sent.update(told[-1]["messages"])
@@ -74,15 +74,15 @@ def test_what_was_sent_is_what_the_peers_took(run: Path) -> None:
         assert count * 0.9 - 10 <= sent[kind] <= count * 1.1 + 10, kind
 
 
-def test_syncs_are_those_that_the_core_was_told_of(run: Path) -> None:
-    """A sync that finds nothing to write (its group is not closed yet) touches no disk."""
+def test_the_syncs_are_those_that_the_core_was_told(run: Path) -> None:
+    """A sync with nothing to write (its group is not complete yet) is not counted."""
     for life, told in work_of(run).items():
         blocks = RecordingReader(run / "record" / f"{life}.bin").blocks()
         synced = sum(isinstance(entry, Synced) for block in blocks for entry in block)
         assert synced * 0.7 - 10 <= told[-1]["syncs"] <= synced + 5, life
 
 
-def test_a_new_phase_is_told_at_once() -> None:
+def test_a_new_phase_is_traced_at_once() -> None:
     work = WorkCounters()
     assert work.due(Phase.ELECTION, 0)
     assert not work.due(Phase.ELECTION, REPORT_INTERVAL - 1)

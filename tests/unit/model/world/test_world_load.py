@@ -1,4 +1,4 @@
-"""The load in the simulated world, while it sets up."""
+"""The load in the simulator: its start, its clients, and its end."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from zab_chaos.node.tree import outcomes
 
 
 def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
-    """Swarm seed 29 asked 450,000 times for its keys, as fast as the node could refuse."""
+    """In swarm seed 29 it asked 450,000 times for its keys, as fast as the node could refuse."""
     scenario = Scenario(name="alone", about="one of three is up", workload=Workload(clients=1, keys=4))
     deployment = SimDeployment(scenario, 1, None, None, False)
     machines: list[SimNode] = [deployment.machines[node] for node in sorted(deployment.machines)]
@@ -34,15 +34,15 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     assert deployment.world.run_until(lambda: load.wait_begun(0), 5_000_000_000)
 
 
-def test_keys_are_made_on_nodes_that_let_few_requests_wait() -> None:
-    """The load asked for a thousand at once, was turned away, and asked again, until the run was given up."""
+def test_keys_are_created_on_nodes_with_a_short_queue_of_requests() -> None:
+    """The load once asked for a thousand keys at a time, was refused, and asked again, until the run was given up."""
     few, limits = Workload(clients=1, keys=100), Limits(waiting=12)
     scenario = Scenario(name="narrow", about="no faults", duration=1.0, workload=few, limits=limits)
     assert simulate(scenario, 1, None).verdict.verdict == "PASS"
 
 
 @pytest.mark.parametrize("timeout", [0.2, 10.0])
-def test_clients_give_up_what_is_not_answered_in_time(timeout: float) -> None:
+def test_clients_give_up_requests_that_are_not_answered_in_time(timeout: float) -> None:
     few = Workload(clients=1, rate=100, keys=1, mix={"set": 1.0}, timeout=timeout)
     paused = FaultStep(at=0.5, do="pause", target="node-1", lasts=0.4)
     scenario = Scenario(name="paused", about="a follower", duration=3.0, workload=few, faults=(paused,))
@@ -51,7 +51,7 @@ def test_clients_give_up_what_is_not_answered_in_time(timeout: float) -> None:
     assert (verdict.metrics["unknown"] > 0) == (timeout < 1)
 
 
-def test_clients_come_anew_under_numbers_that_nobody_had() -> None:
+def test_new_clients_get_numbers_that_were_not_used_before() -> None:
     few = Workload(clients=2, rate=100, keys=1, mix={"set": 1.0, "get": 1.0}, visits=20)
     scenario = Scenario(name="visits", about="no faults", duration=3.0, workload=few)
     deployment = SimDeployment(scenario, 1, None, None, False)
@@ -64,13 +64,13 @@ def test_clients_come_anew_under_numbers_that_nobody_had() -> None:
 
 
 def confident(outcome: outcomes.Outcome) -> session.Outcome:
-    """What a library tells that takes what is unknown for failed."""
+    """Report unknown outcomes as failed, as a wrong library might."""
     read = session.read_outcome(outcome)
     return session.Failed("no leader", read.why) if isinstance(read, session.Unknown) else read
 
 
 @pytest.mark.parametrize(("read", "violated"), [(session.read_outcome, []), (confident, ["exactly once"])])
-def test_what_is_judged_is_what_the_library_tells(
+def test_the_outcomes_that_the_library_reports_are_judged(
     read: Callable[[outcomes.Outcome], session.Outcome], violated: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = Workload(clients=1, rate=100, keys=1, mix={"set": 1.0}, burst=10, moves=20)
@@ -81,8 +81,8 @@ def test_what_is_judged_is_what_the_library_tells(
     assert verdict.violated == violated
 
 
-def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
-    """A client that was between two nodes then waited for the end with what it had not sent, and nothing was delivered."""
+def test_requests_that_wait_when_the_load_stops_are_still_sent() -> None:
+    """A client between two nodes once kept its requests until the end, and nothing was delivered."""
     moving = Workload(clients=3, rate=100, keys=1, mix={"set": 1.0}, moves=100)
     scenario = Scenario(name="moving", about="no faults", workload=moving)
     deployment = SimDeployment(scenario, 1, None, None, False)

@@ -1,4 +1,4 @@
-"""The look-up that docs/client.md recommends after an unknown write; without fences, what it finds does not stay."""
+"""The look-up that docs/client.md recommends after an unknown write. Without fences its result may change afterwards."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ SEEDS = range(1, 6)
 
 
 def look_up(client: Session, path: str) -> tuple[bytes | None, int | None]:
-    """What there is, as soon as a node has a leader."""
+    """Return the value and version, as soon as the node has a leader."""
     while True:
         try:
             found = client.get(path)
@@ -22,10 +22,13 @@ def look_up(client: Session, path: str) -> tuple[bytes | None, int | None]:
 
 
 def recipe_is_wrong(results: Path, seed: int, defect: str | None) -> bool:
-    """The client's node is killed when it has passed on the write, which is not committed before the leader's slow disk."""
+    """Return whether the state changes after the look-up.
+
+    The client's node is killed after it has forwarded the write, while the leader's slow disk delays its commit.
+    """
     with Ensemble(results=results, on="sim", seed=seed, defect=defect) as ensemble:
         leader = ensemble.until_established()
-        node = leader % 3 + 1  # behind it the client goes on at the other follower
+        node = leader % 3 + 1  # when it is killed, the client connects to the other follower
         with ensemble.client(node=node) as client:
             client.create("/account", b"100")
             ensemble.slow_disk(leader, ms=300)
@@ -42,9 +45,9 @@ def recipe_is_wrong(results: Path, seed: int, defect: str | None) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_looked_up_after_an_unknown_write_stays(tmp_path: Path, seed: int) -> None:
+def test_the_state_found_after_an_unknown_write_does_not_change(tmp_path: Path, seed: int) -> None:
     assert not recipe_is_wrong(tmp_path, seed, None)
 
 
-def test_without_fences_the_write_takes_effect_behind_the_look_up(tmp_path: Path) -> None:
+def test_without_fences_the_write_takes_effect_after_the_look_up(tmp_path: Path) -> None:
     assert any(recipe_is_wrong(tmp_path, seed, "no-fence") for seed in SEEDS)

@@ -1,4 +1,4 @@
-"""The two ends of a scenario: what the nodes' disks hold before the start, and what all nodes hold at the end."""
+"""Scenarios that give the disks before the start, or the state that all nodes must have at the end."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,13 +34,13 @@ def test_the_state_at_the_end_is_what_was_expected() -> None:
     assert verdict.property("expected state").checked == 6
 
 
-def test_another_state_is_a_violation_that_says_who_holds_what() -> None:
+def test_another_state_is_a_violation_that_names_the_nodes() -> None:
     verdict = simulate(ends_with(key_0=("c", None)), 1, None).verdict
     assert verdict.violated == ["expected state"]
     assert "node 1 'b', node 2 'b', node 3 'b'; all must have 'c' or no such znode" in verdict.reasons[0]
 
 
-def test_without_an_expected_state_nothing_is_asked() -> None:
+def test_without_an_expected_state_the_nodes_are_not_asked() -> None:
     verdict = simulate(replace(ends_with(), expect=Expect()), 1, None).verdict
     assert "expected state" not in [item.name for item in verdict.properties]
 
@@ -55,13 +55,13 @@ def test_without_an_expected_state_nothing_is_asked() -> None:
         ({}, Judgement.UNKNOWN),
     ],
 )
-def test_all_nodes_must_hold_the_same_of_what_will_do(
+def test_all_nodes_must_hold_the_same_one_of_the_allowed_values(
     held: dict[str, dict[str, str | None]], judgement: Judgement
 ) -> None:
     assert judge_state({"/a": ("x", "y")}, {"event": "state", "held": held, "line": 3}).verdict is judgement
 
 
-def test_what_was_never_read_is_not_known() -> None:
+def test_a_state_that_was_not_read_is_unknown() -> None:
     assert judge_state({"/a": ("x",)}, None).verdict is Judgement.UNKNOWN
 
 
@@ -76,8 +76,8 @@ def starts_from(*disks: Disk, held: dict[str, tuple[str | None, ...]]) -> Scenar
 
 
 @pytest.mark.parametrize("faithful", ["faithful", "ordinary"])
-def test_nodes_start_from_the_disks_that_they_are_given(faithful: str) -> None:
-    """A quorum holds 1:3: it was committed, and becomes everybody's."""
+def test_nodes_start_from_the_given_disks(faithful: str) -> None:
+    """A quorum holds 1:3, so it may be committed, and all nodes get it."""
     longer = [Disk(node=node, accepted_epoch=1, current_epoch=1, log=BEFORE) for node in (1, 2)]
     shorter = Disk(node=3, accepted_epoch=4, current_epoch=1, log=BEFORE[:2])
     scenario = starts_from(*longer, shorter, held={"/before-1-3": ("1.3",), "/before-1-4": (None,)})
@@ -87,7 +87,7 @@ def test_nodes_start_from_the_disks_that_they_are_given(faithful: str) -> None:
 
 
 def test_a_later_epoch_wins_over_a_longer_log() -> None:
-    """LADIS 2008, Figure 4: what only the leader of an epoch that is over had logged is cut off."""
+    """LADIS 2008, Figure 4: transactions that only the leader of an earlier epoch had logged are truncated."""
     old = Disk(node=3, accepted_epoch=2, current_epoch=1, log=BEFORE)
     new = [Disk(node=node, accepted_epoch=2, current_epoch=2, log=(*BEFORE[:1], (2, 1))) for node in (1, 2)]
     held: dict[str, tuple[str | None, ...]] = {"/before-1-3": (None,), "/before-2-1": ("2.1",)}
@@ -95,7 +95,7 @@ def test_a_later_epoch_wins_over_a_longer_log() -> None:
     assert verdict.exit == 0, verdict.reasons
 
 
-def test_a_written_disk_is_read_as_it_was_told(tmp_path: Path) -> None:
+def test_a_written_disk_recovers_the_given_state(tmp_path: Path) -> None:
     disk = Disk(node=1, accepted_epoch=9, current_epoch=7, log=(*BEFORE, (5, 1), (5, 2)))
     held = write_disk(tmp_path, disk, 4096)
     _, recovered, report = Store.open(OrdinaryDisk(tmp_path), bootstrap=False, segment_bytes=4096)
