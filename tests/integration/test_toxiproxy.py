@@ -13,7 +13,7 @@ import pytest
 from zab_chaos.faults import proxies, tcp_signature
 from zab_chaos.faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
 from zab_chaos.faults.proxies import Proxies
-from zab_chaos.harness.backends.toxiproxy.seal import seal
+from zab_chaos.harness.backends.toxiproxy.port_protection import protect
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, ToxiproxyServer, locate
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 
@@ -315,7 +315,7 @@ def test_who_was_there_before_the_key_is_cut_off() -> None:
         port = int(taker.stdout.readline())
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as early:
             assert taker.stdout.readline() == "taken\n"
-            assert seal(taker.pid, port) is not None
+            assert protect(taker.pid, port) is not None
             assert early.recv(1) == b""
     finally:
         taker.communicate("\n")

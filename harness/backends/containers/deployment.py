@@ -65,7 +65,7 @@ class ContainerDeployment(ZabDeployment):
         container = resources.create(PROXY, command, log, {API: port}, sysctls=SYSCTLS)
         resources.connect(container, PROXY)
         resources.start(container, PROXY)
-        version = server.answer(f"{HOST}:{port}", lambda: _ended(container))
+        version = server.await_version(f"{HOST}:{port}", lambda: _ended(container))
         if version is None:
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
             raise ToxiproxyError(f"toxiproxy did not answer in its container. It wrote: {tail or '(nothing)'}")

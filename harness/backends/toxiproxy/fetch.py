@@ -1,7 +1,7 @@
-"""Fetching the toxiproxy server, once: built by Go from the tagged source, else the release's binary.
+"""Fetches the toxiproxy server: builds it with Go from the tagged source, or downloads the release's binary.
 
-Go checks the source against its public checksum database. The binary is checked against the sums pinned here, which are
-those of the project's own packaging (Shopify/homebrew-shopify, toxiproxy.rb).
+Go verifies the source against its public checksum database. The binary is verified against the checksums pinned here, which are
+from the project's own packaging (Shopify/homebrew-shopify, toxiproxy.rb).
 """
 
 import os
@@ -36,49 +36,49 @@ BUILD_SECONDS = 600
 
 def fetch(target: Path, release: str = RELEASE) -> Path:
     """Put the server at `target`. Raises ToxiproxyError."""
-    told = ""
-    for doing, way in _ways(release):
+    problems = ""
+    for description, make in _methods(release):
         try:
-            with _progress(doing):
-                cache.store(target, partial(_executable, way))
+            with _progress(description):
+                cache.store(target, partial(_make_executable, make))
             return target
-        except (OSError, _FailedError) as error:  # requests' errors are OSErrors
-            if not isinstance(error, requests.ConnectionError):  # of these the remedy says all
-                told += f"\n  - {error}"
+        except (OSError, _MethodFailed) as error:  # requests' errors are OSErrors
+            if not isinstance(error, requests.ConnectionError):  # without a network, the remedy below is enough
+                problems += f"\n  - {error}"
     raise ToxiproxyError(
         f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and can't be fetched"
-        f"{':' if told else '.'}{told}\n"
+        f"{':' if problems else '.'}{problems}\n"
         f"This mends it:\n  {remedy(target)}"
     )
 
 
-def _executable(way: Callable[[Path], Path], folder: Path) -> Path:
-    binary = way(folder)
+def _make_executable(make: Callable[[Path], Path], folder: Path) -> Path:
+    binary = make(folder)
     binary.chmod(0o755)
     return binary
 
 
-def _ways(release: str) -> Iterator[tuple[str, Callable[[Path], Path]]]:
-    """What each does, in words, and what makes the binary in a folder."""
+def _methods(release: str) -> Iterator[tuple[str, Callable[[Path], Path]]]:
+    """Yield the methods to try: a description, and a function that puts the binary into a folder and returns its path."""
     if shutil.which("go"):
         yield f"Building toxiproxy {VERSION} with Go, once: about a minute", _build
     yield f"Downloading toxiproxy {VERSION}, once", lambda folder: _download(folder, release)
 
 
 @contextmanager
-def _progress(doing: str) -> Iterator[None]:
-    """What is being done, on a terminal with the time that it has taken."""
+def _progress(description: str) -> Iterator[None]:
+    """Print a description of what is being done; on a terminal also show the elapsed time."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        say(console, doing)
+        say(console, description)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        shown.add_task(doing, total=None)
+        shown.add_task(description, total=None)
         yield
 
 
 def remedy(target: Path) -> str:
-    """The one command that puts the server where `find` looks."""
+    """Return the command that puts the server where `find` looks for it."""
     if shutil.which("go"):
         build = " ".join([*_go_settings(target.parent), *_quoted(_go_command())])
         return f"{build} && mv {target.parent}/server {target}"
@@ -89,14 +89,14 @@ def remedy(target: Path) -> str:
 
 
 def platform_asset() -> str | None:
-    """The release's name for this machine's binary, or None where there is none with a pinned sum."""
+    """Return the name of the release's binary for this machine, or None if there is none with a pinned checksum."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine().lower(), platform.machine().lower())
     name = f"toxiproxy-server-{platform.system().lower()}-{machine}"
     return name if name in SHA256 else None
 
 
-class _FailedError(Exception):
-    """One way of fetching did not work; why."""
+class _MethodFailed(Exception):
+    """A method of fetching failed. The text says why."""
 
 
 def _go_settings(folder: Path) -> list[str]:
@@ -114,31 +114,33 @@ def _quoted(command: list[str]) -> list[str]:
 
 def _build(folder: Path) -> Path:
     settings = dict(setting.split("=", 1) for setting in _go_settings(folder))
-    # Some 270 MB of modules and objects that nobody needs afterwards: they go with the folder.
+    # Some 270 MB of modules and object files are of no use afterwards: they are removed with the folder.
     caches = {"GOCACHE": f"{folder}/objects", "GOMODCACHE": f"{folder}/modules"}
-    flags = f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()  # or the modules could not be removed
+    flags = (
+        f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()
+    )  # otherwise the modules are read-only and can't be removed
     environment = {**os.environ, **settings, **caches, "GOFLAGS": flags}
     try:
         done = subprocess.run(_go_command(), env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
     except subprocess.TimeoutExpired:
-        raise _FailedError(f"building it: `go install` took more than {BUILD_SECONDS} s") from None
+        raise _MethodFailed(f"building it: `go install` took more than {BUILD_SECONDS} s") from None
     if done.returncode != 0:
-        raise _FailedError(f"building it: `go install` said: {done.stderr.strip()[-400:]}")
+        raise _MethodFailed(f"building it: `go install` said: {done.stderr.strip()[-400:]}")
     return folder / "server"
 
 
 def _download(folder: Path, release: str) -> Path:
     asset = platform_asset()
     if asset is None:
-        raise _FailedError(f"downloading it: there is no release for {platform.system()} on {platform.machine()}")
+        raise _MethodFailed(f"downloading it: there is no release for {platform.system()} on {platform.machine()}")
     try:
         return download(f"{release}/{asset}", folder / asset, "sha256", SHA256[asset])
     except ChecksumMismatch as error:
-        raise _FailedError(f"downloading it: {error}") from None
+        raise _MethodFailed(f"downloading it: {error}") from None
 
 
 def main() -> int:
-    """`python -m zab_chaos.harness.backends.toxiproxy.fetch`: the server is on this machine before a first run needs it."""
+    """Fetch the server before a first run needs it: `python -m zab_chaos.harness.backends.toxiproxy.fetch`."""
     try:
         sys.stdout.write(f"toxiproxy-server: {locate()}\n")
     except ToxiproxyError as error:

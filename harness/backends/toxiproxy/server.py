@@ -1,7 +1,4 @@
-"""The toxiproxy server of a run: find it, fetch it where it is missing, start it, stop it.
-
-Its HTTP interface is `zab_chaos.faults.network`'s affair. Facts and checksums: design notes on toxiproxy 2.12.0, measured.
-"""
+"""Finds, fetches, starts and stops the toxiproxy server of a run. `zab_chaos.faults.network` uses its HTTP interface."""
 
 import contextlib
 import os
@@ -16,7 +13,7 @@ from types import TracebackType
 import requests
 
 from zab_chaos.faults import tcp_signature
-from zab_chaos.harness.backends.toxiproxy.seal import listens, seal
+from zab_chaos.harness.backends.toxiproxy.port_protection import is_listening, protect
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import cache, die_with_parent
 from zab_chaos.harness.machine.ports import free_ports, release_ports
@@ -28,18 +25,18 @@ STOP_SECONDS = 3.0
 
 
 class ToxiproxyError(HarnessError):
-    """The server could not be found, fetched or started. The text ends with what mends it."""
+    """The server could not be found, fetched or started. The text ends with the remedy."""
 
 
 def cached() -> Path:
-    """Where a fetched server is kept."""
+    """Return the path in the cache at which a fetched server is kept."""
     return cache.folder() / "toxiproxy" / VERSION / "toxiproxy-server"
 
 
 def find(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The server that is already on this machine, from $ZAB_TOXIPROXY, PATH or our cache, in this order; or None.
+    """Return the server's path from $ZAB_TOXIPROXY, PATH or our cache, in this order; None if it is not on this machine.
 
-    Raises ToxiproxyError if ZAB_TOXIPROXY names something that can't be run: a setting is not silently passed over.
+    Raises ToxiproxyError if ZAB_TOXIPROXY names something that can't be run: a setting is never ignored silently.
     """
     configured = environment.get("ZAB_TOXIPROXY")
     if configured:
@@ -56,25 +53,28 @@ def find(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def locate(environment: Mapping[str, str] = os.environ) -> Path:
-    """The server, fetched into the cache if it has to be (about half a minute, once). Raises ToxiproxyError."""
+    """Return the server's path; fetch it into the cache if need be, which takes half a minute. Raises ToxiproxyError."""
     from zab_chaos.harness.backends.toxiproxy.fetch import fetch  # only a first run needs it
 
     return find(environment) or fetch(cached())
 
 
 class ToxiproxyServer:
-    """One running server, for one run; it listens on 127.0.0.1 only and dies with this process.
+    """A running server, for one run. It listens on 127.0.0.1 only and dies with this process.
 
-    Its HTTP interface asks nobody who they are, and would let every local user cut links and listen wherever the server
-    may. So it takes connections with `key` only, which this process has (None: the machine can't do that, and what others
-    do is found by comparing, see `zab_chaos.faults.network`); and it runs without any of root's capabilities.
+    Its HTTP interface has no authentication: every local user could cut links, and open any port that the server may open. So
+    it accepts only connections with `key`, which only this process knows, and it runs without any of root's capabilities. If
+    this machine does not support such keys, `key` is None; changes by others are then found by comparison
+    (`zab_chaos.faults.network`).
 
-    Start it from the main thread: the kernel ties its life to the thread that started it.
+    Start it from the main thread: the kernel ends it when the thread that started it ends.
     """
 
     def __init__(self, binary: Path, log: Path, *, counting: bool = False) -> None:
-        """`log` receives all that the server writes. `counting`: it counts the bytes that pass each proxy. Raises
-        ToxiproxyError if it does not answer within 15 s."""
+        """Start the server. Its output is appended to `log`. With `counting`, it counts the bytes that pass each proxy.
+
+        Raises ToxiproxyError if it does not answer within START_SECONDS.
+        """
         (self.port,) = free_ports(1)
         self.address = f"127.0.0.1:{self.port}"
         self._log = log
@@ -87,12 +87,12 @@ class ToxiproxyServer:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "LOG_LEVEL": "info"},
-                process_group=0,  # a Ctrl-C in the terminal is for the harness, which still has links to heal
+                process_group=0,  # so that Ctrl-C reaches only the harness, which still has to heal links
             )
         try:
-            wait_until(lambda: self._gone() or listens(self.pid, self.port), START_SECONDS)
-            self.key = seal(self.pid, self.port)
-            self.version = self._answer()
+            wait_until(lambda: self._gone() or is_listening(self.pid, self.port), START_SECONDS)
+            self.key = protect(self.pid, self.port)
+            self.version = self._await_version()
         except BaseException:
             self.stop()
             raise
@@ -108,7 +108,7 @@ class ToxiproxyServer:
         return self.process.pid
 
     def stop(self) -> None:
-        """End it: asked first, by force after 3 s. May be called again."""
+        """End the server with SIGTERM, and after STOP_SECONDS with SIGKILL. May be called again."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -121,8 +121,8 @@ class ToxiproxyServer:
     def _gone(self) -> bool:
         return self.process.poll() is not None
 
-    def _answer(self) -> str:
-        version = answer(self.address, self._gone, self.key)
+    def _await_version(self) -> str:
+        version = await_version(self.address, self._gone, self.key)
         if version is not None:
             return version
         code = self.process.poll()
@@ -134,14 +134,15 @@ class ToxiproxyServer:
         )
 
 
-def answer(address: str, gone: Callable[[], bool], key: bytes | None = None) -> str | None:
-    """Wait until the server at `address` says its version; None if it is `gone` first, or took too long."""
+def await_version(address: str, gone: Callable[[], bool], key: bytes | None = None) -> str | None:
+    """Wait until the server at `address` answers, and return its version; None if it is `gone` first or does not answer in
+    time."""
     deadline = time.monotonic() + START_SECONDS
     with tcp_signature.session(key) as session:
         while time.monotonic() < deadline and not gone():
             with contextlib.suppress(requests.RequestException, ValueError, KeyError):
-                told = session.get(f"http://{address}/version", timeout=1.0)
-                told.raise_for_status()
-                return str(told.json()["version"])
+                answer = session.get(f"http://{address}/version", timeout=1.0)
+                answer.raise_for_status()
+                return str(answer.json()["version"])
             time.sleep(0.01)
     return None

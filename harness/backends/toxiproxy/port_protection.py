@@ -1,7 +1,7 @@
-"""Closes the port of a program that asks nobody who they are: from now on it takes connections with a key only.
+"""Protects the port of a program without authentication: from then on it accepts only connections with a key.
 
-The program is a child of ours and knows nothing of it. The kernel hands us a copy of its listening socket
-(pidfd_getfd(2), which is for whoever may trace the process), and the key is set on that (`zab_chaos.faults.tcp_signature`).
+The program is a child process and does not notice. The kernel gives us a copy of its listening socket (pidfd_getfd(2), which is
+allowed to whoever may trace the process), and the key is set on that copy (`zab_chaos.faults.tcp_signature`).
 """
 
 import ctypes
@@ -17,30 +17,32 @@ from zab_chaos.faults import tcp_signature
 PIDFD_GETFD = 438  # the same on every architecture
 
 
-def listens(pid: int, port: int) -> bool:
-    """Whether the process takes connections on the port."""
+def is_listening(pid: int, port: int) -> bool:
+    """Return whether the process listens on the port."""
     return any(it.status == psutil.CONN_LISTEN for it in _sockets(pid, port))
 
 
-def seal(pid: int, port: int) -> bytes | None:
-    """Set a key on the process's listener at `port`; whoever had connected before is cut off. None: it can't be done
-    here, because the kernel or its settings (Yama, a container's filter) do not allow it."""
+def protect(pid: int, port: int) -> bytes | None:
+    """Set a new key on the process's listening socket, cut the connections that are open already, and return the key.
+
+    Return None if the kernel or its settings (Yama, a container's filter) do not allow it.
+    """
     key = tcp_signature.new_key()
     try:
-        with _Borrowed(pid) as borrowed:
+        with _CopiedSockets(pid) as copies:
             for found in _sockets(pid, port):
                 if found.status == psutil.CONN_LISTEN:
-                    borrowed.socket(found.fd).setsockopt(*tcp_signature.option(key))
+                    copies.socket(found.fd).setsockopt(*tcp_signature.option(key))
             for found in _sockets(pid, port):
                 if found.status != psutil.CONN_LISTEN:
-                    borrowed.socket(found.fd).shutdown(socket.SHUT_RDWR)
+                    copies.socket(found.fd).shutdown(socket.SHUT_RDWR)
     except OSError:
         return None
     return key
 
 
 def _sockets(pid: int, port: int) -> list[Any]:
-    """As psutil has them: `fd`, `laddr`, `status`."""
+    """Return the process's sockets on the port, as psutil has them: with `fd`, `laddr` and `status`."""
     try:
         found = psutil.Process(pid).net_connections("tcp4")
     except psutil.Error:
@@ -48,17 +50,17 @@ def _sockets(pid: int, port: int) -> list[Any]:
     return [it for it in found if it.laddr and it.laddr.port == port]
 
 
-class _Borrowed:
-    """Copies of another process's sockets, closed here in the end; the process keeps its own."""
+class _CopiedSockets:
+    """Makes copies of another process's sockets, and closes them at the end. The process keeps its own."""
 
     def __init__(self, pid: int) -> None:
         if sys.platform != "linux":
-            raise OSError("there is no pidfd here")
+            raise OSError("only Linux has pidfds")
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._process = os.pidfd_open(pid)
         self._sockets: list[socket.socket] = []
 
-    def __enter__(self) -> "_Borrowed":
+    def __enter__(self) -> "_CopiedSockets":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -67,7 +69,7 @@ class _Borrowed:
         os.close(self._process)
 
     def socket(self, descriptor: int) -> socket.socket:
-        """Raises OSError."""
+        """Return a copy of the socket with this descriptor in the process. Raises OSError."""
         copy = self._libc.syscall(PIDFD_GETFD, self._process, descriptor, 0)
         if copy < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
