@@ -1,1 +1,1 @@
-"""The deterministic model: judges and simulates what the nodes do."""
+"""The deterministic model: the simulator, the oracle that judges runs, and the replay of recorded lives."""

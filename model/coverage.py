@@ -1,7 +1,7 @@
-"""What a run has been through: which message, crash point and fault met which role and phase.
+"""The coverage of a run: which messages and crash points occurred in which role, phase and fault. Used by exploration.
 
-A node counts without behaving otherwise: the same seed gives the same run, counted or not. (An armed point sends frames one by
-one, so send points are seen here without being armed.)
+Recording does not change a node's behaviour: a seed gives the same run with and without it. (A node with an armed crash point
+sends frames one by one. So the send points are recorded here without being armed.)
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from zab_chaos.node.crash_points import POINTS, REPLY, SEND_STEPS, CrashPoints
 from zab_chaos.node.replica import Replica
 from zab_chaos.node.tree.outcomes import Outcome
 
-__all__ = ["MESSAGE_STATES", "NO_FAULT", "POINTS", "Book", "Combination", "covering", "never"]
+__all__ = ["MESSAGE_STATES", "NO_FAULT", "POINTS", "Combination", "CoverageRecorder", "recording_types", "unreached"]
 
 NO_FAULT = "-"
 Combination = tuple[str, str, str, str]  # role, phase, message or crash point, fault
@@ -24,13 +24,13 @@ MESSAGE_STATES = tuple(
         (role.name, phase.name, NAMES[kind])
         for kind, places in EXPECTED.items()
         for role, phase in places
-        if (role is Role.LOOKING) == (phase is Phase.ELECTION)  # the others are no states
+        if (role is Role.LOOKING) == (phase is Phase.ELECTION)  # the other combinations do not exist
     )
 )
 
 
-class Book:
-    """Collects combinations. `faults`: the kinds that are active now."""
+class CoverageRecorder:
+    """Collects the combinations that a run reached. `faults` returns the kinds of fault that are active now."""
 
     def __init__(self) -> None:
         self.reached: set[Combination] = set()
@@ -42,10 +42,10 @@ class Book:
             self.reached.add((role, phase, what, fault))
 
 
-def covering(book: Book) -> tuple[type[Replica], type[CrashPoints]]:
-    """The parts of a node that write in the book."""
+def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[CrashPoints]]:
+    """Return the types of a node's parts that record coverage."""
 
-    class CoveringPoints(CrashPoints):
+    class RecordingPoints(CrashPoints):
         machine: Peer | None = None
 
         @property
@@ -53,45 +53,45 @@ def covering(book: Book) -> tuple[type[Replica], type[CrashPoints]]:
             return True
 
         def hit(self, step: str, what: str) -> None:
-            book.add(self.machine, f"{step}:{what}")
+            recorder.add(self.machine, f"{step}:{what}")
             super().hit(step, what)
 
-    class CoveringReplica(Replica):
+    class RecordingReplica(Replica):
         def reply(self, client: int, outcomes: list[tuple[int, Outcome]]) -> None:
             for moment in SEND_STEPS:
-                book.add(self.machine, f"{moment}:{REPLY}")
+                recorder.add(self.machine, f"{moment}:{REPLY}")
             super().reply(client, outcomes)
 
         def __init__(self, *parts: Any) -> None:
             super().__init__(*parts)
-            if isinstance(self.crash, CoveringPoints):
+            if isinstance(self.crash, RecordingPoints):
                 self.crash.machine = self.machine
             step, send = self.driver.step, self.driver.send
 
-            def noted_step(source: int, message: Any) -> None:
-                book.add(self.machine, NAMES[type(message)])
+            def recorded_step(source: int, message: Any) -> None:
+                recorder.add(self.machine, NAMES[type(message)])
                 step(source, message)
 
-            def noted_send(messages: list[tuple[int, Any]]) -> None:
+            def recorded_send(messages: list[tuple[int, Any]]) -> None:
                 for _, message in messages:
                     for moment in SEND_STEPS:
-                        book.add(self.machine, f"{moment}:{NAMES[type(message)]}")
+                        recorder.add(self.machine, f"{moment}:{NAMES[type(message)]}")
                 send(messages)
 
-            self.driver.step = noted_step  # type: ignore[method-assign]
-            self.driver.send = noted_send  # type: ignore[method-assign]
+            self.driver.step = recorded_step  # type: ignore[method-assign]
+            self.driver.send = recorded_send  # type: ignore[method-assign]
             self.install_disk_hook()
 
-    return CoveringReplica, CoveringPoints
+    return RecordingReplica, RecordingPoints
 
 
-def never(reached: set[Combination], faults: Iterator[str] | list[str]) -> dict[str, list[str]]:
-    """What nothing met: messages where the protocol expects them, crash points, faults."""
+def unreached(reached: set[Combination], faults: Iterator[str] | list[str]) -> dict[str, list[str]]:
+    """Return what no run reached: messages where the protocol expects them, crash points, and faults."""
     states = {(role, phase, what) for role, phase, what, _ in reached}
-    met = {what for _, _, what, _ in reached}
-    struck = {fault for _, _, _, fault in reached}
+    occurred = {what for _, _, what, _ in reached}
+    active = {fault for _, _, _, fault in reached}
     return {
         "messages": [" ".join(state) for state in MESSAGE_STATES if state not in states],
-        "points": [point for point in POINTS if point not in met],
-        "faults": sorted(fault for fault in faults if fault not in struck),
+        "points": [point for point in POINTS if point not in occurred],
+        "faults": sorted(fault for fault in faults if fault not in active),
     }

@@ -1,9 +1,9 @@
-"""The canonical dump of a run of the full protocol, in the lab's layout (db-19; `zab_chaos.model.lab.dump`), from
-what it left behind.
+"""The canonical dump of a run of the full protocol, in the lab's layout (db-19; `zab_chaos.model.lab.dump`). It is made
+from the traces and disks that the run left.
 
-Of each node, ascending by id: the role that its last life told last; f.a and f.p, the last zxid and the history as recovery
-reads them from its disk (the transactions above the snapshot, if there is one); and the last zxid that its last life had
-delivered. A disk that is empty or cannot be recovered counts as empty, a node that never lived as Looking.
+It has for each node, ascending by id: the last role of its last life; f.a, f.p, the last zxid and the history as recovery
+reads them from its disk (the transactions above the snapshot, if there is one); and the last zxid that its last life
+delivered. A disk that is empty or cannot be recovered counts as empty. A node that never lived counts as Looking.
 """
 
 import json
@@ -22,8 +22,8 @@ from zab_chaos.node.store.recovery import Recovery
 
 
 @dataclass(slots=True)
-class Standing:
-    """One node at the end of a run. Implements `zab_chaos.model.lab.dump.DumpedNode`."""
+class NodeAtEnd:
+    """The state of one node at the end of a run. Implements `zab_chaos.model.lab.dump.DumpedNode`."""
 
     id: int
     role: Role = Role.LOOKING
@@ -38,19 +38,19 @@ class Standing:
 
 
 def dump_of(run: Path, nodes: int) -> bytes:
-    """The dump of the run in this folder, whose `data/` holds the disks. Raises DiskFailed if they can't be read."""
-    return lab.dump([standing(run, node) for node in range(1, nodes + 1)])
+    """Return the dump of the run in this folder, whose `data/` has the disks. Raises DiskFailed if they can't be read."""
+    return lab.dump([_node_at_end(run, node) for node in range(1, nodes + 1)])
 
 
-def standing(run: Path, node: int) -> Standing:
-    found = Standing(node)
-    _read_disk(found, run / "data" / f"node-{node}")
+def _node_at_end(run: Path, node: int) -> NodeAtEnd:
+    state = NodeAtEnd(node)
+    _read_disk(state, run / "data" / f"node-{node}")
     for event in _last_life(run / "trace", node):
-        _follow(found, event)
-    return found
+        _apply(state, event)
+    return state
 
 
-def _read_disk(found: Standing, folder: Path) -> None:
+def _read_disk(state: NodeAtEnd, folder: Path) -> None:
     recovery = Recovery(OrdinaryDisk(folder))
     try:
         if recovery.is_empty():
@@ -59,10 +59,10 @@ def _read_disk(found: Standing, folder: Path) -> None:
     except Corrupt:
         return
     recovered = disk.recovered
-    found.current_epoch, found.accepted_epoch = recovered.current_epoch, recovered.accepted_epoch
-    found.last = disk.report.last_zxid
+    state.current_epoch, state.accepted_epoch = recovered.current_epoch, recovered.accepted_epoch
+    state.last = disk.report.last_zxid
     for first, txns in recovered.runs:
-        found.history += [Txn(Zxid(first + number), payload) for number, payload in enumerate(txns)]
+        state.history += [Txn(Zxid(first + number), payload) for number, payload in enumerate(txns)]
 
 
 def _last_life(traces: Path, node: int) -> Iterator[dict[str, Any]]:
@@ -72,13 +72,13 @@ def _last_life(traces: Path, node: int) -> Iterator[dict[str, Any]]:
             yield from map(json.loads, lines)
 
 
-def _follow(found: Standing, event: dict[str, Any]) -> None:
+def _apply(state: NodeAtEnd, event: dict[str, Any]) -> None:
     match event["event"]:
         case "role":
-            found.role = Role[event["role"]]
+            state.role = Role[event["role"]]
         case "boot":
-            found.last_committed = zxid(*event["snapshot_zxid"])
+            state.last_committed = zxid(*event["snapshot_zxid"])
         case "deliver":
-            found.last_committed = zxid(event["epoch"], event["first"] + dg.count(event["digests"]) - 1)
+            state.last_committed = zxid(event["epoch"], event["first"] + dg.count(event["digests"]) - 1)
         case "snapshot" if event["kind"] == "restored":
-            found.last_committed = zxid(*event["zxid"])
+            state.last_committed = zxid(*event["zxid"])

@@ -1,4 +1,4 @@
-"""What the records of a log mean, without files: which of them become durable together, and what a log of them holds."""
+"""The meaning of log records, without files: which of them become durable together, and the state that they make."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from zab_chaos.node.core.zxid import Zxid, show
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Record]:
-    """As the log stores them: a record for each transaction. Without digests, which the log does not store."""
+    """Yield the records as the log stores them: one for each transaction, without digests."""
     for record in records:
         if type(record) is TxnRecords:
             for at, txn in enumerate(record.txns, record.first):
@@ -27,21 +27,22 @@ def one_by_one(records: Iterable[Record]) -> Iterator[Record]:
             yield record
 
 
-def steps(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """The records that become durable together, in order: one alone, or a group. A group that is still open is left out."""
-    step: list[Record] = []
+def atomic_groups(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield the records that become durable together, in order: single ones, or groups. A group that is still open is left
+    out."""
+    group: list[Record] = []
     for record in records:
-        step.append(record)
-        if type(step[0]) not in (TruncRecord, SnapRecord) or type(record) is NewLeaderRecord:
-            yield step
-            step = []
+        group.append(record)
+        if type(group[0]) not in (TruncRecord, SnapRecord) or type(record) is NewLeaderRecord:
+            yield group
+            group = []
 
 
 @dataclass(slots=True)
-class Held:
-    """What a log holds.
+class LogState:
+    """The state that the records of a log make.
 
-    `base`: the zxid of the snapshot that the history rests on, 0 for none. `history`: what stands above it.
+    `base` is the zxid of the snapshot below the history, 0 for none. `history` has the transactions above it: (zxid, payload).
     """
 
     accepted_epoch: int = 0
@@ -56,7 +57,7 @@ class Held:
         history = [entry for first, txns in found.runs for entry in enumerate(txns, first)]
         return cls(found.accepted_epoch, found.current_epoch, found.amnesiac, base, history)
 
-    def copy(self) -> "Held":
+    def copy(self) -> "LogState":
         return replace(self, history=self.history[:])
 
     def apply(self, records: Iterable[Record]) -> None:
@@ -76,8 +77,8 @@ class Held:
                 case MemberRecord():
                     self.amnesiac = False
 
-    def is_what(self, found: "Held") -> bool:
-        """Whether a store that recovered `found` recovered this. Its snapshot may be one that was taken since."""
+    def matches(self, found: "LogState") -> bool:
+        """Return whether a recovery that found `found` recovered this state. Its snapshot may have been taken later."""
         epochs = (self.accepted_epoch, self.current_epoch, self.amnesiac)
         if epochs != (found.accepted_epoch, found.current_epoch, found.amnesiac) or self.last != found.last:
             return False

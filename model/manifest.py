@@ -1,7 +1,6 @@
-"""manifest.json: what a run's folder held when the run had ended and was judged (results/README.md).
+"""manifest.json: the content of a run's folder at the end of the run, after it was judged (results/README.md).
 
-What is missing from the folder, was added to it or differs from the manifest is damage: a judge that reads the folder
-later can't know what it would have said.
+A file that is missing, was added or was changed is damage: a later judge can't know what the original one would have said.
 """
 
 import hashlib
@@ -20,12 +19,12 @@ NAME = "manifest.json"
 FORMAT = 1
 MADE_LATER = frozenset({NAME, "report.html", "shrunk.toml"})
 VERDICT = "verdict.json"
-DISKS = "data"  # kept only where somebody wants to look into them
+DISKS = "data"  # not part of the manifest: it is kept only to be looked into
 _LIFE = re.compile(r"trace/node-(\d+)-(\d+)\.jsonl")
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file. `lines`: of a file of lines (.jsonl)."""
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file. `lines` is None for files other than .jsonl."""
 
     lines: int | None
     bytes: int
@@ -33,17 +32,20 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`lives`: how many each node had; `faults_due`: the steps of a written schedule, 0 for a drawn one; `sha256`: of the
-    rest, as canonical JSON."""
+    """The content of manifest.json.
+
+    `lives` is the number of lives of each node. `faults_due` is the number of steps of a written schedule, 0 for a drawn one.
+    `sha256` is that of the other fields as canonical JSON.
+    """
 
     format: int
     lives: dict[str, int]
     faults_due: int
-    files: dict[str, Entry]
+    files: dict[str, FileEntry]
     sha256: str = ""
 
     def signed(self) -> "Manifest":
-        """With the right `sha256`."""
+        """Return a copy with the right `sha256`."""
         rest: dict[str, Any] = msgspec.to_builtins(self)
         del rest["sha256"]
         text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
@@ -54,14 +56,14 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def seal(folder: Path, faults_due: int = 0) -> None:
-    """Write the manifest of a run that has ended; nothing is written to the folder after it."""
+    """Write the manifest of a run that has ended. Afterwards nothing else is written to the folder."""
     files = {name: _entry(folder / name) for name in _files(folder)}
     manifest = Manifest(FORMAT, _lives(files), faults_due, files).signed()
     (folder / NAME).write_bytes(manifest.to_json())
 
 
 def write_verdict(folder: Path, verdict: bytes) -> None:
-    """Write a stored run's verdict anew. The manifest follows, unless it did not fit the folder before."""
+    """Replace the verdict of a stored run. The manifest is updated, unless it did not match the folder before."""
     manifest, damages = check(folder)
     (folder / VERDICT).write_bytes(verdict)
     if manifest is not None and not damages:
@@ -70,12 +72,12 @@ def write_verdict(folder: Path, verdict: bytes) -> None:
 
 
 def check(folder: Path) -> tuple[Manifest | None, list[Damage]]:
-    """The manifest, if it can be read, and everything in which the folder differs from it."""
+    """Return the manifest, None if it can't be read, and every difference between it and the folder."""
     try:
         content = (folder / NAME).read_bytes()
         manifest = msgspec.json.decode(content, type=Manifest)
     except FileNotFoundError:
-        return None, [Damage(NAME, 0, "is missing: the run did not end as it should, or the folder is not whole")]
+        return None, [Damage(NAME, 0, "is missing: the run did not end properly, or the folder is incomplete")]
     except (OSError, *UNREADABLE) as error:
         return None, [Damage(NAME, 0, f"is not readable: {error}")]
     if manifest.format != FORMAT or content != manifest.signed().to_json():
@@ -89,14 +91,14 @@ def check(folder: Path) -> tuple[Manifest | None, list[Damage]]:
 def _differences(folder: Path, manifest: Manifest) -> Iterator[Damage]:
     found = set(_files(folder))
     for name in sorted(found - manifest.files.keys()):
-        yield Damage(name, 0, "was not there when the run had ended")
+        yield Damage(name, 0, "did not exist when the run had ended")
     for name, entry in sorted(manifest.files.items()):
         yield from [Damage(name, 0, "is missing")] if name not in found else _changes(folder / name, name, entry)
     if manifest.lives != _lives(manifest.files):
-        yield Damage(NAME, 0, "names other lives than it has traces")
+        yield Damage(NAME, 0, "lists other lives than traces")
 
 
-def _changes(path: Path, name: str, entry: Entry) -> list[Damage]:
+def _changes(path: Path, name: str, entry: FileEntry) -> list[Damage]:
     now = _entry(path)
     if now == entry:
         return []
@@ -107,25 +109,25 @@ def _changes(path: Path, name: str, entry: Entry) -> list[Damage]:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """All that belongs to the run, as paths below the folder."""
+    """Return the files that belong to the run, as paths below the folder."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         if path.is_file() and str(name) not in MADE_LATER and name.parts[0] != DISKS:
             yield name.as_posix()
 
 
-def _entry(path: Path) -> Entry:
+def _entry(path: Path) -> FileEntry:
     digest, size, lines = hashlib.sha256(), 0, 0
     with path.open("rb") as file:
         while chunk := file.read(2**20):
             digest.update(chunk)
             size += len(chunk)
             lines += chunk.count(b"\n")
-    return Entry(lines if path.suffix == ".jsonl" else None, size, digest.hexdigest())
+    return FileEntry(lines if path.suffix == ".jsonl" else None, size, digest.hexdigest())
 
 
-def _lives(files: dict[str, Entry]) -> dict[str, int]:
-    """By node, how many lives left a trace."""
+def _lives(files: dict[str, FileEntry]) -> dict[str, int]:
+    """Return the number of lives with a trace, by node."""
     lives: dict[str, int] = {}
     for name in files:
         match = _LIFE.fullmatch(name)

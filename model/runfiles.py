@@ -1,4 +1,4 @@
-"""Reading a run's folder: every line as a typed record, everything unreadable named with file and line."""
+"""A reader for the files of a run's folder: it yields typed records, and reports what is unreadable with file and line."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -39,11 +39,11 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
 
 
 class NotARun(Exception):
-    """The folder holds no run that could be judged. The text says what to do."""
+    """The folder has no run that can be judged. The text says what to do."""
 
 
 def read_run(folder: Path) -> Run:
-    """What run.json says. Raises NotARun."""
+    """Read run.json. Raises NotARun."""
     path = folder / "run.json"
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
@@ -56,20 +56,22 @@ def read_run(folder: Path) -> Run:
 
 
 def decoder(name: str) -> Callable[[bytes], Any]:
-    """What makes a typed record of one line of the file `name` (relative to the run's folder): any other than the three is
-    a trace. It raises msgspec.MsgspecError for a line without the documented form."""
+    """Return the function that decodes one line of the file `name` (relative to the run's folder), which may be a trace.
+
+    The function raises msgspec.MsgspecError for a line without the documented form.
+    """
     return _DECODERS.get(name, event_from_json)
 
 
-class Reader:
-    """The lines of one run's folder. `damaged` is told of each place that can't be read."""
+class RunReader:
+    """Reads the files of one run's folder. `on_damage` is called for each place that can't be read."""
 
-    def __init__(self, folder: Path, damaged: Callable[[Damage], None]) -> None:
+    def __init__(self, folder: Path, on_damage: Callable[[Damage], None]) -> None:
         self.folder = folder
-        self._damaged = damaged
+        self._on_damage = on_damage
 
     def events(self) -> Iterator[Event]:
-        """All trace events of all nodes, merged by time, then node and life; a life's own order is kept."""
+        """Return all trace events of all nodes, merged by time, then node and life. The order within each life is kept."""
         lives = self._lives()
         streams = [self._trace(node, life) for node, numbers in lives.items() for life in numbers]
         return merge(*streams, key=lambda event: (event.t, event.node, event.life))
@@ -90,7 +92,7 @@ class Reader:
         return self._ascending(self._lines("harness.jsonl"))
 
     def _lives(self) -> dict[int, list[int]]:
-        """Node -> its lives that left a trace, ascending. Missing ones are damage."""
+        """Return the lives with a trace, ascending, by node. Missing lives are damage."""
         lives: dict[int, list[int]] = {}
         for path in (self.folder / "trace").glob("node-*.jsonl"):
             match = _TRACE.fullmatch(path.name)
@@ -99,7 +101,7 @@ class Reader:
         for node, numbers in sorted(lives.items()):
             numbers.sort()
             for life in sorted(set(range(1, numbers[-1])) - set(numbers)):
-                self._damaged(Damage(trace_name(node, life), 0, "is missing", node))
+                self._on_damage(Damage(trace_name(node, life), 0, "is missing", node))
         return dict(sorted(lives.items()))
 
     def _trace(self, node: int, life: int) -> Iterator[Event]:
@@ -108,19 +110,19 @@ class Reader:
                 yield event
                 continue
             what = f"is of node {event.node}, life {event.life}"
-            self._damaged(Damage(trace_name(node, life), event.line, what, node))
+            self._on_damage(Damage(trace_name(node, life), event.line, what, node))
 
     def _ascending(self, lines: Iterator[_L], node: int | None = None) -> Iterator[_L]:
-        """Lines that one process wrote, one after the other: their times ascend."""
+        """Pass on the lines of one process. Their times must ascend."""
         latest = 0
         for line in lines:
             if line.t < latest:
-                self._damaged(Damage(line.file, line.line, "is earlier than the line before it", node))
+                self._on_damage(Damage(line.file, line.line, "is earlier than the line before it", node))
             latest = max(latest, line.t)
             yield line
 
     def _lines(self, name: str, node: int | None = None) -> Iterator[Any]:
-        """Each line of a file. An incomplete last line is damage too, but a kill excuses it."""
+        """Read each line of a file. An incomplete last line is damage, which a kill excuses."""
         path, decode = self.folder / name, decoder(name)
         if not path.exists():
             return
@@ -129,9 +131,13 @@ class Reader:
                 try:
                     line = decode(text)
                 except UNREADABLE as error:
-                    whole = text.endswith(b"\n")
-                    why = f"is not readable: {error}" if whole else "is incomplete, and nothing says that it was killed"
-                    self._damaged(Damage(name, number, why, node, excusable=not whole))
+                    complete = text.endswith(b"\n")
+                    why = (
+                        f"is not readable: {error}"
+                        if complete
+                        else "is incomplete, and nothing says that it was killed"
+                    )
+                    self._on_damage(Damage(name, number, why, node, excusable=not complete))
                     continue
                 line.line = number
                 yield line

@@ -1,7 +1,7 @@
-"""What a judge says about a run: `verdict.json`, its severities and its exit codes.
+"""The verdict on a run: the content of `verdict.json`, the outcomes and their exit codes.
 
-Every judge (the oracle, the replay) speaks in these structs, so that their words can be put together with
-`including` and compared. The format is described in results/README.md.
+Every judge (the oracle, the replay) returns these structs, so that their results can be combined with `including` and compared.
+results/README.md documents the format.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ import msgspec
 
 
 class Outcome(StrEnum):
-    """The judgement of a whole run. `exit_code` is what `zab` answers to the shell."""
+    """The judgement of a whole run. `exit_code` is the exit code of `zab`."""
 
     PASS = "PASS"  # all properties hold
     VIOLATION = "VIOLATION"  # a property is violated
-    UNKNOWN = "UNKNOWN"  # too little happened to judge, or it cannot be known what happened
+    UNKNOWN = "UNKNOWN"  # too little happened to judge, or the records do not show what happened
     HARNESS_ERROR = "HARNESS-ERROR"  # the harness itself failed
     BEYOND_FAULT_MODEL = "BEYOND-FAULT-MODEL"  # a quorum of disks was lost, and the nodes refused to invent history
 
@@ -31,7 +31,7 @@ class Judgement(StrEnum):
     PASS = "PASS"
     VIOLATION = "VIOLATION"
     UNKNOWN = "UNKNOWN"
-    NOT_APPLICABLE = "NOT-APPLICABLE"  # nothing in the run touches the property
+    NOT_APPLICABLE = "NOT-APPLICABLE"  # nothing in the run concerns the property
 
 
 EXIT_CODES = {
@@ -52,7 +52,8 @@ WORST_FIRST = (
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """One line of a run's folder. `file` is relative to the folder, `line` counts from 1, `event` is what it says."""
+    """A cited line of a run's folder. `file` is relative to the folder, `line` counts from 1, `event` is the content of the
+    line."""
 
     file: str
     line: int
@@ -60,15 +61,18 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """What happened, in words, and the smallest set of lines that shows it."""
+    """A violation: a sentence on what happened, and the smallest set of lines that shows it."""
 
     words: str
     evidence: list[Evidence]
 
 
 class Property(msgspec.Struct, frozen=True, kw_only=True):
-    """One property's judgement. `checked` counts the facts that were held against the statement; `more` the
-    violations beyond those that are listed; `why` it is not applicable, where that is known."""
+    """The judgement of one property.
+
+    `checked` is the number of facts that were checked, `more` the number of violations beyond those that are listed. `why`
+    is the reason why the property is not applicable, if it is known.
+    """
 
     name: str
     source: str
@@ -91,11 +95,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def violated(self) -> list[str]:
-        """The names of the properties that do not hold."""
+        """Return the names of the violated properties."""
         return [item.name for item in self.properties if item.verdict is Judgement.VIOLATION]
 
     def including(self, other: Property, reasons: Iterable[str] = ()) -> "Verdict":
-        """This verdict with one more property, for instance the replay's."""
+        """Return this verdict with one more property, for example that of the replay."""
         outcome = worst([self.verdict, outcome_of(other)])
         return Verdict(
             verdict=outcome,
@@ -106,25 +110,25 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def property(self, name: str) -> Property:
-        """The property of that name. Raises KeyError."""
+        """Return the property of that name. Raises KeyError."""
         for item in self.properties:
             if item.name == name:
                 return item
         raise KeyError(name)
 
     def to_json(self) -> bytes:
-        """The bytes of `verdict.json`."""
+        """Return the content of `verdict.json`."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
 def outcome_of(item: Property) -> Outcome:
-    """What one property's judgement makes of a run."""
+    """Return the outcome of a run with this judgement of one property."""
     if item.verdict is Judgement.VIOLATION:
         return Outcome.VIOLATION
     return Outcome.UNKNOWN if item.verdict is Judgement.UNKNOWN else Outcome.PASS
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """The outcome that stands for several; PASS when there are none."""
+    """Return the worst of several outcomes, PASS if there are none."""
     given = set(outcomes)
     return next((outcome for outcome in WORST_FIRST if outcome in given), Outcome.PASS)

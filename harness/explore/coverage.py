@@ -12,7 +12,7 @@ from rich.text import Text
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.console import wrapping_table
-from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combination, never
+from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combination, unreached
 
 
 def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, console: Console) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, 
     Raises HarnessError if the file can't be written.
     """
     kinds = scenario.nemesis.faults if scenario.nemesis is not None else [step.do for step in scenario.faults]
-    missing = never(reached, sorted(set(kinds)))
+    missing = unreached(reached, sorted(set(kinds)))
     console.print(f"\n{len(reached)} combinations of role, phase, message or crash point, and fault", highlight=False)
     tables = (
         _message_table(missing["messages"]),

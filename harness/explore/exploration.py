@@ -22,7 +22,7 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.harness.runs.run import FinishedRun
-from zab_chaos.model.coverage import Book, Combination, covering
+from zab_chaos.model.coverage import Combination, CoverageRecorder, recording_types
 from zab_chaos.model.verdict import Verdict
 
 AHEAD = 4  # seeds submitted per worker: enough that no worker is idle, few enough that a failure is reported soon
@@ -133,11 +133,11 @@ def explore_seed(task: Task, seed: int) -> SeedResult:
 def simulate_seed(task: Task, seed: int) -> tuple[SeedResult, str]:
     """Run one seed in the simulator. Return its result and, if the harness failed, the traceback (else an empty string)."""
     scenario = task.scenario_of(seed)
-    book, plan = Book(), None
+    recorder, plan = CoverageRecorder(), None
     if task.coverage:
-        replica, points = covering(book)
+        replica, points = recording_types(recorder)
         plan = replace(plan_of(scenario, task.defect), replica_type=replica, crash_type=points)
-    done = simulate(scenario, seed, task.defect, plan, book)
+    done = simulate(scenario, seed, task.defect, plan, recorder)
     verdict = done.verdict
     found = SeedResult.judged(
         scenario,
@@ -148,7 +148,7 @@ def simulate_seed(task: Task, seed: int) -> tuple[SeedResult, str]:
         operations={name: verdict.metrics[name] for name in OUTCOMES},
         invoked=done.invoked,
         events=done.events,
-        reached=book.reached,
+        reached=recorder.reached,
     )
     return found, done.trouble
 

@@ -6,7 +6,7 @@ from functools import partial
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.runs.run import execute
-from zab_chaos.model.coverage import Book
+from zab_chaos.model.coverage import CoverageRecorder
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.world import SimPlan
@@ -30,16 +30,20 @@ class Simulated:
 
 
 def simulate(
-    scenario: Scenario, seed: int, defect: str | None, plan: SimPlan | None = None, book: Book | None = None
+    scenario: Scenario,
+    seed: int,
+    defect: str | None,
+    plan: SimPlan | None = None,
+    recorder: CoverageRecorder | None = None,
 ) -> Simulated:
     """Run and judge one seed without a folder.
 
-    `defect` has the form of NodeConfig.defect. `plan` overrides the simulator's plan; `book` records the coverage
+    `defect` has the form of NodeConfig.defect. `plan` overrides the simulator's plan; `recorder` records the coverage
     (`zab_chaos.model.coverage`).
     """
     deployment = SimDeployment(scenario, seed, defect, None, record=False, plan=plan)
-    if book is not None:
-        book.faults = partial(_active_faults, deployment)
+    if recorder is not None:
+        recorder.faults = partial(_active_faults, deployment)
     with seldom_collected():
         outcome, trouble = execute(scenario, seed, deployment)
         verdict = deployment.judge(outcome)

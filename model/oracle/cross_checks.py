@@ -46,7 +46,7 @@ def _times(facts: Facts) -> Iterator[Disagreement]:
     lines += [life.boot for life in facts.lives.values() if life.boot is not None]
     for line in lines:
         if not begin <= line.t <= end:
-            yield f"{line.file}:{line.line} is not of the time between `started` and `stopped`", [line]
+            yield f"{line.file}:{line.line} is outside the time between `started` and `stopped`", [line]
 
 
 def _requested_nodes(facts: Facts) -> Iterator[Disagreement]:

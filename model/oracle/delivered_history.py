@@ -49,7 +49,7 @@ class Conflict:
     index: int  # where the node was in the history
     zxid: int
     digest: int
-    first_delivery: Deliver  # of the transaction that the history has there
+    first_delivery: Deliver  # of the history's transaction at `index`; for `again`, of the repeated transaction
 
 
 class Delivery(msgspec.Struct, frozen=True):

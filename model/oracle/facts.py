@@ -196,9 +196,7 @@ class Facts:
         self.session_lines = 0  # number of lines in sessions.jsonl
         self.tree: list[FinalZnode] = []  # as all servers showed it at the end
         self.milestones: dict[str, Milestone] = {}  # the last of each name
-        self.ended: dict[
-            tuple[int, int], Milestone
-        ] = {}  # by (node, life): lives that the harness saw end by themselves
+        self.ended: dict[tuple[int, int], Milestone] = {}  # by (node, life): it ended by itself, seen by the harness
         self.before_start: set[tuple[int, int]] = set()  # (client, seq) of the transactions on disk at the start
         self.damages: list[Damage] = []
         self.run = Run(nodes=1)
@@ -341,7 +339,9 @@ class Facts:
         if operation.t < operation.due:
             self.damages.append(Damage(operation.file, operation.line, "sends a request before it was due"))
         if operation.seq < self.last_seq.get(operation.client, 0):
-            self.damages.append(Damage(operation.file, operation.line, "sends a request with a number that was passed"))
+            self.damages.append(
+                Damage(operation.file, operation.line, "sends a request with a lower seq than an earlier one")
+            )
         self.last_seq[operation.client] = operation.seq
         self.requests[key] = Request(operation)
 

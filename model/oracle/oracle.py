@@ -75,7 +75,7 @@ class Oracle:
             self.add_event(ev.event_from_dict(event))
         except msgspec.ValidationError as error:
             file = ev.trace_name(event.get("node", 0), event.get("life", 0))
-            self.add_damage(Damage(file, event.get("n", 0), f"is no event: {error}"))
+            self.add_damage(Damage(file, event.get("n", 0), f"is not a valid event: {error}"))
 
     def feed_operation(self, line: Mapping[str, Any]) -> None:
         """Add one line of ops.jsonl."""
@@ -123,7 +123,7 @@ class Oracle:
 
     def add_milestone(self, milestone: ev.Milestone) -> None:
         if milestone.event in self.facts.milestones and milestone.event in UNIQUE_MILESTONES:
-            self.add_damage(Damage(milestone.file, milestone.line, f"tells of `{milestone.event}` a second time"))
+            self.add_damage(Damage(milestone.file, milestone.line, f"has `{milestone.event}` a second time"))
         self.facts.milestones[milestone.event] = milestone
         if milestone.event == "ended" and milestone.node is not None and milestone.life is not None:
             self.facts.ended[milestone.node, milestone.life] = milestone
@@ -189,7 +189,7 @@ class Oracle:
         facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
         facts.damages += [*self._missing_faults(), *self._missing_lines(), *self._missing_traces()]
         silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes and self._traced]
-        facts.damages += [Damage("trace", 0, f"has nothing of node {number}") for number in silent]
+        facts.damages += [Damage("trace", 0, f"has no file of node {number}") for number in silent]
         unanswered = facts.unanswered()
         facts.outcomes["unknown"] += len(unanswered)
         facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in unanswered)
@@ -337,7 +337,7 @@ def judge(folder: Path, *, stored: bool = True) -> Verdict:
     oracle = Oracle(run.evidence)
     if stored:
         _check_manifest(oracle, folder, run)
-    reader = runfiles.Reader(folder, oracle.add_damage)
+    reader = runfiles.RunReader(folder, oracle.add_damage)
     for milestone in reader.milestones():  # first: they show what was on the disks before the start
         oracle.add_milestone(milestone)
     for event in reader.events():

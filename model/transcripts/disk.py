@@ -2,15 +2,15 @@
 
 from itertools import chain
 
-from zab_chaos.model.log_records import Held, steps
+from zab_chaos.model.log_records import LogState, atomic_groups
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.ready import Record, Recovered, SnapRecord
 
 
 def recover(records: list[Record], snapshot: tuple[zx.Zxid, int, bytes] | None, amnesiac: bool) -> Recovered:
     """Return what the store recovers at boot. Removes an incomplete group of records from the end of `records`."""
-    records[:] = chain.from_iterable(steps(records))
-    held = Held(amnesiac=amnesiac)
+    records[:] = chain.from_iterable(atomic_groups(records))
+    held = LogState(amnesiac=amnesiac)
     held.apply(records)
     installed = [(record.zxid, record.digest, record.state) for record in records if type(record) is SnapRecord]
     base = installed[-1] if installed else None

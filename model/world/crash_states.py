@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
-from zab_chaos.model.log_records import Held, one_by_one, steps
+from zab_chaos.model.log_records import LogState, atomic_groups, one_by_one
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet
@@ -58,8 +58,8 @@ class ReferenceStore:
 
     def __init__(self) -> None:
         self.known = False
-        self.wrong: Held | None = None
-        self.durable = Held()
+        self.wrong: LogState | None = None
+        self.durable = LogState()
         self.waiting: list[Record] = []
         self.snapshots: dict[int, set[tuple[int, int]]] = {}  # by zxid: (digest of the history, hash of the state)
 
@@ -71,7 +71,7 @@ class ReferenceStore:
 
     def on_recovery(self, found: Recovered) -> None:
         """A start has recovered this state. Later starts must recover it too."""
-        held = Held.of(found)
+        held = LogState.of(found)
         if self.known and not self.allows(found):
             self.wrong = held
             return
@@ -93,7 +93,7 @@ class ReferenceStore:
 
     def on_sync(self) -> None:
         """A sync made all waiting records durable, except those of an incomplete group."""
-        done = list(chain.from_iterable(steps(self.waiting)))
+        done = list(chain.from_iterable(atomic_groups(self.waiting)))
         self.durable.apply(done)
         del self.waiting[: len(done)]
 
@@ -104,19 +104,19 @@ class ReferenceStore:
             zxid, digest, state = found.snapshot
             if (digest, blake2b(state)) not in self.snapshots.get(zxid, ()):
                 return False
-        held = Held.of(found)
-        return any(state.is_what(held) for state in self._states())
+        held = LogState.of(found)
+        return any(state.matches(held) for state in self._states())
 
     def describe(self) -> str:
         """Return what the disk held, as a clause of a message."""
         records = len(list(one_by_one(self.waiting)))
         return f"its disk had held {self.durable}" + (f", and {records} records were on their way" if records else "")
 
-    def _states(self) -> Iterator[Held]:
+    def _states(self) -> Iterator[LogState]:
         """Yield all states that a start may recover."""
         state = self.durable.copy()
         yield state
-        for step in steps(one_by_one(self.waiting)):
+        for step in atomic_groups(one_by_one(self.waiting)):
             state.apply(step)
             yield state
 

@@ -81,5 +81,5 @@ def test_a_tree_mismatch_that_a_server_logs_is_a_violation(tmp_path: Path) -> No
     assert (code, ran["verdict"]) == (1, "VIOLATION"), ran["reasons"]
     (found,) = [one for one in ran["properties"] if one["name"] == "state equality"]
     first = found["violations"][0]
-    assert first["words"] == "node 3 has itself found its tree to be another one than its leader's at 2:1"
+    assert first["words"] == "node 3 found that its tree differs from its leader's at 2:1"
     assert [line["event"]["event"] for line in first["evidence"]] == ["differs"]

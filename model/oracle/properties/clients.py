@@ -162,7 +162,7 @@ class ClientOrder(Checker):
         for request in requests:
             invoke = request.invoke
             if request.complete is not None and request.complete.error == SUPERSEDED:
-                words = f"the write of client {invoke.client}, seq {invoke.seq}, came in its turn and was refused as superseded"
+                words = f"the write of client {invoke.client}, seq {invoke.seq}, was sent in order and refused as superseded"
                 self.findings.add(words, [invoke, request.complete])
             effect = first.get((invoke.client, invoke.seq))
             if effect is not None:

@@ -36,10 +36,10 @@ class ExactlyOnce(Checker):
     def at_end(self) -> None:
         effects = self.facts.effects
         if not effects.recorded:
-            self.not_applicable = "the broadcasts do not say what their transactions do"
+            self.not_applicable = "the broadcasts do not record the content of their transactions"
             return
         if (zxid := effects.first_unknown()) is not None:
-            self.unknown.append(f"exactly once can't be judged: nothing says what {show(zxid)} does")
+            self.unknown.append(f"exactly once can't be judged: no record has the content of {show(zxid)}")
         first, requests = effects.first_effects, self.facts.requests
         self._connected = {client for _, client in self.facts.connections}  # clients that some node knew
         for zxid, txn in effects.known_txns():
@@ -66,7 +66,7 @@ class ExactlyOnce(Checker):
         """Check a fence: it may only keep out a write that its client had sent, and earlier ones."""
         fence = self.facts.effects.broadcast(zxid)
         if request is None or (fence is not None and fence.t < request.invoke.t):
-            words = f"{show(zxid)} is a fence of client {key[0]} at seq {key[1]}, to which the client had not come"
+            words = f"{show(zxid)} is a fence of client {key[0]} at seq {key[1]}, which the client had not sent yet"
             self._report_absence(words, [fence, request.invoke if request is not None else None])
 
     def _check_undelivered(self) -> None:

@@ -60,7 +60,7 @@ class StateEquality(Checker):
     def on_differs(self, event: TreeDiffers) -> None:
         self.checked += 1
         self.findings.add(
-            f"node {event.node} has itself found its tree to be another one than its leader's at {show(event.zxid)}",
+            f"node {event.node} found that its tree differs from its leader's at {show(event.zxid)}",
             [event],
         )
 
@@ -146,7 +146,7 @@ class StateEquality(Checker):
     def _report_unknown_state(self, event: Boot | Snapshot, zxid: int) -> None:
         self.checked += 1
         self.findings.add(
-            f"node {event.node} restored a snapshot at {show(zxid)}, which is no point of the delivered history",
+            f"node {event.node} restored a snapshot at {show(zxid)}, which is not in the delivered history",
             [event],
         )
 

@@ -62,7 +62,7 @@ class ValuesAndVersions(Checker):
     def at_end(self) -> None:
         effects = self.facts.effects
         if not effects.recorded:
-            self.not_applicable = "the broadcasts do not say what their transactions do"
+            self.not_applicable = "the broadcasts do not record the content of their transactions"
             return
         self._check_refusal_order()
         self._service = ServiceTimes(self.facts)
@@ -74,7 +74,7 @@ class ValuesAndVersions(Checker):
         for zxid, txn in zip(self.facts.history.zxids, effects.txns, strict=True):
             if txn is None:
                 self.unknown.append(
-                    f"values and versions can't be judged from {show(zxid)} on: nothing says what it does"
+                    f"values and versions can't be judged from {show(zxid)} on: no record has its content"
                 )
                 return
             request = self.facts.requests.get((txn[0], txn[1]))
@@ -253,7 +253,7 @@ class ValuesAndVersions(Checker):
         znode = self._state.by_path.get(path)
         if znode is None:
             if op == "exists" and complete.error is not None:
-                self._report_answer(request, f"is {complete.error!r}, though it asks just that")
+                self._report_answer(request, f"is {complete.error!r}, although `exists` asks exactly that")
             elif complete.version is not None or (op != "exists" and complete.error != NO_NODE):
                 self._report_answer(request, f"shows {path}, which does not exist at {show(zxid)}")
         elif complete.error is not None:

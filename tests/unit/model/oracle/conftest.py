@@ -1,4 +1,4 @@
-"""What the tests of the oracle have in common."""
+"""Fixtures for the tests of the oracle."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.corpus.story import ensemble
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A run as it was stored: all is well."""
+    """Return the folder of a stored run that passes."""
     story = ensemble()
     story.settle()
     story.save(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Every known-bad run is caught for the right property, and every near miss passes."""
+"""The corpus: every known-bad run violates the right property, and every near miss passes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run of which only the clients' history is known: what is judged of it, and what is not."""
+"""The judgement of a run of which only the clients' history is known."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ Line = dict[str, Any]
 
 
 def operation(seq: int, op: str, begin: float, end: float | None, value: int | None = None, **told: Any) -> list[Line]:
-    """Client 1 to 9 (each its own session), at node 1."""
+    """Return the lines of one operation at node 1. Each operation has its own client (`seq`). Times are in seconds."""
     asked = {"value": value} if op == "set" else {}
     base = {"client": seq, "seq": 1, "node": 1}
     lines = [
@@ -49,7 +49,7 @@ def run_of(
     return judge(folder, stored=False)
 
 
-def test_a_good_history_passes_and_says_what_was_not_judged(tmp_path: Path) -> None:
+def test_a_good_history_passes_and_the_verdict_names_what_was_not_judged(tmp_path: Path) -> None:
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "get", 2, 3, 7))
     assert (verdict.exit, verdict.reasons) == (0, [])
     for item in verdict.properties:
@@ -58,7 +58,7 @@ def test_a_good_history_passes_and_says_what_was_not_judged(tmp_path: Path) -> N
         assert judged or item.why == "it is judged from the nodes' own traces, and this system leaves none"
 
 
-def test_a_write_that_is_gone_in_the_end_was_not_durable(tmp_path: Path) -> None:
+def test_a_write_that_is_lost_at_the_end_was_not_durable(tmp_path: Path) -> None:
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "set", 2, 3, 8), operation(3, "get", 4, 5, 7))
     assert verdict.violated == ["linearizable keys", "durability"]
     (violation,) = verdict.property("durability").violations
@@ -67,7 +67,7 @@ def test_a_write_that_is_gone_in_the_end_was_not_durable(tmp_path: Path) -> None
     assert "client 3, seq 1 (get)" in verdict.property("linearizable keys").violations[0].words
 
 
-def test_new_then_old_is_no_loss_and_still_not_linearizable(tmp_path: Path) -> None:
+def test_reading_a_new_value_and_then_the_old_one_is_no_loss_but_not_linearizable(tmp_path: Path) -> None:
     verdict = run_of(
         tmp_path, operation(1, "set", 0, 1, 7), operation(2, "set", 2, 9, 8), operation(3, "get", 3, 4, 8),
         operation(4, "get", 5, 6, 7), operation(5, "get", 10, 11, 8),
@@ -76,7 +76,7 @@ def test_new_then_old_is_no_loss_and_still_not_linearizable(tmp_path: Path) -> N
     assert "read otherwise before: client 3, seq 1" in verdict.property("linearizable keys").violations[0].words
 
 
-def test_a_key_that_is_said_to_be_missing_shows_no_write(tmp_path: Path) -> None:
+def test_an_answer_that_a_key_is_missing_cites_no_write(tmp_path: Path) -> None:
     missing = operation(3, "get", 4, 5, outcome="failed", error="no node")
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "get", 2, 3, 7), missing)
     words = verdict.property("linearizable keys").violations[0].words
@@ -85,14 +85,14 @@ def test_a_key_that_is_said_to_be_missing_shows_no_write(tmp_path: Path) -> None
     )
 
 
-def test_who_serves_nobody_though_nothing_is_broken_makes_no_progress(tmp_path: Path) -> None:
+def test_no_service_without_a_fault_is_no_progress(tmp_path: Path) -> None:
     late = [operation(3, "set", 2, 8, 9, outcome="unknown", error="no answer")]
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), *late, operation(2, "set", 9, 9.5, 8))
     assert verdict.violated == ["progress"]
     assert "no fault was there" in verdict.property("progress").violations[0].words
 
 
-def test_who_refuses_a_write_for_what_it_asks_makes_progress(tmp_path: Path) -> None:
+def test_a_refusal_of_the_content_of_a_write_is_progress(tmp_path: Path) -> None:
     late = operation(3, "set", 2, 8, 9, outcome="unknown", error="no answer")
     refused = operation(4, "set", 4, 5, 10, outcome="failed", error="too large")
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), late, refused, operation(2, "set", 9, 9.5, 8))
@@ -100,13 +100,13 @@ def test_who_refuses_a_write_for_what_it_asks_makes_progress(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("op", ["multi", "children"])
-def test_what_concerns_several_keys_is_unknown(tmp_path: Path, op: str) -> None:
+def test_operations_of_several_keys_are_unknown(tmp_path: Path, op: str) -> None:
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, op, 2, 3))
     assert verdict.property("linearizable keys").verdict is Judgement.UNKNOWN
     assert f"{op}: operations of several keys can't be judged key by key" in verdict.reasons
 
 
-def test_what_was_made_in_a_sequence_is_judged_under_its_own_name(tmp_path: Path) -> None:
+def test_a_sequential_create_is_judged_under_its_numbered_name(tmp_path: Path) -> None:
     made = [operation(seq, "create", seq, seq + 0.5, path=f"/a{seq:010}") for seq in (1, 2)]
     made += [operation(3, "create", 3, 3.5, outcome="unknown", error="no answer")]
     for invoke in (one[0] for one in made):

@@ -1,4 +1,4 @@
-"""A run's folder is as it was when the run had ended, or the verdict on it is UNKNOWN at best."""
+"""The manifest: the verdict on a folder that was changed after the run is UNKNOWN at best."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,11 @@ from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Outcome, Verdict
 
 
-def complaints(verdict: Verdict) -> str:
+def reasons_of(verdict: Verdict) -> str:
     return "\n".join(it.words for it in verdict.property("trace integrity").violations)
 
 
-def test_it_names_every_file_with_lines_bytes_and_digest(folder: Path) -> None:
+def test_the_manifest_has_lines_bytes_and_digest_of_every_file(folder: Path) -> None:
     said = json.loads((folder / "manifest.json").read_text())
     assert said["format"] == 1
     assert said["lives"] == {"1": 1, "2": 1, "3": 1}
@@ -27,12 +27,12 @@ def test_it_names_every_file_with_lines_bytes_and_digest(folder: Path) -> None:
     assert said["files"]["run.json"]["lines"] is None
 
 
-def test_a_run_that_has_only_just_ended_has_none_yet(folder: Path) -> None:
+def test_a_run_that_has_just_ended_needs_no_manifest(folder: Path) -> None:
     (folder / "manifest.json").unlink()
     assert judge(folder, stored=False).verdict is Outcome.PASS
     verdict = judge(folder)
     assert verdict.verdict is Outcome.UNKNOWN
-    assert "manifest.json is missing" in complaints(verdict)
+    assert "manifest.json is missing" in reasons_of(verdict)
 
 
 def test_a_missing_file_an_additional_one_and_a_missing_line_are_named(folder: Path) -> None:
@@ -41,13 +41,13 @@ def test_a_missing_file_an_additional_one_and_a_missing_line_are_named(folder: P
     (folder / "log" / "node-1-1.log").write_text("late\n")
     lines = (folder / "harness.jsonl").read_text().splitlines(keepends=True)
     (folder / "harness.jsonl").write_text("".join(lines[:-1]))
-    said = complaints(judge(folder))
+    said = reasons_of(judge(folder))
     assert "scenario.toml is missing" in said
     assert "log/node-1-1.log was not there" in said
     assert f"harness.jsonl:{len(lines) - 1} is the last of {len(lines) - 1} lines" in said
 
 
-def test_what_is_made_later_is_no_change(folder: Path) -> None:
+def test_files_that_are_made_later_are_no_change(folder: Path) -> None:
     (folder / "report.html").write_text("<html>")
     (folder / "shrunk.toml").write_text("")
     (folder / "data" / "node-1").mkdir(parents=True)
@@ -55,29 +55,29 @@ def test_what_is_made_later_is_no_change(folder: Path) -> None:
     assert judge(folder).verdict is Outcome.PASS
 
 
-def test_a_manifest_that_was_written_by_hand(folder: Path) -> None:
+def test_an_edited_manifest_makes_the_run_unknown(folder: Path) -> None:
     path = folder / "manifest.json"
     path.write_text(path.read_text().replace('"faults_due": 0', '"faults_due": 00'))
-    assert "manifest.json is not readable" in complaints(judge(folder))
+    assert "manifest.json is not readable" in reasons_of(judge(folder))
     manifest.seal(folder, faults_due=2)
     path.write_text(path.read_text().replace('"faults_due": 2', '"faults_due": 0'))
-    assert "manifest.json was changed" in complaints(judge(folder))
+    assert "manifest.json was changed" in reasons_of(judge(folder))
 
 
-def test_faults_that_were_due_are_on_record(folder: Path) -> None:
+def test_missing_faults_of_the_schedule_make_the_run_unknown(folder: Path) -> None:
     manifest.seal(folder, faults_due=1)
     verdict = judge(folder)
     assert verdict.verdict is Outcome.UNKNOWN
-    assert "faults.jsonl has 0 of the 1 faults that were due" in complaints(verdict)
+    assert "faults.jsonl has 0 of the 1 faults that were due" in reasons_of(verdict)
 
 
-def test_a_verdict_that_is_written_anew_belongs_to_the_folder(folder: Path) -> None:
+def test_a_replaced_verdict_updates_the_manifest(folder: Path) -> None:
     for _ in range(2):
         manifest.write_verdict(folder, judge(folder).to_json())
         assert judge(folder).verdict is Outcome.PASS
 
 
-def test_a_new_verdict_does_not_heal_a_folder_that_was_changed(folder: Path) -> None:
+def test_a_replaced_verdict_does_not_hide_a_changed_folder(folder: Path) -> None:
     manifest.write_verdict(folder, judge(folder).to_json())
     (folder / "scenario.toml").write_text("")
     manifest.write_verdict(folder, judge(folder).to_json())
@@ -86,7 +86,7 @@ def test_a_new_verdict_does_not_heal_a_folder_that_was_changed(folder: Path) -> 
 
 
 def test_without_the_line_of_the_fault_that_took_it_a_lost_disk_is_a_violation(tmp_path: Path) -> None:
-    """What is left out of faults.jsonl excuses nothing, even where the manifest was made anew."""
+    """A fault that is missing in faults.jsonl excuses nothing, even if the manifest was written again."""
     story = ensemble()
     story.wipe(3)
     story.boot(3, "amnesiac")

@@ -1,4 +1,4 @@
-"""The verdict's numbers, computed by hand."""
+"""The metrics of a verdict, compared with values computed by hand."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_times_as_scenarios_write_them(value: object, expected: float) -> None:
 
 
 @pytest.mark.parametrize("value", ["soon", "5 fortnights", "-1s", "", True, None])
-def test_what_is_no_time_is_refused_with_an_example(value: object) -> None:
+def test_an_invalid_time_is_refused_with_an_example(value: object) -> None:
     with pytest.raises(ValueError, match="800ms"):
         seconds(value)
 
@@ -42,7 +42,7 @@ def test_nearest_rank() -> None:
         ([(10, 11, "ok"), (20, 21, "ok"), (30, 31, "ok")], 1),
         ([(10, 11, "ok"), (20, 51, "ok"), (30, 52, "ok")], 31),  # due at 20, next success at 51
         ([(10, 11, "ok"), (100, 101, "ok")], 1),  # nothing was due in between
-        ([(10, 11, "ok"), (20, None, ""), (60, None, "")], 40),  # never again: from 20 to the last thing that was due
+        ([(10, 11, "ok"), (20, None, ""), (60, None, "")], 40),  # no success any more: from 20 to the last due write
         ([(10, None, ""), (20, None, "")], 10),
         # A client that asks for one thing at a time lags: at 50 the writes of 20 and 30 still wait.
         ([(10, 50, "ok"), (20, 120, "unknown"), (30, None, ""), (95, 100, "ok")], 50),
@@ -54,12 +54,12 @@ def test_unavailability_counts_while_a_write_waits(writes: list[tuple[int, int |
     assert longest_unavailability(facts_of(writes)) == pytest.approx(expected / 1e9)
 
 
-def test_what_is_asked_after_the_load_is_not_counted() -> None:
+def test_writes_after_the_end_are_not_counted() -> None:
     assert list(pauses([(10, 11), (20, 200), (150, 151)], [11, 151, 200], end=100)) == [(10, 11), (20, 100)]
 
 
 def facts_of(writes: list[tuple[int, int | None, str]]) -> Facts:
-    """Each write by when it was due, when it was answered, and how."""
+    """Return the facts of writes, each given as (due, answered, outcome)."""
     facts = Facts()
     for seq, (due, _, _) in enumerate(writes, 1):
         facts.invoke(Invoke(t=due, due=due, line=seq, client=1, seq=seq, node=1, op="set", path="/key-0", value=seq))
@@ -75,18 +75,18 @@ def facts_of(writes: list[tuple[int, int | None, str]]) -> Facts:
         ({}, None),
         ({"crash": 15}, "crash"),
         ({"wipe": 5, "crash": 15}, "crash"),
-        ({"pause": 30}, "pause"),  # it began in the middle of it
-        ({"crash": 60}, None),  # after it
+        ({"pause": 30}, "pause"),  # it began during the pause
+        ({"crash": 60}, None),  # it began after the pause
     ],
 )
-def test_the_pause_goes_with_the_fault_before_it(injects: dict[str, int], expected: str | None) -> None:
+def test_a_pause_is_explained_by_the_fault_before_it(injects: dict[str, int], expected: str | None) -> None:
     facts = paused()
     for number, (do, t) in enumerate(injects.items()):
         facts.inject(Inject(id=number, t=t, line=1, do=do, target="one", nodes=[1], confirmed=True))
     assert pause_after(facts, longest_pause(facts)) == expected
 
 
-def test_a_fault_that_was_over_long_before_is_not_the_reason() -> None:
+def test_a_fault_that_ended_long_before_does_not_explain_a_pause() -> None:
     facts = paused(late=AFTERMATH_NS + 100)
     facts.inject(Inject(id=1, t=5, line=1, do="partition", target="one", nodes=[1], confirmed=True))
     facts.heal(Heal(id=1, t=50, line=2, confirmed=True))
@@ -94,5 +94,5 @@ def test_a_fault_that_was_over_long_before_is_not_the_reason() -> None:
 
 
 def paused(late: int = 0) -> Facts:
-    """Writes that succeed at 11 and 51, the second one due at 20; both `late`."""
+    """Return the facts of two writes that succeed at 11 and 51, the second one due at 20, all times plus `late`."""
     return facts_of([(late + 10, late + 11, "ok"), (late + 20, late + 51, "ok")])

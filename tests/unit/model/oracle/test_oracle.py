@@ -1,4 +1,4 @@
-"""The oracle in process: fed mapping by mapping, it says what it says of the folder."""
+"""The oracle in process: fed with mappings, it gives the same verdict as for the folder."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,9 @@ from zab_chaos.model.oracle.evidence import LISTED
 from zab_chaos.model.oracle.oracle import Oracle, judge
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
-WHOLE = [case for case in CASES if case.property != "trace integrity"]  # their damage is in the files' bytes
+READABLE = [
+    case for case in CASES if case.property != "trace integrity"
+]  # the others have damage in the bytes of their files
 
 
 def lines(story: Story, name: str) -> list[dict[str, Any]]:
@@ -35,9 +37,9 @@ def feed(story: Story, *, faults_first: bool) -> Oracle:
         (oracle.feed_operation, lines(story, "ops.jsonl")),
     ]
     order = [*others, (oracle.feed, events(story))] if faults_first else [(oracle.feed, events(story)), *others]
-    for take, what in order:
+    for add, what in order:
         for line in what:
-            take(line)
+            add(line)
     return oracle
 
 
@@ -46,8 +48,8 @@ def finish(oracle: Oracle, story: Story) -> Verdict:
 
 
 @pytest.mark.parametrize("faults_first", [False, True])
-@pytest.mark.parametrize("case", WHOLE, ids=lambda case: case.name)
-def test_feeding_says_what_the_folder_says(case: Case, faults_first: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", READABLE, ids=lambda case: case.name)
+def test_a_fed_oracle_and_the_judge_of_the_folder_agree(case: Case, faults_first: bool, tmp_path: Path) -> None:
     story = case.tell()
     story.save(tmp_path / "run")
     fed, stored = finish(feed(story, faults_first=faults_first), story), judge(tmp_path / "run")
@@ -80,7 +82,7 @@ def test_a_violation_is_known_as_soon_as_it_happens() -> None:
         {},
     ],
 )
-def test_what_is_no_event_makes_the_run_unknown(event: dict[str, Any]) -> None:
+def test_an_invalid_event_makes_the_run_unknown(event: dict[str, Any]) -> None:
     story = ensemble()
     story.settle()
     oracle = feed(story, faults_first=False)
@@ -91,7 +93,7 @@ def test_what_is_no_event_makes_the_run_unknown(event: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["feed_operation", "feed_fault", "feed_milestone"])
-def test_what_is_no_line_makes_the_run_unknown(name: str) -> None:
+def test_an_invalid_line_makes_the_run_unknown(name: str) -> None:
     story = ensemble()
     story.settle()
     oracle = feed(story, faults_first=False)
@@ -99,14 +101,14 @@ def test_what_is_no_line_makes_the_run_unknown(name: str) -> None:
     assert finish(oracle, story).verdict is Outcome.UNKNOWN
 
 
-def test_an_answer_without_a_question_makes_the_run_unknown() -> None:
+def test_an_answer_without_a_request_makes_the_run_unknown() -> None:
     story = ensemble()
     story.complete(7, 1, (1, 3))
     story.settle()
     assert finish(feed(story, faults_first=False), story).verdict is Outcome.UNKNOWN
 
 
-def test_events_that_nobody_judges_keep_their_place_in_the_count() -> None:
+def test_unjudged_events_are_counted() -> None:
     story = ensemble()
     story.event(2, "refused", what="stranger", why="unknown key", peer=None, count=1)
     story.event(2, "a-later-version's-event", novelty=True)
@@ -124,7 +126,7 @@ def test_violations_are_capped_and_counted() -> None:
     assert (len(channels.violations), channels.more) == (LISTED, 10 - LISTED)
 
 
-def test_a_write_that_is_only_in_a_fork_is_not_said_to_be_delivered_by_nobody() -> None:
+def test_a_lost_write_that_is_in_a_fork_is_reported_with_the_fork() -> None:
     """Nodes 2 and 3 go on in epoch 2; node 1 delivers and acknowledges 1:4 by itself."""
     story = ensemble()
     story.elect(2, epoch=2, members=[2, 3])
@@ -149,7 +151,7 @@ def test_a_node_without_a_trace_makes_the_run_unknown() -> None:
     assert any("node 4" in reason for reason in verdict.reasons)
 
 
-def test_a_member_again_after_amnesia_counts() -> None:
+def test_a_readmitted_member_counts() -> None:
     """Two of three disks are lost one after the other, each healed in between: nothing is beyond the fault model."""
     story = ensemble()
     for node in (2, 3):
@@ -161,7 +163,7 @@ def test_a_member_again_after_amnesia_counts() -> None:
     assert finish(feed(story, faults_first=False), story).verdict is Outcome.PASS
 
 
-def test_why_the_nodes_did_not_converge_is_told_and_who_had_ended_by_himself() -> None:
+def test_a_failed_convergence_is_reported_with_its_reason_and_the_nodes_that_had_ended() -> None:
     story = ensemble()
     story.crash(3)
     story.boot(3)
@@ -181,17 +183,17 @@ def test_min_acked_can_be_given() -> None:
     assert "2 writes were acknowledged; at least 3 are needed to judge" in verdict.reasons
 
 
-def tampered(story: Story) -> Verdict:
-    """The run, if the harness found on the way that somebody else had cut a link."""
+def finish_with_tampered_link(story: Story) -> Verdict:
+    """Return the verdict on the run if the harness found that a link was cut from outside."""
     words = ["link 1-2: enabled is False and was asked to be True"]
     story.heal(id=0, confirmed=False, evidence={"tampered": words})
     return finish(feed(story, faults_first=False), story)
 
 
-def test_whoever_cut_links_is_told_and_the_run_is_unknown() -> None:
+def test_a_link_cut_from_outside_is_reported_and_the_run_is_unknown() -> None:
     story = ensemble()
     story.settle()
-    verdict = tampered(story)
+    verdict = finish_with_tampered_link(story)
     assert verdict.verdict is Outcome.UNKNOWN
     took = verdict.property("fault took effect")
     assert took.violations[0].words == (
@@ -199,29 +201,29 @@ def test_whoever_cut_links_is_told_and_the_run_is_unknown() -> None:
     )
 
 
-def test_under_faults_that_nobody_knows_nothing_is_owed_in_time() -> None:
+def test_under_unknown_faults_missing_recovery_is_unknown() -> None:
     story = ensemble()
     story.crash(3)
     story.boot(3)
     story.settle(converged=False)
     assert finish(feed(story, faults_first=False), story).verdict is Outcome.VIOLATION
-    verdict = tampered(story)
+    verdict = finish_with_tampered_link(story)
     assert verdict.verdict is Outcome.UNKNOWN
     assert verdict.property("recovery").verdict is verdict.property("reliable delivery").verdict is Judgement.UNKNOWN
 
 
-def test_under_faults_that_nobody_knows_nobody_owes_progress() -> None:
-    verdict = tampered(progress_nobody_leads())
+def test_under_unknown_faults_missing_progress_is_unknown() -> None:
+    verdict = finish_with_tampered_link(progress_nobody_leads())
     assert verdict.verdict is Outcome.UNKNOWN
     assert verdict.property("progress").verdict is Judgement.UNKNOWN
 
 
-def test_safety_holds_under_faults_that_nobody_knows() -> None:
+def test_safety_is_judged_under_unknown_faults() -> None:
     story = ensemble()
     zxid = story.propose()
     story.deliver(1, zxid)
     story.deliver(2, zxid, 7)
     story.settle()
-    verdict = tampered(story)
+    verdict = finish_with_tampered_link(story)
     assert verdict.verdict is Outcome.VIOLATION
     assert verdict.property("agreement").verdict is Judgement.VIOLATION

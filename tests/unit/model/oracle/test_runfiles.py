@@ -1,4 +1,4 @@
-"""Reading folders that are not as they should be."""
+"""Reading and judging damaged run folders."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from zab_chaos.model.manifest import seal
 from zab_chaos.model.oracle.facts import Damage
 from zab_chaos.model.oracle.oracle import judge
-from zab_chaos.model.runfiles import Reader
+from zab_chaos.model.runfiles import RunReader
 from zab_chaos.model.verdict import Outcome
 
 
@@ -16,7 +16,7 @@ def test_a_good_folder_passes(folder: Path) -> None:
     assert judge(folder).verdict is Outcome.PASS
 
 
-def test_without_run_json_there_is_no_run(folder: Path) -> None:
+def test_a_missing_run_json_is_a_harness_error(folder: Path) -> None:
     (folder / "run.json").unlink()
     verdict = judge(folder)
     assert verdict.verdict is Outcome.HARNESS_ERROR
@@ -24,7 +24,7 @@ def test_without_run_json_there_is_no_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"nodes": 0}', '{"nodes": "three"}'])
-def test_a_run_json_that_describes_no_run(folder: Path, text: str) -> None:
+def test_an_invalid_run_json_is_a_harness_error(folder: Path, text: str) -> None:
     (folder / "run.json").write_text(text)
     verdict = judge(folder)
     assert (verdict.verdict, verdict.exit) == (Outcome.HARNESS_ERROR, 3)
@@ -46,19 +46,19 @@ def test_the_lines_after_an_unreadable_one_keep_their_numbers(folder: Path) -> N
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([lines[0], "\n", *lines[1:]]))
     damages: list[Damage] = []
-    events = [event for event in Reader(folder, damages.append).events() if event.node == 1]
+    events = [event for event in RunReader(folder, damages.append).events() if event.node == 1]
     assert [event.line for event in events] == [1, *range(3, len(lines) + 2)]
     assert [(it.file, it.line) for it in damages] == [("trace/node-1-1.jsonl", 2)]
 
 
-def test_an_event_in_another_nodes_file(folder: Path) -> None:
+def test_an_event_in_another_nodes_file_makes_the_run_unknown(folder: Path) -> None:
     source = (folder / "trace" / "node-2-1.jsonl").read_text().splitlines()[-1]
     with (folder / "trace" / "node-3-1.jsonl").open("a") as file:
         file.write(source + "\n")
     assert judge(folder).verdict is Outcome.UNKNOWN
 
 
-def test_time_that_goes_back_within_a_life(folder: Path) -> None:
+def test_time_that_goes_back_within_a_life_makes_the_run_unknown(folder: Path) -> None:
     path = folder / "trace" / "node-2-1.jsonl"
     lines = path.read_text().splitlines()
     last = json.loads(lines[-1])
@@ -66,13 +66,13 @@ def test_time_that_goes_back_within_a_life(folder: Path) -> None:
     assert judge(folder).verdict is Outcome.UNKNOWN
 
 
-def test_a_last_line_that_lacks_its_newline_only_is_whole(folder: Path) -> None:
+def test_a_last_line_that_lacks_only_its_newline_is_complete(folder: Path) -> None:
     path = folder / "trace" / "node-2-1.jsonl"
     path.write_text(path.read_text().rstrip("\n"))
     seal(folder)
     assert judge(folder).verdict is Outcome.PASS
 
 
-def test_an_empty_folder_is_no_pass(tmp_path: Path) -> None:
+def test_an_empty_folder_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"nodes": 3}')
     assert judge(tmp_path).verdict is Outcome.UNKNOWN

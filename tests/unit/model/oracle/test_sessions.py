@@ -1,4 +1,4 @@
-"""Ephemeral znodes and watches, on histories that are made up: what ZooKeeper allows, and each way to break it."""
+"""The properties sessions, ephemerals, watches and sync, on made-up lines: legal ones, and each way to violate them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,23 +15,23 @@ ANNE, BOB = 1, 2  # clients
 ANNES, BOBS = 101, 202  # sessions
 PATH = "/sessions/e-1-1"
 ELSEWHERE = "/sessions/z-1"
-BELOW = "/sessions/"  # the list of its children
+BELOW = "/sessions/"  # the list of the children of /sessions
 
 Line = dict[str, Any]
 
 
 def the_violation(found: Property) -> Violation:
-    """The only one."""
+    """Return the single violation of a violated property."""
     assert found.verdict is Judgement.VIOLATION
     (violation,) = found.violations
     return violation
 
 
 def judged(name: str, lines: list[Line]) -> Property:
-    return fed(Oracle(ev.LOGS), name, lines)
+    return judge_lines(Oracle(ev.LOGS), name, lines)
 
 
-def fed(oracle: Oracle, name: str, lines: list[Line]) -> Property:
+def judge_lines(oracle: Oracle, name: str, lines: list[Line]) -> Property:
     for t, line in enumerate(lines, 1):
         oracle.add_session_line(msgspec.convert({"t": t, **line}, ev.SessionEvent))
     checker = next(one for one in oracle.checkers if one.name == name)
@@ -82,7 +82,7 @@ def fired(client: int = BOB) -> Line:
 MINE = {"owner": ANNES}
 
 
-def test_an_ephemeral_is_there_from_its_creation_to_the_end_of_its_session_also_where_a_server_lags() -> None:
+def test_an_ephemeral_exists_from_its_creation_to_the_end_of_its_session_even_at_a_lagging_server() -> None:
     lines = [
         made(5), look(4, None), look(5, 5, **MINE), look(9, 5, node=3, **MINE), over("closed"), look(10, None, node=1),
         look(8, 5, node=3, **MINE), ended(10), look(12, None, node=3),
@@ -99,7 +99,7 @@ def test_an_ephemeral_is_there_from_its_creation_to_the_end_of_its_session_also_
         ([made(5), look(7, None), ended(10)], "is gone at node 2, at 1:7; it was made at 1:5 by session 0x65, which ended at"),
         ([made(5), look(7, None)], "which no log has ended"),
         ([made(5), over("left"), look(9, 5, last=True, **MINE)], "in the end, although its client's session 0x65 was over"),
-        ([look(11, 7, owner=BOBS), ended(9, BOBS)], "although its session 0xca ended at 1:9"),  # nobody heard that it was made
+        ([look(11, 7, owner=BOBS), ended(9, BOBS)], "although its session 0xca ended at 1:9"),  # not acknowledged
         ([made(5), look(7, 5, owner=BOBS)], "as session 0xca's; session 0x65 has made it"),
         ([made(5), look(7, 5)], "as one that is not ephemeral; session 0x65 has made it"),
     ],
@@ -108,21 +108,21 @@ def test_an_ephemeral_is_there_from_its_creation_to_the_end_of_its_session_also_
         "nobodys",
     ],
 )  # fmt: skip
-def test_an_ephemeral_that_is_there_too_long_or_not_long_enough(lines: list[Line], words: str) -> None:
+def test_an_ephemeral_that_exists_too_long_or_not_long_enough(lines: list[Line], words: str) -> None:
     violation = the_violation(judged("ephemerals", lines))
     assert words in violation.words
     assert [one.file for one in violation.evidence] == ["sessions.jsonl"] * len(violation.evidence)
 
 
-def test_a_session_that_its_client_lost_may_go_on_for_a_while() -> None:
-    """It is over for the client, not for the servers: only the log says when."""
+def test_a_session_may_outlive_its_client() -> None:
+    """It is over for the client but not for the servers: only the log shows when it ends."""
     found = judged("ephemerals", [made(5), over("left"), look(9, 5, **MINE), ended(12), look(13, None)])
     assert found.verdict is Judgement.PASS
 
 
 def test_a_watch_fires_once_and_before_its_client_sees_the_change() -> None:
     lines = [
-        ask(), look(5, 5, watch=True), look(6, 5), fired(), look(8, 8), look(9, 9),  # nobody watches any more
+        ask(), look(5, 5, watch=True), look(6, 5), fired(), look(8, 8), look(9, 9),  # no watch is left
         ask(), ask(), look(9, 9, watch=True), fired(), look(10, 10, watch=True), fired(), look(11, None),
     ]  # fmt: skip
     found = judged("watches", lines)
@@ -149,27 +149,27 @@ def test_a_watch_that_fires_twice_or_late(lines: list[Line], words: str) -> None
 
 
 @pytest.mark.parametrize("gone", [{"type": "lost", "client": BOB}, {"type": "began", "client": BOB, "session": BOBS}])
-def test_a_watch_goes_with_its_connection(gone: Line) -> None:
+def test_a_watch_ends_with_its_connection(gone: Line) -> None:
     assert judged("watches", [ask(), look(5, 5, watch=True), gone, look(8, 8)]).violations == []
     assert judged("watches", [ask(), look(5, 5, watch=True), gone, fired()]).verdict is Judgement.VIOLATION
 
 
-def test_another_clients_watch_is_another_one() -> None:
+def test_each_client_has_its_own_watch() -> None:
     lines = [ask(), look(5, 5, watch=True), look(8, 8, client=ANNE), fired(), look(8, 8)]
     assert judged("watches", lines).verdict is Judgement.PASS
     assert judged("watches", [*lines, fired(ANNE)]).verdict is Judgement.VIOLATION
 
 
-# ---- with the history that the servers' logs tell ----
+# ---- with a history from the servers' logs ----
 
 
 def judged_by_history(
-    name: str, lines: list[Line], *, whole: bool = True, told: int | None = None, history: list[Txn] | None = None
+    name: str, lines: list[Line], *, converged: bool = True, known: int | None = None, history: list[Txn] | None = None
 ) -> Property:
-    oracle = delivered(history or HISTORY, told)
+    oracle = delivered(history or HISTORY, known)
     for t, line in enumerate(lines, 1):
         oracle.add_session_line(msgspec.convert({"t": t, **line}, ev.SessionEvent))
-    if whole:
+    if converged:
         oracle.feed_milestone({"t": 9, "event": "converged"})
     checker = next(one for one in oracle.checkers if one.name == name)
     checker.at_end()
@@ -180,7 +180,7 @@ CREATED: list[Any] = ["create", PATH, 0, 0]
 DELETED: list[Any] = ["delete", PATH, None, None]
 OTHER: list[Any] = ["set", "/sessions/z-1", 1, 0]
 AFTER: list[Any] = ["set", "/sessions/z-1", 2, 7]
-# Anne's session begins, makes PATH at 1:2 and ends at 1:4; Bob's writes elsewhere at 1:3 and 1:5.
+# Anne's session begins, creates PATH at 1:2 and ends at 1:4. Bob's session writes elsewhere at 1:3 and 1:5.
 HISTORY: list[Txn] = [(ANNES, []), (ANNES, [CREATED]), (BOBS, [OTHER]), (ANNES, [DELETED]), (BOBS, [AFTER])]
 
 
@@ -188,7 +188,7 @@ def began(client: int, session: int) -> Line:
     return {"type": "began", "client": client, "session": session}
 
 
-def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_further_back() -> None:
+def test_answers_match_the_history_and_a_new_session_may_begin_at_an_older_zxid() -> None:
     lines = [
         began(ANNE, ANNES), began(BOB, BOBS), made(2), look(1, None), look(2, 2, node=1, **MINE), look(3, 2, node=3, **MINE),
         {"type": "lost", "client": BOB}, look(3, 2, node=1, **MINE), look(5, None), began(BOB, 303), look(3, 2, **MINE),
@@ -243,7 +243,7 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
         "refused-baselessly", "refused-back", "version", "creation", "owner", "not-listed", "listed", "twice",
     ],
 )  # fmt: skip
-def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
+def test_answers_and_writes_that_contradict_the_history(lines: list[Line], words: str) -> None:
     violation = the_violation(judged_by_history("sessions", lines))
     assert words in violation.words
 
@@ -253,11 +253,11 @@ def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words
     [[over("closed"), ended(4, asked=True)], [over("left"), ended(4)], [ended(4, asked=True)]],
     ids=["closed", "expired", "open-at-a-kill"],
 )
-def test_a_session_that_its_client_closes_or_leaves_may_end(lines: list[Line]) -> None:
+def test_legal_ends_of_sessions(lines: list[Line]) -> None:
     assert judged_by_history("sessions", lines).verdict is not Judgement.VIOLATION
 
 
-def test_what_a_session_wrote_or_was_refused_is_what_the_history_has() -> None:
+def test_acknowledged_writes_and_refusals_match_the_history() -> None:
     lines = [
         look(1, None), refused(1, "no node"), {**wrote(3), "changed": [1, 3]}, refused(3, "node exists"),
         refused(4, "node exists"), refused(4, "no node"), listed(5), listed(3, "e-1-1", client=ANNE), wrote(5, 7, 2),
@@ -275,18 +275,18 @@ def test_what_a_session_wrote_or_was_refused_is_what_the_history_has() -> None:
         ([made(2), ended(3)], "was made at 1:2 by session 0x65, which ended at 1:3; it went at 1:4"),
     ],
 )
-def test_an_ephemeral_that_nobody_looks_at_goes_with_its_session(lines: list[Line], words: str) -> None:
+def test_an_ephemeral_that_is_not_deleted_with_its_session(lines: list[Line], words: str) -> None:
     assert words in the_violation(judged_by_history("ephemerals", lines)).words
 
 
 @pytest.mark.parametrize("lines", [[made(2), ended(4)], [made(3), ended(9)], [made(9)]])
-def test_of_an_ephemeral_that_the_history_does_not_have_so_nothing_is_said(lines: list[Line]) -> None:
+def test_ephemerals_that_the_history_does_not_have_are_not_judged(lines: list[Line]) -> None:
     assert judged_by_history("ephemerals", lines).violations == []
 
 
-def test_an_ephemeral_whose_end_the_history_does_not_have_yet() -> None:
+def test_an_ephemeral_whose_deletion_is_beyond_the_history() -> None:
     history: list[Txn] = [(ANNES, [CREATED]), (BOBS, [OTHER])]
-    assert judged_by_history("ephemerals", [made(1), ended(9)], whole=False, history=history).violations == []
+    assert judged_by_history("ephemerals", [made(1), ended(9)], converged=False, history=history).violations == []
     lasting = the_violation(judged_by_history("ephemerals", [made(1), ended(2)], history=history))
     assert "which ended at 1:2; it went never" in lasting.words
 
@@ -295,19 +295,19 @@ def write(client: int, op: str, path: str, value: int) -> Line:
     return {"type": "write", "client": client, "op": op, "path": path, "value": value}
 
 
-WISHES = [
+REQUESTED = [
     began(ANNE, ANNES), began(BOB, BOBS), write(ANNE, "create", PATH, 0), write(BOB, "set", ELSEWHERE, 0),
     write(BOB, "set", ELSEWHERE, 7), ended(4),
 ]  # fmt: skip
 
 
-def test_what_sessions_did_was_asked_for_or_is_their_end() -> None:
-    found = judged_by_history("sessions", [*WISHES, write(ANNE, "create", "/sessions/e-1-2", 0)])
+def test_writes_of_sessions_were_requested_or_belong_to_their_end() -> None:
+    found = judged_by_history("sessions", [*REQUESTED, write(ANNE, "create", "/sessions/e-1-2", 0)])
     assert (found.verdict, found.checked) == (Judgement.PASS, 5), found.violations
 
 
-@pytest.mark.parametrize("lines", [WISHES[1:], [WISHES[0], *WISHES[2:]], [*WISHES[:2], WISHES[5]]])
-def test_of_sessions_that_nobody_began_and_of_clients_that_record_no_writes_nothing_is_said(lines: list[Line]) -> None:
+@pytest.mark.parametrize("lines", [REQUESTED[1:], [REQUESTED[0], *REQUESTED[2:]], [*REQUESTED[:2], REQUESTED[5]]])
+def test_writes_without_a_recorded_session_or_request_log_are_not_judged(lines: list[Line]) -> None:
     assert judged_by_history("sessions", lines).violations == []
 
 
@@ -337,81 +337,81 @@ def test_of_sessions_that_nobody_began_and_of_clients_that_record_no_writes_noth
         (5, ended(9), "session 0x65 did a delete of /sessions/e-1-1 at 1:4, and client 1 had not asked for it"),
     ],
 )
-def test_what_a_session_did_that_its_client_had_not_asked_for(at: int, other: Line, words: str) -> None:
-    lines = [*WISHES[:at], other, *WISHES[at + 1 :]]
+def test_a_write_that_its_client_had_not_requested(at: int, other: Line, words: str) -> None:
+    lines = [*REQUESTED[:at], other, *REQUESTED[at + 1 :]]
     assert words in the_violation(judged_by_history("sessions", lines)).words
 
 
-def test_what_was_asked_for_once_is_done_once() -> None:
+def test_a_write_that_was_requested_once_and_done_twice() -> None:
     history: list[Txn] = [(BOBS, [OTHER]), (BOBS, [["set", ELSEWHERE, 2, 0]])]
-    violation = the_violation(judged_by_history("sessions", WISHES, history=history))
+    violation = the_violation(judged_by_history("sessions", REQUESTED, history=history))
     assert violation.words == (
         "session 0xca did a set of /sessions/z-1 at 1:2, which it had done at 1:1 already, and client 2 had asked for once"
     )
     asked, done = violation.evidence
-    assert (asked.event, done.event["event"]) == ({"t": 4, **WISHES[3]}, "broadcast")
+    assert (asked.event, done.event["event"]) == ({"t": 4, **REQUESTED[3]}, "broadcast")
 
 
-def test_a_watch_fires_before_a_write_or_a_refusal_is_answered_that_is_as_new() -> None:
+def test_a_watch_fires_before_the_answer_to_a_write_or_a_refusal_at_its_zxid() -> None:
     for line in (wrote(5, 7, 2), refused(5, "no node")):
-        violation = the_violation(judged_by_history("watches", [*SET, line]))
+        violation = the_violation(judged_by_history("watches", [*WATCHED, line]))
         assert "was answered at 1:5 before it was told of the change at 1:4" in violation.words
 
 
 @pytest.mark.parametrize("line", [made(9), wrote(9), refused(9, "node exists"), look(9, 7), ended(9, BOBS)])
-def test_of_a_run_that_is_not_whole_nothing_is_said_beyond_its_history(line: Line) -> None:
-    assert judged_by_history("sessions", [line], whole=False).violations == []
+def test_nothing_beyond_the_history_is_judged_if_the_run_did_not_converge(line: Line) -> None:
+    assert judged_by_history("sessions", [line], converged=False).violations == []
 
 
-def telling(what: str, path: str = PATH) -> Line:
+def event_of(what: str, path: str = PATH) -> Line:
     return {"type": "fired", "client": BOB, "path": path, "what": what}
 
 
-def test_a_watch_tells_of_the_first_change_before_any_answer_that_is_as_new() -> None:
+def test_a_watch_reports_the_first_change_before_any_answer_at_its_zxid() -> None:
     lines = [
-        ask(), look(1, None, watch=True), look(1, None, path=ELSEWHERE), telling("created"), look(2, None, path=ELSEWHERE),
-        ask(), look(3, 2, watch=True, **MINE), telling("deleted"), look(5, 5, path=ELSEWHERE),
+        ask(), look(1, None, watch=True), look(1, None, path=ELSEWHERE), event_of("created"), look(2, None, path=ELSEWHERE),
+        ask(), look(3, 2, watch=True, **MINE), event_of("deleted"), look(5, 5, path=ELSEWHERE),
     ]  # fmt: skip
     found = judged_by_history("watches", lines)
     assert (found.verdict, found.checked) == (Judgement.PASS, 4), found.violations
 
 
-SET = [ask(), look(3, 2, watch=True, **MINE)]
+WATCHED = [ask(), look(3, 2, watch=True, **MINE)]
 
 
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([*SET, look(5, 5, path=ELSEWHERE)], "was answered at 1:5 before it was told of the change at 1:4"),
+        ([*WATCHED, look(5, 5, path=ELSEWHERE)], "was answered at 1:5 before it was told of the change at 1:4"),
         (
-            [*SET, look(4, 3, path=ELSEWHERE), telling("deleted")],
+            [*WATCHED, look(4, 3, path=ELSEWHERE), event_of("deleted")],
             "was answered at 1:4 before it was told of the change at 1:4",
         ),
-        ([*SET, {**made(5), "client": BOB}], "was answered at 1:5 before it was told of the change at 1:4"),
-        ([*SET, telling("changed")], "was told 'changed'; 1:4 is a delete"),
-        ([ask(), look(5, None, watch=True), telling("created")], "was told of a change, and there is none"),
+        ([*WATCHED, {**made(5), "client": BOB}], "was answered at 1:5 before it was told of the change at 1:4"),
+        ([*WATCHED, event_of("changed")], "was told 'changed'; 1:4 is a delete"),
+        ([ask(), look(5, None, watch=True), event_of("created")], "was told of a change, and there is none"),
     ],
     ids=["missing", "late-for-another-znode", "late-for-a-write", "as-something-else", "of-nothing"],
 )
-def test_a_watch_that_misses_what_the_history_has(lines: list[Line], words: str) -> None:
+def test_a_watch_event_that_is_missing_late_or_wrong(lines: list[Line], words: str) -> None:
     violation = the_violation(judged_by_history("watches", lines))
     assert words in violation.words
     assert "client 2, which watches /sessions/e-1-1 since it saw" in violation.words
 
 
 @pytest.mark.parametrize("gone", [{"type": "lost", "client": BOB}, began(BOB, BOBS)])
-def test_what_happens_after_a_connection_is_no_business_of_its_watches(gone: Line) -> None:
-    assert judged_by_history("watches", [*SET, gone, look(5, 5, path=ELSEWHERE)]).violations == []
+def test_changes_after_a_connection_need_no_watch_event(gone: Line) -> None:
+    assert judged_by_history("watches", [*WATCHED, gone, look(5, 5, path=ELSEWHERE)]).violations == []
 
 
-def test_a_change_that_a_run_which_is_not_whole_does_not_show_may_have_been() -> None:
-    lines = [ask(), look(5, None, watch=True), telling("created")]
-    assert judged_by_history("watches", lines, whole=False).violations == []
+def test_a_watch_event_beyond_the_history_may_be_right_if_the_run_did_not_converge() -> None:
+    lines = [ask(), look(5, None, watch=True), event_of("created")]
+    assert judged_by_history("watches", lines, converged=False).violations == []
 
 
-def test_the_list_of_a_znodes_children_is_watched_like_a_znode() -> None:
+def test_a_list_of_children_is_watched_like_a_znode() -> None:
     """PATH is created at 1:2 and deleted at 1:4; what is written at 1:3 and 1:5 changes no list."""
-    lines = [ask(path=BELOW), look(3, 2, watch=True, path=BELOW), telling("changed", BELOW), look(5, 4, path=BELOW)]
+    lines = [ask(path=BELOW), look(3, 2, watch=True, path=BELOW), event_of("changed", BELOW), look(5, 4, path=BELOW)]
     assert judged_by_history("watches", lines).violations == []
     assert judged_by_history("sessions", lines).violations == []
     deaf = [line for line in lines if line["type"] != "fired"]
@@ -433,11 +433,11 @@ def stand(counter: int) -> Line:
     return {"type": "stand", "client": BOB, "node": 3, "zxid": [1, counter]}
 
 
-def test_watches_that_are_set_again_tell_what_has_changed_meanwhile_and_what_changes_then() -> None:
-    changed = [*SET, LOST, again(PATH), telling("deleted"), stand(5), look(5, None), look(5, 5, path=ELSEWHERE)]
-    kept = [*SET, LOST, again(PATH), stand(3), telling("deleted"), look(5, 5, path=ELSEWHERE)]
-    lost_twice = [*SET, LOST, again(PATH), LOST, again(PATH), telling("deleted"), stand(4)]
-    appeared = [ask(), look(1, None, watch=True), LOST, again(PATH), telling("created"), stand(2)]
+def test_watches_that_are_set_again_report_changes_meanwhile_and_later() -> None:
+    changed = [*WATCHED, LOST, again(PATH), event_of("deleted"), stand(5), look(5, None), look(5, 5, path=ELSEWHERE)]
+    kept = [*WATCHED, LOST, again(PATH), stand(3), event_of("deleted"), look(5, 5, path=ELSEWHERE)]
+    lost_twice = [*WATCHED, LOST, again(PATH), LOST, again(PATH), event_of("deleted"), stand(4)]
+    appeared = [ask(), look(1, None, watch=True), LOST, again(PATH), event_of("created"), stand(2)]
     for lines, checked in ((changed, 3), (kept, 4), (lost_twice, 3), (appeared, 3)):
         found = judged_by_history("watches", lines)
         assert (found.verdict, found.checked) == (Judgement.PASS, checked), found.violations
@@ -450,38 +450,41 @@ def test_watches_that_are_set_again_tell_what_has_changed_meanwhile_and_what_cha
             [again(PATH), stand(5)],
             "watches it again at node 3, at 1:5, and was told 'nothing', where right was 'deleted'",
         ),
-        ([again(PATH), telling("changed"), stand(5)], "was told 'changed', where right was 'deleted'"),
-        ([again(PATH), telling("deleted"), stand(3)], "was told 'deleted', where right was 'nothing'"),
+        ([again(PATH), event_of("changed"), stand(5)], "was told 'changed', where right was 'deleted'"),
+        ([again(PATH), event_of("deleted"), stand(3)], "was told 'deleted', where right was 'nothing'"),
         (
             [again(PATH), stand(3), look(5, 5, path=ELSEWHERE)],
             "was answered at 1:5 before it was told of the change at 1:4",
         ),
-        ([again(PATH), telling("deleted"), telling("deleted"), stand(4)], "of /sessions/e-1-1 that it does not watch"),
-        ([telling("deleted")], "of /sessions/e-1-1 that it does not watch"),
-        ([again(), telling("deleted")], "of /sessions/e-1-1 that it does not watch"),
+        (
+            [again(PATH), event_of("deleted"), event_of("deleted"), stand(4)],
+            "of /sessions/e-1-1 that it does not watch",
+        ),
+        ([event_of("deleted")], "of /sessions/e-1-1 that it does not watch"),
+        ([again(), event_of("deleted")], "of /sessions/e-1-1 that it does not watch"),
     ],
     ids=["nothing", "another", "of-nothing", "later", "twice", "never-again", "not-that-one"],
 )
-def test_watches_that_are_set_again_and_tell_the_wrong_thing(lines: list[Line], words: str) -> None:
-    violation = the_violation(judged_by_history("watches", [*SET, LOST, *lines]))
+def test_wrong_events_of_watches_that_are_set_again(lines: list[Line], words: str) -> None:
+    violation = the_violation(judged_by_history("watches", [*WATCHED, LOST, *lines]))
     assert words in violation.words
 
 
-def test_a_session_that_watches_again_is_told_no_older_state() -> None:
+def test_setting_watches_again_is_not_answered_at_an_older_zxid() -> None:
     found = judged_by_history("sessions", [look(5, None), LOST, again(PATH), stand(4)])
     assert "was told 1:4, after its session had been told 1:5" in found.violations[0].words
 
 
 @pytest.mark.parametrize("counter", [4, 5])
-def test_nothing_is_said_behind_a_transaction_of_which_nobody_says_what_it_does(counter: int) -> None:
-    assert judged_by_history("sessions", [look(3, None)], told=3).violations
-    assert judged_by_history("sessions", [look(counter, 2)], told=3).violations == []
+def test_nothing_is_judged_after_a_transaction_with_unknown_content(counter: int) -> None:
+    assert judged_by_history("sessions", [look(3, None)], known=3).violations
+    assert judged_by_history("sessions", [look(counter, 2)], known=3).violations == []
 
 
 @pytest.mark.parametrize(
     ("told", "damages"), [(2, []), (3, ["sessions.jsonl has 2 of the 3 lines that the workload counted"])]
 )
-def test_lines_that_are_missing_are_damage(told: int, damages: list[str]) -> None:
+def test_missing_lines_are_damage(told: int, damages: list[str]) -> None:
     oracle = delivered(HISTORY)
     for line in (look(3, 2), look(4, None)):
         oracle.add_session_line(msgspec.convert({"t": 9, **line}, ev.SessionEvent))
@@ -492,7 +495,7 @@ def test_lines_that_are_missing_are_damage(told: int, damages: list[str]) -> Non
 
 # ---- sync ----
 
-SENT = 2  # when the sync of these lines was sent: after the first line, and before the second
+SENT = 2  # the time at which the sync was sent: after the first line
 
 
 def synced(sent: int = SENT, client: int = BOB) -> Line:
@@ -500,8 +503,8 @@ def synced(sent: int = SENT, client: int = BOB) -> Line:
 
 
 def reads(*lines: Line, leader: int | None = 1, write: int | None = None) -> Property:
-    """What is said of reads after a sync. `leader` of epoch 1, if one is known; `write`: a client was told at time 1 that this
-    one was done."""
+    """Judge reads after a sync. `leader` is that of epoch 1, None if unknown. `write` was acknowledged to a client at time
+    1."""
     oracle = Oracle(ev.LOGS)
     if leader is not None:
         oracle.facts.established.append(
@@ -510,10 +513,10 @@ def reads(*lines: Line, leader: int | None = 1, write: int | None = None) -> Pro
     if write is not None:
         oracle.add_operation(ev.Invoke(t=0, due=0, client=9, seq=1, op="set", path="/a", value=1))
         oracle.add_operation(ev.Complete(t=1, client=9, seq=1, outcome="ok", zxid=(1, write)))
-    return fed(oracle, "sync", list(lines))
+    return judge_lines(oracle, "sync", list(lines))
 
 
-def test_a_read_after_a_sync_shows_what_was_acknowledged_before() -> None:
+def test_a_read_after_a_sync_shows_earlier_acknowledged_writes() -> None:
     found = reads(made(5), synced(), look(5, None))
     assert (found.verdict, found.checked) == (Judgement.PASS, 1)
 
@@ -529,7 +532,9 @@ def test_a_read_after_a_sync_shows_what_was_acknowledged_before() -> None:
     ],
     ids=["ephemeral", "older-one-later", "write", "another-syncs", "a-session's-write"],
 )
-def test_a_read_after_a_sync_that_shows_less(found: Callable[[], Property], evidence: list[str]) -> None:
+def test_a_read_after_a_sync_that_misses_an_acknowledged_write(
+    found: Callable[[], Property], evidence: list[str]
+) -> None:
     violation = the_violation(found())
     assert violation.words == (
         "client 2 read at node 2, at 1:4, after a sync; 1:5 had been acknowledged before it sent that"
@@ -560,6 +565,6 @@ BEGAN: Line = {"type": "began", "client": BOB, "session": BOBS}
         "at-the-leader", "no-leader-known",
     ],
 )  # fmt: skip
-def test_what_a_sync_does_not_promise(found: Callable[[], Property], checked: int) -> None:
-    judged_so = found()
-    assert (judged_so.violations, judged_so.checked) == ([], checked)
+def test_reads_that_a_sync_does_not_cover(found: Callable[[], Property], checked: int) -> None:
+    result = found()
+    assert (result.violations, result.checked) == ([], checked)

@@ -1,4 +1,4 @@
-"""Spans of time, put together and cut out of each other."""
+"""Union, intersection and difference of time spans."""
 
 import pytest
 
@@ -13,18 +13,18 @@ from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection
         (8, [(0, 21)]),
     ],
 )
-def test_spans_that_are_at_most_a_gap_apart_become_one(gap: int, spans: list[Span]) -> None:
+def test_spans_at_most_a_gap_apart_are_merged(gap: int, spans: list[Span]) -> None:
     assert merged([(20, 21), (5, 9), (0, 4), (1, 3), (10, 12)], gap) == spans
 
 
-def test_what_is_in_both_is_found_on_either_side() -> None:
+def test_intersection_is_symmetric() -> None:
     one: list[Span] = [(0, 10), (20, 30), (40, 50)]
     other: list[Span] = [(1, 2), (3, 4), (9, 21), (30, 45)]
     both = [(1, 2), (3, 4), (9, 10), (20, 21), (40, 45)]
     assert intersection(one, other) == intersection(other, one) == both
 
 
-def test_what_is_cut_out_may_touch_overlap_and_lie_beside() -> None:
+def test_difference_with_spans_that_touch_overlap_and_lie_outside() -> None:
     assert difference([(0, 10), (20, 30)], [(8, 9), (2, 4), (3, 5), (10, 22), (40, 50)]) == [
         (0, 2), (5, 8), (9, 10), (22, 30),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The tree that all servers show in the end, and the one that the delivered transactions make."""
+"""The final tree of the servers, compared with the one that the delivered transactions make."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.unit.model.oracle.delivered import Txn, delivered
 from zab_chaos.model.events import FinalZnode
 from zab_chaos.model.verdict import Judgement, Violation
 
-# From 1:1 on.
+# The transactions 1:1, 1:2, ...: session and steps.
 HISTORY: list[Txn] = [
     (7, [["create", "/a", 0, 10]]),
     (7, [["create", "/a/x", 0, 11], ["create", "/a/y", 0, 12], ["set", "/a", 1, 13]]),
@@ -20,7 +20,9 @@ HISTORY: list[Txn] = [
 AT = [1, 5]
 
 
-def kept(path: str, value: int, version: int, created: int, changed: int, children: int, below: int) -> dict[str, Any]:
+def final_znode(
+    path: str, value: int, version: int, created: int, changed: int, children: int, below: int
+) -> dict[str, Any]:
     return {
         "t": 9, "zxid": AT, "path": path, "value": value, "version": version, "created": _at(created),
         "changed": _at(changed), "children_version": children, "children_changed": _at(below),
@@ -32,14 +34,14 @@ def _at(counter: int) -> list[int]:
 
 
 TREE = {
-    "/": kept("/", 0, 0, 0, 0, 0, 1),  # /zookeeper is one more
-    "/a": kept("/a", 13, 1, 1, 2, 3, 3),
-    "/a/y": kept("/a/y", 12, 0, 2, 2, 0, 2),
+    "/": final_znode("/", 0, 0, 0, 0, 0, 1),  # ZooKeeper adds /zookeeper
+    "/a": final_znode("/a", 13, 1, 1, 2, 3, 3),
+    "/a/y": final_znode("/a/y", 12, 0, 2, 2, 0, 2),
 }
 
 
-def found(tree: dict[str, dict[str, Any]], told: int | None = None) -> list[Violation]:
-    oracle = delivered(HISTORY, told)
+def violations_of(tree: dict[str, dict[str, Any]], known: int | None = None) -> list[Violation]:
+    oracle = delivered(HISTORY, known)
     for znode in tree.values():
         oracle.add_znode(msgspec.convert(znode, FinalZnode))
     checker = next(one for one in oracle.checkers if one.name == "state equality")
@@ -48,10 +50,10 @@ def found(tree: dict[str, dict[str, Any]], told: int | None = None) -> list[Viol
     return checker.property().violations
 
 
-def test_a_tree_that_the_history_makes() -> None:
-    assert found(TREE) == []
-    for owner in (7, -(1 << 63)):  # its session, or that it is a container
-        assert found({**TREE, "/a/y": {**TREE["/a/y"], "owner": owner}}) == []
+def test_the_tree_of_the_history_passes() -> None:
+    assert violations_of(TREE) == []
+    for owner in (7, -(1 << 63)):  # the session that created it, or the mark of a container
+        assert violations_of({**TREE, "/a/y": {**TREE["/a/y"], "owner": owner}}) == []
 
 
 @pytest.mark.parametrize(
@@ -65,27 +67,33 @@ def test_a_tree_that_the_history_makes() -> None:
         ("/a/y", {"created": [1, 1]}, "czxid 1:1, not 1:2"),
         ("/", {"children_version": 1}, "all servers show / with cversion 1, not 0"),
         ("/a/y", None, "no server shows /a/y in the end, which the history has since 1:2"),
-        ("/a/x", kept("/a/x", 11, 0, 2, 2, 0, 2), "all servers show /a/x in the end, which the history does not have"),
+        (
+            "/a/x",
+            final_znode("/a/x", 11, 0, 2, 2, 0, 2),
+            "all servers show /a/x in the end, which the history does not have",
+        ),
     ],
 )
-def test_a_tree_that_the_history_does_not_make(path: str, change: dict[str, Any] | None, words: str) -> None:
+def test_a_tree_that_differs_from_the_history_is_a_violation(
+    path: str, change: dict[str, Any] | None, words: str
+) -> None:
     tree = dict(TREE)
     if change is None:
         del tree[path]
     else:
         tree[path] = {**tree.get(path, {}), **change}
-    (violation,) = found(tree)
+    (violation,) = violations_of(tree)
     assert words in violation.words
     assert {one.file for one in violation.evidence} <= {"tree.jsonl", "trace/node-1-1.jsonl"}
 
 
-def test_a_tree_is_that_of_its_own_zxid() -> None:
+def test_a_tree_is_compared_with_the_history_up_to_its_zxid() -> None:
     early = {path: {**znode, "zxid": [1, 2]} for path, znode in TREE.items()}
-    assert [one.words for one in found(early)] == [
+    assert [one.words for one in violations_of(early)] == [
         "all servers show /a with cversion 3, not 2, pzxid 1:3, not 1:2 as the history makes it",
         "no server shows /a/x in the end, which the history has since 1:2",
     ]
 
 
-def test_where_nothing_says_what_a_transaction_does_no_tree_is_judged() -> None:
-    assert found({"/": TREE["/"]}, told=4) == []
+def test_no_tree_is_judged_if_the_content_of_a_transaction_is_not_known() -> None:
+    assert violations_of({"/": TREE["/"]}, known=4) == []

@@ -33,7 +33,7 @@ def test_the_exit_codes_are_the_documented_ones() -> None:
     }
 
 
-def test_of_several_runs_the_worst_wins() -> None:
+def test_the_worst_of_several_outcomes() -> None:
     order = [3, 1, 2, 5, 0]
     outcomes = sorted(Outcome, key=lambda outcome: order.index(outcome.exit_code))
     for place, outcome in enumerate(outcomes):
@@ -53,7 +53,7 @@ def test_of_several_runs_the_worst_wins() -> None:
         (Outcome.HARNESS_ERROR, Judgement.VIOLATION, Outcome.HARNESS_ERROR),
     ],
 )
-def test_another_judges_property_can_be_added(before: Outcome, judgement: Judgement, after: Outcome) -> None:
+def test_including_a_property_of_another_judge(before: Outcome, judgement: Judgement, after: Outcome) -> None:
     both = verdict(before).including(prop(judgement), ["replayed"])
     assert (both.verdict, both.exit) == (after, after.exit_code)
     assert both.reasons == ["replayed"]

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zab_chaos.model.log_records import one_by_one, steps
+from zab_chaos.model.log_records import atomic_groups, one_by_one
 from zab_chaos.node.core.digest import blake2b
 from zab_chaos.node.core.ready import (
     EpochRecord,
@@ -81,7 +81,7 @@ def prefixes(model: Model, records: Sequence[Record]) -> list[Legal]:
     """Every state that a power cut may leave while `records` are being made durable: whole records, whole groups."""
     model = deepcopy(model)
     states = [model.legal()]
-    for step in steps(one_by_one(records)):
+    for step in atomic_groups(one_by_one(records)):
         for record in step:
             model.apply(record)
         states.append(model.legal())

@@ -371,7 +371,7 @@ def test_a_server_that_has_found_its_own_tree_to_be_another_one_is_believed() ->
     (found,) = [one for one in judge(given).properties if one.verdict is Judgement.VIOLATION]
     (violation,) = found.violations
     assert found.name == "state equality"
-    assert violation.words == "node 2 has itself found its tree to be another one than its leader's at 1:3"
+    assert violation.words == "node 2 found that its tree differs from its leader's at 1:3"
 
 
 def test_two_that_say_that_they_lead_the_same_epoch_violate_one_property() -> None:
@@ -451,7 +451,7 @@ def test_a_transaction_of_an_unknown_kind_leaves_open_what_is_true_and_accuses_n
     given = evidence(lives(*[log(BEGIN, ONE, replace(TWO, steps=(), obscure="type 99 is not known"), THREE)] * 3))
     verdict = judge(given)
     assert (verdict.verdict, verdict.violated) == (Outcome.UNKNOWN, [])
-    assert "exactly once can't be judged: nothing says what 1:3 does" in verdict.reasons
+    assert "exactly once can't be judged: no record has the content of 1:3" in verdict.reasons
 
 
 def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from zab_chaos.harness.backends.zookeeper.tree import Tree, Znode, write
 from zab_chaos.model.events import FinalZnode
 from zab_chaos.model.oracle.facts import Damage
-from zab_chaos.model.runfiles import Reader
+from zab_chaos.model.runfiles import RunReader
 
 ROOT = Znode(0, 0, 0, 0, 0, 1, (2 << 32) + 7)
 A = Znode(
@@ -16,7 +16,7 @@ A = Znode(
 def written(since: int, zxid: int, folder: Path) -> list[FinalZnode]:
     write(Tree({"/": ROOT, "/a": A}, zxid, since), folder / "tree.jsonl")
     damages: list[Damage] = []
-    found = list(Reader(folder, damages.append).tree())
+    found = list(RunReader(folder, damages.append).tree())
     assert damages == []
     return found
 
