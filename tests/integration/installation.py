@@ -1,4 +1,4 @@
-"""Builds the project's distributions and installs them into fresh environments, without a network."""
+"""Build the project's distributions and install them into fresh environments, without a network."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def build(kind: str, project: Path, folder: Path) -> Path:
-    """The project's `wheel` or `sdist`, built into `folder`."""
+    """Build the project's `wheel` or `sdist` into `folder`, and return its path."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
     subprocess.run(command, cwd=project, check=True, capture_output=True)
     (built,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
@@ -29,6 +29,6 @@ def install(wheel: Path, venv: Path) -> None:
 
 
 def bare_environment(venv: Path) -> dict[str, str]:
-    """The environment of a shell in which `venv` is active."""
+    """Return the environment variables of a shell in which `venv` is active."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "GITHUB_"))}
     return bare | {"PATH": f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}

@@ -1,4 +1,4 @@
-"""`zab analyze`, as people call it: what it answers, and what it says when it can't."""
+"""The command `zab analyze`: its output, and its error messages."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def zab(*arguments: str | Path, **env: str) -> "subprocess.CompletedProcess[str]":
-    """In a process of its own: it starts and ends a Spark of its own."""
+    """Run the command in a process of its own, which starts and ends its own Spark."""
     command = [sys.executable, "-m", "zab_chaos.harness", "analyze", *map(str, arguments)]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=500, check=False
@@ -29,7 +29,7 @@ def zab(*arguments: str | Path, **env: str) -> "subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def zab_here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """The command in this process, on the Spark that is there already; its exit code."""
+    """Return a function that runs the command in this process, on the Spark of the tests, and returns its exit code."""
 
     @contextmanager
     def there(*_: object) -> Iterator[Any]:
@@ -47,7 +47,7 @@ def saved(folder: Path, **kind: Any) -> Path:
 
 
 def test_two_campaigns_are_compared(tmp_path: Path) -> None:
-    """Also: Spark's own words are in its file, not on the screen."""
+    """Also check that Spark's messages are in its log file and not on the screen."""
     for number in range(8):
         saved(tmp_path / "before" / str(number), writes=4 + number)
         story = ensemble(writes=4 + number)
@@ -74,7 +74,7 @@ def test_two_campaigns_are_compared(tmp_path: Path) -> None:
     assert [words for words in steps if words not in done.stderr] == []
 
 
-def test_the_answer_is_the_summary(
+def test_the_json_output_is_the_summary(
     zab_here: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved(tmp_path / "run")
@@ -90,7 +90,7 @@ def test_the_answer_is_the_summary(
 
 
 @pytest.mark.parametrize("where", ["JAVA_HOME", "PATH"])
-def test_without_java_the_command_that_mends_it_is_named(tmp_path: Path, where: str) -> None:
+def test_without_java_the_error_names_the_command_that_installs_it(tmp_path: Path, where: str) -> None:
     run = saved(tmp_path / "run")
     env = {"JAVA_HOME": str(tmp_path)} if where == "JAVA_HOME" else {"JAVA_HOME": "", "PATH": str(tmp_path)}
     done = zab(run, "--out", tmp_path / "out", **env)
@@ -100,7 +100,7 @@ def test_without_java_the_command_that_mends_it_is_named(tmp_path: Path, where: 
     assert "Traceback" not in done.stderr
 
 
-def test_a_master_that_is_not_there(tmp_path: Path) -> None:
+def test_a_master_that_does_not_answer(tmp_path: Path) -> None:
     run = saved(tmp_path / "run")
     done = zab(run, "--out", tmp_path / "out", "--master", "k8s://nowhere")
     assert done.returncode == 3

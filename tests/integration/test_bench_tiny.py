@@ -1,4 +1,4 @@
-"""Every measurement in a tiny form, on real processes: that it measures something, never how much."""
+"""Every measurement in a tiny form, on real processes. Checks that it gives figures, not how large they are."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ TINY = Scale(
     sizes=(1, 3),
     payloads=(16, 4096),
     simulated=5.0,
-    events=(),  # a call of Spark takes its time, and two calls show what there is to show
+    events=(),  # a call of Spark takes long, and two calls show enough
     campaign=2,
 )
 MARKS = {"containers": "containers", "against": "zookeeper"}
@@ -63,7 +63,7 @@ FIGURES = {
     "name",
     [pytest.param(name, marks=getattr(pytest.mark, MARKS[name]) if name in MARKS else ()) for name in MEASUREMENTS],
 )
-def test_it_measures_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+def test_a_measurement_gives_figures_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
     report = measure([name], TINY, tmp_path, f"zab bench --only {name}", lambda words: None)
     measured = report["measurements"][name]
     if measured["lacking"] is not None:

@@ -1,4 +1,4 @@
-"""The walk through docker-compose.yml in docs/containers.md, word for word, in this checkout."""
+"""The commands of docs/containers.md for docker-compose.yml, run exactly as printed there, in this checkout."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def walk() -> str:
     return found[1]
 
 
-def test_the_walk_of_the_page() -> None:
+def test_the_commands_of_the_page_work() -> None:
     try:
         engine.connect().close()
     except engine.EngineError as error:
@@ -42,7 +42,7 @@ def test_the_walk_of_the_page() -> None:
             ["docker-compose", "down", "-v"], cwd=ROOT, env=environment, capture_output=True, text=True
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "hello" in done.stdout  # what node 1 was told, node 2 knows
+    assert "hello" in done.stdout  # node 2 has what was written at node 1
     assert "PASS  (exit 0)" in done.stdout
     assert down.returncode == 0, down.stderr
     lives = {path.name for path in ROOT.glob("results/compose/trace/*")}

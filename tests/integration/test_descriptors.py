@@ -1,4 +1,4 @@
-"""Too few file descriptors are told before anything starts: libzmq would abort the process."""
+"""Too few file descriptors are an error before anything starts, because libzmq would abort the process."""
 
 import resource
 import subprocess
@@ -36,7 +36,7 @@ def small(tmp_path: Path) -> Callable[[int, int, str], "subprocess.CompletedProc
     )
 
 
-def test_a_hard_limit_that_is_too_low_is_told(small: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
+def test_a_hard_limit_that_is_too_low_is_an_error(small: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
     done = small(40, 40, "sim")
     assert done.returncode == 3
     assert done.stderr.startswith(f"Error: {MINIMUM} open files are needed, and a process may have 40 here.")
@@ -47,7 +47,7 @@ def test_a_soft_limit_is_raised(small: Callable[..., "subprocess.CompletedProces
 
 
 @pytest.mark.processes
-def test_an_ensemble_needs_more_and_says_so_before_it_starts(
+def test_an_ensemble_that_needs_more_is_refused_before_it_starts(
     small: Callable[..., "subprocess.CompletedProcess[str]"],
 ) -> None:
     done = small(70, 70, "processes")
@@ -57,6 +57,6 @@ def test_an_ensemble_needs_more_and_says_so_before_it_starts(
 
 
 @pytest.mark.processes
-def test_what_is_said_to_be_needed_is_enough(small: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
+def test_the_number_in_the_error_message_is_enough(small: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
     done = small(40, needed(3, 4), "processes")
     assert done.returncode == 0, done.stdout + done.stderr

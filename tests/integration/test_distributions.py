@@ -1,4 +1,4 @@
-"""What is built: the wheel installs one name and disturbs nobody else's, and the sdist builds the same wheel."""
+"""The distributions: the wheel installs one import name and disturbs no other package; the sdist builds the same wheel."""
 
 import subprocess
 import tarfile

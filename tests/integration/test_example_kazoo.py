@@ -1,4 +1,4 @@
-"""examples/kazoo as its user runs it, and what it says when the fence is left out."""
+"""examples/kazoo: its tests pass as its user runs them, and fail if the fence is left out."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ Session = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
-    """Runs the tests of a copy of the example."""
+    """Return a function that runs the tests of a copy of the example."""
     release("3.9.4")
     project = tmp_path / "project"
     shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__", "zab-results"))
@@ -39,7 +39,7 @@ def test_its_tests_pass_and_leave_nothing(session: Session, tmp_path: Path) -> N
     assert not tmp_path.joinpath("project", "zab-results").exists()
 
 
-def test_its_tests_find_a_fence_that_lets_everybody_through(session: Session, tmp_path: Path) -> None:
+def test_its_tests_find_a_fence_without_effect(session: Session, tmp_path: Path) -> None:
     program = tmp_path / "project" / "balance.py"
     text = program.read_text()
     open_gate = text.replace("if fence is not None and fence < max(", "if False and fence < max(")

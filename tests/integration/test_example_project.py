@@ -1,4 +1,4 @@
-"""examples/ci as its user has it: zab-chaos installed from its wheel in a fresh environment, the project's own tests run."""
+"""examples/ci as its user has it: zab-chaos is installed from its wheel in a fresh environment, and the example's tests run."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a command of the fresh environment in a copy of the example."""
+    """Return a function that runs a command of the fresh environment in a copy of the example."""
     place = tmp_path_factory.mktemp("user")
     install(build("wheel", ROOT, place / "dist"), place / "venv")
     project = place / "project"
@@ -38,25 +38,27 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def _toxiproxy() -> dict[str, str]:
-    """An installed zab-chaos looks for toxiproxy in the user's cache; the checkout has it in its own."""
+    """Name the checkout's toxiproxy, because an installed zab-chaos looks only in the user's cache."""
     from zab_chaos.harness.backends.toxiproxy import server
 
     return {"ZAB_TOXIPROXY": str(server.locate())}
 
 
-def test_what_is_installed_is_the_wheel(run: Run) -> None:
+def test_the_wheel_is_installed(run: Run) -> None:
     told = run("python", "-c", "import zab_chaos, sys; print(zab_chaos.__file__); print(sys.prefix)")
     module, prefix = told.stdout.split()
     assert module.startswith(prefix)
 
 
-def test_its_tests_pass_in_the_simulated_world_and_leave_nothing(run: Run) -> None:
+def test_its_tests_pass_in_the_simulator_and_leave_nothing(run: Run) -> None:
     told = run("python", "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--junitxml=out.xml")
     assert told.returncode == 0, told.stdout
     assert "36 passed" in told.stdout
     names = run("python", "-c", "import os; print(*sorted(os.listdir()))").stdout.split()
     assert "zab-results" not in names
-    assert 'name="zab-verdict" value="VIOLATION"' in run("cat", "out.xml").stdout  # the alarm that was tested
+    assert (
+        'name="zab-verdict" value="VIOLATION"' in run("cat", "out.xml").stdout
+    )  # of the test that expects a violation
 
 
 def test_its_tests_pass_on_processes(run: Run) -> None:
@@ -69,7 +71,7 @@ def test_its_tests_pass_on_processes(run: Run) -> None:
 
 
 def test_a_bug_in_the_project_fails_its_tests(run: Run) -> None:
-    """Whoever does not look up what became of a lost answer counts twice."""
+    """A client that does not look up the outcome of an unknown write counts it twice."""
     counter = run("cat", "counter.py").stdout
     careless = counter.replace("own.value == mark", "False")
     assert careless != counter
@@ -94,7 +96,7 @@ def test_a_run_for_the_workflow(run: Run) -> None:
     assert "zab run deploy: 1 PASS" in run("cat", "summary.md").stdout
 
 
-def test_the_workflow_names_only_what_there_is(run: Run) -> None:
+def test_the_workflow_names_only_files_and_scenarios_that_exist(run: Run) -> None:
     text = WORKFLOW.read_text()
     matrix = re.search(r"scenario: \[(.*)\]", text)
     loop = re.search(r"for scenario in (.*); do", text)

@@ -1,4 +1,4 @@
-"""`zab explore --on processes`: many seeds on real nodes, each a run with a folder."""
+"""`zab explore --on processes`: many seeds on real nodes; each seed is a run with a folder."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from zab_chaos.harness.cli.app import main
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
 
-def test_each_seed_leaves_its_run(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_seed_leaves_a_run_folder(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results, junit = tmp_path / "r", tmp_path / "junit.xml"
     words = ["explore", short, "--on", "processes", "--seeds", "1..2", "--results", str(results), "--junit", str(junit)]
     assert main([*words, "--json"]) == 0
@@ -46,7 +46,7 @@ def test_the_first_failing_run_is_shown_and_nothing_is_run_again(
     assert f"zab shrink {run.parent}" in told.err
 
 
-def test_what_the_swarm_drew_for_a_seed_is_a_file(short: str, tmp_path: Path) -> None:
+def test_the_drawn_scenario_of_a_swarm_seed_is_a_file(short: str, tmp_path: Path) -> None:
     results = tmp_path / "r"
     words = ["explore", short, "--on", "processes", "--swarm", "--seeds", "5", "--results", str(results)]
     assert main(words) == 0

@@ -1,4 +1,4 @@
-"""Where an extra is not installed, whoever needs it is told which command installs it; everything else works without."""
+"""Without an extra, a command that needs it names the command that installs it; all other commands work."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def zab_without(package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`zab` in a Python that can't import `package`."""
+    """Run `zab` in a Python that can't import `package`."""
     program = (
         f"import sys; sys.modules[{package!r}] = None; from zab_chaos.harness.cli.entry import main; sys.exit(main())"
     )
@@ -33,7 +33,9 @@ def zab_without(package: str, *arguments: str) -> subprocess.CompletedProcess[st
         ("pyspark", ("explore", "steady-state", "--master", "local"), "pip install 'zab-chaos[pipeline]'"),
     ],
 )
-def test_what_needs_an_extra_names_it(package: str, arguments: tuple[str, ...], named: str, tmp_path: Path) -> None:
+def test_a_command_that_needs_an_extra_names_it(
+    package: str, arguments: tuple[str, ...], named: str, tmp_path: Path
+) -> None:
     results = ["--results", str(tmp_path)] if arguments[0] in ("run", "explore") else []
     if "{run}" in arguments:
         assert main(["run", "steady-state", "--on", "sim", "--results", str(tmp_path), "--quiet"]) == 0
@@ -55,7 +57,7 @@ def test_doctor_and_clean_work_without_an_extra(package: str, tmp_path: Path) ->
         assert "pip install 'zab-chaos[containers]'" in clean.stdout
 
 
-def test_a_mistake_of_ours_is_no_missing_extra() -> None:
+def test_a_failed_import_of_our_own_is_not_a_missing_extra() -> None:
     with pytest.raises(ModuleNotFoundError, match="nowhere") as mistake, extra("containers", "this"):
         import zab_chaos.nowhere  # type: ignore[import-not-found]  # noqa: F401
     assert not isinstance(mistake.value, MissingExtra)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP: what the first and the second do, in one process and on the whole command."""
+"""Ctrl-C, SIGTERM and SIGHUP: the effect of the first and of the second signal, in one process and on a whole command."""
 
 import os
 import signal
@@ -16,12 +16,12 @@ from zab_chaos.harness.machine.interrupt import SIGNALS, Forced, Interrupt, Stop
 from zab_chaos.harness.machine.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0  # on a busy machine; none of what is waited for takes that long
+WAIT_SECONDS_MAX = 60.0  # generous, for a busy machine
 
 
 @pytest.fixture(autouse=True)
 def hung_up() -> Iterator[None]:
-    """Whoever runs the tests may have had SIGHUP ignored, as nohup(1) does; our commands would then respect that."""
+    """Restore SIGHUP: if the tests run under nohup(1), it is ignored, and our commands would respect that."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -52,7 +52,7 @@ def test_the_first_signal_stops_and_the_second_forces(number: signal.Signals) ->
     assert signal.getsignal(number) is before
 
 
-def test_the_second_signal_forces_also_when_whoever_was_asked_is_through() -> None:
+def test_the_second_signal_forces_also_after_the_block_that_was_asked() -> None:
     with stoppable():
         with Interrupt() as interrupt:
             signal.raise_signal(signal.SIGINT)
@@ -61,23 +61,23 @@ def test_the_second_signal_forces_also_when_whoever_was_asked_is_through() -> No
             signal.raise_signal(signal.SIGINT)
 
 
-def test_whoever_was_asked_and_goes_on_waiting_is_stopped() -> None:
+def test_a_block_that_was_asked_and_still_waits_is_stopped() -> None:
     before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]
     with Interrupt(grace=0.01) as interrupt:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(Stopped):
-            time.sleep(PATIENCE)
+            time.sleep(WAIT_SECONDS_MAX)
         assert not interrupt.forced
     assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]) == before
 
 
-def test_nobody_is_stopped_who_was_not_asked() -> None:
+def test_without_a_signal_nothing_is_stopped() -> None:
     with Interrupt(grace=0.001) as interrupt:
         interrupt.restart_grace()
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 or signal.getitimer(signal.ITIMER_REAL)[0] > 1
 
 
-def test_what_nohup_ignores_stays_ignored() -> None:
+def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with stoppable(), Interrupt() as interrupt:
@@ -91,7 +91,7 @@ def test_what_nohup_ignores_stays_ignored() -> None:
 
 
 class Command:
-    """`zab` with these words, its stdout at hand."""
+    """A running `zab` command with these arguments."""
 
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
@@ -104,7 +104,7 @@ class Command:
 
     def end(self, number: signal.Signals) -> tuple[int, str, str]:
         self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=PATIENCE)
+        out, err = self.process.communicate(timeout=WAIT_SECONDS_MAX)
         return self.process.returncode, out, err
 
 
@@ -142,11 +142,11 @@ LONG = '[scenario]\nname = "long"\nabout = "So long that nobody waits for it."\n
 
 @pytest.fixture
 def exploring(zab: Callable[..., Command], tmp_path: Path) -> Command:
-    """An exploration of seeds none of which will be over, with two workers."""
+    """An exploration with two workers, whose seeds take so long that none of them ends."""
     (tmp_path / "long.toml").write_text(LONG)
     words = ["explore", str(tmp_path / "long.toml"), "--seeds", "1..9", "--jobs", "2", "--results", str(tmp_path / "r")]
     command = zab(*words)
-    assert wait_until(lambda: len(command.workers()) == 2, PATIENCE)
+    assert wait_until(lambda: len(command.workers()) == 2, WAIT_SECONDS_MAX)
     return command
 
 
@@ -157,25 +157,25 @@ def test_an_exploration_ends_without_waiting_for_its_seeds(exploring: Command, n
     assert (code, err) == (2, "")
     assert "0/9 seeds" in out
     assert "interrupted" in out
-    assert psutil.wait_procs(workers, PATIENCE)[1] == []
+    assert psutil.wait_procs(workers, WAIT_SECONDS_MAX)[1] == []
 
 
 def test_workers_die_with_an_exploration_that_is_killed(exploring: Command) -> None:
     workers = exploring.workers()
     exploring.process.kill()
-    assert psutil.wait_procs(workers, PATIENCE)[1] == []
+    assert psutil.wait_procs(workers, WAIT_SECONDS_MAX)[1] == []
 
 
-def test_with_one_job_a_seed_is_dropped_where_it_is(zab: Callable[..., Command], tmp_path: Path) -> None:
+def test_with_one_job_the_current_seed_is_dropped(zab: Callable[..., Command], tmp_path: Path) -> None:
     (tmp_path / "long.toml").write_text(LONG)
     command = zab("explore", str(tmp_path / "long.toml"), "--jobs", "1", "--results", str(tmp_path / "r"))
-    assert wait_until(lambda: psutil.Process(command.process.pid).cpu_times().user > 2, PATIENCE)
+    assert wait_until(lambda: psutil.Process(command.process.pid).cpu_times().user > 2, WAIT_SECONDS_MAX)
     code, out, err = command.end(signal.SIGINT)
     assert (code, err) == (2, "")
     assert "0/100 seeds" in out
 
 
-def test_an_exploration_of_real_nodes_ends_with_the_run_that_is_on(zab: Callable[..., Command], tmp_path: Path) -> None:
+def test_an_exploration_of_real_nodes_ends_during_the_current_run(zab: Callable[..., Command], tmp_path: Path) -> None:
     (tmp_path / "long.toml").write_text(LONG)
     results = tmp_path / "r"
     command = zab("explore", str(tmp_path / "long.toml"), "--on", "processes", "--results", str(results))
@@ -183,39 +183,39 @@ def test_an_exploration_of_real_nodes_ends_with_the_run_that_is_on(zab: Callable
     def loaded() -> bool:
         return any("workload-started" in path.read_text() for path in results.glob("long/2*/harness.jsonl"))
 
-    assert wait_until(loaded, PATIENCE)
+    assert wait_until(loaded, WAIT_SECONDS_MAX)
     nodes = command.workers()
     code, out, err = command.end(signal.SIGINT)
     assert (code, err) == (2, "")
     assert "0/100 seeds" in out
     assert "interrupted; the last run is" in out
-    assert psutil.wait_procs(nodes, PATIENCE)[1] == []
+    assert psutil.wait_procs(nodes, WAIT_SECONDS_MAX)[1] == []
 
 
-def test_during_the_imports_there_is_one_line_and_no_traceback(tmp_path: Path) -> None:
-    """`typer`, which is what takes long to import, here sends the signal itself."""
+def test_an_interrupt_during_the_imports_is_one_line_and_no_traceback(tmp_path: Path) -> None:
+    """The import of `typer` takes longest; a fake `typer` sends the signal here."""
     (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = subprocess.run(
-        [sys.executable, "-m", "zab_chaos.harness", "doctor"], cwd=ROOT, text=True, capture_output=True, timeout=PATIENCE,
+    """The import of `typer` takes longest, so a fake `typer` sends the signal here."""
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: interrupted\n")
 
 
-def test_ctrl_c_while_python_ends_shows_no_traceback() -> None:
+def test_ctrl_c_while_python_exits_shows_no_traceback() -> None:
     code = (
         "import atexit, signal, sys; atexit.register(signal.raise_signal, signal.SIGINT); "
         "from zab_chaos.harness.cli.entry import main; sys.argv = ['zab', '--version']; sys.exit(main())"
     )
     done = subprocess.run(
         [sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {code}"],
-        cwd=ROOT, text=True, capture_output=True, timeout=PATIENCE,
+        cwd=ROOT, text=True, capture_output=True, timeout=WAIT_SECONDS_MAX,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
-def test_a_closed_terminal_is_no_error(tmp_path: Path) -> None:
-    """The terminal goes, which sends SIGHUP to the command in its foreground, and takes what it still says with it."""
+def test_a_closed_terminal_is_not_an_error(tmp_path: Path) -> None:
+    """A terminal that closes sends SIGHUP to the command in its foreground, and later output of the command fails."""
     (tmp_path / "long.toml").write_text(LONG)
     leader, follower = os.openpty()
     code = (
@@ -230,9 +230,9 @@ def test_a_closed_terminal_is_no_error(tmp_path: Path) -> None:
     )  # fmt: skip
     os.close(follower)
     try:
-        assert wait_until(lambda: (tmp_path / "r" / "latest").exists(), PATIENCE)
+        assert wait_until(lambda: (tmp_path / "r" / "latest").exists(), WAIT_SECONDS_MAX)
         os.close(leader)
-        process.wait(PATIENCE)
+        process.wait(WAIT_SECONDS_MAX)
     finally:
         process.kill()
         process.wait()
@@ -243,7 +243,7 @@ def square(number: int) -> int:
     return number * number
 
 
-def test_workers_answer_in_order_and_are_gone_afterwards() -> None:
+def test_results_of_workers_are_in_order_and_the_workers_end() -> None:
     others = psutil.Process().children()
     with LocalWorkers(2) as workers:
         answers = workers.results(square, range(6))

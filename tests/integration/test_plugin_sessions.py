@@ -1,4 +1,4 @@
-"""The plugin in processes of their own: workers of xdist, and sessions that are ended in the middle."""
+"""The pytest plugin in separate processes: workers of pytest-xdist, and sessions that are interrupted or killed."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
 
-def test_two_workers(pytester: pytest.Pytester) -> None:
+def test_two_workers_keep_only_the_folder_of_the_failed_test(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nzab_on = sim\n")
     pytester.makepyfile(
         f"""
@@ -45,7 +45,7 @@ zab_cluster = cluster_fixture("{scope}")
 def test_it(zab_cluster):
     children = psutil.Process().children(recursive=True)
     Path("children").write_text(" ".join(str(child.pid) for child in children))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with SIGINT ignored
     os.kill(os.getpid(), signal.SIGINT)
     zab_cluster.sleep(60.0)
 """

@@ -1,4 +1,4 @@
-"""docs/research.md: its blocks, one after the other, as a reader would run them; with fewer seeds."""
+"""docs/research.md: the code blocks of the page are run in order, as a reader would, but with fewer seeds."""
 
 import os
 import re
@@ -17,7 +17,7 @@ SEEDS = ("1..500", "1..4")
 
 @pytest.fixture
 def zab(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `zab` is this checkout's."""
+    """Return an environment in which `zab` is that of this checkout."""
     command = tmp_path / "bin" / "zab"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m zab_chaos.harness "$@"\n')
@@ -33,7 +33,7 @@ def run(language: str, code: str, folder: Path, env: dict[str, str]) -> str:
     return done.stdout
 
 
-def test_the_walk_works_from_the_first_block_to_the_last(tmp_path: Path, zab: dict[str, str]) -> None:
+def test_all_code_blocks_of_the_page_work(tmp_path: Path, zab: dict[str, str]) -> None:
     pytest.importorskip("duckdb")
     pytest.importorskip("pandas")
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Whole runs on real processes, through the command line, as a user has them."""
+"""Whole runs on real processes, started with the command line as a user does."""
 
 import json
 import signal
@@ -48,7 +48,7 @@ for = 0.5
 
 
 class Zab:
-    """`zab run` of a scenario in a process of its own."""
+    """A process of `zab run` with a scenario."""
 
     def __init__(self, folder: Path, scenario: str, *options: str) -> None:
         self.results = folder / "results"
@@ -84,7 +84,7 @@ class Zab:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def reached(self, event: str) -> bool:
-        """Whether the run has come to this milestone; fails if it ended before."""
+        """Return True if the run has reached this milestone; fail if it has ended before."""
         assert self.process.poll() is None, self.process.communicate()
         return any(line["event"] == event for line in self.lines("harness.jsonl"))
 
@@ -94,7 +94,7 @@ class Zab:
 
 @pytest.fixture
 def zab(tmp_path: Path) -> Iterator[Callable[..., Zab]]:
-    """Starts runs; none outlives its test, nor does any of its processes."""
+    """Return a function that starts runs. No run and none of its processes outlives the test."""
     started: list[Zab] = []
 
     def start(scenario: str, *options: str) -> Zab:
@@ -138,7 +138,7 @@ def test_a_steady_run_passes_and_leaves_only_its_results(zab: Callable[..., Zab]
     assert {path.stat().st_mode & 0o777 for path in others} == {0o600}
 
 
-def test_faults_are_injected_healed_and_on_record_and_the_answer_is_json(zab: Callable[..., Zab]) -> None:
+def test_faults_are_injected_healed_and_recorded_and_the_output_is_json(zab: Callable[..., Zab]) -> None:
     run = zab(CRASH, "--json", "--keep-data")
     code, out, _ = run.wait()
     assert code == 0, out
@@ -162,7 +162,7 @@ def test_faults_are_injected_healed_and_on_record_and_the_answer_is_json(zab: Ca
     assert json.loads(again.stdout)["runs"][0]["properties"] == answer["properties"]
 
 
-def test_a_killed_harness_takes_everything_with_it_also_what_is_paused(zab: Callable[..., Zab]) -> None:
+def test_all_processes_end_with_a_killed_harness_even_a_paused_node(zab: Callable[..., Zab]) -> None:
     run = zab(LONG + '[[fault]]\nat = 0.1\ndo = "pause"\ntarget = "follower"\n')
     assert wait_until(lambda: bool(run.results.exists() and run.lines("faults.jsonl")), 100)
     children = run.children()
@@ -173,7 +173,7 @@ def test_a_killed_harness_takes_everything_with_it_also_what_is_paused(zab: Call
     assert alive == []
 
 
-def test_a_node_that_ends_by_itself_is_noticed_and_the_run_goes_on(zab: Callable[..., Zab]) -> None:
+def test_a_node_that_ends_unexpectedly_is_recorded_and_the_run_goes_on(zab: Callable[..., Zab]) -> None:
     run = zab(STEADY)
     assert wait_until(lambda: run.results.exists() and run.reached("workload-started"), 100)
     (victim,) = [child for child in run.children() if any("node-2.json" in word for word in child.cmdline())]
@@ -202,7 +202,7 @@ def test_an_interrupted_run_keeps_its_results_and_is_unknown(zab: Callable[..., 
     assert not any(child.is_running() for child in children)
 
 
-def test_a_second_interrupt_ends_at_once(zab: Callable[..., Zab]) -> None:
+def test_a_second_interrupt_ends_the_run_at_once(zab: Callable[..., Zab]) -> None:
     run = zab(LONG + '[[fault]]\nat = 0.1\ndo = "slow-disk"\ntarget = "all"\nms = 9000\n')
     assert wait_until(lambda: bool(run.results.exists() and run.lines("faults.jsonl")), 100)
     children = run.children()

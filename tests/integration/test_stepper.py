@@ -1,4 +1,4 @@
-"""The stepper of `zab replay` in a real terminal, of which is read what a person would see."""
+"""The stepper of `zab replay` in a real terminal. The tests read the screen that a person would see."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ RIGHT, LEFT, END, HOME, PAGE_DOWN = b"\x1b[C", b"\x1b[D", b"\x1b[F", b"\x1b[H", 
 
 
 class Screen:
-    """A terminal with a command in it."""
+    """A terminal in which a command runs."""
 
     def __init__(self, words: list[str]) -> None:
         self.child, self._descriptor = pty.fork()
@@ -45,13 +45,13 @@ class Screen:
         return "\n".join(self.lines)
 
     def until(self, shown: Callable[["Screen"], object]) -> None:
-        """Read on until this is shown."""
+        """Read the command's output until `shown` returns True."""
         end = time.monotonic() + PATIENCE
         while not shown(self):
             readable, _, _ = select.select([self._descriptor], [], [], max(0.0, end - time.monotonic()))
             assert readable, f"it did not come; on the screen is\n{self.text}"
             seen = os.read(self._descriptor, 65536)
-            for _ in range(seen.count(b"\x1b[6n")):  # where the cursor is, which terminals answer
+            for _ in range(seen.count(b"\x1b[6n")):  # a request for the position of the cursor, which terminals answer
                 os.write(self._descriptor, b"\x1b[1;1R")
             self._stream.feed(seen)
 
@@ -67,7 +67,7 @@ class Screen:
         os.write(self._descriptor, keys)
 
     def close(self) -> int:
-        """Quit; the exit code."""
+        """Quit the stepper and return the exit code."""
         self.type(b"q")
         try:
             while os.read(self._descriptor, 65536):
@@ -86,8 +86,8 @@ def screen(run: Path) -> Iterator[Screen]:
     assert screen.close() == 0
 
 
-def test_forward_and_back_show_the_same(screen: Screen) -> None:
-    screen.until(lambda screen: "q: quit" in screen.text)  # which is drawn last
+def test_a_step_forward_and_back_shows_the_same(screen: Screen) -> None:
+    screen.until(lambda screen: "q: quit" in screen.text)  # the keys are drawn last
     assert "small  PASS" in screen.lines[0]
     assert all(f"node {node}" in screen.text for node in (1, 2, 3))
     assert "f.p (accepted epoch)" in screen.text
@@ -109,7 +109,7 @@ def test_forward_and_back_show_the_same(screen: Screen) -> None:
     assert screen.step == last
 
 
-def test_to_a_message_of_a_node_to_an_event_and_what_changed_is_marked(screen: Screen) -> None:
+def test_keys_go_to_messages_and_events_and_changes_are_marked(screen: Screen) -> None:
     screen.type(b"2")
     screen.until(lambda screen: re.match(r"node 2 \(life 1\)  from \d: VOTE", screen.lines[1]))
     screen.until(lambda screen: "node 2 *" in screen.text and re.search(r"role .*\* FOLLOWING in DISC", screen.text))
@@ -134,7 +134,9 @@ def test_to_a_message_of_a_node_to_an_event_and_what_changed_is_marked(screen: S
     screen.until(lambda screen: re.search(r"role .*down", screen.text))  # the leader, which crashed at 0.3 s
 
 
-def test_without_a_terminal_or_with_a_node_it_prints_as_before(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_or_with_a_node_the_comparison_is_printed(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["replay", str(run)]) == 0
     assert capsys.readouterr().out.rstrip().endswith("EQUAL")
     screen = Screen(["replay", str(run), "--no-step"])

@@ -1,4 +1,4 @@
-"""`zab up`, `zab client`, `zab inject`: an ensemble used and broken by hand, by the commands as a user gives them."""
+"""`zab up`, `zab client` and `zab inject`: an ensemble that is used and broken by hand with the commands of a user."""
 
 import os
 import pty
@@ -23,19 +23,19 @@ from zab_chaos.node.net import keys
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
 PATIENCE = 60.0
-PROMPT = b"node-1>"  # the space behind it may be a move of the cursor
+PROMPT = b"node-1>"  # the space after it may be sent as a cursor movement
 
 
 @dataclass
 class Up:
-    """`zab up` in a process of its own."""
+    """A process of `zab up`."""
 
     process: subprocess.Popen[str]
     results: Path
     ensemble: AddressFile
 
     def say(self, *words: str) -> int:
-        """A command as the user gives it; its exit code."""
+        """Run a command on this ensemble and return its exit code."""
         return main([words[0], "--results", str(self.results), *words[1:]])
 
 
@@ -50,7 +50,7 @@ def start(results: Path) -> Up:
 
 
 def end(up: Up) -> tuple[int, str]:
-    """Ctrl-C; the exit code, and all that was said. No process of it is left."""
+    """Press Ctrl-C. Return the exit code and the output. Check that no process is left."""
     family = psutil.Process(up.process.pid).children(recursive=True)
     up.process.send_signal(signal.SIGINT)
     said, _ = up.process.communicate(timeout=PATIENCE)
@@ -69,7 +69,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
             standing.process.communicate(timeout=PATIENCE)
 
 
-def test_used_broken_healed_ended_and_judged(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ensemble_is_used_broken_healed_ended_and_judged(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
     first = up.ensemble.nodes[1]
     assert up.say("client", first, "create", "/a", "hello") == 0
     assert up.say("client", "2", "get", "/a") == 0
@@ -96,7 +96,7 @@ def test_used_broken_healed_ended_and_judged(up: Up, capsys: pytest.CaptureFixtu
     assert not any(path.exists() for path in keys.files_in(Path(up.ensemble.folder) / "config"))
 
 
-def test_what_is_wrong_is_said_before_anything_is_done(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_reported_before_anything_is_done(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
     assert up.say("inject", "partition", "shape=isolat", "target=nobody", "for=x") == 4
     told = capsys.readouterr().err
     assert all(words in told for words in ("Did you mean isolate", "'nobody' is no target", "'x' is not a number"))
@@ -109,20 +109,20 @@ def test_what_is_wrong_is_said_before_anything_is_done(up: Up, capsys: pytest.Ca
 
 
 class Terminal:
-    """A terminal in front of a child, as a person uses it: what is shown is read in order, and what is typed waits for it."""
+    """A terminal in which a child process runs. Output is read in order; input is typed after the expected output."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._seen = b""
 
     def until(self, words: bytes) -> None:
-        """Read on to these words."""
+        """Read the output up to these words."""
         end = time.monotonic() + PATIENCE
         while words not in self._seen:
             readable, _, _ = select.select([self._descriptor], [], [], max(0.0, end - time.monotonic()))
             assert readable, f"{words!r} did not come; seen: {self._seen!r}"
             shown = os.read(self._descriptor, 65536)
-            for _ in range(shown.count(b"\x1b[6n")):  # where the cursor is, which terminals answer
+            for _ in range(shown.count(b"\x1b[6n")):  # a request for the position of the cursor, which terminals answer
                 os.write(self._descriptor, b"\x1b[1;1R")
             self._seen += shown
         self._seen = self._seen.partition(words)[2]
@@ -131,8 +131,8 @@ class Terminal:
         os.write(self._descriptor, keys)
 
 
-def test_the_shell_completes_answers_and_remembers(up: Up, tmp_path: Path) -> None:
-    """A real terminal: what is typed, the tab key, and Ctrl-D, which counts only where there is a prompt."""
+def test_the_shell_has_completion_answers_and_history(up: Up, tmp_path: Path) -> None:
+    """In a real terminal: typed text, the tab key, and Ctrl-D, which has an effect only at a prompt."""
     child, descriptor = pty.fork()
     if child == 0:  # pragma: no cover
         os.environ |= {"HOME": str(tmp_path), "TERM": "xterm"}
