@@ -48,8 +48,8 @@ def replay_command(
     `step`: open the stepper; None: open it on a terminal, unless an option was given that the stepper does not support.
     Exit codes: 0 equal; 1 different; 2 nothing is recorded, or the nodes had an unknown defect.
     """
-    not_for_stepper = node is not None or life is not None or until is not None or show or json
-    if step and not_for_stepper:
+    without_options = node is None and life is None and until is None and not show and not json
+    if step and not without_options:
         raise BadInput("--step shows all nodes; leave out --node, --life, --until, --show and --json")
     folder = stored.find(results, run)
     console = console_for(json=json)
@@ -64,18 +64,12 @@ def replay_command(
             "the run has no recordings (`zab run --no-record`, or record = false)", console, json=json
         )
     try:
-        if step or (step is None and not not_for_stepper and _can_step()):
+        if step or (step is None and without_options and _can_step()):
             return step_through(folder, peer_type, console)
         return _replay(
-            folder,
-            stop_at,
-            chosen,
-            peer_type,
-            console,
-            show=show,
-            json=json,
-            all_lives=node is None and life is None,
-        )
+            folder, stop_at, chosen, peer_type, console,
+            show=show, json=json, all_lives=node is None and life is None,
+        )  # fmt: skip
     except OSError as error:
         raise HarnessError(f"{error.filename} cannot be read: {error.strerror}") from error
 

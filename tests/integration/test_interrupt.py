@@ -196,8 +196,8 @@ def test_an_interrupt_during_the_imports_is_one_line_and_no_traceback(tmp_path: 
     """The import of `typer` takes longest; a fake `typer` sends the signal here."""
     (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = subprocess.run(
-    """The import of `typer` takes longest, so a fake `typer` sends the signal here."""
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        [sys.executable, "-m", "zab_chaos.harness", "doctor"], cwd=ROOT, text=True, capture_output=True,
+        timeout=WAIT_SECONDS_MAX, env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: interrupted\n")
 
