@@ -171,9 +171,8 @@ def files_of_kind(folder: Path, kind: str) -> list[Path]:
     found = [path for path in inside.glob(pattern or "") if path.is_file() and content_end(path.read_bytes())]
     if not found:
         raise FaultError(f"there is no {kind} on the disk {folder.name} to damage")
-    return sorted(
-        found, key=lambda path: (path.name[0], len(path.name), path.name)
-    )  # the numbers have no leading zeros
+    # By length first: the numbers in the names have no leading zeros.
+    return sorted(found, key=lambda path: (path.name[0], len(path.name), path.name))
 
 
 def newest_file(folder: Path, kind: str) -> Path:

@@ -176,7 +176,7 @@ class KillThenCrashAtStart(CrashAtStart):
         return Confirmation(self.killed.confirmed and again.confirmed, evidence)
 
     def describe(self) -> str:
-        return f"{self.before.describe()}, and started to {self.action} at {self.point}"
+        return f"{self.before.describe()}, and restarted to {self.action} at {self.point}"
 
 
 class CrashAtTwice(CrashAt):
@@ -218,7 +218,7 @@ class CrashAtTwice(CrashAt):
         return len(self._reached_twice()) == len(self.nodes) and super().is_over()
 
     def describe(self) -> str:
-        return f"{super().describe()}, and started to {self.action} at {self.params['crash-at']}"
+        return f"{super().describe()}, and restarted to {self.action} at {self.params['crash-at']}"
 
     def _reached_twice(self) -> list[int]:
         return [node for node, again in self.again.items() if again.reached()]

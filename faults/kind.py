@@ -189,9 +189,8 @@ class Kind:
     needs: frozenset[Ability] = frozenset()  # the abilities that a backend must have for it
     blocks_schedule: bool = False  # later steps of the schedule wait until it has taken effect
     impairs: bool = True  # takes nodes, or their links, away from the quorum: it counts against the nemesis' budget
-    check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = (
-        None  # (params, target, number of nodes) -> mistakes
-    )
+    # (params, target, number of nodes) -> mistakes.
+    check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None
     draw: Callable[[Random], dict[str, Any]] | None = None  # draws the params; None: the nemesis does not use this kind
 
     def key(self, name: str) -> Key | None:

@@ -69,9 +69,8 @@ class _Link:
     listen: str
     upstream: str
     effects: dict[str, _Effect] = field(default_factory=dict)
-    uncertain: bool = (
-        False  # a change failed, or was not ours: the state of the proxy, and whether it exists, is not known
-    )
+    # A change failed, or was not ours: the state of the proxy, and whether it exists, is not known.
+    uncertain: bool = False
 
     @property
     def requested(self) -> ProxyState:

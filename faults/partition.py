@@ -24,9 +24,7 @@ class Cut(Fault):
         super().__init__(context, nodes, params)
         self.pairs, self.how = self.links_to_cut()
         self.witness = FrameWitness(context.cluster, self.pairs, context.host)
-        self.name = (
-            f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"  # a link may have several cuts
-        )
+        self.name = f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"
         self.quiet = False
         self.no_receiver_up = False  # at the end
         self.links: list[dict[str, Any]] = []

@@ -78,9 +78,8 @@ class Workload:
     max_outstanding: int = 64  # a client's
     burst: int = 1  # operations that a client sends at once
     moves: float = 0.0  # rate per second at which some client connects to another node
-    visits: float = (
-        0.0  # rate per second at which some client ends its session, and begins a new one that has seen nothing
-    )
+    # Rate per second at which some client ends its session, and begins a new one that has seen nothing.
+    visits: float = 0.0
     timeout: float = 10.0  # seconds after which a client gives up an operation, and leaves its node
     sessions: int = 0  # additional clients that use sessions with ephemeral znodes and watches
 
@@ -92,9 +91,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     do: str = "set"
     client: int = 1  # from 1
     key: int = 0  # the znode, by the number of the workload's key, from 0
-    version: int | None = (
-        None  # the version that the znode must have; None: any, or for `cas` the one that the client saw last
-    )
+    # The version that the znode must have; None: any, or for `cas` the one that the client saw last.
+    version: int | None = None
     value: str | None = None  # the value to write; None: drawn
     # The node to which the client connects first. The name of a fault: the first node that it hit, and the operation waits
     # until the client is connected.
@@ -127,9 +125,7 @@ class Nemesis:
     faults: Mapping[str, float] = field(default_factory=dict)  # weights by kind
     heal_after: tuple[float, float] = (1.0, 5.0)  # seconds that a fault lasts, smallest and largest
     keep_quorum: bool = True
-    points: Mapping[str, float] = field(
-        default_factory=dict
-    )  # weights of crash points; 1 for a point that is not in it
+    points: Mapping[str, float] = field(default_factory=dict)  # weights of crash points; 1 for points not in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +155,8 @@ class ZooKeeper:
     release: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)  # lines of the servers' configuration, by name
     java: Mapping[str, str] = field(default_factory=dict)  # Java system properties of the servers
-    names: Literal["folder", "journal"] = (
-        "journal"  # when names are durable: `zab_chaos.faults.filesystem.volume.Names`
-    )
+    # When names are durable: `zab_chaos.faults.filesystem.volume.Names`.
+    names: Literal["folder", "journal"] = "journal"
     synced: bool = True  # whether everything is durable when the load begins
 
 

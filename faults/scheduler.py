@@ -45,9 +45,8 @@ class FaultRecord:
     heals_at: float | None = None  # None: healed by another fault, or at the end
     recovered: Confirmation | None = None  # None: still active
     concurrent: list["FaultRecord"] = field(default_factory=list)  # the faults that were active when it was injected
-    lasted: float | None = (
-        None  # seconds until `Scheduler.heal` or `heal_all` healed it; None: healed otherwise, or not yet
-    )
+    # Seconds until `Scheduler.heal` or `heal_all` healed it; None: healed otherwise, or not yet.
+    lasted: float | None = None
 
     @property
     def kind(self) -> Kind:
@@ -86,7 +85,7 @@ class Scheduler:
         self.drawn = drawn
         self.patience = patience
         self.records: list[FaultRecord] = []
-        self._active: list[FaultRecord] = []  # the active ones of `records`, of which a long run has many
+        self._active: list[FaultRecord] = []  # those of `records` that are active; a long run has many records
         self._named: dict[str, list[int]] = {}  # nodes by the name (`as`) of the fault that hit them
         self._lost_disk: set[int] = set()  # nodes that lost their disks, and have not been seen as members since
         self.unanswered: set[str] = set()  # names of operations that have no answer yet, which faults may await
@@ -152,7 +151,7 @@ class Scheduler:
         """Do what is due at `now`, by the host's clock. Return when to call again at the latest; None if nothing more is
         scheduled. Raises RuntimeError before `begin`."""
         if self._started_at is None:
-            raise RuntimeError("begin(now) comes first")
+            raise RuntimeError("begin(now) must be called first")
         self._now = now
         self._record_exits()
         times = [self._tend(record, now) for record in self.active]

@@ -11,6 +11,8 @@ from zab_chaos.node.store.store import Store
 
 
 class AcksEarly(Following):
+    """A follower that sends ACK before its sync."""
+
     def on_ready(self) -> None:
         if self.ack_due:
             self.ack_due = False
@@ -24,6 +26,8 @@ class AckBeforeSync(Peer):
 
 
 class AcksLeaderEarly(Following):
+    """A follower that sends ACK-LD before its sync."""
+
     def acknowledge_leader(self) -> None:
         peer = self.peer
         self.out.send(self.leader, AckLeader(peer.current_epoch, self.journal.history.last, peer.amnesiac))
@@ -47,6 +51,8 @@ class EpochBeforeHistory(Store):
 
 
 class PromisesInMemory(Following):
+    """A follower that does not write accepted_epoch."""
+
     def promise(self, epoch: int) -> None:
         self.peer.accepted_epoch = epoch
         self.out.event_after_sync("accepted_epoch", epoch=epoch, leader=self.leader)
@@ -59,6 +65,8 @@ class PromiseNotDurable(Peer):
 
 
 class ProposesInMemory(Choosing):
+    """A prospective leader that does not write accepted_epoch."""
+
     def promise(self) -> None:
         self.peer.accepted_epoch = self.epoch
         self.out.event_after_sync("accepted_epoch", epoch=self.epoch, leader=self.me)
@@ -72,6 +80,8 @@ class LeaderPromiseNotDurable(Peer):
 
 
 class LogsLate(Broadcasting):
+    """A primary that counts its own log as durable at once, and leaves the writing to the peer."""
+
     peer: "CountOwnAckEarly"
 
     def write_own_log(self, records: TxnRecords) -> None:

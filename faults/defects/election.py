@@ -11,6 +11,8 @@ from zab_chaos.node.core.zxid import ZERO, Zxid
 
 
 class ComparesZxids(Looking):
+    """A looking node that compares votes by last zxid and id only."""
+
     @staticmethod
     def better(a: Vote, b: Vote) -> bool:
         return (a.zxid, a.leader) > (b.zxid, b.leader)
@@ -26,6 +28,8 @@ class VotesByZxid(Peer):
 
 
 class ChoosesItself(Choosing):
+    """A prospective leader that always chooses its own history."""
+
     def best_history(self, acks: dict[int, AckEpoch]) -> int:
         return self.me
 
@@ -44,6 +48,8 @@ class BestHistoryIgnored(VotesByZxid, PushesOwnHistory):
 
 
 class VotesForAnybody(Looking):
+    """A looking node that ignores which nodes a candidate reaches."""
+
     @builtins.property
     def is_candidate(self) -> bool:
         return not self.peer.amnesiac

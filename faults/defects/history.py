@@ -13,6 +13,8 @@ from zab_chaos.node.core.zxid import Zxid
 
 
 class GetsNoTruncation(Follower):
+    """A leader's view of a follower in which no difference contains a truncation."""
+
     @staticmethod
     def difference(history: History, ack: AckEpoch) -> Sync:
         sync = Follower.difference(history, ack)
@@ -26,6 +28,8 @@ class NoTruncate(Peer):
 
 
 class IsCutTooFar(Follower):
+    """A leader's view of a follower in which truncations reach one transaction too far back."""
+
     @staticmethod
     def difference(history: History, ack: AckEpoch) -> Sync:
         sync = Follower.difference(history, ack)
@@ -41,16 +45,20 @@ class TruncateTooFar(Peer):
 
 
 class ShowsMemory(Following):
+    """A follower whose ACK-E describes the delivered state instead of the log."""
+
     def acknowledge_epoch(self) -> None:
-        journal, whole = self.journal, self.journal.history
-        memory = journal.history = History(whole.snapshot, whole.txn_digest)
-        for batch in whole.between(max(memory.base, whole.base), max(journal.delivered, memory.base)):
-            memory.append(TxnRun(batch.first, batch.txns))
+        journal, full = self.journal, self.journal.history
+        delivered = journal.history = History(full.snapshot, full.txn_digest)
+        for batch in full.between(max(delivered.base, full.base), max(journal.delivered, delivered.base)):
+            delivered.append(TxnRun(batch.first, batch.txns))
         super().acknowledge_epoch()
-        journal.history = whole
+        journal.history = full
 
 
 class ForgetfulJournal(Journal):
+    """A journal that neither truncates its log nor writes transactions that it already has."""
+
     def adopt(self, sync: Sync, epoch: int) -> None:
         """Skip transactions that the log has: the leader resends them only because they were not in memory."""
         runs = []
@@ -107,15 +115,16 @@ class LooseHistory(History):
 
 
 class TakesGaps(Following):
+    """A follower that accepts any proposal above its last one."""
+
     def on_propose(self, source: int, message: Propose) -> None:
         current = message.epoch == self.peer.current_epoch
         if self.joined and current and message.run.first > self.journal.history.last:
             self.accept(message)
 
     def on_commit(self, source: int, message: Commit) -> None:
-        if (
-            message.zxid <= self.journal.history.last
-        ):  # a correct node would stop at a COMMIT beyond its log, and mask the bug
+        # A correct node would stop at a COMMIT beyond its log, and mask the bug.
+        if message.zxid <= self.journal.history.last:
             super().on_commit(source, message)
 
 
@@ -130,6 +139,8 @@ class GapAccepted(Peer):
 
 
 class ForwardsLate(Broadcasting):
+    """A primary that forwards proposals to a joiner only after its ACK-LD."""
+
     def send_new_leader(self, peer: int, ack: AckEpoch) -> None:
         super().send_new_leader(peer, ack)
         self.followers[peer].forwarding = False
@@ -147,6 +158,8 @@ class JoinRace(GapAccepted):
 
 
 class TakesOldEpochs(TakesGaps):
+    """A follower that accepts proposals of any epoch."""
+
     def on_propose(self, source: int, message: Propose) -> None:
         if self.joined:
             self.accept(message)

@@ -13,6 +13,8 @@ from zab_chaos.node.core.zxid import Zxid
 
 
 class CountsOneLess(Broadcasting):
+    """A primary whose quorum of ACKs is one node too small."""
+
     def commit_point(self) -> Zxid:
         acked = [self.journal.durable, *(f.acked for f in self.followers.values() if f.active and not f.amnesiac)]
         acked.sort(reverse=True)
@@ -65,6 +67,8 @@ class AmnesiacVotes(Peer):
 
 
 class AdmitsAlone(Broadcasting):
+    """A primary that readmits nodes without asking other members."""
+
     def update_admissions(self, peer: int) -> None:
         if self.followers[peer].amnesiac:
             self.send_member(peer, set())

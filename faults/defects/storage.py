@@ -90,6 +90,8 @@ class HoleIsTheEnd(SegmentReader):
 
 
 class ReadsUpToAHole(Recovery):
+    """A recovery that ends at a hole of zeros in the log."""
+
     reader = HoleIsTheEnd
 
 
@@ -126,6 +128,8 @@ class ReadsTornRecords(SegmentReader):
 
 
 class KeepsTornTail(Recovery):
+    """A recovery that reads torn records as valid ones."""
+
     reader = ReadsTornRecords
 
 
