@@ -64,7 +64,7 @@ class Chance:
             return self._least_delay + self._delay_spread + self.conditions.delay_hitch
         return self._least_delay + int(self._delay_spread * drawn * drawn)
 
-    def loses(self) -> bool:
+    def loses_frame(self) -> bool:
         """Return whether a frame is lost. Draws a value, so it must only be called if `loses_frames`."""
         return self._draw() < self._loss
 

@@ -45,7 +45,7 @@ class SimClientPort:
         for connection in self._open:
             connection.node_stopped()
 
-    def die(self) -> None:
+    def process_ended(self) -> None:
         """Break every connection: the process is gone."""
         for connection in self._open:
             connection.break_off()

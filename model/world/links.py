@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 class SimLinks:
     """The channels and pipes of one life. Frames arrive in the server's inbox.
 
-    `notices`: (pipe, whether it is connected now) for changes that the channels have not been told yet.
+    `connection_changes`: (pipe, whether it is connected now) for changes that the channels have not been told yet.
     """
 
     def __init__(
         self, server: "SimServer", peers: Iterable[int], life: int, decoder: msgspec.msgpack.Decoder[Any]
     ) -> None:
         plan = server.plan
-        self.notices: list[tuple[Pipe, bool]] = []
+        self.connection_changes: list[tuple[Pipe, bool]] = []
         self._server = server
         self._pipes: dict[int, Pipe] = {}
         self.channels = plan.channels(
@@ -36,11 +36,11 @@ class SimLinks:
         pipe = self._pipes[peer] = Pipe(wire, server, plan.limits.queue_frames, plan.channels.immediate)
         return pipe
 
-    def take_notices(self) -> None:
+    def apply_connection_changes(self) -> None:
         """Tell the channels which connections were made and lost. Call it after the frames that arrived before were received:
         the last frames of a killed peer count."""
-        notices, self.notices = self.notices, []
-        for pipe, connected in notices:
+        connection_changes, self.connection_changes = self.connection_changes, []
+        for pipe, connected in connection_changes:
             self._apply(pipe, connected)
 
     def _apply(self, pipe: Pipe, connected: bool) -> None:
@@ -54,7 +54,7 @@ class SimLinks:
         if self.channels.losing:
             self._server.wake_in(LAST_FRAMES_NS)
 
-    def die(self, unsent: int) -> None:
-        """Close all pipes, as the end of the process does. `unsent`: see `Pipe.die`."""
+    def process_ended(self, unsent: int) -> None:
+        """Close all pipes, as the end of the process does. `unsent`: see `Pipe.process_ended`."""
         for pipe in self._pipes.values():
-            pipe.die(unsent)
+            pipe.process_ended(unsent)

@@ -88,6 +88,7 @@ class Wire:
         self.enabled = True
 
     def _changed(self) -> None:
+        """After a change of the toxics: release what none of them holds back any more."""
         self.clear = not self.toxics
         if not self.cut:
             unreported, self._unreported = self._unreported, []
@@ -101,6 +102,7 @@ class Wire:
     # ---- effects of the toxics ----
 
     def attribute(self, kind: str, name: str) -> list[int]:
+        """Return this attribute of all toxics of a kind."""
         return [toxic.attributes[name] for toxic in self.toxics.values() if toxic.kind == kind]
 
     @property
@@ -154,7 +156,7 @@ class Wire:
 
     @property
     def cut(self) -> bool:
-        """Whether nothing gets through, not even the end of a connection."""
+        """True if nothing gets through, not even the end of a connection."""
         return bool(self.toxics) and (self._drops or self._stalls)
 
     def carry(self, connection: "Connection", frame: bytes) -> None:
@@ -178,6 +180,7 @@ class Wire:
             self._pass_cut(self._delayed.popleft())
 
     def _pass_cut(self, passing: tuple["Connection", bytes]) -> None:
+        """Pass a frame on to its connection, unless a stall holds it or a timeout drops it."""
         connection, frame = passing
         if self._stalls or self._held:
             self._held.append(passing)
@@ -213,6 +216,7 @@ class Wire:
 
     @property
     def held(self) -> int:
+        """How many frames a stall holds."""
         return len(self._held)
 
 
@@ -230,6 +234,7 @@ class Connection:
         self.unsent_from: int | None = None  # the sender was killed: frames that would arrive later had not left it
 
     def carry(self, frame: bytes) -> None:
+        """Send a frame through the proxy."""
         wire = self.pipe.wire
         if wire.clear:
             self.deliver(frame)
@@ -240,7 +245,7 @@ class Connection:
         """Deliver a frame after a drawn delay, in order, unless it is lost."""
         world = self._world
         chance = world.chance
-        if chance.loses_frames and chance.loses():
+        if chance.loses_frames and chance.loses_frame():
             return
         arrival = world.now + chance.delay()
         if arrival <= self.last_arrival:
@@ -319,7 +324,7 @@ class Pipe:
         waiting, self._waiting = self._waiting, []
         for frame in waiting:
             self.connection.carry(frame)
-        self._source.notice(self, connected=True)
+        self._source.on_connection(self, connected=True)
 
     def send(self, frame: bytes) -> bool:
         """Send a frame. Return False if the queue is full, or if there is no connection and the pipe is `immediate`."""
@@ -344,7 +349,7 @@ class Pipe:
         if self.connection is connection:
             self.connection = None
             if not self._ended:
-                self._source.notice(self, connected=False)
+                self._source.on_connection(self, connected=False)
                 self.world.call_later(self._pause, self._attempt)
 
     def close(self) -> None:
@@ -352,7 +357,7 @@ class Pipe:
         self.closed = True
         self._waiting.clear()
 
-    def die(self, unsent: int) -> None:
+    def process_ended(self, unsent: int) -> None:
         """Close, because the process ended. Frames that would arrive in the last `unsent` nanoseconds had not left it and are
         lost; if `unsent` is negative, none is."""
         if self.connection is not None:
@@ -369,7 +374,7 @@ class SimNet:
             (i, j): Wire(world, i, j, [node for node in ids if node not in (i, j)]) for i in ids for j in ids if i != j
         }
 
-    def died(self, server: "SimServer") -> None:
+    def process_ended(self, server: "SimServer") -> None:
         """Break all connections to a process that ended."""
         for wire in self.wires.values():
             if wire.target == server.id:

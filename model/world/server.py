@@ -81,7 +81,7 @@ class SimServer:
         self.alive = True
         self.booted = False
         self.stopped = False  # SIGSTOP
-        self.stopping: str | None = None
+        self.end_reason: str | None = None  # why the life ends after the present round
         self.settled = False  # everything that was sent has left the process
         self.inbox: deque[bytes] = deque()  # frames of peers that were not read yet
         self.port = SimClientPort(self)
@@ -139,7 +139,7 @@ class SimServer:
             self.port.connections,
             plan.layers,
         )
-        self.commands = Commands(replica, self.clock, node.disk, self.stop)
+        self.commands = Commands(replica, self.clock, node.disk, self.end_after_round)
 
     def decoder(self) -> msgspec.msgpack.Decoder[Any]:
         """Return the decoder of the messages in a frame."""
@@ -150,9 +150,9 @@ class SimServer:
         crash.settle = self.settle
         crash.pause = self.pause_here
 
-    def stop(self, why: str) -> None:
+    def end_after_round(self, why: str) -> None:
         """End the life after this round."""
-        self.stopping = why
+        self.end_reason = why
 
     def settle(self) -> None:
         """Take note that everything sent so far has left the process, so that a kill does not lose it."""
@@ -171,10 +171,10 @@ class SimServer:
             self._busy = True
             self.world.call_later(left, self._computed)
 
-    def notice(self, pipe: "Pipe", connected: bool) -> None:
+    def on_connection(self, pipe: "Pipe", connected: bool) -> None:
         """Take note that one of this server's pipes is connected, or no longer."""
         if self.booted and self.alive:
-            self.links.notices.append((pipe, connected))
+            self.links.connection_changes.append((pipe, connected))
             self.poke()
 
     def server_of(self, peer: int) -> "SimServer | None":
@@ -216,8 +216,8 @@ class SimServer:
             if self._commands_pending:
                 self._handle_commands()
             frames = channels.receive(inbox) if inbox or channels.unreported else ()
-            if links.notices:
-                links.take_notices()
+            if links.connection_changes:
+                links.apply_connection_changes()
             clients = port.receive() if port.inbox or connections.unreported else ()
             now = self._round_began_ns = self.clock.now_ns()
             self.commands.due(now)
@@ -242,7 +242,7 @@ class SimServer:
             self.inbox
             or self._commands_pending
             or self.channels.unreported
-            or self.links.notices
+            or self.links.connection_changes
             or port.inbox
             or port.connections.unreported
         )
@@ -280,8 +280,8 @@ class SimServer:
         if self.channels.runs.ended:
             self._trace_runs(self.channels.runs.fetch())
             self.replica.driver.flush()
-        if self.stopping is not None:
-            self._close(self.stopping)
+        if self.end_reason is not None:
+            self._close(self.end_reason)
             return
         disk = self.node.disk
         if disk.owed_ns:
@@ -349,7 +349,7 @@ class SimServer:
         if not self.booted:
             self.end(KILLED)
             return
-        self.stop("SIGTERM")
+        self.end_after_round("SIGTERM")
         self.poke()
 
     def pause_here(self) -> None:
@@ -383,10 +383,10 @@ class SimServer:
 
     def _close(self, why: str) -> None:
         self.channels.close()
-        self.last_words(why)
+        self.write_last_lines(why)
         self.end(0)
 
-    def last_words(self, why: str) -> None:
+    def write_last_lines(self, why: str) -> None:
         """Write the last lines of a life that ends by its own decision, and close its recording."""
         assert isinstance(self.replica, Replica)
         self._trace_runs(self.channels.runs.fetch())
@@ -405,7 +405,7 @@ class SimServer:
         if self._suspendable is not None and self._suspendable.stopped:
             self._suspendable.abandon()
         all_sent = self.settled or code != KILLED
-        self.links.die(-1 if all_sent else self.world.chance.up_to(200_000))
-        self.net.died(self)
-        self.port.die()
+        self.links.process_ended(-1 if all_sent else self.world.chance.up_to(200_000))
+        self.net.process_ended(self)
+        self.port.process_ended()
         self.node.server_ended(self, code)

@@ -215,7 +215,7 @@ class SimEnd:
         self.alive = self.booted = True
         self.stopped = False
         self.inbox: deque[bytes] = deque()
-        self.notices: list[tuple[Pipe, bool]] = []
+        self.connection_changes: list[tuple[Pipe, bool]] = []
         self._ends = ends
 
     def poke(self) -> None:
@@ -224,8 +224,8 @@ class SimEnd:
     def wake_in(self, _nanoseconds: int) -> None:
         """Its turn comes anyway."""
 
-    def notice(self, pipe: Pipe, connected: bool) -> None:
-        self.notices.append((pipe, connected))
+    def on_connection(self, pipe: Pipe, connected: bool) -> None:
+        self.connection_changes.append((pipe, connected))
 
     def server_of(self, peer: int) -> "SimEnd | None":
         end = self._ends.get(peer)
@@ -262,8 +262,8 @@ class SimChannels(Channels):
         end.alive = False
         self._links[me].channels.close()
         self.collect(me)
-        self._links[me].die(self._world.chance.up_to(200_000))
-        self._net.died(end)  # type: ignore[arg-type]
+        self._links[me].process_ended(self._world.chance.up_to(200_000))
+        self._net.process_ended(end)  # type: ignore[arg-type]
         del self._links[me]
 
     def pause(self, me: int) -> None:
@@ -278,8 +278,8 @@ class SimChannels(Channels):
             if not self._ends[me].stopped:
                 end = self._ends[me]
                 self.told[me] += links.channels.receive(end.inbox)
-                links.notices, end.notices = end.notices, []
-                links.take_notices()
+                links.connection_changes, end.connection_changes = end.connection_changes, []
+                links.apply_connection_changes()
                 links.channels.tick(self._world.now, self._world.now)
 
     def until(self, condition: Callable[[], bool]) -> None:

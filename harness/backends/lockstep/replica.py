@@ -46,7 +46,7 @@ class RemoteReplica:
             wire.Rate: lambda effect: setattr(clock, "rate", effect.rate),
             wire.Jump: lambda effect: clock.jump(effect.nanoseconds),
             wire.Settle: lambda effect: server.settle(),
-            wire.Stop: lambda effect: server.stop(effect.why),
+            wire.Stop: lambda effect: server.end_after_round(effect.why),
         }
 
     # ---- the rounds ----

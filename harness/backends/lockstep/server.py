@@ -53,7 +53,7 @@ class LockstepServer(SimServer):
         """Have the process write its trace, also if there are no runs: it writes what it has collected, too."""
         self.replica.ask(wire.Channels(self.replica.timestamps(), runs))
 
-    def last_words(self, why: str) -> None:
+    def write_last_lines(self, why: str) -> None:
         """Have the process write its last trace lines and end. Raises Died."""
         self.replica.ask(wire.Close(self.replica.timestamps(), self.channels.runs.fetch(), why))
 

@@ -23,14 +23,14 @@ class End:
         self.alive = self.booted = True
         self.stopped = False
         self.inbox: deque[bytes] = deque()
-        self.notices: list[bool] = []
+        self.connection_changes: list[bool] = []
         self.others = others
 
     def poke(self) -> None:
         """Do nothing: the test reads the inbox."""
 
-    def notice(self, _pipe: Pipe, connected: bool) -> None:
-        self.notices.append(connected)
+    def on_connection(self, _pipe: Pipe, connected: bool) -> None:
+        self.connection_changes.append(connected)
 
     def server_of(self, peer: int) -> "End | None":
         return self.others[peer] if self.others[peer].alive else None
@@ -76,7 +76,7 @@ class Bench:
 def bench() -> Bench:
     made = Bench()
     made.settle()
-    assert made.ends[1].notices == [True]
+    assert made.ends[1].connection_changes == [True]
     return made
 
 
@@ -94,7 +94,7 @@ def test_a_timeout_toxic_drops_frames_and_keeps_the_connection(bench: Bench) -> 
     assert bench.send(1)
     bench.settle()
     assert bench.arrived == ["m4"]  # frames are missing, and neither end was told
-    assert bench.ends[1].notices == [True]
+    assert bench.ends[1].connection_changes == [True]
 
 
 def test_a_stall_holds_and_releases_in_order(bench: Bench) -> None:
@@ -115,7 +115,7 @@ def test_a_stall_that_is_healed_by_a_new_proxy_loses_the_held_frames(bench: Benc
     bench.network.heal([LINK])
     bench.settle(1500)
     assert bench.arrived == []
-    assert bench.ends[1].notices == [True, False, True]
+    assert bench.ends[1].connection_changes == [True, False, True]
 
 
 def test_a_disabled_link_breaks_and_refuses_until_it_is_healed(bench: Bench) -> None:
@@ -123,11 +123,11 @@ def test_a_disabled_link_breaks_and_refuses_until_it_is_healed(bench: Bench) -> 
     bench.network.cut([LINK], "disable")
     bench.settle(2000)
     assert bench.arrived == []  # the frame was on its way
-    assert bench.ends[1].notices == [True, False]
+    assert bench.ends[1].connection_changes == [True, False]
     assert not bench.send(1)
     bench.network.heal([LINK])
     bench.settle(500)
-    assert bench.ends[1].notices == [True, False, True]
+    assert bench.ends[1].connection_changes == [True, False, True]
 
 
 def test_a_cut_also_loses_frames_that_a_closed_socket_had_sent(bench: Bench) -> None:
@@ -160,28 +160,28 @@ def test_a_reset_toxic_resets_each_new_connection(bench: Bench) -> None:
     toxic = Toxic("reset_peer", "upstream", (("timeout", 100),))
     bench.network.disturb([LINK], [toxic], "reset", fresh=True)
     bench.settle(2000)
-    assert bench.ends[1].notices.count(False) > 5
+    assert bench.ends[1].connection_changes.count(False) > 5
     bench.network.heal([LINK], "reset")
     bench.settle(500)
-    assert bench.ends[1].notices[-1] is True
+    assert bench.ends[1].connection_changes[-1] is True
 
 
 def test_the_end_of_the_peer_is_noticed_soon_but_not_through_a_cut(bench: Bench) -> None:
     bench.ends[2].alive = False
-    bench.net.died(bench.ends[2])  # type: ignore[arg-type]
+    bench.net.process_ended(bench.ends[2])  # type: ignore[arg-type]
     bench.settle(60)
-    assert bench.ends[1].notices == [True, False]
+    assert bench.ends[1].connection_changes == [True, False]
 
     other = Bench()
     other.settle()
     other.network.cut([LINK], "timeout")
     other.ends[2].alive = False
-    other.net.died(other.ends[2])  # type: ignore[arg-type]
+    other.net.process_ended(other.ends[2])  # type: ignore[arg-type]
     other.settle(5000)
-    assert other.ends[1].notices == [True]
+    assert other.ends[1].connection_changes == [True]
     other.network.heal([LINK])
     other.settle()
-    assert other.ends[1].notices == [True, False]
+    assert other.ends[1].connection_changes == [True, False]
 
 
 def test_send_returns_false_when_the_queue_is_full(bench: Bench) -> None:
@@ -199,7 +199,7 @@ def test_without_immediate_frames_wait_for_the_connection() -> None:
 
 def test_frames_that_had_not_left_a_killed_sender_are_lost(bench: Bench) -> None:
     bench.send(5)
-    bench.pipe.die(10 * MS)
+    bench.pipe.process_ended(10 * MS)
     bench.settle()
     assert bench.arrived == []
 
