@@ -74,9 +74,8 @@ def prepare(folder: RunFolder) -> None:
     write_atomically(folder.file("scenario.toml"), SOURCE)
     options = RunOptions(seed=0, results=folder.path, command="docker-compose up", record=False, on="containers")
     folder.milestone("started", seed=0)
-    folder.write_run(
-        initial_facts(SCENARIO, options, folder, registry.find(options.on))
-    )  # last, because its existence means that everything is prepared
+    # run.json is written last, because its existence means that everything is prepared.
+    folder.write_run(initial_facts(SCENARIO, options, folder, registry.find(options.on)))
 
 
 def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:

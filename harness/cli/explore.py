@@ -177,9 +177,8 @@ def explore_command(
         quiet=quiet, collect_cases=ci.is_enabled(junit), console=console,
         summary=ExplorationSummary(len(seed_range), simulated=on == SIM),
     )  # fmt: skip
-    write_answer(
-        exploration.summary.to_dict(), out, json=False
-    )  # fails now, not at the end, if the file can't be written
+    # If the file can't be written, this fails now and not at the end.
+    write_answer(exploration.summary.to_dict(), out, json=False)
     with log_to(results, scenario.name), _worker_pool(master, processes, results) as workers:
         exploration.run(workers)
     return _finish(exploration, out, junit, json=json)

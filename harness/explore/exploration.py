@@ -51,11 +51,9 @@ class Task:
         if not self.swarm:
             return self.scenario
         drawn = draw_swarm(self.scenario, seed, self.weights)
-        return (
-            drawn
-            if self.other_backend is None
-            else without_unsupported_faults(registry.find(self.other_backend.on), drawn)
-        )
+        if self.other_backend is None:
+            return drawn
+        return without_unsupported_faults(registry.find(self.other_backend.on), drawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

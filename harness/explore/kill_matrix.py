@@ -27,15 +27,14 @@ PROBABILISTIC_FACTOR = (
 class DefectRuns:
     """The runs of one defect's scenario on one backend, with the defect and without it.
 
-    `violated`: for each run with the defect, the violated properties.
+    `violated`: for each run with the defect, the violated properties. `honest`: for each run without it, the verdict.
+    `unexpected`: the folders of the runs that missed the defect or failed without it, or the commands that repeat them.
     """
 
     must_break: str
     violated: list[list[str]] = field(default_factory=list)
-    honest: list[str] = field(default_factory=list)  # for each run without the defect, the verdict
-    unexpected: list[str] = field(
-        default_factory=list
-    )  # runs that missed the defect or failed without it: folder or command
+    honest: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
 
     @property
     def runs(self) -> int:

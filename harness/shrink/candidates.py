@@ -32,14 +32,7 @@ EXTRA_SECONDS = (0.0, 2.0)
 RATES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 COUNTS = (1, 2, 3, 4, 5, 10, 20)
 SMALL_PAYLOAD = 16
-LIKE_CRASH = (
-    "power-cut",
-    "wipe",
-    "disk-full",
-    "disk-error",
-    "stop",
-    "crash-at",
-)  # faults that a plain crash may replace
+LIKE_CRASH = ("power-cut", "wipe", "disk-full", "disk-error", "stop", "crash-at")  # a plain crash may replace them
 
 
 def shrink(search: Search, scenario: Scenario, on_step: Callable[[Scenario], None]) -> Scenario:

@@ -86,9 +86,9 @@ def find_failing_case(
             raise BadInput(f"--rerun is for the folder of a failed run; there is none called {what}")
         return _case_of_scenario(what, seed, defect, swarmed, nodes)
     given = {"--seed": seed, "--defect": defect, "--swarm": swarmed or None, "--nodes": nodes}
-    wrong = [name for name, value in given.items() if value is not None]
-    if wrong:
-        raise BadInput(f"{what} is a run, which has its own seed, nodes and defect: leave out {', '.join(wrong)}")
+    excluded = [name for name, value in given.items() if value is not None]
+    if excluded:
+        raise BadInput(f"{what} is a run, which has its own seed, nodes and defect: leave out {', '.join(excluded)}")
     return _case_of_run(stored.find(results, what), rerun)
 
 
