@@ -108,9 +108,9 @@ def matrix(rows: Sequence[DefectResult]) -> Table:
     columns = {
         "defect": True,
         "must break": True,
-        "sim, of seeds": any(row.sim for row in rows),
-        "after": any(row.sim for row in rows),
-        "processes, of runs": any(row.processes for row in rows),
+        "caught in sim": any(row.sim for row in rows),
+        "after seeds": any(row.sim for row in rows),
+        "caught on processes": any(row.processes for row in rows),
         "without it": True,
         f"swarm ({SWARM})": any(row.swarm for row in rows),
     }

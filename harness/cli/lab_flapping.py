@@ -21,33 +21,33 @@ LAB = "lab-flapping"  # this is not a scenario but the lab's own protocol, under
 
 
 def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, keep_going: bool, json: bool) -> int:
-    """Run both protocols under the links of each seed. Exit 1 if either violates a property."""
-    compared: list[FlappingResult] = []
+    """Run both protocols under the links of each seed, and print where they fail. The exit code is 1 if either fails."""
+    results: list[FlappingResult] = []
     interrupted = False
     with LocalWorkers(jobs) as workers:
         try:
             for one in workers.results(compare, seeds):
-                compared.append(one)
-                if one.lab is not None and not keep_going:
+                results.append(one)
+                if one.lab_violation is not None and not keep_going:
                     break
         except Stopped:
             interrupted = True
-    failed = [one for one in compared if one.lab is not None]
-    full_failed = [one for one in compared if one.verdict != "PASS"]
+    failed = [one for one in results if one.lab_violation is not None]
+    full_failed = [one for one in results if one.verdict != "PASS"]
     for one in full_failed if keep_going else failed:
         _print_seed(one, console)
     say(
         console,
-        f"{_seeds(len(compared))}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same links the "
-        f"full protocol passes in {len(compared) - len(full_failed)}",
+        f"{_seeds(len(results))}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same links the "
+        f"full protocol passes in {len(results) - len(full_failed)}",
     )
     again = shlex.join(["zab", "explore", LAB, "--seeds", str(failed[0].seed)]) if failed else None
     if failed:
         say(console, f"again    {again}")
         say(console, f"smaller  zab shrink {LAB} --seed {failed[0].seed}")
     answer = {
-        "seeds": len(compared),
-        "failed": [{"seed": one.seed, "violated": [FLAPPING_PROPERTY], "words": one.lab} for one in failed],
+        "seeds": len(results),
+        "failed": [{"seed": one.seed, "violated": [FLAPPING_PROPERTY], "words": one.lab_violation} for one in failed],
         "full_protocol": [{"seed": one.seed, "verdict": one.verdict, "reasons": one.reasons} for one in full_failed],
         "command": again,
     }
@@ -65,8 +65,8 @@ def _seeds(count: int) -> str:
 
 def _print_seed(one: FlappingResult, console: Console) -> None:
     line = Text(f"seed {one.seed}: ")
-    if one.lab is not None:
-        line.append("VIOLATION", "bold red").append(f" of the lab's protocol  {one.lab}")
+    if one.lab_violation is not None:
+        line.append("VIOLATION", "bold red").append(f" of the lab's protocol  {one.lab_violation}")
     say(console, line.append(f"; the full protocol: {one.verdict}"))
     for reason in one.reasons:
         say(console, f"  {reason}")

@@ -63,7 +63,7 @@ def _print_report(folder: RunFolder, *, json: bool) -> int:
 
 def _show_list(entries: list[Entry], last: int, results: Path, console: Console) -> None:
     if not entries:
-        say(console, f"no such run in {results}")
+        say(console, f"there is no such run in {results}")
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("", justify="right")

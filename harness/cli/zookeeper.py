@@ -94,7 +94,7 @@ def _try_release(
     row: TicketResult, tried: ReleaseRuns, number: str, results: Path, times: int | None, console: Console
 ) -> None:
     """Try one ticket on one release, and print the result. `number`: of this try among all, such as 1/3."""
-    expected = "must show it" if tried.shows else "must not"
+    expected = "must show it" if tried.shows else "must not show it"
     where = f"{number} {row.ticket.id} on {tried.release}"
     with console.status(f"{where}, which {expected}") as status:
 

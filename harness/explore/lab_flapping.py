@@ -16,11 +16,11 @@ DURATION_MIN = 0.5  # seconds
 class FlappingResult:
     """The results of one seed with both protocols.
 
-    `lab`: the violation of the lab's protocol, or None. `verdict` and `reasons`: those of the full protocol.
+    `lab_violation`: the violation of the lab's protocol, or None. `verdict` and `reasons`: those of the full protocol.
     """
 
     seed: int
-    lab: str | None
+    lab_violation: str | None
     verdict: str
     reasons: tuple[str, ...]
 

@@ -59,7 +59,7 @@ def test_a_ticket_is_as_stated_if_exactly_the_affected_releases_show_it(
     assert check(tmp_path, "ZOOKEEPER-2845") == 0
     said = capsys.readouterr().out
     assert "1/3 ZOOKEEPER-2845 on 3.4.10, which must show it: 1/1 shown" in said
-    assert "3/3 ZOOKEEPER-2845 on 3.9.4, which must not: 1/1 clean" in said
+    assert "3/3 ZOOKEEPER-2845 on 3.9.4, which must not show it: 1/1 clean" in said
     assert "as stated" in said
 
 
