@@ -35,8 +35,8 @@ ZXID = re.compile(r"\d+:\d+")
 TIME = re.compile(r"(-?\d+(?:\.\d+)?) ?s")
 KEYS = (
     ("→ Space", "next step"), ("←", "step back"), ("PgDn PgUp", f"{LONG_JUMP} steps"), ("Home End", "first, last"),
-    ("1-9", "next message to this node"), ("m M", "next, last message"), ("e E", "next, last event"),
-    ("g", "go to"), ("n N", "found: next, last"), ("v", "the violation"), ("↑ ↓", "scroll"), ("q", "quit"),
+    ("1-9", "next message to this node"), ("m M", "next, previous message"), ("e E", "next, previous event"),
+    ("g", "go to"), ("n N", "next, previous match"), ("v", "the violation"), ("↑ ↓", "scroll"), ("q", "quit"),
 )  # fmt: skip
 HINT = "a step: 1200   a time: 3.5s   an event: node-2-1:340   a word: PROPOSE, 1:402, node 3"
 
@@ -114,7 +114,7 @@ class Stepper:
         self._scrolled = max(0, self._scrolled + lines)
 
     def _find(self, what: str, matches: Callable[[ReplayStep], bool], *, back: bool = False) -> None:
-        """Go to the next or the last step that matches. `what`: what such a step has, for the message if there is none."""
+        """Go to the next or the previous step that matches. `what`: what such a step has, for the message if there is none."""
         if not self._steps.find(matches, back=back):
             self._message = f"there is no {'earlier' if back else 'later'} step with {what}"
 
@@ -165,7 +165,7 @@ class Stepper:
         return found is not None and self._steps.at_event(int(found[1]), int(found[2]), int(found[3]))
 
     def _search(self, *, back: bool = False) -> None:
-        """Go to the next or the last step that has the words, or takes a message with the zxid, that were typed last."""
+        """Go to the next or the previous step that has the words, or takes a message with the zxid, that were typed last."""
         text = self._search_text
         if ZXID.fullmatch(text):
             self._find(f"a message of {text}", partial(_has_transaction, zxid=text), back=back)

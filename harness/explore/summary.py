@@ -61,9 +61,8 @@ class ExplorationSummary:
     def progress_due(self) -> bool:
         """Return True if a line of progress is to be printed now, and start the next interval."""
         now = time.monotonic()
-        if now - self.printed < min(
-            PROGRESS_SECONDS_MAX, max(PROGRESS_SECONDS_MIN, PROGRESS_SHARE * (now - self.begun))
-        ):
+        interval = min(PROGRESS_SECONDS_MAX, max(PROGRESS_SECONDS_MIN, PROGRESS_SHARE * (now - self.begun)))
+        if now - self.printed < interval:
             return False
         self.printed = now
         return True
