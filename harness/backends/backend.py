@@ -176,7 +176,7 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         return self.cluster.leader() is not None
 
     def complete(self) -> bool:
-        """Return whether all nodes that a new ensemble needs before it is used are there."""
+        """Return whether a new ensemble is ready to be used. A backend may need more nodes for that than a quorum."""
         return self.formed()
 
     def on_established(self) -> None:

@@ -93,7 +93,7 @@ class ClientCore:
         self.fence = 0  # the highest seq of the writes whose outcome is unknown
         self.last_trouble = ""  # why the last connection ended, in words
         self.connection: Connection | None = None
-        self.connected = False  # a node has said WELCOME
+        self.connected = False  # a node has sent WELCOME
         self._addresses = dict(addresses)
         self._dial = dial
         self._timeout_ns = timeout_ns

@@ -39,7 +39,7 @@ class EnsembleView:
 
     @property
     def leader(self) -> int | None:
-        """The established leader of the highest epoch, as the nodes say now; None while there is none."""
+        """The current established leader of the highest epoch; None if there is none."""
         return self._deployment.cluster.leader()
 
     @property

@@ -7,13 +7,13 @@ from typing import Self
 
 
 class BackgroundThread(ABC):
-    """A context manager that runs `_run` in a thread while it is entered. `_run` must return once `_over` is set.
+    """A context manager that runs `_run` in a thread while it is entered. `_run` must return once `_stop` is set.
 
     `name`: the thread's name.
     """
 
     def __init__(self, name: str) -> None:
-        self._over = threading.Event()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @abstractmethod
@@ -24,5 +24,5 @@ class BackgroundThread(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
+        self._stop.set()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""The final state: compares what every node holds, read through its client port, with what the scenario expects."""
+"""Judges the final state: compares the znodes that every node holds at the end with those that the scenario expects."""
 
 import json
 from collections.abc import Mapping, Sequence

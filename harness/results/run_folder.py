@@ -40,7 +40,7 @@ class RunFolder:
         return self.path.name
 
     def file(self, *parts: str) -> Path:
-        """A path inside the folder."""
+        """Return a path inside the folder."""
         return self.path.joinpath(*parts)
 
     def milestone(self, event: str, **fields: Any) -> None:
@@ -154,7 +154,7 @@ def _point_latest(results: Path, run: Path) -> None:
 
 
 def runs(root: Path) -> Iterator[Path]:
-    """The folder of every run at any depth below `root`, as they are found."""
+    """Yield the folder of every run at any depth below `root`."""
     return (path.parent for path in files.below(root, [RUN]))
 
 

@@ -1,1 +1,1 @@
-"""One run: its options, its steps, its verdict."""
+"""The life cycle of one run: options, phases and verdict."""

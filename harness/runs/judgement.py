@@ -17,7 +17,7 @@ from zab_chaos.node.core.peer import Peer
 
 
 class UnknownDefect(Exception):
-    """run.json names a defect that this version does not have. The text says so."""
+    """run.json names a defect that this version does not have."""
 
 
 def judge(folder: Path, *, stored: bool = True) -> Verdict:

@@ -28,7 +28,7 @@ class Heartbeat(BackgroundThread):
         self._alive = alive
 
     def _run(self) -> None:
-        while not self._over.wait(EVERY_SECONDS):
+        while not self._stop.wait(EVERY_SECONDS):
             for node, client in self._clients.items():
                 if self._alive(node):
                     with contextlib.suppress(ControlError):

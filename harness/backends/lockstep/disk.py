@@ -12,8 +12,10 @@ from zab_chaos.node.store.os_files import VOLATILE
 
 
 class FolderDisk:
-    """Implements `zab_chaos.model.world.interfaces.DiskInterface`. `draw_sync`: nanoseconds that a sync takes now; `slow_ms`:
-    that more."""
+    """Implements `zab_chaos.model.world.interfaces.DiskInterface`.
+
+    `draw_sync`: draws how many nanoseconds a sync takes. `slow_ms`: the additional time of each sync.
+    """
 
     def __init__(self, root: Path, draw_sync: Callable[[], int]) -> None:
         self.root = root

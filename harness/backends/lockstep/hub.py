@@ -23,7 +23,7 @@ class OutOfStep(HarnessError):
 
 
 class RemoteProcess(Protocol):
-    """What the hub needs to know of the process at the other end."""
+    """The process at the other end of a connection."""
 
     node: int
     life: int
@@ -56,10 +56,9 @@ class Hub(Generic[AnswerT]):
         try:
             self._socket.send_multipart([socket_name(process).encode(), _encode(request)])
         except zmq.ZMQError as error:
-            gone = wait_until(
-                lambda: process.code is not None, END_SECONDS
-            )  # its sockets close before its status is there
-            words = f"ended unasked with status {process.code}" if gone else f"cannot be asked: {error}"
+            # The sockets of a process are closed before its exit status is available.
+            ended = wait_until(lambda: process.code is not None, END_SECONDS)
+            words = f"ended unasked with status {process.code}" if ended else f"cannot be asked: {error}"
             raise self.out_of_step(process, words) from None
         return self.receive(process)
 

@@ -1,4 +1,4 @@
-"""The db-19 lab with one OS process a node: the simulator decides deliveries, the processes are the nodes."""
+"""The db-19 lab with one OS process for each node: the simulator decides when messages are delivered."""
 
 import os
 import subprocess
@@ -77,7 +77,7 @@ class RemoteLabNode:
         self.role, self.synced, self._state = answer.role, answer.synced, answer.state
         return answer
 
-    # ---- what the dump says of it ----
+    # ---- state, for the dump ----
 
     @property
     def state(self) -> wire.State:

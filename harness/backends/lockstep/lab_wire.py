@@ -40,7 +40,7 @@ class Propose(Wire, frozen=True, tag="propose"):
 
 
 class GetState(Wire, frozen=True, tag="tell"):
-    """What the dump says of it."""
+    """Asks for the state, for the dump."""
 
 
 Request = Start | Receive | Tick | Propose | GetState

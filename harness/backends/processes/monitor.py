@@ -37,7 +37,7 @@ class RunMonitor(BackgroundThread):
     def _run(self) -> None:
         stopping = False
         while not stopping:
-            stopping = self._over.wait(self._display.period)  # the nodes are checked once more after the stop
+            stopping = self._stop.wait(self._display.period)  # the nodes are checked once more after the stop
             try:
                 for ended in self._cluster.take_unexpected_ends():
                     self._report(ended)

@@ -152,7 +152,7 @@ class ProcessCluster(ABC):
         if last is not None and last.alive:
             raise ClusterError(f"node {node} is to be started but is up (pid {last.pid})")
         if last is not None:
-            self._note_end(last)  # nobody may have asked since
+            self._note_end(last)  # its end may not have been noted yet
             last.release()
         number = 1 if last is None else last.life + 1
         log = self.log(node, number)

@@ -28,7 +28,7 @@ class RoleSampler(BackgroundThread):
             raise HarnessError(f"sampling the servers' roles failed: {self._error!r}") from self._error
 
     def _run(self) -> None:
-        while not self._over.wait(PERIOD_SECONDS):
+        while not self._stop.wait(PERIOD_SECONDS):
             try:
                 for node in self._servers.nodes:
                     self._sample(node)

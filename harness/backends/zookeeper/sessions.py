@@ -349,7 +349,7 @@ class SessionLoad(BackgroundThread):
 
     def stop(self) -> None:
         """End all sessions, wait until the servers have expired the abandoned ones, and read from every server once more."""
-        self._over.set()
+        self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
         for client in self._clients:
@@ -363,7 +363,7 @@ class SessionLoad(BackgroundThread):
             for client in self._clients:
                 client.begin()
             self.begun.set()
-            while not self._over.wait(1 / ACTIONS_PER_SECOND / len(self._clients)):
+            while not self._stop.wait(1 / ACTIONS_PER_SECOND / len(self._clients)):
                 self._act(self._random.choice(self._clients))
         except Exception as error:  # whoever started the thread raises it
             self.error = error
@@ -377,7 +377,7 @@ class SessionLoad(BackgroundThread):
                         client.ensure_path(_permanent_path(number))
                 return
             except (KazooException, tree.Unreadable):
-                if time.monotonic() > end or self._over.is_set():
+                if time.monotonic() > end or self._stop.is_set():
                     raise
 
     def _act(self, client: SessionClient) -> None:
