@@ -23,7 +23,7 @@ SECONDS = 60  # a bound for things that take a fraction of a second on a free ma
 
 @pytest.fixture
 def build(tmp_path: Path) -> Iterator[Callable[[int], Processes]]:
-    """Makes ensembles that are not started yet; ends what was started."""
+    """Return a function that builds clusters that are not started yet. They are closed at the end."""
     built: list[Processes] = []
     taken: list[int] = []
 
@@ -75,8 +75,8 @@ def test_an_ensemble_forms_loses_its_leader_and_comes_together_again(build: Call
     assert (status.life, status.amnesiac) == (2, False)
 
 
-def test_a_node_with_the_digests_of_before_is_refused_and_ends_nobody(build: Callable[[int], Processes]) -> None:
-    """As in an ensemble whose nodes are configured anew one by one."""
+def test_a_node_with_old_digests_is_refused_and_ends_no_other_node(build: Callable[[int], Processes]) -> None:
+    """This happens when the nodes of an ensemble are upgraded one by one."""
     cluster = build(3)
     path = cluster._config(3)
     config = json.loads(path.read_text())
@@ -130,19 +130,19 @@ def test_a_wiped_node_comes_back_as_a_member_and_a_running_one_keeps_its_disk(
     assert wait_until(lambda: disagreement(statuses(cluster), cluster.nodes) is None, SECONDS)
 
 
-def test_a_node_that_dies_of_a_command_has_taken_it_and_is_told_apart(build: Callable[[int], Processes]) -> None:
+def test_a_death_caused_by_a_command_is_reported_once_and_as_armed(build: Callable[[int], Processes]) -> None:
     cluster = build(1)
     cluster.start(1)
     cluster.control(1, "power-cut", variant="torn", seed=1, within_ms=1)
     assert cluster.wait_exit(1, SECONDS) == -signal.SIGKILL
     (ended,) = cluster.take_unexpected_ends()
     assert (ended.node, ended.life, ended.code, ended.armed) == (1, 1, -signal.SIGKILL, True)
-    assert cluster.take_unexpected_ends() == []  # told once
+    assert cluster.take_unexpected_ends() == []  # reported once
     with pytest.raises(ClusterError, match="node 1 is not up"):
         cluster.control(1, "disarm")
 
 
-def test_an_end_is_told_also_if_nobody_asked_before_the_next_life_began(build: Callable[[int], Processes]) -> None:
+def test_an_unexpected_end_is_reported_even_after_the_next_start(build: Callable[[int], Processes]) -> None:
     cluster = build(1)
     cluster.start(1, crash_at="before-sync:ANY")
     assert cluster.wait_exit(1, SECONDS) == -signal.SIGKILL
@@ -153,7 +153,7 @@ def test_an_end_is_told_also_if_nobody_asked_before_the_next_life_began(build: C
     assert cluster.take_unexpected_ends() == []
 
 
-def test_a_command_that_is_refused_is_an_error_with_the_nodes_words(build: Callable[[int], Processes]) -> None:
+def test_a_refused_command_raises_with_the_node_s_message(build: Callable[[int], Processes]) -> None:
     cluster = build(1)
     cluster.start(1)
     with pytest.raises(ClusterError, match="'sideways' is not a step"):
@@ -162,7 +162,7 @@ def test_a_command_that_is_refused_is_an_error_with_the_nodes_words(build: Calla
         cluster.start(1)
 
 
-def test_a_node_whose_address_is_taken_ends_and_says_so(build: Callable[[int], Processes]) -> None:
+def test_a_node_whose_address_is_in_use_ends_with_that_message(build: Callable[[int], Processes]) -> None:
     cluster = build(1)
     host, port = cluster.client_address(1).split(":")
     with socket.socket() as other:

@@ -1,4 +1,4 @@
-"""Backends by name, and what a scenario may ask of one."""
+"""Finding backends by name, and checking scenarios against them."""
 
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -22,7 +22,7 @@ HEAD = '[scenario]\nname = "asked"\nabout = "It is asked of a backend."\n'
 
 
 class Bare(Backend):
-    """It can start and end nodes, and read and write keys."""
+    """A backend without abilities: it can only start and end nodes, and read and write keys."""
 
     name = "bare"
     abilities = frozenset({Ability.PAUSE})
@@ -34,7 +34,7 @@ class Bare(Backend):
         raise NotImplementedError
 
 
-def test_ours_are_found_and_others_by_their_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_backends_are_found_and_others_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [backend.name for backend in registry.ours()] == list(registry.OURS)
     points = [
         EntryPoint("bare", f"{__name__}:Bare", registry.GROUP),
@@ -76,19 +76,19 @@ def test_ours_are_found_and_others_by_their_entry_point(monkeypatch: pytest.Monk
         ('defect = "dirty-read"\n', "the defect 'dirty-read' can't be built into the nodes on bare; known there: bug"),
     ],
 )  # fmt: skip
-def test_what_it_lacks_is_a_mistake_that_says_why(text: str, words: str) -> None:
+def test_a_missing_ability_is_a_mistake_with_a_reason(text: str, words: str) -> None:
     found = mistakes(Bare(), parse(HEAD + text))
     with pytest.raises(AssertionError, match=words):
         raise AssertionError("\n".join(found))
     assert mistakes(registry.find("processes"), parse(HEAD + text)) == []
 
 
-def test_whether_requests_are_answered_in_time_is_not_known_of_logs() -> None:
+def test_answered_within_needs_traces() -> None:
     (said,) = mistakes(registry.find("zookeeper"), parse(HEAD + "[expect]\nanswered_within = 5\n"))
     assert said == "[expect] answered_within can't be judged on zookeeper: when its nodes have a request is not known"
 
 
-def test_both_points_of_a_fault_must_be_there() -> None:
+def test_both_points_of_a_fault_must_exist_on_the_backend() -> None:
     fault = '[[fault]]\nat = 1\ndo = "crash-at"\ntarget = "one"\npoint = "{}"\ncrash-at = "{}"\n'
     here, elsewhere = "before-write:SNAPSHOT", "before-sync:ANY"
 
@@ -114,7 +114,7 @@ BOTH_WAYS = (
 )
 
 
-def test_connections_that_carry_both_ways_are_not_refused_one_way_and_that_is_said_before_the_start() -> None:
+def test_a_one_way_cut_of_two_way_connections_is_a_mistake() -> None:
     backend = registry.find("zookeeper")
 
     def wrong(fault: str, how: str) -> list[str]:
@@ -127,7 +127,7 @@ def test_connections_that_carry_both_ways_are_not_refused_one_way_and_that_is_sa
     assert [wrong(fault, "disable") for fault in BOTH_WAYS] == [[], [], []]
 
 
-def test_a_drawn_cut_that_a_backend_can_not_do_is_made_in_another_way() -> None:
+def test_a_drawn_cut_is_replaced_by_one_that_the_backend_can_do() -> None:
     step = FaultStep(at=1.0, do="partition", target="one", lasts=1.0, params={
         "shape": "one-way", "how": "disable", "pairs": None, "direction": "in"})  # fmt: skip
     assert reduced_to(step, registry.find("zookeeper").abilities).params["how"] == "timeout"
@@ -138,9 +138,7 @@ NEEDS_FUSE = ('do = "power-cut"', 'do = "slow-disk"\nms = 5', 'do = "disk-full"'
 
 
 @pytest.mark.parametrize("fault", NEEDS_FUSE)
-def test_on_zookeeper_only_a_disk_fault_takes_a_file_system_and_says_what_the_machine_lacks(
-    fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_zookeeper_a_disk_fault_needs_a_mounted_file_system(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = registry.find("zookeeper")
     asked = parse(HEAD + f'[[fault]]\nat = 1\n{fault}\ntarget = "all"\n')
     assert fitted(backend, parse(HEAD)).disk == "ordinary"
@@ -153,13 +151,13 @@ def test_on_zookeeper_only_a_disk_fault_takes_a_file_system_and_says_what_the_ma
     ]
 
 
-def test_a_drawn_disk_fault_takes_a_file_system_too() -> None:
+def test_a_drawn_disk_fault_needs_a_mounted_file_system_too() -> None:
     backend = registry.find("zookeeper")
     for kind, disk in (("power-cut", "fuse"), ("crash", "ordinary")):
         assert fitted(backend, parse(HEAD + f"[nemesis]\nfaults = {{ {kind} = 1 }}\n")).disk == disk
 
 
-def test_a_disk_on_a_file_system_is_for_nodes_that_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_fuse_needs_nodes_that_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting_module, "missing_requirement", lambda: None)
     scenario = parse(HEAD, disk="fuse")
     assert (scenario.disk, scenario.faithful) == ("fuse", True)
@@ -172,7 +170,7 @@ def test_a_disk_on_a_file_system_is_for_nodes_that_are_processes(monkeypatch: py
         parse(HEAD + '[[fault]]\nat = 1\ndo = "power-cut"\ntarget = "all"\n', disk="ordinary")
 
 
-def test_what_a_scenario_does_not_say_is_fitted() -> None:
+def test_defaults_are_fitted_to_the_backend() -> None:
     scenario = parse(HEAD)
     assert mistakes(Bare(), scenario) == []
     found = fitted(Bare(), scenario)
@@ -180,7 +178,7 @@ def test_what_a_scenario_does_not_say_is_fitted() -> None:
     assert fitted(registry.find("sim"), scenario) == scenario
 
 
-def test_a_drawn_fault_loses_what_can_not_be_done() -> None:
+def test_a_drawn_fault_loses_keys_that_the_backend_can_not_do() -> None:
     defaults = {key.name: key.default for key in KINDS["crash"].keys}
     step = FaultStep(
         at=1.0, do="crash", target="leader", params={"keeps_cache": True, "crash-at": "x", "enough": "none"}
@@ -192,7 +190,7 @@ def test_a_drawn_fault_loses_what_can_not_be_done() -> None:
 @pytest.mark.parametrize(
     "asked", ["[workload]\nvisits = 1\n", "[workload]\nclients = 1\nkeys = 1\n[[operation]]\nat = 1\nanew = true\n"]
 )
-def test_clients_that_come_anew_are_refused_where_they_cannot(asked: str) -> None:
+def test_new_sessions_are_a_mistake_on_backends_without_them(asked: str) -> None:
     scenario = parse(f"{HEAD}{asked}")
     assert any(
         "clients that could end their sessions and begin others" in words for words in mistakes(Bare(), scenario)

@@ -1,4 +1,4 @@
-"""What a simulated ensemble says of itself, as one of processes does."""
+"""The statuses of simulated nodes, which answer like real processes."""
 
 import pytest
 
@@ -28,8 +28,8 @@ def deployment() -> SimDeployment:
     return made
 
 
-def test_a_node_says_nothing_before_its_round_is_over(deployment: SimDeployment) -> None:
-    """Else what has come meanwhile would be missing in what it says it has taken."""
+def test_a_node_answers_only_between_rounds(deployment: SimDeployment) -> None:
+    """Else its answer would not count frames that have arrived meanwhile."""
     began = deployment.world.now
     assert deployment.cluster.status(1) is not None
     assert deployment.world.now - began >= SLOW_MS * MS
@@ -38,6 +38,6 @@ def test_a_node_says_nothing_before_its_round_is_over(deployment: SimDeployment)
     assert not server.inbox
 
 
-def test_a_node_whose_round_lasts_longer_than_somebody_waits_is_silent(deployment: SimDeployment) -> None:
+def test_a_node_whose_round_takes_longer_than_the_timeout_is_silent(deployment: SimDeployment) -> None:
     assert deployment.cluster.status(1, timeout=SLOW_MS / 10_000) is None
     assert deployment.cluster.status(1) is not None

@@ -1,4 +1,4 @@
-"""Getting the toxiproxy server: what is said meanwhile, what is said when it fails, and what is left."""
+"""Fetching the toxiproxy server: the messages, the errors, and the files that are left."""
 
 import shutil
 import stat
@@ -13,7 +13,7 @@ from zab_chaos.harness.results.run_folder import private
 NOWHERE = "http://127.0.0.1:1"  # nobody listens there
 
 
-def test_without_go_and_offline_one_sentence_and_its_remedy_come_alone(
+def test_without_go_and_offline_the_error_is_one_sentence_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -28,7 +28,7 @@ def test_without_go_and_offline_one_sentence_and_its_remedy_come_alone(
 
 
 def with_go(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is nothing on the PATH but a Go that does this."""
+    """Put a fake `go` that runs this script on the PATH, and nothing else."""
     go = folder / "bin" / "go"
     go.parent.mkdir()
     go.write_text(script)
@@ -36,7 +36,7 @@ def with_go(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(go.parent))
 
 
-def test_what_a_build_leaves_is_removed_and_its_failure_is_told(
+def test_a_failed_build_is_reported_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_go(
@@ -50,10 +50,10 @@ def test_what_a_build_leaves_is_removed_and_its_failure_is_told(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_what_is_fetched_where_files_are_private_is_for_everybody(
+def test_all_users_can_read_what_was_fetched_under_a_private_umask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run's first fault of the network fetches it. Other users on the machine then couldn't start it."""
+    """A run fetches it under a private umask. Without this, other users of the machine could not execute it."""
     with_go('#!/bin/sh\n: > "$GOBIN/server"\n', tmp_path, monkeypatch)
     target = tmp_path / "cache" / "toxiproxy" / "toxiproxy-server"
     with private():

@@ -1,4 +1,4 @@
-"""A small ensemble for the client: real ports, sessions and trees in threads, with a shared list instead of Zab."""
+"""A fake ensemble for client tests: real ports, sessions and trees in threads, with a shared list instead of Zab."""
 
 import threading
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class FakeNode:
 
     @property
     def waiting(self) -> int:
-        """Requests that it has not answered."""
+        """The number of requests that the node has not answered."""
         return self._sessions.waiting
 
     def stop(self) -> None:
@@ -98,7 +98,7 @@ class FakeNode:
 
 
 class FakeEnsemble:
-    """Nodes 1 .. n and the one order of their transactions."""
+    """Nodes 1 .. n, with one shared order of transactions."""
 
     def __init__(self, nodes: int) -> None:
         self.context: zmq.Context[Any] = zmq.Context()

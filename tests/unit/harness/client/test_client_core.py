@@ -36,8 +36,8 @@ def test_every_operation_and_its_answer(ensemble: FakeEnsemble) -> None:
         assert client.core.seen == zxid(1, 6)
 
 
-def test_many_outstanding_are_answered_in_their_order(ensemble: FakeEnsemble) -> None:
-    """More than one message full, with refusals among them; and `then` hears of each once."""
+def test_many_outstanding_requests_are_answered_in_order(ensemble: FakeEnsemble) -> None:
+    """More than fit into one message, with refusals among them. `then` is called once for each."""
     heard: list[tuple[Operation, Outcome]] = []
     with Client(ensemble.addresses, ensemble.keys) as client:
         client.create("/a")
@@ -64,7 +64,7 @@ def test_large_data_travels_in_several_messages(ensemble: FakeEnsemble) -> None:
         assert outcome.error == "too large"
 
 
-def test_what_a_frame_cannot_hold_makes_the_node_drop_the_client_with_words(ensemble: FakeEnsemble) -> None:
+def test_a_client_that_sends_too_large_a_request_is_disconnected_with_a_reason(ensemble: FakeEnsemble) -> None:
     with Client(ensemble.addresses, ensemble.keys) as client:
         outcome = client.create("/huge", bytes(5 * 2**20))
         assert isinstance(outcome, Unknown)
@@ -93,8 +93,8 @@ def test_a_client_moves_on_and_never_reads_backwards(ensemble: FakeEnsemble) -> 
         assert read.node == 2
 
 
-def test_a_client_that_comes_anew_knows_nothing(ensemble: FakeEnsemble) -> None:
-    """Node 2 is behind what the session before has seen at node 1; the new one is shown what it has."""
+def test_a_new_session_has_no_state_of_the_last_one(ensemble: FakeEnsemble) -> None:
+    """Node 2 is behind what the last session has seen at node 1; the new session gets node 2's older state."""
     with Client(ensemble.addresses, ensemble.keys, node=1, number=7) as client:
         ensemble.nodes[2].delivering = False
         assert isinstance(client.create("/a"), Ok)
@@ -108,7 +108,7 @@ def test_a_client_that_comes_anew_knows_nothing(ensemble: FakeEnsemble) -> None:
         assert (read.seq, client.core.fence) == (1, 0)
 
 
-def test_what_was_sent_to_a_node_that_dies_is_unknown(ensemble: FakeEnsemble) -> None:
+def test_operations_sent_to_a_node_that_dies_become_unknown(ensemble: FakeEnsemble) -> None:
     with Client(ensemble.addresses, ensemble.keys, node=1) as client:
         assert isinstance(client.create("/a"), Ok)
         ensemble.nodes[1].delivering = False
@@ -122,7 +122,7 @@ def test_what_was_sent_to_a_node_that_dies_is_unknown(ensemble: FakeEnsemble) ->
 
 
 def test_an_unknown_write_has_taken_effect_before_the_look_up_or_never_will(ensemble: FakeEnsemble) -> None:
-    """Node 1 gets the write to the leader when the session has long gone on elsewhere."""
+    """Node 1 forwards the write to the leader long after the session has moved to another node."""
     with (
         Client(ensemble.addresses, ensemble.keys, node=1, timeout=0.5) as client,
         Client(ensemble.addresses, ensemble.keys, node=2) as other,
@@ -144,7 +144,7 @@ def test_an_unknown_write_has_taken_effect_before_the_look_up_or_never_will(ense
     assert SetTxn not in kinds
 
 
-def test_what_was_not_sent_moves_on_with_the_client(ensemble: FakeEnsemble) -> None:
+def test_operations_not_sent_yet_move_with_the_client(ensemble: FakeEnsemble) -> None:
     with Client(ensemble.addresses, ensemble.keys, node=1) as client:
         ensemble.nodes[1].stop()
         operation = client.submit(Create("/a"))
@@ -152,7 +152,7 @@ def test_what_was_not_sent_moves_on_with_the_client(ensemble: FakeEnsemble) -> N
         assert operation.node == 2
 
 
-def test_a_lost_leader_makes_unknown_and_not_failed(ensemble: FakeEnsemble) -> None:
+def test_operations_become_unknown_not_failed_when_the_leader_is_lost(ensemble: FakeEnsemble) -> None:
     with Client(ensemble.addresses, ensemble.keys, node=1) as client:
         assert isinstance(client.create("/a"), Ok)
         ensemble.nodes[1].delivering = False
@@ -194,7 +194,7 @@ def test_the_only_node_is_not_left(ensemble: FakeEnsemble) -> None:
         assert client.connected
 
 
-def test_a_leader_that_was_missing_for_a_moment_only_is_no_reason_to_leave() -> None:
+def test_a_node_without_a_leader_for_a_moment_is_not_left() -> None:
     node, write = Leaderless(), Set("/a", b"1")
     no_leader, bad_version = Failed("no leader", ""), Failed("bad version", "")
     node.note_answer(write, no_leader, 0)

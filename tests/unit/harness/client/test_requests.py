@@ -1,4 +1,4 @@
-"""What can be said to an ensemble by hand, and how its answers are told."""
+"""The requests of `zab client`, and the texts of their outcomes."""
 
 import pytest
 
@@ -25,11 +25,11 @@ from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, E
         ("multi 'create /a/b 1' 'check /a --version 3'", Multi([Create("/a/b", b"1", False), Check("/a", 3)])),
     ],
 )
-def test_a_sentence_is_a_request(line: str, request_said: Request) -> None:
+def test_a_line_is_parsed_to_a_request(line: str, request_said: Request) -> None:
     assert parse_request(split_line(line)) == request_said
 
 
-def test_every_word_has_an_example_that_is_a_sentence() -> None:
+def test_the_example_of_every_verb_is_a_valid_line() -> None:
     for name, word in VERBS.items():
         said = split_line(word.example.replace("[", "").replace("]", "").replace("N", "3"))
         assert said[0] == name
@@ -48,12 +48,12 @@ def test_every_word_has_an_example_that_is_a_sentence() -> None:
         ("multi", "multi: the following arguments are required: steps"),
     ],
 )
-def test_what_is_no_sentence_is_told_with_an_example(line: str, words: str) -> None:
+def test_a_mistake_is_reported_with_an_example(line: str, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         parse_request(split_line(line))
 
 
-def test_all_that_is_wrong_with_a_multi_is_told_at_once() -> None:
+def test_all_mistakes_in_a_multi_are_reported_at_once() -> None:
     with pytest.raises(BadInput) as error:
         parse_request(["multi", "get /a", "set /b", "create /c 1", "delete '/d"])
     told = str(error.value)

@@ -1,4 +1,4 @@
-"""The file by which a running ensemble is found: private, gone with its process, and never mistaken for another's."""
+"""The address file of a running ensemble: private, stale when its process is gone, and never taken for another process's."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from zab_chaos.node.net.keys import files_in
 
 
 def leave(results: Path, **changes: object) -> Path:
-    """An address file that nobody holds open."""
+    """Write an address file that stays although the ensemble has ended."""
     with opened(
         results, folder=results, control="127.0.0.1:1", nodes={1: "127.0.0.1:2"}, keys=files_in(results)
     ) as address:
@@ -22,7 +22,7 @@ def leave(results: Path, **changes: object) -> Path:
     return path
 
 
-def test_it_is_found_while_it_stands_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+def test_a_running_ensemble_is_found_and_only_its_owner_can_read_the_file(tmp_path: Path) -> None:
     with opened(
         tmp_path, folder=tmp_path / "run", control="127.0.0.1:1", nodes={1: "a:2"}, keys=files_in(tmp_path)
     ) as address:
@@ -35,14 +35,14 @@ def test_it_is_found_while_it_stands_and_only_its_owner_can_read_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize("changes", [{"pid": 2**22 + 1}, {"since": 1}], ids=["no such process", "another process"])
-def test_the_door_of_a_process_that_is_gone_is_removed(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_the_file_of_a_process_that_is_gone_is_removed(tmp_path: Path, changes: dict[str, object]) -> None:
     path = leave(tmp_path, **changes)
     assert running_ensembles(tmp_path) == []
     assert not path.exists()
 
 
-def test_a_step_of_the_clock_closes_no_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that the system counts from its wall clock is an hour later; an address file written before it stays one."""
+def test_setting_the_clock_does_not_make_a_file_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times that the system derives from the wall clock change by an hour; the address file stays valid."""
     path = leave(tmp_path)
     born = psutil.Process.create_time
     monkeypatch.setattr(psutil.Process, "create_time", lambda process: born(process) + 3600)
@@ -51,14 +51,14 @@ def test_a_step_of_the_clock_closes_no_door(tmp_path: Path, monkeypatch: pytest.
     assert path.exists()
 
 
-def test_a_file_that_is_no_door_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_address_file_is_left_alone(tmp_path: Path) -> None:
     path = leave(tmp_path)
     path.write_bytes(b"{")
     assert running_ensembles(tmp_path) == []
     assert path.exists()
 
 
-def test_which_one_is_meant_must_be_said_if_several_stand(tmp_path: Path) -> None:
+def test_with_several_ensembles_one_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"no ensemble is running .*zab up"):
         chosen_ensemble(tmp_path)
     leave(tmp_path)

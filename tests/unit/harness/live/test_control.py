@@ -1,4 +1,4 @@
-"""Orders from outside: what is done, what is refused, and in which words. In the simulated world, over the real port."""
+"""Requests to a running ensemble: results, mistakes and messages. The ensemble is simulated, the control port is real."""
 
 import threading
 from collections.abc import Iterator
@@ -18,43 +18,43 @@ from zab_chaos.node.net.control import ControlClient
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[ControlServer]:
+def server(tmp_path: Path) -> Iterator[ControlServer]:
     ports = free_ports(1)
     with Ensemble(on="sim", results=tmp_path, min_acked=0) as ensemble:
-        desk = ControlServer(ensemble, f"127.0.0.1:{ports[0]}", keys.create(tmp_path / "control.json"))
+        server = ControlServer(ensemble, f"127.0.0.1:{ports[0]}", keys.create(tmp_path / "control.json"))
         try:
-            yield desk
+            yield server
         finally:
-            desk.close()
+            server.close()
             release_ports(ports)
     assert ensemble.verdict is not None
     assert ensemble.verdict.verdict in (Outcome.PASS, Outcome.UNKNOWN)
 
 
-def inject(desk: ControlServer, words: str) -> dict[str, Any]:
-    return desk.handle("inject", {"fault": parse_fault(words.split())})
+def inject(server: ControlServer, words: str) -> dict[str, Any]:
+    return server.handle("inject", {"fault": parse_fault(words.split())})
 
 
-def test_a_fault_is_done_told_listed_and_healed(desk: ControlServer) -> None:
-    assert "partition" in inject(desk, "partition shape=isolate target=node-1")["said"]
-    assert desk.handle("faults", {})["faults"][0] | {"fault": ""} == {
+def test_a_fault_is_injected_reported_listed_and_healed(server: ControlServer) -> None:
+    assert "partition" in inject(server, "partition shape=isolate target=node-1")["said"]
+    assert server.handle("faults", {})["faults"][0] | {"fault": ""} == {
         "number": 1,
         "fault": "",
         "nodes": [1],
         "over": False,
     }
-    assert desk.active_faults()
-    assert desk.handle("heal", {"number": 1})["said"].startswith("healed: ")
-    assert desk.handle("faults", {})["faults"][0]["over"]
-    assert not desk.active_faults()
-    assert len(desk.messages) == 2
+    assert server.active_faults()
+    assert server.handle("heal", {"number": 1})["said"].startswith("healed: ")
+    assert server.handle("faults", {})["faults"][0]["over"]
+    assert not server.active_faults()
+    assert len(server.messages) == 2
 
 
-def test_to_heal_everything_starts_who_is_down(desk: ControlServer) -> None:
-    inject(desk, "crash target=all")
-    inject(desk, "restart target=node-1")
-    desk.handle("heal", {})
-    assert [fault["over"] for fault in desk.handle("faults", {})["faults"]] == [True, True]
+def test_healing_everything_starts_nodes_that_are_down(server: ControlServer) -> None:
+    inject(server, "crash target=all")
+    inject(server, "restart target=node-1")
+    server.handle("heal", {})
+    assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -67,26 +67,26 @@ def test_to_heal_everything_starts_who_is_down(desk: ControlServer) -> None:
         ("inject", {"fault": {"do": "pause", "target": "nobody", "for": "x"}}, "'x' is not a number"),
     ],
 )
-def test_what_cannot_be_done_as_it_was_said(
-    desk: ControlServer, order: str, arguments: dict[str, Any], words: str
+def test_invalid_requests_are_answered_with_the_mistake(
+    server: ControlServer, order: str, arguments: dict[str, Any], words: str
 ) -> None:
-    assert words in desk.handle(order, arguments)["wrong"]
-    assert not desk.messages
+    assert words in server.handle(order, arguments)["wrong"]
+    assert not server.messages
 
 
-def test_all_mistakes_of_a_fault_are_told_at_once(desk: ControlServer) -> None:
-    told = inject(desk, "partition shape=isolat target=nobody for=x")["wrong"]
+def test_all_mistakes_of_a_fault_are_reported_at_once(server: ControlServer) -> None:
+    told = inject(server, "partition shape=isolat target=nobody for=x")["wrong"]
     assert all(wrong in told for wrong in ("'isolat'", "'nobody'", "'x' is not a number"))
 
 
 @pytest.mark.parametrize("key", ["kind", "self", "table", "lasts", "name", "step", "params"])
-def test_a_key_that_is_no_word_of_a_fault_is_a_mistake_like_any_other(desk: ControlServer, key: str) -> None:
-    assert f"{key!r} is no key of pause" in inject(desk, f"pause target=node-1 {key}=1")["wrong"]
+def test_an_unknown_key_of_a_fault_is_a_mistake(server: ControlServer, key: str) -> None:
+    assert f"{key!r} is no key of pause" in inject(server, f"pause target=node-1 {key}=1")["wrong"]
 
 
-def test_only_who_holds_the_key_is_served(desk: ControlServer, tmp_path: Path) -> None:
-    """A stranger's handshake never completes, so nothing of what it says is even read."""
-    address = desk._port.socket.last_endpoint.decode().removeprefix("tcp://")
+def test_only_a_client_with_the_key_is_served(server: ControlServer, tmp_path: Path) -> None:
+    """Without the key the handshake never completes, so no request is read."""
+    address = server._port.socket.last_endpoint.decode().removeprefix("tcp://")
     answers = []
 
     def ask() -> None:
@@ -99,7 +99,7 @@ def test_only_who_holds_the_key_is_served(desk: ControlServer, tmp_path: Path) -
     thread = threading.Thread(target=ask)
     thread.start()
     while thread.is_alive():
-        desk.serve(0.05)
+        server.serve(0.05)
     assert answers == [{"faults": []}]
     assert not socket.poll(0, 2)  # not connected, although the friend, who came later, was
     stranger.close()
@@ -114,11 +114,11 @@ def test_only_who_holds_the_key_is_served(desk: ControlServer, tmp_path: Path) -
         ("crash-at point=after-write:NEWLEADER", {"do": "crash-at", "point": "after-write:NEWLEADER"}),
     ],
 )
-def test_words_are_a_scenarios_table(words: str, table: dict[str, Any]) -> None:
+def test_words_are_read_as_a_scenario_s_table(words: str, table: dict[str, Any]) -> None:
     assert parse_fault(words.split()) == table
 
 
-def test_all_mistakes_in_the_words_are_told_at_once() -> None:
+def test_all_mistakes_in_the_words_are_reported_at_once() -> None:
     with pytest.raises(BadInput) as error:
         parse_fault(["crush", "leader", "for=1", "for=2"])
     assert all(

@@ -1,4 +1,4 @@
-"""An ensemble held in hand, in the simulated world: what it can do, what it leaves behind, and what it refuses."""
+"""An ensemble that is used by hand, in the simulated world: its methods, its folder, and its errors."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def standing(tmp_path: Path, **options: Any) -> Ensemble:
     return Ensemble(on="sim", results=tmp_path, **options)
 
 
-def test_every_kind_of_fault_is_a_verb_and_no_verb_hides_anything_else() -> None:
+def test_every_kind_of_fault_has_a_method_that_hides_no_other() -> None:
     assert {kind_of(word).name for word in method_names()} == set(KINDS)  # type: ignore[union-attr]
     assert all(KINDS[name].heals for name in STATE_WORDS.values())
     assert not set(method_names()) & set(vars(Ensemble))
@@ -74,7 +74,7 @@ def test_the_same_seed_and_the_same_calls_leave_the_same_bytes(tmp_path: Path) -
     assert once() == first
 
 
-def test_a_fault_lasts_as_long_as_its_block_and_is_written_down_so(tmp_path: Path) -> None:
+def test_a_fault_lasts_as_long_as_its_block_also_in_the_scenario_file(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster, cluster.client() as client:
         client.create("/a")
         before = cluster.until_established()
@@ -91,7 +91,7 @@ def test_a_fault_lasts_as_long_as_its_block_and_is_written_down_so(tmp_path: Pat
     assert step.lasts > 0.1
 
 
-def test_a_fault_with_a_time_heals_by_itself_while_somebody_waits(tmp_path: Path) -> None:
+def test_a_fault_with_a_time_heals_during_a_wait(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster, cluster.client() as client:
         client.create("/a")
         sleeper = cluster.pause("follower", lasts=1.0)
@@ -101,7 +101,7 @@ def test_a_fault_with_a_time_heals_by_itself_while_somebody_waits(tmp_path: Path
         assert sleeper.healed
 
 
-def test_a_crash_point_is_waited_for(tmp_path: Path) -> None:
+def test_until_settled_waits_for_a_crash_point(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster, cluster.client(node=1) as client:
         client.create("/a")
         armed = cluster.crash_at("follower", point="after-sync:TXN")
@@ -113,7 +113,7 @@ def test_a_crash_point_is_waited_for(tmp_path: Path) -> None:
         assert len(cluster.status()) == 3
 
 
-def test_three_outcomes_that_nobody_can_mix_up(tmp_path: Path) -> None:
+def test_the_three_outcomes_are_told_apart(tmp_path: Path) -> None:
     with standing(tmp_path, min_acked=0) as cluster, cluster.client(timeout=0.5) as client:
         assert isinstance(client.submit(Set("/no", b"")).outcome(), Failed)
         with pytest.raises(Failed, match="there is no znode /no") as refused:
@@ -139,8 +139,8 @@ def test_requests_may_be_outstanding_together_and_are_answered_in_order(tmp_path
         assert all(each.done for each in pending)
 
 
-def test_a_defect_is_found_though_nobody_asserted_anything(tmp_path: Path) -> None:
-    """The one follower that is there acknowledges, and loses it: with the third it elects without the leader."""
+def test_a_defect_is_found_without_an_assertion(tmp_path: Path) -> None:
+    """The only follower acknowledges a write and loses it. Then it elects a leader with the third node."""
     with standing(tmp_path, defect="ack-before-sync") as cluster:
         leader = cluster.until_established()
         with cluster.client(node=leader) as client:
@@ -158,7 +158,7 @@ def test_a_defect_is_found_though_nobody_asserted_anything(tmp_path: Path) -> No
     assert verdict.property("durability").verdict is Judgement.VIOLATION
 
 
-def test_an_ensemble_that_nobody_wrote_to_is_unknown(tmp_path: Path) -> None:
+def test_the_verdict_without_any_write_is_unknown(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster:
         pass
     assert cluster.verdict is not None
@@ -166,7 +166,7 @@ def test_an_ensemble_that_nobody_wrote_to_is_unknown(tmp_path: Path) -> None:
     assert "0 writes were acknowledged" in " ".join(cluster.verdict.reasons)
 
 
-def test_an_interruption_leaves_no_verdict_but_says_so(tmp_path: Path) -> None:
+def test_an_interrupted_ensemble_has_no_verdict_and_run_json_says_so(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), standing(tmp_path) as cluster:
         raise KeyboardInterrupt
     assert cluster.verdict is None
@@ -174,7 +174,7 @@ def test_an_interruption_leaves_no_verdict_but_says_so(tmp_path: Path) -> None:
     assert cluster.folder.read_run()["outcome"] == "interrupted"
 
 
-def test_an_error_of_the_caller_s_does_not_hide_the_verdict(tmp_path: Path) -> None:
+def test_an_error_of_the_caller_does_not_hide_the_verdict(tmp_path: Path) -> None:
     def careless(cluster: Ensemble) -> None:
         with cluster, cluster.client() as client:
             client.create("/a")
@@ -196,7 +196,7 @@ def test_run_json_says_what_was_run(tmp_path: Path) -> None:
     assert (facts["record"], facts["outcome"], facts["command"]) == (False, "finished", "do it again")
 
 
-def test_all_mistakes_of_a_wish_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_in_the_arguments_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as told:
         Ensemble(on="moon", nodes=0, timing={"heartbeat": 3}, defect="none", results=tmp_path)
     words = str(told.value)
@@ -216,7 +216,7 @@ def test_all_mistakes_of_a_wish_are_told_at_once(tmp_path: Path) -> None:
         ("restart", ("all",), {"lasts": 3.0}, "over at once"),
     ],
 )
-def test_a_mistake_in_a_verb_says_what_is_allowed(
+def test_an_invalid_fault_argument_raises_with_what_is_allowed(
     tmp_path: Path, word: str, arguments: tuple[Any, ...], options: dict[str, Any], words: str
 ) -> None:
     with standing(tmp_path) as cluster:
@@ -226,12 +226,12 @@ def test_a_mistake_in_a_verb_says_what_is_allowed(
         assert not cluster.faults
 
 
-def test_a_word_that_is_no_verb_says_which_one_was_meant(tmp_path: Path) -> None:
+def test_an_unknown_method_raises_with_a_suggestion(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster, pytest.raises(AttributeError, match=r"Did you mean .*partition"):
         cluster.partitionned("leader")
 
 
-def test_a_fault_that_hits_nobody_is_an_error_where_it_was_said(tmp_path: Path) -> None:
+def test_a_fault_that_hits_no_node_raises_in_the_calling_line(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster:
         with pytest.raises(FaultError, match="no node is down"):
             cluster.restart("all")
@@ -241,14 +241,14 @@ def test_a_fault_that_hits_nobody_is_an_error_where_it_was_said(tmp_path: Path) 
     assert cluster.verdict.verdict is Outcome.UNKNOWN  # a fault that did not happen is no test that was passed
 
 
-def test_what_is_over_at_once_cannot_be_held(tmp_path: Path) -> None:
+def test_a_fault_that_is_over_at_once_is_no_context_manager(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster:
         cluster.crash("one")
         with pytest.raises(FaultError, match="over at once"), cluster.restart("all"):
             pass
 
 
-def test_waits_say_what_did_not_come(tmp_path: Path) -> None:
+def test_a_wait_that_times_out_says_what_did_not_happen(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster:
         cluster.crash("majority")
         with pytest.raises(TimeoutError, match=r"no leader was established \(after 2 s\)"):
@@ -257,7 +257,7 @@ def test_waits_say_what_did_not_come(tmp_path: Path) -> None:
             cluster.until_converged(timeout=2.0)
 
 
-def test_a_client_of_an_ensemble_that_is_over_says_so(tmp_path: Path) -> None:
+def test_a_client_raises_after_the_ensemble_has_ended(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster:
         client = cluster.client()
         client.create("/a")
@@ -265,7 +265,7 @@ def test_a_client_of_an_ensemble_that_is_over_says_so(tmp_path: Path) -> None:
         client.get("/a")
 
 
-def test_an_exploration_of_verbs_sees_them(tmp_path: Path) -> None:
+def test_dir_lists_the_fault_methods(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster:
         assert {"power_cut", "partitioned", "client", "until_converged"} <= set(dir(cluster))
         assert isinstance(cluster.folder, RunFolder)

@@ -1,4 +1,4 @@
-"""How a running ensemble is shown, node by node."""
+"""The status table and the status line of `zab up`."""
 
 from io import StringIO
 from pathlib import Path
@@ -17,7 +17,7 @@ def shown(rows: list[Row], broken: list[str]) -> str:
     return capture.get()
 
 
-def test_who_leads_who_lags_who_is_down_and_who_hears_whom(tmp_path: Path) -> None:
+def test_the_rows_show_roles_lag_and_heard_peers(tmp_path: Path) -> None:
     with Ensemble(on="sim", results=tmp_path, timing={"timeout_ms": 2000}) as cluster:
         leader = cluster.until_established()
         client = cluster.client(node=leader)

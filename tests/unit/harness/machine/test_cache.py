@@ -1,4 +1,4 @@
-"""What is fetched once is put in place whole, whoever else fetches it."""
+"""Files are put into the cache atomically, also if two processes do so at once."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def made_in(room: Path) -> Path:
     return folder
 
 
-def test_a_folder_that_somebody_else_has_put_there_meanwhile_stays(tmp_path: Path) -> None:
+def test_a_folder_that_another_process_has_put_there_meanwhile_stays(tmp_path: Path) -> None:
     target = tmp_path / "cache" / "3.9.4"
 
     def slowly(room: Path) -> Path:
@@ -27,7 +27,7 @@ def test_a_folder_that_somebody_else_has_put_there_meanwhile_stays(tmp_path: Pat
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_what_could_not_be_made_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_creation_leaves_nothing(tmp_path: Path) -> None:
     def broken(room: Path) -> Path:
         made_in(room)
         raise OSError("the connection broke")

@@ -1,4 +1,4 @@
-"""A download is what was expected, or nothing is left of it."""
+"""A download has the expected checksum, or is removed."""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from zab_chaos.harness.machine.download import ChecksumMismatch, download
 
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """(address, folder) of a server."""
+    """Yield the address and the folder of an HTTP server."""
     folder = tmp_path / "there"
     with serving(folder) as address:
         yield address, folder
 
 
-def test_what_was_there_before_is_not_taken_for_it(there: tuple[str, Path], tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced(there: tuple[str, Path], tmp_path: Path) -> None:
     address, folder = there
     for content in (b"one", b"two"):
         (folder / "it").write_bytes(content)
@@ -27,7 +27,7 @@ def test_what_was_there_before_is_not_taken_for_it(there: tuple[str, Path], tmp_
 
 
 @pytest.mark.parametrize("algorithm", ["sha1", "sha512"])
-def test_of_another_sum_nothing_is_left(there: tuple[str, Path], tmp_path: Path, algorithm: str) -> None:
+def test_a_file_with_another_checksum_is_removed(there: tuple[str, Path], tmp_path: Path, algorithm: str) -> None:
     address, folder = there
     (folder / "it").write_bytes(b"changed")
     with pytest.raises(

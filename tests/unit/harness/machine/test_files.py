@@ -1,4 +1,4 @@
-"""Looking for files in folders that others change at the same time."""
+"""Finding files in folders that other processes change at the same time."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from zab_chaos.harness.machine import files
 
 
-def test_files_at_any_depth_and_none_that_a_link_to_a_folder_leads_to(tmp_path: Path) -> None:
+def test_files_at_any_depth_are_found_but_not_through_links(tmp_path: Path) -> None:
     for path in ("run.json", "a/run.json", "a/b/run.json", "a/b/other.json"):
         tmp_path.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
         tmp_path.joinpath(path).touch()
@@ -16,7 +16,7 @@ def test_files_at_any_depth_and_none_that_a_link_to_a_folder_leads_to(tmp_path: 
     assert found == ["a/b/run.json", "a/run.json", "run.json"]
 
 
-def test_a_folder_that_goes_meanwhile_is_passed_over(tmp_path: Path) -> None:
+def test_a_folder_that_vanishes_meanwhile_is_skipped(tmp_path: Path) -> None:
     for name in "ab":
         tmp_path.joinpath(name).mkdir()
         tmp_path.joinpath(name, "run.json").touch()

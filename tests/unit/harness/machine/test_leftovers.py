@@ -1,4 +1,4 @@
-"""What `zab clean` removes of runs that were killed, and what it lets alone."""
+"""The stale files that `zab clean` removes after runs were killed, and the files that it leaves alone."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from zab_chaos.node.net.keys import KeyFiles
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[KeyFiles]:
-    """The keys of two runs, with a node's configuration beside them."""
+    """Create the key files of two runs, each beside a node's configuration."""
     monkeypatch.setattr(stale_files, "lock_files", list)  # of this machine, not of the test
     found = []
     for name in ("killed", "goes-on"):
@@ -31,7 +31,7 @@ def test_a_killed_runs_keys_are_removed_and_nothing_else(runs: list[KeyFiles], t
     assert len(list(tmp_path.rglob("node-1.json"))) == 2
 
 
-def test_who_asks_for_a_lock_learns_whether_it_is_held_and_leaves_it_free(runs: list[KeyFiles]) -> None:
+def test_is_locked_leaves_the_lock_as_it_was(runs: list[KeyFiles]) -> None:
     file = runs[0].links
     with stale_files.locked(file):
         assert stale_files.is_locked(file)

@@ -1,4 +1,4 @@
-"""Where ports are locked: in a folder that is ours alone, never through a link that somebody else has put there."""
+"""Ports are locked in a folder that is private to the user, and never through a link that another user has created."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, lock_fi
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder of all users, and no folder of this one's own."""
+    """Use a temporary folder that all users share, without a runtime folder of the user."""
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr(ports.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path / f"zab-ports-{os.getuid()}"
@@ -69,7 +69,7 @@ def test_a_lock_file_that_is_a_link_is_not_followed(
     assert not (theirs / "made-through-the-link").exists()
 
 
-def test_the_users_own_folder_comes_first_unless_others_may_use_it(
+def test_the_runtime_folder_is_preferred_unless_others_may_use_it(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "run"

@@ -44,21 +44,21 @@ def test_a_run_is_found_by_path_by_place_and_as_latest(tmp_path: Path) -> None:
         assert run_folder.find(tmp_path, name).path == run.path
 
 
-def test_an_unknown_run_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
+def test_an_unknown_run_raises_with_the_existing_ones(tmp_path: Path) -> None:
     run = run_folder.create(tmp_path, "a", 1)
     run.write_run({})
     with pytest.raises(BadInput, match=f"a/{run.name}"):
         run_folder.find(tmp_path, "nowhere")
 
 
-def test_a_results_folder_that_cannot_be_made_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_a_results_folder_that_cannot_be_created_is_named_with_a_remedy(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(HarnessError, match=r"(?s)file.*--results"):
         run_folder.create(file, "a", 1)
 
 
-def test_run_json_is_replaced_whole(tmp_path: Path) -> None:
+def test_run_json_is_replaced_atomically(tmp_path: Path) -> None:
     run = run_folder.create(tmp_path, "a", 1)
     run.write_run({"outcome": "started"})
     run.write_run({"outcome": "finished"})
@@ -67,7 +67,7 @@ def test_run_json_is_replaced_whole(tmp_path: Path) -> None:
 
 
 def test_a_run_is_for_its_owner_only(tmp_path: Path) -> None:
-    """A simulated run, with all its files; the folder around it is as the user's umask has it."""
+    """All files of a simulated run are private; the results folder around it has the permissions of the user's umask."""
     scenario = tmp_path / "small.toml"
     scenario.write_text('[scenario]\nname = "small"\nabout = "A second."\nduration = 1\n')
     before = os.umask(0o022)

@@ -1,4 +1,4 @@
-"""What people are told when a run could not go on."""
+"""The texts of errors that end a run."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from zab_chaos.harness.runs.run import reason
 
 
 @pytest.mark.parametrize("error", [BadInput("no such release"), HarnessError("no Java"), ClusterError("it went away")])
-def test_our_own_errors_speak_for_themselves(error: Exception) -> None:
+def test_our_own_errors_are_shown_by_their_text(error: Exception) -> None:
     assert reason(error) == str(error)
 
 
-def test_a_bug_has_its_type_and_where_the_trace_is() -> None:
+def test_other_errors_are_shown_with_type_and_place_of_the_traceback() -> None:
     assert reason(KeyError("x")) == "KeyError: 'x' (the trace is in log/harness.log)"

@@ -1,4 +1,4 @@
-"""What the workload asks for is drawn from the seed, and each write can be told from every other."""
+"""The operations of the workload: they are drawn from the seed, and every write is unique."""
 
 import collections
 import re
@@ -28,7 +28,7 @@ def test_one_seed_one_sequence_for_each_client() -> None:
     assert draw(load) != draw(load, client=2)
 
 
-def test_the_mix_is_what_is_asked_for() -> None:
+def test_operations_are_drawn_with_the_weights_of_the_mix() -> None:
     counts = collections.Counter(
         type(request).__name__.lower() for request in draw(LoadParameters(mix={"set": 3, "get": 1}), count=4000)
     )
@@ -74,7 +74,7 @@ def test_the_child_that_was_deleted_last_is_now_and_then_deleted_or_created_once
     assert again[Delete] > 0
 
 
-def test_a_check_asks_for_the_version_that_was_seen() -> None:
+def test_a_check_names_the_version_seen_last() -> None:
     drawn = Draw(LoadParameters(mix={"check": 1}, keys=1), 1, 1)
     assert drawn.request(drawn.choose()) == Check("/key-0", ANY)
     drawn.learn(Set("/key-0", b""), Ok(Zxid(1), 4))
@@ -83,7 +83,7 @@ def test_a_check_asks_for_the_version_that_was_seen() -> None:
     assert drawn.request(drawn.choose()) == Check("/key-0", 4)
 
 
-def test_a_condition_names_what_was_seen_or_what_is_over() -> None:
+def test_a_condition_names_the_version_seen_last_or_the_one_before() -> None:
     drawn = Draw(LoadParameters(mix={"cas": 1}, keys=1), 1, 1)
     drawn.learn(Set("/key-0", b""), Ok(Zxid(1), 4))
     requests = [drawn.request(drawn.choose()) for _ in range(200)]
@@ -121,7 +121,7 @@ def test_some_multis_are_made_of_any_steps() -> None:
     assert len(set(data)) == len(data)
 
 
-def test_a_multi_teaches_the_versions_of_its_steps() -> None:
+def test_the_versions_of_a_multi_s_steps_are_remembered() -> None:
     drawn = Draw(LoadParameters(keys=1), 1, 1)
     drawn.learn(Multi([Set("/key-0", b"")]), Ok(Zxid(2), steps=[Stat("/key-0", 9)]))
     assert drawn.request(Operation(at=0, do="check")) == Check("/key-0", 9)
@@ -141,8 +141,8 @@ def test_some_multis_must_be_refused_behind_their_first_step() -> None:
     assert 0 not in refused
 
 
-def test_multis_ask_for_what_only_the_steps_before_decide() -> None:
-    """That a znode's last child is gone, that one has come, that its version is another one, that it has no parent."""
+def test_some_multis_depend_on_their_earlier_steps() -> None:
+    """On a last child that is deleted, a new child, a changed version, or a missing parent."""
     multis = [request for request in draw(LoadParameters(mix={"multi": 1}, keys=2)) if isinstance(request, Multi)]
     kinds = {tuple(type(step).__name__[0] for step in multi.steps if step.path.count("/") > 1) for multi in multis}
     assert {("C", "C", "D", "D"), ("C", "C", "S", "D"), ("C", "S", "D")} <= kinds
@@ -159,7 +159,7 @@ def test_clients_move_as_often_as_they_should() -> None:
     assert {still.choose().node for _ in range(100)} == {None}
 
 
-def test_clients_come_anew_as_often_as_they_should_and_at_any_node() -> None:
+def test_new_sessions_begin_as_often_as_they_should_and_at_any_node() -> None:
     drawn = Draw(LoadParameters(rate=100, visits=10, nodes=3, mix={"get": 1}), 1, 1)
     visits = [asked.node for asked in (drawn.choose() for _ in range(3000)) if asked.anew]
     assert 220 < len(visits) < 380
@@ -176,7 +176,7 @@ def test_a_burst_is_due_at_once() -> None:
     assert due == [0, 0, 400_000_000, 400_000_000, 800_000_000]
 
 
-def test_what_is_written_down_is_what_is_asked_for() -> None:
+def test_a_written_operation_becomes_its_request() -> None:
     operations = (
         Operation(at=0.0, do="set", version=3, value="hello", node=2),
         Operation(at=0.1, do="cas", version=4),
@@ -210,14 +210,14 @@ WRITTEN = (
 
 
 def taken(load: LoadParameters, client: int) -> list[tuple[int, Request]]:
-    """What a client owes and when, as long as it owes anything, or three times."""
+    """Return a client's operations with their times: all of them, or the first three."""
     agenda, found = Agenda(load, 1, client), []
     while len(found) < 3 and (due := agenda.due_ns) is not None:
         found.append((due, agenda.next_operation()[0]))
     return found
 
 
-def test_written_operations_are_all_that_is_asked_for() -> None:
+def test_nothing_is_drawn_if_operations_are_written() -> None:
     load = LoadParameters(clients=3, keys=2, payload_bytes=0, operations=WRITTEN)
     created = Create("/key-0/1-1", b"1.1.")
     assert taken(load, 1) == [(1_000_000_000, created), (2_000_000_000, Delete(created.path))]
@@ -226,14 +226,14 @@ def test_written_operations_are_all_that_is_asked_for() -> None:
     assert [load.due_by(int(seconds * 1e9)) for seconds in (0, 1, 2.5, 9)] == [0, 2, 3, 4]
 
 
-def test_a_drawn_load_comes_around() -> None:
+def test_the_clients_of_a_drawn_load_take_turns() -> None:
     load = LoadParameters(clients=2, rate=10, keys=1, mix={"get": 1})
     assert [due for due, _ in taken(load, 1)] == [0, 200_000_000, 400_000_000]
     assert [due for due, _ in taken(load, 2)] == [100_000_000, 300_000_000, 500_000_000]
     assert load.due_by(1_000_000_000) == 10
 
 
-def test_a_drawn_load_written_out_asks_for_the_same() -> None:
+def test_the_written_operations_of_a_drawn_load_make_the_same_requests() -> None:
     drawn = LoadParameters(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, visits=5, nodes=5)
     written = written_operations(drawn, 7, 2.0)
     assert len(written) == 60

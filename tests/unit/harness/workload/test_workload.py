@@ -1,4 +1,4 @@
-"""The open loop against nodes with real ports; what it writes down must tell what happened."""
+"""The open loop against nodes with real ports, and its records."""
 
 import itertools
 import json
@@ -25,14 +25,14 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition; the test's time limit ends what never comes."""
+    """Wait for a condition, at most until the test's time limit."""
     nap = threading.Event()
     while not condition():
         nap.wait(0.005)
 
 
 def split(path: Path) -> tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any]]:
-    """The invocations and completions by (client, seq); every completion comes after its invocation, once."""
+    """Return invocations and completions by (client, seq). Each completion must follow its invocation, once."""
     invoked: dict[tuple[int, int], Any] = {}
     completed: dict[tuple[int, int], Any] = {}
     for line in lines(path):
@@ -75,7 +75,7 @@ def test_an_operation_waits_for_the_fault_that_it_awaits(ensemble: FakeEnsemble,
     assert max(line["due"] for line in invoked.values()) >= before
 
 
-def test_everything_is_on_record_and_agrees_with_the_tree(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+def test_every_operation_is_recorded_and_agrees_with_the_tree(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     kinds = set(OPERATIONS) - {"multi", BAD_PATH}  # of multis only one step is told by path and value
     load = LoadParameters(clients=3, rate=2000, keys=5, payload_bytes=64, mix=dict.fromkeys(kinds, 1.0))
     workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
@@ -105,7 +105,7 @@ def test_everything_is_on_record_and_agrees_with_the_tree(ensemble: FakeEnsemble
         assert crc32(read.data or b"") == last[path][1]
 
 
-def test_what_arrives_at_a_node_is_on_record_already(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+def test_an_operation_is_recorded_before_it_arrives_at_a_node(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     missing: list[tuple[int, int]] = []
     arrived: list[int] = []
 
@@ -126,7 +126,7 @@ def test_what_arrives_at_a_node_is_on_record_already(ensemble: FakeEnsemble, tmp
 
 
 def stalled(ensemble: FakeEnsemble, load: LoadParameters, folder: Path) -> ZabLoad:
-    """It has begun, and now the nodes deliver nothing."""
+    """Start a workload, and then make the nodes deliver nothing."""
     workload = ZabLoad(ensemble.addresses, ensemble.keys, folder / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
@@ -135,8 +135,8 @@ def stalled(ensemble: FakeEnsemble, load: LoadParameters, folder: Path) -> ZabLo
     return workload
 
 
-def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    """While the nodes deliver nothing the client fills up; what it owes is sent later, due at its time."""
+def test_operations_delayed_by_a_stall_are_recorded_with_their_due_time(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    """While the nodes deliver nothing the client is full. Its operations are sent later, with their original due times."""
     load = LoadParameters(clients=1, rate=200, keys=1, mix={"set": 1}, max_outstanding=20, timeout=60)
     workload = stalled(ensemble, load, tmp_path)
     until(lambda: workload.counters.owed > 20)
@@ -152,7 +152,7 @@ def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tm
     assert max(line["t"] - line["due"] for line in invoked.values() if line["op"] == "set") > 50e6
 
 
-def test_a_node_that_goes_away_makes_unknown_and_its_clients_go_on(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+def test_when_a_node_goes_away_its_clients_go_on_elsewhere(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     load = LoadParameters(clients=3, rate=1000, keys=3, mix={"set": 1})
     workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
@@ -173,7 +173,7 @@ def test_a_node_that_goes_away_makes_unknown_and_its_clients_go_on(ensemble: Fak
     assert moved == {2, 3}
 
 
-def test_an_operation_is_given_up_when_its_time_is_up(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+def test_an_operation_becomes_unknown_after_the_timeout(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     load = LoadParameters(clients=1, rate=1000, keys=1, mix={"set": 1}, timeout=0.3)
     workload = stalled(ensemble, load, tmp_path)
     until(lambda: workload.counters.unknown > 0)

@@ -1,4 +1,4 @@
-"""The canonical dump of the full protocol: the lab's layout, written down here byte by byte."""
+"""The canonical dump of the full protocol, in the lab's layout, compared byte by byte."""
 
 import json
 import struct
@@ -33,7 +33,7 @@ def write_trace(path: Path, *events: dict[str, object]) -> None:
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
 
 
-def test_what_each_field_is_filled_with(tmp_path: Path) -> None:
+def test_the_value_of_each_field(tmp_path: Path) -> None:
     write_disk(tmp_path / "data" / "node-1")
     boot = {"event": "boot", "snapshot_zxid": [0, 0]}
     leading, following = ({"event": "role", "role": role} for role in ("LEADING", "FOLLOWING"))

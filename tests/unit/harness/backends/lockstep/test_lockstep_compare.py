@@ -1,4 +1,4 @@
-"""What `--compare` calls a difference, and which it names first."""
+"""The comparison of `zab run --compare`: what counts as a difference, and which one is returned."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "one", tmp_path / "two"
 
 
-def test_equal_apart_from_the_world_itself(pair: tuple[Path, Path]) -> None:
+def test_the_backend_and_the_command_are_not_compared(pair: tuple[Path, Path]) -> None:
     one, two = pair
     facts = json.loads(FILES["run.json"])
     two.joinpath("run.json").write_text(json.dumps({**facts, "backend": "lockstep", "command": "zab run x"}))
@@ -52,7 +52,7 @@ def test_one_byte_is_found(pair: tuple[Path, Path], name: str) -> None:
         assert found.place == place
 
 
-def test_what_happened_first_is_named_first(pair: tuple[Path, Path]) -> None:
+def test_the_earliest_difference_is_returned(pair: tuple[Path, Path]) -> None:
     one, two = pair
     two.joinpath("trace/node-1-1.jsonl").write_bytes(b'{"t":5,"n":1}\n{"t":9,"n":3}\n')
     two.joinpath("ops.jsonl").write_bytes(b'{"t":7,"type":"invoke"}\n')
@@ -69,7 +69,7 @@ def test_a_file_that_only_one_has(pair: tuple[Path, Path]) -> None:
     assert first_difference(two, one) == Difference("trace/node-1-2.jsonl", 0, "a file", "no file")
 
 
-def test_disks_count_where_both_kept_them(pair: tuple[Path, Path]) -> None:
+def test_disks_are_compared_if_both_runs_kept_them(pair: tuple[Path, Path]) -> None:
     one, two = pair
     two.joinpath("data/node-1/log-00000001").unlink()
     assert first_difference(one, two) is None  # the whole folder is gone from one of them

@@ -1,4 +1,4 @@
-"""Lives of real processes. The node is played by a small script: what is tested is the holding, not the held."""
+"""Lives of real processes. A small script takes the place of the node."""
 
 import os
 import signal
@@ -89,7 +89,7 @@ def test_a_process_that_does_not_end_is_killed(lives: list[ProcessLife], tmp_pat
     assert run(lives, STUBBORN, tmp_path).end(0.05) == -signal.SIGKILL
 
 
-def test_nodes_are_not_spawned_from_a_passing_thread(tmp_path: Path) -> None:
+def test_nodes_are_not_spawned_from_another_thread(tmp_path: Path) -> None:
     caught: list[BaseException] = []
 
     def attempt() -> None:
