@@ -1,4 +1,4 @@
-"""`--on examplekv`: the store beside this file, run through zab-chaos. docs/backends.md goes through it line by line."""
+"""The backend `--on examplekv`: lets zab-chaos run the store beside this file. docs/backends.md explains it line by line."""
 
 import json
 import socket
@@ -24,13 +24,15 @@ STORE = Path(__file__).with_name("store.py")
 
 
 class ExampleKV(SystemBackend):
+    """Runs `store.py`, one process for each node."""
+
     name = "examplekv"
     operations = frozenset({"get", "set"})
     defects: ClassVar = {
         "early-ack": "--early-ack",
         "no-write-back": "--no-write-back",
         "no-fsync": "--no-fsync",
-    }  # its known bugs, by their flags
+    }  # known bugs of the store, and the flags that switch them on
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         command = [sys.executable, str(STORE), "--node", str(place.node), "--data", str(place.data)]
@@ -44,12 +46,12 @@ class ExampleKV(SystemBackend):
 
     def received(self, place: Place) -> Mapping[int, int]:
         with Connection(place.client, 1.0) as connection:
-            counted = connection.ask({"op": "received"})["received"]
-        return {int(peer): count for peer, count in counted.items()}
+            counts = connection.ask({"op": "received"})["received"]
+        return {int(peer): count for peer, count in counts.items()}
 
 
 class Connection:
-    """A line of JSON out, a line of JSON in. Raises OSError."""
+    """A connection to a node: sends a line of JSON, and reads one. Methods raise OSError."""
 
     def __init__(self, address: str, timeout: float) -> None:
         host, _, port = address.rpartition(":")
@@ -60,7 +62,7 @@ class Connection:
         self._socket.sendall(json.dumps(question).encode() + b"\n")
         line = self._lines.readline()
         if not line.endswith(b"\n"):
-            raise ConnectionError("the node has hung up")
+            raise ConnectionError("the node has closed the connection")
         return json.loads(line)
 
     def close(self) -> None:
@@ -74,6 +76,8 @@ class Connection:
 
 
 class KVClient(BlockingClient):
+    """Translates requests to the store's protocol, and its answers to outcomes."""
+
     def __init__(self, address: str, timeout: float) -> None:
         self._connection = Connection(address, timeout)
         super().__init__()

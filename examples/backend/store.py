@@ -2,9 +2,10 @@
 
     python store.py --node 1 --listen HOST:PORT --client HOST:PORT --data DIR --peer 2=HOST:PORT --peer 3=HOST:PORT
 
-Whoever is asked coordinates. A write asks a majority for the highest stamp, and stores the value with a higher one at a
-majority; a read asks a majority, and stores what it found at a majority before it answers. A replica has synced what it
-says it has stored. Messages are lines of JSON; a node sends over connections of its own and reads from the others'.
+The node that a client asks coordinates the request. A write asks a majority for the highest stamp, and stores the value with a
+higher stamp at a majority. A read asks a majority, and stores the newest value at a majority before it returns it. A replica
+syncs a value before it confirms that it has stored it. Messages are lines of JSON. A node sends over connections that it opens,
+and receives over those that the others open.
 """
 
 import argparse
@@ -17,45 +18,46 @@ import signal
 from collections import Counter, defaultdict
 from pathlib import Path
 
-AGAIN_SECONDS = 0.2  # until who has not answered is asked once more
-PATIENCE_SECONDS = 2.0  # for a majority
-NOTHING = [[0, 0], None]  # a key's stamp and value before the first write
+RETRY_SECONDS = 0.2  # after which replicas that have not answered are asked again
+MAJORITY_SECONDS = 2.0  # for a majority to answer
+UNWRITTEN = [[0, 0], None]  # stamp and value of a key before the first write
 
 
 class NoMajority(Exception):
-    """Too few replicas have answered in time."""
+    """Fewer than a majority of the replicas answered in time."""
 
 
 class Replica:
-    """What one node has stored: by key, [stamp, value], in memory and in a file."""
+    """The values that one node has stored, in memory and in a file: [stamp, value] by key."""
 
     def __init__(self, folder: Path, syncs: bool) -> None:
-        self.held: dict[str, list] = {}
+        self.entries: dict[str, list] = {}
         self.syncs = syncs
         folder.mkdir(parents=True, exist_ok=True)
         self._file = os.open(folder / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         content = (folder / "log").read_bytes()
-        whole = content.rfind(b"\n") + 1  # a line that a crash has cut was never confirmed
-        os.ftruncate(self._file, whole)
-        for line in content[:whole].splitlines():
-            key, found = json.loads(line)
-            self.held[key] = found
+        end = content.rfind(b"\n") + 1  # an incomplete last line was never confirmed
+        os.ftruncate(self._file, end)
+        for line in content[:end].splitlines():
+            key, entry = json.loads(line)
+            self.entries[key] = entry
 
     def get(self, key: str) -> list:
-        return self.held.get(key, NOTHING)
+        return self.entries.get(key, UNWRITTEN)
 
-    def store(self, key: str, found: list) -> None:
-        if found[0] > self.get(key)[0]:
-            os.write(self._file, json.dumps([key, found]).encode() + b"\n")
+    def store(self, key: str, entry: list) -> None:
+        if entry[0] > self.get(key)[0]:
+            os.write(self._file, json.dumps([key, entry]).encode() + b"\n")
             if self.syncs:
                 os.fsync(self._file)
-            self.held[key] = found
+            self.entries[key] = entry
 
 
 class Node:
-    """One of them. Three bugs can be switched on. `early_ack`: a write is confirmed when this node alone has it.
-    `no_write_back`: a read answers with what it has found, whether a majority has that or not. `no_fsync`: what a replica
-    says it has stored is in the kernel's memory only.
+    """A node: a replica, and a coordinator of clients' requests. Three bugs can be switched on.
+
+    `early_ack`: a write is confirmed when only this node has it. `no_write_back`: a read returns the newest value that it
+    found, whether or not a majority has it. `no_fsync`: a replica confirms values that are only in the kernel's memory.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -63,28 +65,30 @@ class Node:
         self.peers: dict[int, str] = dict(options.peer)
         self.replica = Replica(options.data, syncs=not options.no_fsync)
         self.early_ack, self.no_write_back = options.early_ack, options.no_write_back
-        self.received: Counter[int] = Counter()  # messages of this life, by peer
+        self.received: Counter[int] = Counter()  # messages received in this life, by peer
         self.numbers = itertools.count(1)
-        self.answers: dict[int, dict[int, object]] = defaultdict(dict)  # by request, then by replica
-        self.news = asyncio.Condition()
+        self.answers: dict[int, dict[int, object]] = defaultdict(dict)  # by the number of the request, then by replica
+        self.answer_arrived = asyncio.Condition()
         self.outgoing: dict[int, asyncio.Queue] = {peer: asyncio.Queue(1000) for peer in self.peers}
         self.writing: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.background: set[asyncio.Task] = set()
-        self.life = os.getpid()  # an answer to an earlier life is none to this one
+        self.life = os.getpid()  # to recognize answers to requests of an earlier life
 
-    # ---- between the nodes ----
+    # ---- messages between nodes ----
 
     def send(self, peer: int, message: dict) -> None:
         if not self.outgoing[peer].full():
             self.outgoing[peer].put_nowait(message | {"from": self.id})
 
     async def keep_sending(self, peer: int) -> None:
-        """Connect, send, and again when the connection is gone."""
+        """Connect to a peer and send it messages; connect again when the connection is lost."""
         host, _, port = self.peers[peer].rpartition(":")
         while True:
             try:
                 reader, writer = await asyncio.open_connection(host, int(port))
-                gone = asyncio.create_task(reader.read())  # nobody answers here: it returns at the end
+                gone = asyncio.create_task(
+                    reader.read()
+                )  # the peer sends nothing here, so this returns when the connection ends
                 while not gone.done():
                     getting = asyncio.create_task(self.outgoing[peer].get())
                     await asyncio.wait({getting, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -95,90 +99,91 @@ class Node:
                     await writer.drain()
                 writer.close()
             except OSError:
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
 
-    async def hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One peer's connection."""
+    async def serve_peer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Handle the messages on the connection of a peer."""
         async for line in lines_of(reader):
             message = json.loads(line)
             peer = message["from"]
             self.received[peer] += 1
             if message["type"] == "answer":
                 if message["life"] == self.life and message["number"] in self.answers:
-                    await self.answered(message["number"], peer, message["found"])
+                    await self.add_answer(message["number"], peer, message["found"])
             else:
-                self.send(
-                    peer, {k: message[k] for k in ("number", "life")} | {"type": "answer", "found": self.do(message)}
-                )
+                answer = {"type": "answer", "found": self.handle(message)}
+                self.send(peer, {"number": message["number"], "life": message["life"]} | answer)
         writer.close()
 
-    def do(self, message: dict) -> list | None:
+    def handle(self, message: dict) -> list | None:
+        """Read or store a value in this node's replica."""
         if message["type"] == "ask":
             return self.replica.get(message["key"])
         return self.replica.store(message["key"], message["found"])
 
-    async def answered(self, number: int, replica: int, found: object) -> None:
-        self.answers[number][replica] = found
-        async with self.news:
-            self.news.notify_all()
+    async def add_answer(self, number: int, replica: int, answer: object) -> None:
+        self.answers[number][replica] = answer
+        async with self.answer_arrived:
+            self.answer_arrived.notify_all()
 
-    async def majority(self, message: dict) -> list:
-        """Have it done by this replica and then by others; what a majority said. Raises NoMajority."""
+    async def ask_majority(self, message: dict) -> list:
+        """Send a message to all replicas, this node's own included, and return the answers of a majority. Raises NoMajority."""
         number = next(self.numbers)
         message = message | {"number": number, "life": self.life}
         answers = self.answers[number]
-        await self.answered(number, self.id, self.do(message))
+        await self.add_answer(number, self.id, self.handle(message))
         enough, clock = (len(self.peers) + 1) // 2 + 1, asyncio.get_running_loop().time
-        end = clock() + PATIENCE_SECONDS
+        end = clock() + MAJORITY_SECONDS
         try:
             while len(answers) < enough:
                 if clock() > end:
                     raise NoMajority
                 for peer in self.peers.keys() - answers.keys():
                     self.send(peer, message)
-                async with self.news:
+                async with self.answer_arrived:
                     try:
-                        await asyncio.wait_for(self.news.wait_for(lambda: len(answers) >= enough), AGAIN_SECONDS)
+                        arrived = self.answer_arrived.wait_for(lambda: len(answers) >= enough)
+                        await asyncio.wait_for(arrived, RETRY_SECONDS)
                     except TimeoutError:
                         continue
             return list(answers.values())
         finally:
             del self.answers[number]
 
-    # ---- for clients ----
+    # ---- requests of clients ----
 
     async def get(self, key: str) -> str | None:
-        found = await self.majority({"type": "ask", "key": key})
-        newest = max(found, key=lambda one: one[0])
-        if not self.no_write_back and any(one[0] != newest[0] for one in found):
-            await self.majority({"type": "store", "key": key, "found": newest})
+        entries = await self.ask_majority({"type": "ask", "key": key})
+        newest = max(entries, key=lambda entry: entry[0])
+        if not self.no_write_back and any(entry[0] != newest[0] for entry in entries):
+            await self.ask_majority({"type": "store", "key": key, "found": newest})
         return newest[1]
 
     async def set(self, key: str, value: str) -> None:
-        async with self.writing[key]:  # two writes of one node must not choose one stamp
-            if self.early_ack:  # the bug: this node's own copy decides, and nobody waits for the others
-                found = [[self.replica.get(key)[0][0] + 1, self.id], value]
-                self.replica.store(key, found)
-                self.background.add(asyncio.create_task(self.tell(key, found)))
+        async with self.writing[key]:  # two writes of one node must not choose the same stamp
+            if self.early_ack:  # the bug: only this node's replica is asked, and the others are not waited for
+                entry = [[self.replica.get(key)[0][0] + 1, self.id], value]
+                self.replica.store(key, entry)
+                self.background.add(asyncio.create_task(self.replicate(key, entry)))
                 return
-            newest = max((await self.majority({"type": "ask", "key": key})), key=lambda one: one[0])
-            found = [[newest[0][0] + 1, self.id], value]
-            await self.majority({"type": "store", "key": key, "found": found})
+            newest = max((await self.ask_majority({"type": "ask", "key": key})), key=lambda entry: entry[0])
+            entry = [[newest[0][0] + 1, self.id], value]
+            await self.ask_majority({"type": "store", "key": key, "found": entry})
 
-    async def tell(self, key: str, found: list) -> None:
+    async def replicate(self, key: str, entry: list) -> None:
         with contextlib.suppress(NoMajority):
-            await self.majority({"type": "store", "key": key, "found": found})
+            await self.ask_majority({"type": "store", "key": key, "found": entry})
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client's connection."""
+    async def serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests on the connection of a client."""
         async for line in lines_of(reader):
-            asked = json.loads(line)
+            request = json.loads(line)
             try:
-                match asked["op"]:
+                match request["op"]:
                     case "get":
-                        answer = {"value": await self.get(asked["key"])}
+                        answer = {"value": await self.get(request["key"])}
                     case "set":
-                        answer = {"value": await self.set(asked["key"], asked["value"])}
+                        answer = {"value": await self.set(request["key"], request["value"])}
                     case "received":
                         answer = {"received": dict(self.received)}
             except NoMajority:
@@ -189,7 +194,7 @@ class Node:
 
 
 async def lines_of(reader: asyncio.StreamReader):
-    """Whole lines, until the connection ends."""
+    """Yield complete lines until the connection ends."""
     try:
         while (line := await reader.readline()).endswith(b"\n"):
             yield line
@@ -200,7 +205,7 @@ async def lines_of(reader: asyncio.StreamReader):
 async def run(options: argparse.Namespace) -> None:
     node, stop = Node(options), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    for address, handler in ((options.listen, node.hear), (options.client, node.serve)):
+    for address, handler in ((options.listen, node.serve_peer), (options.client, node.serve_client)):
         host, _, port = address.rpartition(":")
         await asyncio.start_server(handler, host, int(port))
     sending = [asyncio.create_task(node.keep_sending(peer)) for peer in node.peers]
@@ -209,8 +214,8 @@ async def run(options: argparse.Namespace) -> None:
         task.cancel()
 
 
-def peer(said: str) -> tuple[int, str]:
-    number, _, address = said.partition("=")
+def parse_peer(text: str) -> tuple[int, str]:
+    number, _, address = text.partition("=")
     return int(number), address
 
 
@@ -220,7 +225,7 @@ if __name__ == "__main__":
     parser.add_argument("--listen", required=True)
     parser.add_argument("--client", required=True)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--peer", type=peer, action="append", default=[])
+    parser.add_argument("--peer", type=parse_peer, action="append", default=[])
     parser.add_argument("--early-ack", action="store_true")
     parser.add_argument("--no-write-back", action="store_true")
     parser.add_argument("--no-fsync", action="store_true")

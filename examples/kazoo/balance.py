@@ -1,8 +1,8 @@
-"""A balance that several processes change, one at a time: they agree by kazoo's Lock who may.
+"""A balance that several processes change, one at a time, under kazoo's Lock.
 
-The lock is held while a session lives. A process that is paused (a long garbage collection, a suspended virtual machine) can't
-know that its session has ended and that somebody else holds the lock. So whoever writes has to show a fence: what the lock
-protects refuses those that are too late.
+A process holds the lock only while its session lives. A process that is paused (by a long garbage collection, or because its
+virtual machine is suspended) does not notice that its session has expired and that another process holds the lock. So each
+write carries a fence, and the balance refuses a write whose fence is too old.
 """
 
 import fcntl
@@ -20,24 +20,25 @@ SESSION_SECONDS = 2.0
 
 
 class TooLate(Exception):
-    """Somebody else has held the lock since; nothing was written."""
+    """Another process has held the lock since. Nothing was written."""
 
 
 class Balance(Protocol):
-    """What the lock protects. `fence`: what tells a late holder from the present one; None: nobody asks."""
+    """The balance that the lock protects."""
 
     def read(self) -> tuple[int, int]:
-        """The amount, and the version of it."""
+        """Return the amount and its version."""
 
     def write(self, amount: int, fence: int | None) -> None:
-        """Raises TooLate."""
+        """Write an amount. Raises TooLate if the fence is older than that of a later holder; with None it is not checked."""
 
     def fence(self, token: int, version: int) -> int:
-        """Of a holder with this token of the lock, who has read this version."""
+        """Return the fence of a holder that has this token of the lock and has read this version of the balance."""
 
 
-class InFile:
-    """Outside of ZooKeeper: a line for each write. It knows only the tokens that it has seen."""
+class FileBalance:
+    """A balance in a file, outside of ZooKeeper. Each write adds a line. It refuses tokens older than the newest it has
+    seen."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -49,7 +50,7 @@ class InFile:
 
     def write(self, amount: int, fence: int | None) -> None:
         with self.path.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # for the look and the write, which no other process may part
+            fcntl.flock(file, fcntl.LOCK_EX)  # so that no other process writes between the check and the write
             if fence is not None and fence < max((line["fence"] or 0 for line in self.lines()), default=0):
                 raise TooLate(f"a later holder of the lock has written; this one has token {fence:#x}")
             file.write(json.dumps({"amount": amount, "fence": fence}) + "\n")
@@ -61,8 +62,8 @@ class InFile:
         return [json.loads(line) for line in self.path.read_text().splitlines()]
 
 
-class InZnode:
-    """In ZooKeeper itself, where every znode has a version that counts its writes."""
+class ZnodeBalance:
+    """A balance in a znode. Its fence is the znode's version, which counts its writes."""
 
     def __init__(self, client: KazooClient, path: str) -> None:
         self._client = client
@@ -86,7 +87,10 @@ class InZnode:
 def deposit(
     client: KazooClient, balance: Balance, amount: int, *, fenced: bool, meanwhile: Callable[[], object] = lambda: None
 ) -> int:
-    """Add `amount`: read, think, write, all under the lock. Returns what is there then. Raises TooLate, KazooException."""
+    """Add `amount` under the lock, and return the new balance. `meanwhile` is called between the read and the write.
+
+    Raises TooLate, KazooException.
+    """
     lock = client.Lock(LOCK)
     with lock:
         own = client.retry(client.exists, f"{LOCK}/{lock.node}")
@@ -105,7 +109,7 @@ def connected(hosts: str) -> KazooClient:
 
 
 def main(hosts: str, place: str, amount: str, fenced: str) -> str:
-    """Deposit once. Holding the lock it says so, and waits for a line. `place`: a znode's path, or file:PATH."""
+    """Deposit once. While it holds the lock, print "holding" and wait for a line. `place` is a znode's path, or file:PATH."""
 
     def wait() -> None:
         print("holding", flush=True)
@@ -113,7 +117,7 @@ def main(hosts: str, place: str, amount: str, fenced: str) -> str:
 
     client = connected(hosts)
     file = place.removeprefix("file:")
-    balance = InFile(Path(file)) if file != place else InZnode(client, place)
+    balance = FileBalance(Path(file)) if file != place else ZnodeBalance(client, place)
     try:
         return f"written {deposit(client, balance, int(amount), fenced=fenced == 'fenced', meanwhile=wait)}"
     except TooLate as error:

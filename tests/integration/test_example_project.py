@@ -83,7 +83,7 @@ def test_a_bug_in_the_project_fails_its_tests(run: Run) -> None:
     finally:
         run("python", "-c", write, counter)
     assert told.returncode == 1
-    assert "test_what_was_done_without_an_answer_is_not_done_again[seed0]" in told.stdout
+    assert "test_an_increment_whose_answer_was_lost_is_not_repeated[seed0]" in told.stdout
     assert "again    pytest" in told.stdout
 
 

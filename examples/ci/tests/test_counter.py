@@ -1,4 +1,4 @@
-"""The counter under faults: in the simulated world by default, elsewhere with `--zab-on processes` or `containers`."""
+"""The counter under faults: in the simulator by default, on real nodes with `--zab-on processes` or `containers`."""
 
 import pytest
 from counter import Counter
@@ -25,7 +25,7 @@ def test_nothing_is_counted_twice_or_lost_in_a_power_outage(zab_cluster):
 
 
 @pytest.mark.zab(seeds=range(10))
-def test_what_was_done_without_an_answer_is_not_done_again(zab_cluster):
+def test_an_increment_whose_answer_was_lost_is_not_repeated(zab_cluster):
     leader = zab_cluster.until_established()
     with zab_cluster.client(leader, timeout=2.0) as client:
         counter = Counter(client, "/counter", "a")
@@ -36,7 +36,7 @@ def test_what_was_done_without_an_answer_is_not_done_again(zab_cluster):
 
 
 @pytest.mark.zab(seeds=range(10))
-def test_goes_on_when_the_leader_is_cut_off(zab_cluster):
+def test_counts_while_the_leader_is_cut_off(zab_cluster):
     leader = zab_cluster.until_established()
     one, other = (zab_cluster.client(node, timeout=2.0) for node in zab_cluster.nodes if node != leader)
     with one, other:
@@ -51,7 +51,7 @@ def test_goes_on_when_the_leader_is_cut_off(zab_cluster):
 
 
 @pytest.mark.zab(nodes=5)
-def test_two_of_five_may_be_lost(zab_cluster):
+def test_counts_while_two_of_five_nodes_are_down(zab_cluster):
     with zab_cluster.client(timeout=2.0) as client:
         counter = Counter(client, "/counter", "a")
         zab_cluster.crash("minority")

@@ -1,4 +1,4 @@
-"""The ensemble itself: shipped scenarios and one of our own, as tests."""
+"""Tests of the ensemble itself: a scenario that comes with zab-chaos, and one of this project."""
 
 import pytest
 
@@ -10,5 +10,5 @@ def test_a_rolling_deployment(zab_run):
 
 @pytest.mark.zab(scenario="defects/ack-before-sync", defect="ack-before-sync", expect="VIOLATION", on="sim")
 def test_the_alarm_works(zab_run):
-    """A test that never fails proves nothing: with this known bug built in, the judge must object."""
+    """Check the checker: with this known bug built into the nodes, the run must be a violation."""
     assert zab_run.property("committed stays").verdict == "VIOLATION"

@@ -1,4 +1,4 @@
-"""kazoo's Lock: what it does not promise to a holder that is paused, and the fence that makes up for it."""
+"""kazoo's Lock: a paused holder can write after the next one, and a fence prevents it."""
 
 import itertools
 import signal
@@ -14,11 +14,13 @@ from kazoo.exceptions import KazooException
 from zab_chaos.harness.testing.plugin import cluster_fixture
 
 PROGRAM = Path(balance.__file__)
-shared = cluster_fixture("module")  # the servers are well in these tests; only the holder of the lock is not
+shared = cluster_fixture(
+    "module"
+)  # shared, because these tests inject faults into the lock's holder only, not into the servers
 
 
 def holder(hosts, place, amount, fenced):
-    """A process that holds the lock, has read the balance, and waits for a line before it writes."""
+    """Start a process that holds the lock, has read the balance, and waits for a line before it writes."""
     command = [sys.executable, str(PROGRAM), hosts, place, str(amount), "fenced" if fenced else "careless"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "holding\n"
@@ -27,16 +29,18 @@ def holder(hosts, place, amount, fenced):
 
 @pytest.mark.parametrize("kind", ["file", "znode"])
 @pytest.mark.parametrize("fenced", [False, True], ids=["careless", "fenced"])
-def test_a_holder_that_was_paused_writes_after_the_next_one(shared, tmp_path, kind, fenced):
-    """10 are deposited by a process that is paused while it holds the lock, 20 by the next holder."""
+def test_a_paused_holder_overwrites_the_next_one_unless_there_is_a_fence(shared, tmp_path, kind, fenced):
+    """A process is paused while it holds the lock to deposit 10; the next holder deposits 20."""
     client = balance.connected(shared.hosts)
     path = f"/balance-{fenced}"
     place = path if kind == "znode" else f"file:{tmp_path / 'balance'}"
     late = holder(shared.hosts, place, 10, fenced)
-    here = balance.InZnode(client, path) if kind == "znode" else balance.InFile(tmp_path / "balance")
+    here = balance.ZnodeBalance(client, path) if kind == "znode" else balance.FileBalance(tmp_path / "balance")
     try:
         late.send_signal(signal.SIGSTOP)
-        assert balance.deposit(client, here, 20, fenced=fenced) == 20  # as soon as the other's session has ended
+        assert (
+            balance.deposit(client, here, 20, fenced=fenced) == 20
+        )  # once the session of the paused process has expired
         late.stdin.write("\n")
         late.stdin.flush()
         late.send_signal(signal.SIGCONT)
@@ -54,9 +58,9 @@ def test_a_holder_that_was_paused_writes_after_the_next_one(shared, tmp_path, ki
         assert amount == 10  # the deposit of 20 is lost, although both held the lock
 
 
-def test_with_a_fence_no_deposit_is_lost_whatever_happens(zab_cluster, tmp_path):
-    """Three clients, a leader that is cut off, a server that is paused, a leader that is killed."""
-    here, over = balance.InFile(tmp_path / "balance"), threading.Event()
+def test_with_a_fence_no_deposit_is_lost(zab_cluster, tmp_path):
+    """Three clients deposit while a leader is cut off, a server is paused, and a leader is killed."""
+    here, over = balance.FileBalance(tmp_path / "balance"), threading.Event()
 
     def depositor(client):
         while not over.is_set():
@@ -65,7 +69,7 @@ def test_with_a_fence_no_deposit_is_lost_whatever_happens(zab_cluster, tmp_path)
             except (balance.TooLate, KazooException):
                 continue  # the next one is another deposit
 
-    def more():
+    def wait_for_five_deposits():
         seen = here.read()[1]
         zab_cluster.until(lambda: here.read()[1] >= seen + 5, timeout=60)
 
@@ -74,15 +78,15 @@ def test_with_a_fence_no_deposit_is_lost_whatever_happens(zab_cluster, tmp_path)
     for thread in threads:
         thread.start()
     try:
-        more()
+        wait_for_five_deposits()
         with zab_cluster.partitioned("leader"):
-            more()
+            wait_for_five_deposits()
         with zab_cluster.paused("follower"):
-            more()
+            wait_for_five_deposits()
         zab_cluster.crash("leader")
-        more()
+        wait_for_five_deposits()
         zab_cluster.heal()
-        more()
+        wait_for_five_deposits()
     finally:
         over.set()
         for client, thread in zip(clients, threads, strict=True):

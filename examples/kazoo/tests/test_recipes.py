@@ -1,4 +1,4 @@
-"""kazoo's Counter and Election, on servers that are killed and cut off."""
+"""kazoo's Counter and Election, while servers are killed and cut off."""
 
 import itertools
 import threading
@@ -11,7 +11,7 @@ def count(counter, times):
         counter += 1
 
 
-def test_what_was_counted_is_not_lost(zab_cluster):
+def test_no_increment_is_lost(zab_cluster):
     client = balance.connected(zab_cluster.hosts)
     try:
         counter = client.Counter("/count")
@@ -21,13 +21,13 @@ def test_what_was_counted_is_not_lost(zab_cluster):
         zab_cluster.crash("leader")
         count(counter, 10)
         zab_cluster.heal()
-        assert counter.value >= 30  # more, if an answer was lost: kazoo counts again
+        assert counter.value >= 30  # more if an answer was lost, because kazoo then counts again
     finally:
         client.stop()
         client.close()
 
 
-def test_one_leads_at_a_time_and_the_next_one_has_a_higher_zxid(zab_cluster):
+def test_one_client_leads_at_a_time_and_the_next_one_has_a_higher_zxid(zab_cluster):
     clients = [balance.connected(zab_cluster.hosts) for _ in range(3)]
     terms, leading, resign = [], threading.Semaphore(1), threading.Event()
 
