@@ -231,7 +231,7 @@ class Replica:
             elif type(event) is ClientUp:
                 self.trace.add("client", {"state": "connected", "client": event.client})
                 sessions.hello(event.client, event.seen, event.fence)
-                self.claims.made(event.client, event.seen, self.application.tree.zxid)
+                self.claims.add(event.client, event.seen, self.application.tree.zxid)
             elif type(event) is ClientGone:
                 self.client_gone(event.client)
             elif type(event) is Refused:
@@ -239,14 +239,14 @@ class Replica:
 
     def drop_false_claims(self, time: int) -> None:
         """Drop clients that claim to have seen what this ensemble has not: they would wait here for ever."""
-        for client, why in self.claims.false(self.machine, self.application.tree.zxid, time):
+        for client, why in self.claims.find_false(self.machine, self.application.tree.zxid, time):
             self.clients.drop(client, why)
             self.client_gone(client)
 
     def client_gone(self, client: int) -> None:
         self.trace.add("client", {"state": "gone", "client": client})
         self.application.sessions.gone(client)
-        self.claims.dropped(client)
+        self.claims.remove(client)
 
     def trace_refused(self, event: Refused) -> None:
         fields = {"what": event.what, "why": event.why, "peer": event.peer, "count": event.count}

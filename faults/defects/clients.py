@@ -133,7 +133,7 @@ class ConditionIgnored(Primary):
 class UnorderedRefusals(Application):
     """The primary refuses writes by its own state at once, without a transaction that a quorum would have to accept."""
 
-    ordered = frozenset()
+    fenced_errors = frozenset()
 
 
 class LateRefusals(ClientSessions):
@@ -180,7 +180,7 @@ class AnswerBeforeDelivery(Application):
         for number, data in enumerate(txns):
             txn = decode(data)
             session = self.sessions._sessions.get(txn.origin.client)
-            entry = session.open.get(txn.origin.seq) if session else None
+            entry = session.open_writes.get(txn.origin.seq) if session else None
             if session is not None and entry is not None and txn.origin.node == self._node:
                 self.sessions._settle(session, entry, outcome_of(Zxid(zxid + number), txn.change))
                 self.sessions._advance(session)

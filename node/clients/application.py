@@ -32,11 +32,11 @@ class Application:
 
     `patience` (nanoseconds): how long writes wait for a leader before they fail. `flight`: how many bytes are forwarded to
     a leader at once, and how many a leader may have proposed and not delivered. `hash_bytes`: the hash of the tree's
-    digest. `waiting`: how many requests may wait. `ordered` (a defect overrides it): the errors whose refusals become
+    digest. `waiting`: how many requests may wait. `fenced_errors` (a defect overrides it): the errors whose refusals become
     transactions.
     """
 
-    ordered = STATE_ERRORS
+    fenced_errors = STATE_ERRORS
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Application:
             origin, write = self._waiting.popleft()
             prepared = self.primary.prepare(write, origin)
             if isinstance(prepared, Refusal):
-                if prepared.error in self.ordered:
+                if prepared.error in self.fenced_errors:
                     txns.append(self.primary.fence(origin))
                 self._refuse(origin, prepared, self._outstanding_last(last, len(txns)))
             else:

@@ -54,24 +54,24 @@ class Claims:
         self._patience = patience
         self.open: dict[int, _Claim] = {}  # by client
 
-    def made(self, client: int, seen: Zxid, delivered: Zxid) -> None:
+    def add(self, client: int, seen: Zxid, delivered: Zxid) -> None:
         """Add the claim of a new client. `seen`: what it claims; `delivered`: what this node has delivered."""
-        self.dropped(client)
+        self.remove(client)
         if seen > delivered:
             self.open[client] = _Claim(seen)
 
-    def dropped(self, client: int) -> None:
+    def remove(self, client: int) -> None:
         """Forget the claim of a client that is gone."""
         self.open.pop(client, None)
 
-    def false(self, core: Core, delivered: Zxid, now: int) -> list[tuple[int, str]]:
+    def find_false(self, core: Core, delivered: Zxid, now: int) -> list[tuple[int, str]]:
         """Return the clients with false claims, with the reason in words. Claims that have come true are forgotten."""
         found = []
         for client, claim in list(self.open.items()):
             if claim.seen <= delivered:
                 del self.open[client]
             elif self._is_false(claim, core, delivered, now):
-                found.append((client, _words(claim.seen, delivered)))
+                found.append((client, _reason(claim.seen, delivered)))
         return found
 
     def _is_false(self, claim: _Claim, core: Core, delivered: Zxid, now: int) -> bool:
@@ -86,7 +86,7 @@ class Claims:
         return claim.upto is not None and delivered >= claim.upto
 
 
-def _words(seen: Zxid, delivered: Zxid) -> str:
+def _reason(seen: Zxid, delivered: Zxid) -> str:
     return (
         f"the client says that it has seen {zx.show(seen)}, but this ensemble has come to {zx.show(delivered)}: "
         "was the client connected to another ensemble?"

@@ -11,18 +11,18 @@ from zab_chaos.node.tree.seqs import NO_SEQ
 class PendingRequest:
     """A request in a client's queue. `outcome` is None until it is known.
 
-    `size` is in bytes. `reads`: whether it is a read, which is executed when it is at the head of the queue. `forwarded`:
+    `size` is in bytes. `is_read`: whether it is a read, which is executed when it is at the head of the queue. `forwarded`:
     whether the write was passed to the leader. `refusal`: the leader's, which may be answered once its zxid is delivered
     here.
     """
 
-    __slots__ = ("forwarded", "outcome", "reads", "refusal", "request", "seq", "size")
+    __slots__ = ("forwarded", "is_read", "outcome", "refusal", "request", "seq", "size")
 
-    def __init__(self, seq: int, request: Request, size: int, reads: bool) -> None:
+    def __init__(self, seq: int, request: Request, size: int, is_read: bool) -> None:
         self.seq = seq
         self.request = request
         self.size = size
-        self.reads = reads
+        self.is_read = is_read
         self.forwarded = False
         self.outcome: Outcome | None = None
         self.refusal: Failed | None = None
@@ -31,12 +31,12 @@ class PendingRequest:
 class ClientSession:
     """A client's queue on one node.
 
-    `seen`: the last zxid that the client has seen. `held`: the session may not be served yet. `open`: its writes without an
-    outcome, by seq. `refusals`: how many of them the leader has refused. `fence`: the highest seq of its writes whose
-    outcome is unknown to the client, or `NO_SEQ`.
+    `seen`: the last zxid that the client has seen. `held`: the session may not be served yet. `open_writes`: its writes
+    without an outcome, by seq. `refusals`: how many of them the leader has refused. `fence`: the highest seq of its writes
+    whose outcome is unknown to the client, or `NO_SEQ`.
     """
 
-    __slots__ = ("bytes", "client", "fence", "held", "last_seq", "open", "queue", "refusals", "seen")
+    __slots__ = ("bytes", "client", "fence", "held", "last_seq", "open_writes", "queue", "refusals", "seen")
 
     def __init__(self, client: int, seen: Zxid, fence: int) -> None:
         self.client = client
@@ -46,5 +46,5 @@ class ClientSession:
         self.last_seq = -1
         self.queue: deque[PendingRequest] = deque()
         self.bytes = 0
-        self.open: dict[int, PendingRequest] = {}
+        self.open_writes: dict[int, PendingRequest] = {}
         self.refusals = 0

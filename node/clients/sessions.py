@@ -190,7 +190,7 @@ class ClientSessions:
     def refused_by_leader(self, client: int, seq: int, error: str, words: str, after: Zxid) -> None:
         """Record the leader's refusal of a write (ANSWER). It is answered once `after` is delivered here."""
         session = self._sessions.get(client)
-        entry = session.open.get(seq) if session else None
+        entry = session.open_writes.get(seq) if session else None
         if session is None or entry is None or entry.refusal is not None:
             return
         entry.refusal = Failed(error, words, after)
@@ -208,12 +208,12 @@ class ClientSessions:
         leader was lost.
         """
         for session in self._sessions.values():
-            for entry in [each for each in session.open.values() if each.forwarded]:
+            for entry in [each for each in session.open_writes.values() if each.forwarded]:
                 if entry.refusal is None:
                     session.fence = max(session.fence, entry.seq)
                 refused = Failed(NO_LEADER, f"{why} before its refusal of the request was confirmed")
                 self._settle(session, entry, refused if entry.refusal else Unknown(why))
-            self._fail(session, session.open.values(), f"{why}; the request had not been passed on")
+            self._fail(session, session.open_writes.values(), f"{why}; the request had not been passed on")
             self._hold(session)
             self._advance(session)
         self._unforwarded.clear()
@@ -222,7 +222,7 @@ class ClientSessions:
     def fail_waiting(self) -> None:
         """Fail all writes that were not forwarded, and all held reads: there has been no leader for too long."""
         for session in self._sessions.values():
-            waiting = session.queue if session.held else session.open.values()
+            waiting = session.queue if session.held else session.open_writes.values()
             self._fail(session, waiting, "this node has no leader")
             self._advance(session)
         self._unforwarded.clear()
@@ -240,19 +240,19 @@ class ClientSessions:
         return answers
 
     def _accept(self, session: ClientSession, seq: int, request: Request) -> None:
-        size, reads = request_size(request), type(request) in READS
-        entry = PendingRequest(seq, request, size, reads)
+        size, is_read = request_size(request), type(request) in READS
+        entry = PendingRequest(seq, request, size, is_read)
         queue = session.queue
         queue.append(entry)
         session.bytes += size
         self._count += 1
         self._bytes += size
         if len(queue) > self._share or session.bytes > self._share_bytes:
-            entry.outcome = Failed(OVERLOADED, _waiting(len(queue), session.bytes, size, " of this client"))
+            entry.outcome = Failed(OVERLOADED, _overload_words(len(queue), session.bytes, size, " of this client"))
         elif self._count > self._limit or self._bytes > self._limit_bytes:
-            entry.outcome = Failed(OVERLOADED, _waiting(self._count, self._bytes, size, ""))
-        elif not reads:
-            session.open[seq] = entry
+            entry.outcome = Failed(OVERLOADED, _overload_words(self._count, self._bytes, size, ""))
+        elif not is_read:
+            session.open_writes[seq] = entry
             if not session.held:
                 self._unforwarded.append((session.client, entry))
 
@@ -280,7 +280,7 @@ class ClientSessions:
             if txn.origin.seq >= session.fence:
                 session.fence = NO_SEQ
             return
-        entry = session.open.get(txn.origin.seq)
+        entry = session.open_writes.get(txn.origin.seq)
         if entry is not None:
             self._settle(session, entry, outcome_of(zxid, txn.change))
             self._advance(session)
@@ -301,7 +301,7 @@ class ClientSessions:
             self._settle(session, entry, Failed(NO_LEADER, words))
 
     def _settle(self, session: ClientSession, entry: PendingRequest, outcome: Outcome) -> None:
-        session.open.pop(entry.seq, None)
+        session.open_writes.pop(entry.seq, None)
         entry.outcome = outcome
         if entry.refusal is not None:
             session.refusals -= 1
@@ -316,7 +316,7 @@ class ClientSessions:
         while queue:
             entry = queue[0]
             outcome = entry.outcome
-            if outcome is None and (entry.reads or entry.refusal) and (not session.held or entry.seq < before):
+            if outcome is None and (entry.is_read or entry.refusal) and (not session.held or entry.seq < before):
                 outcome = self._resolve(session, entry)
             if outcome is None:
                 return
@@ -344,12 +344,12 @@ class ClientSessions:
             if session.held and self._may_serve(session):
                 session.held = False
                 self._unfenced.pop(client, None)
-                self._unforwarded.extend((client, entry) for entry in session.open.values())
+                self._unforwarded.extend((client, entry) for entry in session.open_writes.values())
             self._advance(session)
             if not session.held and not session.refusals:
                 del self._watched[client]
 
 
-def _waiting(count: int, total: int, size: int, whose: str) -> str:
+def _overload_words(count: int, total: int, size: int, whose: str) -> str:
     """Return why one more request, of `size` bytes, is too much."""
     return f"{count - 1} requests{whose} of {total - size} bytes are waiting on this node already"

@@ -46,15 +46,15 @@ def live_in_lockstep(
 ) -> tuple[int, str]:
     """Run the whole life. Return its exit code and the reason."""
     tied = config.parent is not None and sys.stdin is not None and not sys.stdin.closed
-    line = HarnessConnection(
+    connection = HarnessConnection(
         f"{config.id}-{life}", keys.load(config.control_keys), address, wire.decode_request, tied=tied
     )
-    process = LockstepProcess(config, life, line, bootstrap, crash_at)
+    process = LockstepProcess(config, life, connection, bootstrap, crash_at)
     try:
         code, why = process.live()
     except HarnessGone:
         return 0, "the harness is gone"
-    line.close()
+    connection.close()
     return code, why
 
 
@@ -69,13 +69,13 @@ class LockstepProcess:
         self,
         config: NodeConfig,
         life: int,
-        line: HarnessConnection[wire.Request],
+        connection: HarnessConnection[wire.Request],
         bootstrap: bool,
         crash_at: str | None,
     ) -> None:
         self.config = config
         self.life = life
-        self.line = line
+        self.connection = connection
         self.bootstrap = bootstrap
         self.crash_at = crash_at
         self.effects: list[Effect] = []
@@ -112,7 +112,7 @@ class LockstepProcess:
         except Killed:
             self._answer(StopPoint.DEAD)
             while True:
-                self.line.receive()  # wait for the harness to kill this process
+                self.connection.receive()  # wait for the harness to kill this process
         except (HarnessGone, UnexpectedRequest, frame.BadFrame):
             raise  # an error of the conversation, not of the node
         except Exception as error:
@@ -143,12 +143,12 @@ class LockstepProcess:
     def _answer(self, stop: StopPoint, **more: Any) -> None:
         effects = self.effects.copy()
         self.effects.clear()
-        self.line.send(Answer(stop, effects, self.stamped, self._status(), self.disk.faults.slow_ms, **more))
+        self.connection.send(Answer(stop, effects, self.stamped, self._status(), self.disk.faults.slow_ms, **more))
 
     def _exchange(self, stop: StopPoint, **more: Any) -> wire.Request:
         """Send an answer, and return the next request."""
         self._answer(stop, **more)
-        request = self.line.receive()
+        request = self.connection.receive()
         self._set_times(request.when)
         return request
 

@@ -88,19 +88,19 @@ class Links:
         `woken`: the sockets that a poll found readable. None: all sockets are tried.
         """
         if woken is None or self._inbox in woken:
-            self._fetch(max_frames)
+            self._receive_frames(max_frames)
         events = self.channels.receive(self._arrived)
         if self._arrived:
             return events
         # Connection events come after the frames that arrived before them: a killed peer's last frames count.
         for peer, dial in list(self._pipes.items()):
             if woken is None or dial.monitor.socket in woken:
-                self._connection(peer, dial.monitor.read())
+                self._connection_events(peer, dial.monitor.read())
         if woken is None or self._failed_handshakes.socket in woken:
             self.channels.report(*self._failed_handshakes.refused(self.channels.refusals))
         return events
 
-    def _fetch(self, max_frames: int) -> None:
+    def _receive_frames(self, max_frames: int) -> None:
         receive, take = self._inbox.recv, self._arrived.append
         try:
             for _ in range(max_frames - len(self._arrived)):
@@ -108,7 +108,7 @@ class Links:
         except zmq.Again:
             return
 
-    def _connection(self, peer: int, events: list[int]) -> None:
+    def _connection_events(self, peer: int, events: list[int]) -> None:
         for event in events:
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.channels.connected(peer)

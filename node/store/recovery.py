@@ -96,11 +96,11 @@ class Recovery:
         reader = self.open_segment(self.numbers[0])
         for number in self.numbers[1:]:
             following = self.open_segment(number)
-            replay = self.begin(reader, replay)
+            replay = self.check_checkpoint(reader, replay)
             segments.append((reader.number, reader.checkpoint.last))
             self.replay_sealed(reader, following.checkpoint.previous_end, replay)
             reader = following
-        replay = self.begin(reader, replay)
+        replay = self.check_checkpoint(reader, replay)
         segments.append((reader.number, reader.checkpoint.last))
         return self.replay_newest(reader, replay, segments)
 
@@ -126,7 +126,7 @@ class Recovery:
             data = self.disk.read(segment_name(number))
         return self.reader(number, data)
 
-    def begin(self, reader: SegmentReader, replay: _Replay | None) -> _Replay:
+    def check_checkpoint(self, reader: SegmentReader, replay: _Replay | None) -> _Replay:
         """Begin with the state of the first segment's CHECKPOINT; check a later one against what was read so far."""
         said = _state_of(reader.checkpoint)
         if replay is None:

@@ -27,7 +27,7 @@ from zab_chaos.node.store.recovery import Recovery, RecoveryReport
 from zab_chaos.node.store.snapshot import snapshot_name, snapshot_zxid, write_snapshot
 from zab_chaos.node.store.state import LogState
 
-_OPENING = (TruncRecord, SnapRecord)  # the records that open a group
+_GROUP_OPENERS = (TruncRecord, SnapRecord)  # the records that open a group
 
 
 class Store:
@@ -102,7 +102,7 @@ class Store:
 
     def append(self, record: Record) -> None:
         """Add a record, which is not durable yet. Raises ValueError for a promise inside a group."""
-        if self._group is None and type(record) not in _OPENING:
+        if self._group is None and type(record) not in _GROUP_OPENERS:
             self._waiting.append(record)
             return
         if isinstance(record, EpochRecord | MemberRecord):

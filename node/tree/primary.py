@@ -135,7 +135,7 @@ class Primary:
         if request_size(request) > self._limit:
             words = f"the request has {request_size(request)} bytes of paths and data; at most {self._limit}"
             return Refusal(TOO_LARGE, words)
-        return _bad_multi(request) if type(request) is Multi else _bad_path(request)
+        return _multi_refusal(request) if type(request) is Multi else _path_refusal(request)
 
     def _prepared(self, origin: Origin, change: Change | MultiTxn | FenceTxn, draft: dict[str, FutureZnode]) -> bytes:
         data = encode(Txn(origin, change))
@@ -185,7 +185,7 @@ class Primary:
         for number, step in enumerate(request.steps, 1):
             change = self._step(step, draft)
             if isinstance(change, Refusal):
-                return _of_step(number, request, change)
+                return _step_refusal(number, request, change)
             changes.append(change)
         return MultiTxn(changes)
 
@@ -201,7 +201,7 @@ class Primary:
     def _set(self, step: Set, draft: dict[str, FutureZnode]) -> SetTxn | Refusal:
         seen = self._future(step.path, draft)
         if not seen.exists or (step.version != ANY and step.version != seen.version):
-            return _unmet(step, seen)
+            return _condition_refusal(step, seen)
         version = seen.version + 1
         draft[step.path] = FutureZnode(True, version, seen.sequence, seen.children)
         return SetTxn(step.path, step.data, version)
@@ -209,7 +209,7 @@ class Primary:
     def _check(self, step: Check, draft: dict[str, FutureZnode]) -> CheckTxn | Refusal:
         seen = self._future(step.path, draft)
         if not seen.exists or (step.version != ANY and step.version != seen.version):
-            return _unmet(step, seen)
+            return _condition_refusal(step, seen)
         return CheckTxn(step.path, seen.version)
 
     def _create(self, step: Create, draft: dict[str, FutureZnode]) -> CreateTxn | Refusal:
@@ -230,7 +230,7 @@ class Primary:
     def _delete(self, step: Delete, draft: dict[str, FutureZnode]) -> DeleteTxn | Refusal:
         seen = self._future(step.path, draft)
         if not seen.exists or (step.version != ANY and step.version != seen.version):
-            return _unmet(step, seen)
+            return _condition_refusal(step, seen)
         if seen.children:
             return Refusal(NOT_EMPTY, f"{step.path} has {seen.children} children; a znode with children is not deleted")
         above = parent_of(step.path)
@@ -240,7 +240,7 @@ class Primary:
         return DeleteTxn(step.path)
 
 
-def _bad_path(step: Step) -> Refusal | None:
+def _path_refusal(step: Step) -> Refusal | None:
     """Return a refusal if the step's path is invalid in every state.
 
     The path of a sequential create may end with '/', since digits follow.
@@ -251,22 +251,22 @@ def _bad_path(step: Step) -> Refusal | None:
     return Refusal(BAD_PATH, fault) if fault is not None else None
 
 
-def _bad_multi(request: Multi) -> Refusal | None:
+def _multi_refusal(request: Multi) -> Refusal | None:
     if not request.steps:
         return Refusal(BAD_REQUEST, "a multi needs at least one step")
     for number, step in enumerate(request.steps, 1):
-        refusal = _bad_path(step)
+        refusal = _path_refusal(step)
         if refusal is not None:
-            return _of_step(number, request, refusal)
+            return _step_refusal(number, request, refusal)
     return None
 
 
-def _of_step(number: int, multi: Multi, refusal: Refusal) -> Refusal:
+def _step_refusal(number: int, multi: Multi, refusal: Refusal) -> Refusal:
     """Return the refusal of a multi for one of its steps."""
     return Refusal(refusal.error, f"step {number} of {len(multi.steps)}: {refusal.words}")
 
 
-def _unmet(step: Set | Check | Delete, seen: FutureZnode) -> Refusal:
+def _condition_refusal(step: Set | Check | Delete, seen: FutureZnode) -> Refusal:
     """Return the refusal for an unmet condition: no such znode, or another version."""
     if seen.exists:
         return bad_version(step.path, step.version, seen.version)

@@ -124,7 +124,7 @@ class Tree:
             decoded = _decoder.decode(state)
         except msgspec.DecodeError as error:
             raise StateError(f"a snapshot's state of {len(state)} bytes is not a tree: {error}") from error
-        _examine(decoded)
+        _validate(decoded)
         self._start(decoded.znodes, decoded.sessions)
         self.zxid = zxid
 
@@ -199,7 +199,7 @@ class Tree:
         return Failed(refusal.error, refusal.words, self.zxid)
 
 
-def _examine(state: _State) -> None:
+def _validate(state: _State) -> None:
     """Raise StateError unless `dump` could have written the state."""
     seen: set[str] = set()
     for path, _data, version, sequence in state.znodes:

@@ -22,7 +22,7 @@ class Node:
         self.claims = Claims(PATIENCE)
 
     def dropped(self, now: int) -> list[int]:
-        return [client for client, _ in self.claims.false(self, self.delivered, now)]
+        return [client for client, _ in self.claims.find_false(self, self.delivered, now)]
 
 
 def z(counter: int) -> Zxid:
@@ -35,18 +35,18 @@ def node() -> Node:
 
 
 def test_a_claim_is_false_when_the_node_has_caught_up_for_longer_than_the_patience(node: Node) -> None:
-    node.claims.made(ME, zxid(9, 9), node.delivered)
+    node.claims.add(ME, zxid(9, 9), node.delivered)
     assert node.dropped(0) == node.dropped(PATIENCE) == []
     assert node.dropped(PATIENCE + 1) == []  # transactions of its log are to be delivered yet
     node.history.last = z(8)  # later ones do not count
     node.delivered = z(5)
-    ((client, words),) = node.claims.false(node, node.delivered, PATIENCE + 2)
+    ((client, words),) = node.claims.find_false(node, node.delivered, PATIENCE + 2)
     assert client == ME
     assert "has seen 9:9, but this ensemble has come to 1:5" in words
 
 
 def test_a_claim_comes_true(node: Node) -> None:
-    node.claims.made(ME, z(7), node.delivered)
+    node.claims.add(ME, z(7), node.delivered)
     assert node.dropped(0) == []
     node.history.last = z(7)
     assert node.dropped(PATIENCE + 1) == []
@@ -56,7 +56,7 @@ def test_a_claim_comes_true(node: Node) -> None:
 
 
 def test_without_a_leader_nothing_is_known_and_the_patience_begins_anew(node: Node) -> None:
-    node.claims.made(ME, z(9), node.delivered)
+    node.claims.add(ME, z(9), node.delivered)
     node.delivered = node.history.last
     assert node.dropped(0) == []
     node.in_broadcast = False
@@ -69,11 +69,11 @@ def test_without_a_leader_nothing_is_known_and_the_patience_begins_anew(node: No
 
 
 def test_who_claims_nothing_new_and_who_is_gone_is_not_watched(node: Node) -> None:
-    node.claims.made(ME, node.delivered, node.delivered)
+    node.claims.add(ME, node.delivered, node.delivered)
     assert not node.claims.open
-    node.claims.made(ME, z(9), node.delivered)
-    node.claims.made(ME, z(2), node.delivered)  # it came again, and is more modest
+    node.claims.add(ME, z(9), node.delivered)
+    node.claims.add(ME, z(2), node.delivered)  # it came again, and is more modest
     assert not node.claims.open
-    node.claims.made(ME, z(9), node.delivered)
-    node.claims.dropped(ME)
+    node.claims.add(ME, z(9), node.delivered)
+    node.claims.remove(ME)
     assert not node.claims.open
