@@ -1,7 +1,7 @@
-"""Two nodes and the links between them, in two worlds: ZeroMQ through toxiproxy, and the simulated ones.
+"""Two nodes and the links between them, on two backends: ZeroMQ through toxiproxy, and the simulated links.
 
-What a test may do is the same in both: start, kill, pause and resume nodes, send, reset, and break links in the words of
-`zab_chaos.faults.network`. What the nodes were told, and which runs of frames they took, is all that it sees.
+A test may do the same on both: start, kill, pause and resume nodes, send, reset, and break links with the calls of
+`zab_chaos.faults.network`. It sees only the events of the nodes and the runs of frames that they received.
 """
 
 import time
@@ -35,7 +35,7 @@ MS = 1_000_000
 
 
 class Channels(ABC):
-    """The seam. `raw`: links without sessions, which must fail what the others pass."""
+    """The interface of both backends. `raw`: links without sessions, which must fail the checks."""
 
     network: Network
 
@@ -43,22 +43,22 @@ class Channels(ABC):
         self.type = RawChannels if raw else ChannelSet
         self.limits = Limits(**limits)
         self.told: dict[int, list[Any]] = {1: [], 2: []}
-        self.sent: dict[int, list[tuple[int, Any]]] = {1: [], 2: []}  # by node: in which session what was sent
+        self.sent: dict[int, list[tuple[int, Any]]] = {1: [], 2: []}  # by node: (session, message)
         self.took: dict[int, list[ChannelRun]] = {1: [], 2: []}
         self.lives = {1: 0, 2: 0}
 
-    # ---- what differs ----
+    # ---- different on each backend ----
 
     @abstractmethod
     def links(self, me: int) -> ChannelSet: ...
 
     @abstractmethod
     def start(self, me: int) -> None:
-        """A new life."""
+        """Start a new life of the node."""
 
     @abstractmethod
     def kill(self, me: int) -> None:
-        """SIGKILL: what has not left the process is lost."""
+        """Kill the node as SIGKILL does: what has not left the process is lost."""
 
     @abstractmethod
     def pause(self, me: int) -> None: ...
@@ -68,11 +68,11 @@ class Channels(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """Let a little happen."""
+        """Let a little time pass."""
 
     @abstractmethod
     def until(self, condition: Callable[[], bool]) -> None:
-        """Let things happen until it holds; fails when that takes too long."""
+        """Let time pass until the condition holds. Fail when that takes too long."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -81,18 +81,18 @@ class Channels(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
-    # ---- what is the same ----
+    # ---- the same on both ----
 
     def up(self, me: int) -> bool:
         states = [event for event in self.told[me] if isinstance(event, LinkUp | LinkDown)]
         return bool(states) and isinstance(states[-1], LinkUp)
 
     def both_up(self) -> bool:
-        """In the same session."""
+        """Return whether both nodes are in the same session."""
         return self.up(1) and self.up(2) and self.session(1) == self.session(2)
 
     def session(self, me: int) -> int:
-        """The session of the last LinkUp; 0 before the first."""
+        """Return the session of the last LinkUp; 0 before the first."""
         return max((event.session for event in self.told[me] if isinstance(event, LinkUp)), default=0)
 
     def of(self, me: int, kind: type) -> list[Any]:
@@ -106,7 +106,7 @@ class Channels(ABC):
         self.links(me).send(3 - me, [message])
 
     def talk(self, me: int, word: str) -> None:
-        """Send it, once in each session, until it arrives: a broken session may not be known to be broken yet."""
+        """Send the text once in each session until it arrives: the node may not know yet that a session is broken."""
         said_in = 0
 
         def said() -> bool:
@@ -125,8 +125,8 @@ class Channels(ABC):
 class RealChannels(Channels):
     """`zab_chaos.node.net.link` over sockets; link (i, j) goes through the proxy `i-j` of a real toxiproxy.
 
-    A node is driven from here, so a paused one is not driven: its sockets go on taking what the kernel brings, as those of
-    a process that sleeps do with less room.
+    Nodes are driven from here, so a paused node is simply not driven: its sockets keep receiving from the kernel, as those
+    of a stopped process do with less room.
     """
 
     PATIENCE_S = 30.0  # only a failing test waits that long
@@ -208,7 +208,7 @@ class RealChannels(Channels):
 
 
 class SimEnd:
-    """A process, as the simulated links see it: no more than an inbox and a clock."""
+    """A process, as the simulated links see it: an inbox and a clock."""
 
     def __init__(self, number: int, world: World, net: SimNet, plan: SimPlan, ends: Mapping[int, "SimEnd"]) -> None:
         self.id, self.world, self.net, self.plan = number, world, net, plan
@@ -219,10 +219,10 @@ class SimEnd:
         self._ends = ends
 
     def poke(self) -> None:
-        """It takes what has come when it is its turn."""
+        """Do nothing: frames are taken when the node is driven."""
 
     def wake_in(self, _nanoseconds: int) -> None:
-        """Its turn comes anyway."""
+        """Do nothing: the node is driven anyway."""
 
     def on_connection(self, pipe: Pipe, connected: bool) -> None:
         self.connection_changes.append((pipe, connected))

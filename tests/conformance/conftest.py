@@ -1,4 +1,4 @@
-"""The worlds that every test body here runs in."""
+"""The backends that the tests of this folder run on."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ Make = Callable[..., Channels]
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], ToxiproxyServer]]:
-    """A toxiproxy, started when the first test needs it."""
+    """A toxiproxy that is started when the first test needs it."""
     started: list[ToxiproxyServer] = []
 
     def get() -> ToxiproxyServer:
@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], To
 def make(
     request: pytest.FixtureRequest, tmp_path: Path, server: Callable[[], ToxiproxyServer]
 ) -> Iterator[Callable[..., Channels]]:
-    """Makes two nodes in one of the worlds; `raw=True`: without sessions; keywords are limits."""
+    """Makes two nodes on one of the backends. `raw=True`: without sessions; keywords are limits."""
     made: list[Channels] = []
     world: str = request.param
 
@@ -52,7 +52,7 @@ def make(
 
 @pytest.fixture
 def channels(make: Make) -> Channels:
-    """Nodes 1 and 2, up for each other."""
+    """Nodes 1 and 2 with an open session."""
     made = make()
     made.start(1)
     made.start(2)

@@ -1,4 +1,7 @@
-"""Our own backends do what every backend must do (and the example's does, see tests/integration/test_example_backend.py)."""
+"""Our own backends pass the conformance suite for backends.
+
+The example's backend does too, see tests/integration/test_example_backend.py.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Zab's proof needs of a channel (DSN 2011, section II), held against real and simulated links by one test body."""
+"""The properties that Zab's proof needs of a channel (DSN 2011, section II), tested on real and simulated links alike."""
 
 from collections.abc import Callable
 from random import Random
@@ -14,9 +14,10 @@ THERE = (1, 2)
 
 
 def check(channels: Channels) -> None:
-    """Prefix and single iteration: what a node took in a session is a prefix of what was sent in it; sessions only grow.
+    """Assert prefix and single iteration.
 
-    Only for nodes that were not started again.
+    The messages that a node received in a session are a prefix of those sent in it, and session numbers only grow. Only
+    valid for nodes that were not restarted.
     """
     for me in (1, 2):
         channels.collect(me)
@@ -30,7 +31,7 @@ def check(channels: Channels) -> None:
 
 
 def taken_by_session(channels: Channels, me: int) -> dict[int, list[object]]:
-    """And nothing is received outside a session."""
+    """Return the received messages by session. Assert that none arrived outside a session."""
     taken: dict[int, list[object]] = {}
     session = None
     for event in channels.told[me]:
@@ -60,7 +61,7 @@ def test_messages_arrive_once_and_in_order(channels: Channels) -> None:
     assert not channels.of(2, LinkDown)
 
 
-def test_a_reset_begins_one_new_session_for_both(channels: Channels) -> None:
+def test_a_reset_opens_one_new_session_at_both_ends(channels: Channels) -> None:
     channels.talk(1, "before")
     channels.links(1).reset(2, "a new iteration")
     channels.send(1, "between")
@@ -73,7 +74,7 @@ def test_a_reset_begins_one_new_session_for_both(channels: Channels) -> None:
     check(channels)
 
 
-def test_a_run_is_one_session(channels: Channels) -> None:
+def test_each_run_of_frames_is_one_session(channels: Channels) -> None:
     for word in ("one", "two", "three"):
         before = channels.session(1)
         channels.talk(1, word)
@@ -87,7 +88,7 @@ def test_a_run_is_one_session(channels: Channels) -> None:
 
 
 @pytest.mark.parametrize("how", CUTS)
-def test_nothing_crosses_a_cut_and_the_other_direction_goes_on(channels: Channels, how: str) -> None:
+def test_a_cut_blocks_one_direction_and_not_the_other(channels: Channels, how: str) -> None:
     channels.talk(1, "before")
     channels.network.cut([THERE], how)
     channels.settle()  # greetings that were under way have arrived, too
@@ -106,7 +107,7 @@ def test_nothing_crosses_a_cut_and_the_other_direction_goes_on(channels: Channel
 
 
 @pytest.mark.parametrize("how", CUTS)
-def test_a_cut_takes_what_a_slow_link_still_holds(channels: Channels, how: str) -> None:
+def test_a_cut_drops_frames_that_a_slow_link_still_holds(channels: Channels, how: str) -> None:
     channels.talk(1, "before")
     channels.network.disturb([THERE], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 1000)))], "slow")
     channels.send(1, "first")  # may be what is just being delayed: a toxic that is added lets go of that
@@ -122,7 +123,7 @@ def test_a_cut_takes_what_a_slow_link_still_holds(channels: Channels, how: str) 
     check(channels)
 
 
-def test_a_stall_that_is_released_has_lost_nothing(channels: Channels) -> None:
+def test_a_released_stall_loses_nothing(channels: Channels) -> None:
     channels.network.cut([THERE], "stall")
     for number in range(20):
         channels.send(1, number)
@@ -134,8 +135,8 @@ def test_a_stall_that_is_released_has_lost_nothing(channels: Channels) -> None:
     assert not channels.of(2, LinkDown)
 
 
-def test_a_hole_that_a_cut_left_ends_the_session(channels: Channels) -> None:
-    """The bytes vanish and the connection stays: only the numbers tell."""
+def test_a_gap_left_by_a_cut_ends_the_session(channels: Channels) -> None:
+    """The bytes vanish and the connection stays, so only the sequence numbers reveal the gap."""
     channels.talk(1, "before")
     channels.network.cut([THERE], "timeout")
     channels.send(1, "lost")
@@ -151,8 +152,8 @@ def test_a_hole_that_a_cut_left_ends_the_session(channels: Channels) -> None:
     check(channels)
 
 
-def test_links_without_sessions_hand_out_what_lies_behind_the_hole(make: Callable[..., Channels]) -> None:
-    """The check can fail, in both worlds."""
+def test_links_without_sessions_deliver_frames_behind_the_gap(make: Callable[..., Channels]) -> None:
+    """The check fails without sessions, on both backends."""
     channels = make(raw=True)
     channels.start(1)
     channels.start(2)
@@ -169,7 +170,7 @@ def test_links_without_sessions_hand_out_what_lies_behind_the_hole(make: Callabl
         check(channels)
 
 
-def test_a_connection_that_breaks_ends_the_session_at_both_ends(channels: Channels) -> None:
+def test_a_broken_connection_ends_the_session_at_both_ends(channels: Channels) -> None:
     channels.network.cut([THERE], "disable")
     channels.until(lambda: not channels.up(1))
     channels.network.heal([THERE])
@@ -180,7 +181,7 @@ def test_a_connection_that_breaks_ends_the_session_at_both_ends(channels: Channe
     check(channels)
 
 
-def test_a_restarted_peer_gets_a_new_session_and_nothing_old(channels: Channels) -> None:
+def test_a_restarted_peer_gets_a_new_session_and_no_old_frames(channels: Channels) -> None:
     channels.talk(1, "to the first life")
     channels.kill(2)
     channels.until(lambda: not channels.up(1))
@@ -239,7 +240,7 @@ def test_a_frame_that_is_too_large_to_send_closes_the_session(make: Callable[...
     check(channels)
 
 
-def test_a_peer_that_takes_nothing_costs_the_session_and_leaves_no_hole(make: Callable[..., Channels]) -> None:
+def test_a_peer_that_does_not_read_ends_the_session_without_a_gap(make: Callable[..., Channels]) -> None:
     channels = make(queue_frames=2)
     channels.start(1)
     channels.start(2)
@@ -259,10 +260,10 @@ def test_a_peer_that_takes_nothing_costs_the_session_and_leaves_no_hole(make: Ca
     check(channels)
 
 
-def test_a_handshake_that_a_slow_link_draws_out_is_given_up_until_the_link_is_fast_again(
+def test_a_slow_handshake_is_repeated_until_the_link_is_fast_again(
     make: Callable[..., Channels],
 ) -> None:
-    """It takes two turns of the dialling end, and they have one second."""
+    """The dialling end needs two round trips, and they may take one second."""
     channels = make()
     channels.network.disturb([THERE], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 700)))], "slow")
     channels.start(1)
@@ -282,7 +283,7 @@ def test_a_handshake_that_a_slow_link_draws_out_is_given_up_until_the_link_is_fa
 
 
 @pytest.mark.parametrize("drawn", range(3))
-def test_whatever_happens_to_links_they_stay_sound(channels: Channels, drawn: int) -> None:
+def test_random_faults_leave_channels_sound(channels: Channels, drawn: int) -> None:
     random = Random(drawn)
     ended = 0
     for number in range(24):

@@ -1,4 +1,4 @@
-"""The contract of a disk (`zab_chaos.node.store.disk`), kept by the real ones and by the simulated one alike."""
+"""The contract of a disk (`zab_chaos.node.store.disk`), tested on the real disks and on the simulated one."""
 
 import errno
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ def gone() -> None:
 
 
 class Simulated:
-    """A disk that outlives the process on it: opening it anew is what a process does that was killed before."""
+    """A simulated disk that outlives the process on it. To open it again is to start after a kill."""
 
     def __init__(self, *, keeps: bool) -> None:
         self._disk = SimDisk(faithful=not keeps, draw_sync=lambda: 0, die=gone)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ KINDS = [
 
 @pytest.fixture(params=KINDS)
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
-    """Opens the same disk, again and again: what was not durable is gone then, except on an ordinary disk."""
+    """Opens the same disk repeatedly. What was not durable is gone each time, except on an ordinary disk."""
     kind: str = request.param
     if kind == "mounted":
         with mounted(tmp_path) as mount:
@@ -68,7 +68,7 @@ def test_written_bytes_are_read_back_synced_or_not(start: Start) -> None:
     assert disk.list() == ["a"]
 
 
-def test_a_reopened_file_goes_on_where_it_is_told_to(start: Start) -> None:
+def test_a_reopened_file_is_written_from_the_given_offset(start: Start) -> None:
     disk = start()
     file = disk.create("a", 8)
     file.write(b"onetwo")
@@ -83,7 +83,7 @@ def test_a_reopened_file_goes_on_where_it_is_told_to(start: Start) -> None:
     assert disk.read("a") == b"one2wo\0\0"
 
 
-def test_names_change_and_errors_are_the_operating_systems(start: Start) -> None:
+def test_names_change_and_errors_equal_those_of_the_operating_system(start: Start) -> None:
     disk = start()
     for name in ("a", "b"):
         file = disk.create(name)
@@ -136,7 +136,7 @@ def test_faults_raise_what_a_real_disk_raises(start: Start) -> None:
 
 
 @pytest.mark.parametrize("start", ["faithful", "simulated faithful"], indirect=True)
-def test_what_a_failed_sync_leaves_readable_is_clean_and_goes_with_the_power(start: Start) -> None:
+def test_bytes_readable_after_a_failed_sync_count_as_clean_and_are_lost_in_a_power_cut(start: Start) -> None:
     disk = start()
     file = disk.create("a", 8)
     file.write(b"ab")
@@ -159,7 +159,7 @@ def test_what_a_failed_sync_leaves_readable_is_clean_and_goes_with_the_power(sta
 
 
 @pytest.mark.parametrize("start", ["faithful", "simulated faithful"], indirect=True)
-def test_who_goes_on_after_a_failed_sync_leaves_nothing_to_the_next_life(start: Start) -> None:
+def test_a_process_that_goes_on_after_a_failed_sync_leaves_no_page_cache(start: Start) -> None:
     disk = start()
     file = disk.create("a", 8)
     disk.faults.error, disk.faults.stays_readable = "sync", True
@@ -175,7 +175,7 @@ def test_who_goes_on_after_a_failed_sync_leaves_nothing_to_the_next_life(start: 
     assert start().read("a") == b"\0\0cd\0\0\0\0"
 
 
-def test_what_was_not_made_durable_is_gone_unless_the_disk_is_ordinary(start: Start) -> None:
+def test_unsynced_data_is_lost_unless_the_disk_is_ordinary(start: Start) -> None:
     disk = start()
     file = disk.create("a", 8)
     file.write(b"ab")
@@ -192,7 +192,7 @@ def test_what_was_not_made_durable_is_gone_unless_the_disk_is_ordinary(start: St
     assert disk.unsynced_bytes == 0
 
 
-def test_what_was_done_is_counted_and_what_failed_is_not(start: Start) -> None:
+def test_successful_operations_are_counted_and_failed_ones_are_not(start: Start) -> None:
     disk = start()
     file = disk.create("a", 8)
     writes, syncs = disk.writes, disk.syncs
@@ -217,7 +217,7 @@ def test_what_was_done_is_counted_and_what_failed_is_not(start: Start) -> None:
     assert done() == (2, 2)
 
 
-def test_syncs_that_a_slow_disk_holds_back_are_counted(start: Start) -> None:
+def test_slowed_syncs_are_counted(start: Start) -> None:
     disk = start()
     file = disk.create("a", 8)
     file.write(b"one")

@@ -1,4 +1,4 @@
-"""One body, every world: what an ensemble does in the hands of a test is the same wherever it stands."""
+"""An ensemble that a test controls behaves the same on every backend."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from zab_chaos.harness.live import Ensemble, Failed, Unknown
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
-ELSEWHERE = ("containers", "zookeeper")  # worlds that need more than this package; their tests have a mark
+ELSEWHERE = ("containers", "zookeeper")  # backends that need more than this package; their tests have a mark
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every world, or the one that --zab-on names."""
+    """Run each test on every backend, or on the one that --zab-on names."""
     named = metafunc.config.getoption("zab_on")
     outage = metafunc.function is test_a_power_outage
     worlds = [
@@ -33,13 +33,13 @@ def standing(world: str, *marks: pytest.MarkDecorator, **options: str) -> Any:
 
 
 def on_a_disk_that_loses(world: str) -> Any:
-    """Servers that know nothing of us lose what was not synced only on a file system of ours."""
+    """Servers that do not simulate their disk lose unsynced data only on our own file system."""
     return standing(world, pytest.mark.fuse, disk="fuse")
 
 
 @pytest.fixture(autouse=True)
 def where_it_can_be_had(request: pytest.FixtureRequest) -> None:
-    """Containers need an engine with the image of this code, ZooKeeper's servers Java and a release."""
+    """Skip if a backend is not available: containers need an engine with this code's image, ZooKeeper Java and a release."""
     for world in ELSEWHERE:
         if request.node.get_closest_marker(world):
             try:
@@ -59,7 +59,7 @@ def test_a_power_outage(zab_cluster: Ensemble) -> None:
         assert client.get("/a").value == b"1"
 
 
-def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(zab_cluster: Ensemble) -> None:
+def test_an_isolated_leader_is_replaced_and_comes_back(zab_cluster: Ensemble) -> None:
     with zab_cluster.client() as client:
         client.create("/a", b"1")
         old = zab_cluster.until_established()
@@ -71,7 +71,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(zab_cluster: Ensemb
         assert client.get("/a").value == b"2"
 
 
-def test_a_leader_that_sleeps_wakes_up_as_a_follower(zab_cluster: Ensemble) -> None:
+def test_a_paused_leader_resumes_as_a_follower(zab_cluster: Ensemble) -> None:
     old = zab_cluster.until_established()
     with zab_cluster.client(node=old % 3 + 1) as client:
         client.create("/a")
@@ -81,7 +81,7 @@ def test_a_leader_that_sleeps_wakes_up_as_a_follower(zab_cluster: Ensemble) -> N
         assert zab_cluster.leader != old
 
 
-def test_a_wiped_node_learns_everything_again(zab_cluster: Ensemble) -> None:
+def test_a_wiped_node_is_synchronized_again(zab_cluster: Ensemble) -> None:
     with zab_cluster.client() as client:
         client.create("/a", b"1")
         lost = zab_cluster.wipe("follower")

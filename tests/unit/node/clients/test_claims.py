@@ -1,4 +1,4 @@
-"""Which clients claim more than the ensemble has, and which are just ahead of a node that has not caught up."""
+"""Claims: clients that claim more than the ensemble has, and clients that are just ahead of a node that has to catch up."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ ME = 7
 
 
 class Node:
-    """A core as far as a claim needs it, and what is delivered."""
+    """The part of a core that claims need, and the last delivered zxid."""
 
     def __init__(self) -> None:
         self.in_broadcast = True
@@ -37,7 +37,7 @@ def node() -> Node:
 def test_a_claim_is_false_when_the_node_has_caught_up_for_longer_than_the_patience(node: Node) -> None:
     node.claims.add(ME, zxid(9, 9), node.delivered)
     assert node.dropped(0) == node.dropped(PATIENCE) == []
-    assert node.dropped(PATIENCE + 1) == []  # transactions of its log are to be delivered yet
+    assert node.dropped(PATIENCE + 1) == []  # transactions of its log are not delivered yet
     node.history.last = z(8)  # later ones do not count
     node.delivered = z(5)
     ((client, words),) = node.claims.find_false(node, node.delivered, PATIENCE + 2)
@@ -55,7 +55,7 @@ def test_a_claim_comes_true(node: Node) -> None:
     assert not node.claims.open
 
 
-def test_without_a_leader_nothing_is_known_and_the_patience_begins_anew(node: Node) -> None:
+def test_without_a_leader_no_claim_is_judged_and_the_patience_restarts(node: Node) -> None:
     node.claims.add(ME, z(9), node.delivered)
     node.delivered = node.history.last
     assert node.dropped(0) == []
@@ -63,16 +63,16 @@ def test_without_a_leader_nothing_is_known_and_the_patience_begins_anew(node: No
     assert node.dropped(10 * PATIENCE) == []
     node.in_broadcast, node.iteration = True, 2
     assert node.dropped(11 * PATIENCE) == []
-    node.iteration = 3  # it was lost, and found again, between two looks
+    node.iteration = 3  # the leader was lost and found again between two calls
     assert node.dropped(12 * PATIENCE + 1) == []
     assert node.dropped(13 * PATIENCE + 2) == [ME]
 
 
-def test_who_claims_nothing_new_and_who_is_gone_is_not_watched(node: Node) -> None:
+def test_clients_without_a_higher_claim_and_clients_that_left_are_not_watched(node: Node) -> None:
     node.claims.add(ME, node.delivered, node.delivered)
     assert not node.claims.open
     node.claims.add(ME, z(9), node.delivered)
-    node.claims.add(ME, z(2), node.delivered)  # it came again, and is more modest
+    node.claims.add(ME, z(2), node.delivered)  # it connects again with a lower claim
     assert not node.claims.open
     node.claims.add(ME, z(9), node.delivered)
     node.claims.remove(ME)

@@ -42,7 +42,7 @@ def kinds(answers: list[tuple[int, Outcome]]) -> list[tuple[int, str]]:
     return [(seq, type(outcome).__name__) for seq, outcome in answers]
 
 
-def test_writes_are_passed_on_once_and_in_order() -> None:
+def test_writes_are_forwarded_once_and_in_order() -> None:
     sessions = make()
     sessions.hello(YOU, ZERO)
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3"))])
@@ -53,7 +53,7 @@ def test_writes_are_passed_on_once_and_in_order() -> None:
 
 
 def test_writes_beyond_a_size_wait_for_the_next_call() -> None:
-    """As many as come to the size, and so always one: nothing that is taken up is too large for ever."""
+    """At least one write is returned, so no accepted write is too large for ever."""
     sessions = make()
     sessions.receive(ME, [(seq, Set("/k", bytes(8))) for seq in (1, 2, 3, 4)])
     assert [seq for _, seq, _ in sessions.writes(11)] == [1, 2]
@@ -64,7 +64,7 @@ def test_writes_beyond_a_size_wait_for_the_next_call() -> None:
 
 
 def test_a_read_sees_its_clients_earlier_writes_and_none_of_its_later_ones() -> None:
-    """All in one batch of deliveries: the reads are executed between two transactions of it."""
+    """All transactions are in one batch: the reads are executed between two transactions of it."""
     sessions = make()
     sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b"2")), (3, Get("/k")), (4, Set("/k", b"4")), (5, Get("/k"))])
     sessions.writes()
@@ -81,7 +81,7 @@ def test_a_read_sees_its_clients_earlier_writes_and_none_of_its_later_ones() -> 
     assert sessions.waiting == 0
 
 
-def test_a_refusal_is_told_when_its_state_is_delivered_and_not_earlier() -> None:
+def test_a_refusal_is_answered_only_when_its_state_is_delivered() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5)), (2, Get("/k")), (3, Set("/k", b"3"))])
     sessions.writes()
@@ -97,8 +97,8 @@ def test_a_refusal_is_told_when_its_state_is_delivered_and_not_earlier() -> None
     ]
 
 
-def test_a_refusal_rests_on_no_older_state_than_a_read_before_it_has_shown() -> None:
-    """The read waits behind a refusal, and another one follows it; all of what they rest on is delivered in one batch."""
+def test_a_refusal_does_not_rest_on_an_older_state_than_an_earlier_read() -> None:
+    """The read waits behind one refusal and before another; everything they rest on is delivered in one batch."""
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5)), (2, Exists("/n")), (3, Check("/n")), (4, Exists("/n"))])
     sessions.writes()
@@ -116,7 +116,7 @@ def test_a_refusal_rests_on_no_older_state_than_a_read_before_it_has_shown() -> 
     ]
 
 
-def test_a_refusal_that_rests_on_no_state_is_told_at_once() -> None:
+def test_a_refusal_that_rests_on_no_state_is_answered_at_once() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
     sessions.writes()
@@ -135,7 +135,7 @@ def test_a_refusal_of_a_client_that_left_is_forgotten() -> None:
     assert kinds(told(sessions)) == [(1, "Ok")]
 
 
-def test_a_refusal_is_also_told_after_others_deliveries() -> None:
+def test_a_refusal_is_answered_after_another_clients_delivery_too() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5))])
     sessions.writes()
@@ -154,14 +154,17 @@ STEPS: dict[str, Any] = {
 
 
 def possible(order: tuple[str, ...]) -> bool:
-    """Transactions are delivered in their order, and an ANSWER precedes the COMMIT of what was prepared after it."""
+    """Return whether this order can occur: transactions come in order, and ANSWER before the COMMIT of later transactions."""
     at = order.index
     return at("other") < at("first") < at("third") and at("answer") < at("third")
 
 
 @pytest.mark.parametrize("order", [order for order in itertools.permutations(STEPS) if possible(order)], ids="-".join)
 def test_every_order_of_delivery_answer_and_leader_loss(order: tuple[str, ...]) -> None:
-    """Requests: 1 set, 2 get, 3 set (refused in the light of the first), 4 get, 5 set, 6 get. Deliveries keep their order."""
+    """Requests: 1 set, 2 get, 3 set (refused in the light of the first), 4 get, 5 set, 6 get.
+
+    Deliveries keep their order.
+    """
     at = order.index
     sessions = make()
     requests: list[Request] = [
@@ -194,7 +197,7 @@ def test_every_order_of_delivery_answer_and_leader_loss(order: tuple[str, ...]) 
     assert sessions.waiting == 0
 
 
-def test_what_was_not_passed_on_fails_when_the_leader_is_lost() -> None:
+def test_writes_that_were_not_forwarded_fail_when_the_leader_is_lost() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
     sessions.writes()
@@ -207,7 +210,7 @@ def test_what_was_not_passed_on_fails_when_the_leader_is_lost() -> None:
     assert sessions.writes() == [(ME, 1, Fence())]
 
 
-def test_refuse_spares_what_was_passed_on() -> None:
+def test_fail_waiting_spares_forwarded_writes() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
     sessions.writes()
@@ -230,7 +233,7 @@ def test_an_answered_write_is_not_answered_again_by_a_late_delivery() -> None:
 
 
 @pytest.mark.parametrize("origin", [{"node": NODE + 1}, {"life": LIFE - 1}])
-def test_another_nodes_or_lifes_transaction_settles_nothing(origin: dict[str, int]) -> None:
+def test_transactions_of_another_node_or_life_settle_no_request(origin: dict[str, int]) -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
     sessions.writes()
@@ -262,7 +265,7 @@ def test_a_held_back_write_fails_without_a_leader() -> None:
     assert kinds(told(sessions)) == [(1, "Failed")]
 
 
-def test_beyond_the_bound_requests_fail_in_their_place() -> None:
+def test_requests_beyond_the_limit_fail_in_their_order() -> None:
     sessions = make(waiting=2 * SHARE)
     sessions.receive(ME, [(seq, Set("/k", b"")) for seq in (1, 2, 3)])
     assert [seq for _, seq, _ in sessions.writes()] == [1, 2]
@@ -275,7 +278,7 @@ def test_beyond_the_bound_requests_fail_in_their_place() -> None:
     )
 
 
-def test_bytes_are_bounded_too_and_come_back() -> None:
+def test_bytes_are_limited_too_and_are_released() -> None:
     sessions = make(waiting_bytes=100 * SHARE)
     sessions.receive(ME, [(1, Set("/k", bytes(90))), (2, Multi([Set("/k", bytes(9))]))])
     assert [seq for _, seq, _ in sessions.writes()] == [1]
@@ -285,7 +288,7 @@ def test_bytes_are_bounded_too_and_come_back() -> None:
     assert [seq for _, seq, _ in sessions.writes()] == [3]
 
 
-def test_a_client_that_floods_is_to_be_dropped() -> None:
+def test_a_client_that_floods_must_be_dropped() -> None:
     sessions = make(waiting=2 * SHARE)
     assert sessions.receive(ME, [(seq, Set("/k", b"")) for seq in range(1, 5)]) is None
     why = sessions.receive(ME, [(5, Set("/k", b""))])
@@ -295,8 +298,8 @@ def test_a_client_that_floods_is_to_be_dropped() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"waiting": 4 * SHARE}, {"waiting_bytes": 12 * SHARE}], ids=["requests", "bytes"])
-def test_a_client_that_is_stuck_leaves_room_for_the_others(limits: dict[str, int]) -> None:
-    """It is behind for ever, and sends until it is dropped or is not heard any more."""
+def test_a_stuck_client_leaves_room_for_the_others(limits: dict[str, int]) -> None:
+    """It never catches up, and sends until it is dropped or its requests fail."""
     sessions = make(seen=zxid(9, 9), **limits)
     sessions.receive(ME, [(seq, Set("/k", b"x")) for seq in range(8)])
     sessions.hello(YOU, ZERO)
@@ -306,7 +309,7 @@ def test_a_client_that_is_stuck_leaves_room_for_the_others(limits: dict[str, int
     assert kinds(told(sessions, YOU)) == [(seq, "Ok") for seq in range(4)]
 
 
-def test_many_clients_together_are_bounded_as_well() -> None:
+def test_all_clients_together_are_limited_too() -> None:
     sessions = make(waiting=SHARE)
     for client in range(10, 11 + SHARE):
         sessions.hello(client, ZERO)
@@ -317,13 +320,13 @@ def test_many_clients_together_are_bounded_as_well() -> None:
     assert refused[1] == Failed("overloaded", f"{SHARE} requests of {2 * SHARE} bytes are waiting on this node already")
 
 
-def test_numbers_must_ascend() -> None:
+def test_seqs_must_ascend() -> None:
     sessions = make()
     assert sessions.receive(ME, [(5, Get("/k")), (5, Get("/k"))]) is not None
     assert "HELLO" in (sessions.receive(99, [(1, Get("/k"))]) or "")
 
 
-def test_a_client_that_comes_again_has_nothing_outstanding() -> None:
+def test_a_client_that_reconnects_has_no_outstanding_requests() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k"))])
     sessions.hello(ME, ZERO)
@@ -334,15 +337,15 @@ def test_a_client_that_comes_again_has_nothing_outstanding() -> None:
     assert told(sessions) == []
 
 
-def test_answers_to_an_earlier_connection_are_not_told_to_the_next() -> None:
+def test_answers_to_an_earlier_connection_are_not_sent_to_the_next() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Get("/k"))])
     sessions.hello(ME, ZERO)
     assert told(sessions) == []
 
 
-def test_writes_reads_and_errors_of_two_clients_in_their_orders() -> None:
-    """The whole walk on one node that is its own leader, delivering one transaction at a time."""
+def test_writes_reads_and_errors_of_two_clients_are_answered_in_order() -> None:
+    """The whole path on one node that is its own leader and delivers one transaction at a time."""
     tree = Tree()
     sessions, primary = ClientSessions(NODE, LIFE, tree), Primary(tree)
     sessions.join(ZERO)
@@ -409,8 +412,8 @@ def test_a_session_with_unknown_writes_waits_for_its_fence() -> None:
 @pytest.mark.parametrize(
     "data", [set_txn(ME, 4, b"4", node=NODE + 1), fence_txn(ME, 4, node=NODE + 1), set_txn(ME, 9, b"")]
 )
-def test_what_is_decided_needs_no_fence(data: bytes) -> None:
-    """The tree says that the client has come so far, whoever brought it there: before it came, or while it waits."""
+def test_writes_whose_outcome_is_decided_need_no_fence(data: bytes) -> None:
+    """The tree says that the client has come so far, before the client connects or while it waits."""
     sessions = make()
     sessions.deliver(z(2), [data])
     sessions.hello(ME, ZERO, 4)
@@ -424,7 +427,7 @@ def test_what_is_decided_needs_no_fence(data: bytes) -> None:
     assert kinds(told(sessions)) == [(10, "Ok")]
 
 
-def test_a_fence_is_asked_of_each_leader_until_it_is_delivered() -> None:
+def test_a_fence_is_requested_from_each_leader_until_it_is_delivered() -> None:
     sessions = make(fence=4)
     assert sessions.writes() == [(ME, 4, Fence())]
     sessions.leader_lost()
@@ -436,7 +439,7 @@ def test_a_fence_is_asked_of_each_leader_until_it_is_delivered() -> None:
 
 
 def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
-    """It may be in the next leader's history: nothing later is answered until that is decided."""
+    """It may be in the next leader's history, so nothing later is answered until that is decided."""
     sessions = make()
     sessions.hello(YOU, ZERO)
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3"))])
@@ -452,7 +455,7 @@ def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
     assert sessions.writes() == [(ME, 3, Fence())]
     answers = dict(sessions.answers())
     assert ME not in answers
-    assert kinds(answers[YOU]) == [(2, "Ok")]  # it had nothing unknown
+    assert kinds(answers[YOU]) == [(2, "Ok")]  # it had no unknown write
     sessions.deliver(z(2), [set_txn(ME, 1, b"1"), fence_txn(ME, 3)])
     after = told(sessions)
     assert kinds(after) == [(2, "Ok"), (3, "Unknown"), (4, "Ok")]
@@ -460,7 +463,7 @@ def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
 
 
 def test_reads_between_unknown_writes_are_answered_between_them() -> None:
-    """They were sent before anybody knew: each shows what took effect of the writes before it, and none of those after it."""
+    """Each read shows the writes before it that took effect, and none after it."""
     sessions = make()
     sessions.receive(
         ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3")), (4, Get("/k")), (5, Set("/k", b""))]
@@ -476,7 +479,7 @@ def test_reads_between_unknown_writes_are_answered_between_them() -> None:
     assert answers[6] == Ok(z(5), 1, data=b"3")
 
 
-def test_what_lies_between_unknown_writes_cannot_be_read_from_a_snapshot() -> None:
+def test_reads_between_unknown_writes_fail_at_a_snapshot() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3")), (4, Get("/k"))])
     sessions.writes()
@@ -507,8 +510,8 @@ def test_held_reads_fail_when_there_is_no_leader_for_too_long() -> None:
     assert sessions.waiting == 0
 
 
-def test_a_fence_settles_no_request_of_its_number() -> None:
-    """A client that asks again under a number that it has called unknown: that is for the leader to refuse."""
+def test_a_fence_settles_no_request_with_its_seq() -> None:
+    """A client repeats a seq that it has called unknown. The leader has to refuse that."""
     sessions = make(fence=4)
     sessions.receive(ME, [(4, Set("/k", b"again"))])
     sessions.writes()

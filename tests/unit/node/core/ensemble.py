@@ -1,6 +1,6 @@
-"""A small deterministic ensemble around `Peer`: virtual time, FIFO channels that break, disks that lose what is unsynced.
+"""A small deterministic ensemble around `Peer`: virtual time, FIFO channels that break, disks that lose unsynced data.
 
-Every delivery is checked at once against one ledger, so a test only has to say what goes wrong and when.
+Every delivery is checked against one ledger at once, so a test only has to say what fails and when.
 """
 
 import heapq
@@ -24,7 +24,7 @@ from zab_chaos.node.core.settings import MS, Settings
 
 @dataclass
 class Server:
-    """One server: a core while it is up, and its disk."""
+    """One server: its disk, and its core while it is up."""
 
     peer: Peer | None = None
     durable: list[Record] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Ensemble:
         self.order = 0
         self.servers = {i: Server() for i in self.members}
         self.session = {(a, b): 0 for a in self.members for b in self.members if a < b}
-        self.view: dict[tuple[int, int], int] = {}  # the session that an end has open towards another
+        self.view: dict[tuple[int, int], int] = {}  # (end, other end): the open session
         self.holed: set[tuple[int, int, int]] = set()  # (source, target, session) in which a message was lost
         self.arrival: dict[tuple[int, int], int] = {}
         self.cut: set[tuple[int, int]] = set()
@@ -104,7 +104,7 @@ class Ensemble:
                 self.reopen(node, other)
 
     def crash(self, *nodes: int) -> None:
-        """Power off: what is not durable is gone."""
+        """Cut the power: what is not durable is lost."""
         for node in nodes:
             server = self.servers[node]
             server.peer = None
@@ -144,7 +144,7 @@ class Ensemble:
         return (a, b) if a < b else (b, a)
 
     def reopen(self, a: int, b: int) -> None:
-        """Close the session of a pair; both ends learn it; a new one opens when both can talk."""
+        """Close the session of a pair. Both ends learn of it, and a new session opens when both can communicate."""
         if a == b:
             return
         key = self.key(a, b)
@@ -178,7 +178,7 @@ class Ensemble:
             self.pump(end)
 
     def partition(self, *pairs: tuple[int, int]) -> None:
-        """From now on, nothing travels a -> b for each pair."""
+        """Block a -> b for each pair from now on."""
         self.cut = set(pairs)
 
     def isolate(self, node: int) -> None:
@@ -196,7 +196,7 @@ class Ensemble:
         if (source, target) in self.cut:
             self.holed.add((source, target, session))
         if (source, target, session) in self.holed:
-            return  # a channel delivers a prefix: after a loss, nothing
+            return  # a channel delivers a prefix: nothing after a loss
         when = max(self.now + self.random.randint(100_000, 2 * MS), self.arrival.get((source, target), 0) + 1)
         self.arrival[source, target] = when
         self.at(when - self.now, lambda: self.receive(source, target, message, session))
@@ -273,7 +273,7 @@ class Ensemble:
             epoch = int(fields["epoch"])  # type: ignore[call-overload]
             assert self.established.setdefault(epoch, node) == node, f"two leaders of epoch {epoch}"
 
-    # ---- what is delivered ----
+    # ---- deliveries ----
 
     def deliver(self, node: int, delivery: Deliver | Install) -> None:
         server = self.servers[node]
@@ -316,7 +316,7 @@ class Ensemble:
             peer.snapshot_taken(zx.Zxid(snapshot[0]), snapshot[1], snapshot[2])
 
     def converged(self) -> bool:
-        """Every server is up, in broadcast, a member, and has delivered the whole ledger."""
+        """Return whether every server is up, in broadcast, a member, and has delivered the whole ledger."""
         return all(
             s.peer is not None
             and s.peer.in_broadcast

@@ -1,4 +1,4 @@
-"""One flipped bit ends one node: the one that is wrong in its leader's or the majority's eyes."""
+"""One flipped bit stops one node: the one that its leader or the majority contradicts."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from zab_chaos.node.core.zxid import Zxid
 
 
 def flipped(nodes: int, wrong: int, down: tuple[int, ...] = ()) -> ScriptedEnsemble:
-    """An ensemble that has delivered something, in which then one bit of one node's digest is flipped."""
+    """An ensemble that has delivered something, with one flipped bit in the digest of one node."""
     net = ScriptedEnsemble(nodes)
     net.begin()
     net.submit(nodes, "a")
@@ -23,7 +23,7 @@ def ended(net: ScriptedEnsemble) -> list[int]:
 
 @pytest.mark.parametrize("nodes", [3, 4, 5])
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_follower_that_is_wrong_ends_alone(nodes: int, busy: bool) -> None:
+def test_only_a_follower_with_a_wrong_digest_stops(nodes: int, busy: bool) -> None:
     net = flipped(nodes, 1)
     if busy:
         net.submit(nodes, "b")
@@ -35,7 +35,7 @@ def test_a_follower_that_is_wrong_ends_alone(nodes: int, busy: bool) -> None:
 
 @pytest.mark.parametrize("nodes", [3, 4, 5])
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_leader_that_is_wrong_ends_alone(nodes: int, busy: bool) -> None:
+def test_only_a_leader_with_a_wrong_digest_stops(nodes: int, busy: bool) -> None:
     net = flipped(nodes, nodes)
     if busy:
         net.submit(nodes, "b")
@@ -46,14 +46,14 @@ def test_a_leader_that_is_wrong_ends_alone(nodes: int, busy: bool) -> None:
     assert net.nodes[1].state[-1] == "c"
 
 
-def test_where_nobody_else_is_left_to_ask_the_leader_is_believed() -> None:
+def test_without_other_nodes_the_leader_is_believed() -> None:
     net = flipped(3, 1, down=(2,))
     net.tick(1000)
     assert ended(net) == [1, 2]
     assert any("the leader is believed" in line for line in net.lines)
 
 
-def test_a_node_that_lags_behind_is_compared_where_it_stands() -> None:
+def test_a_lagging_node_is_compared_at_its_own_zxid() -> None:
     net = flipped(3, 1)
     net.hold("COMMIT", (3, 1))
     net.submit(3, "b")
@@ -62,7 +62,7 @@ def test_a_node_that_lags_behind_is_compared_where_it_stands() -> None:
     assert ended(net) == [1]
 
 
-def test_what_was_settled_does_not_count_again() -> None:
+def test_a_settled_dispute_does_not_count_again() -> None:
     check = DigestCheck(quorum=2, patience=100)
     check.compare(2, Zxid(1), 5, Zxid(1), 6, now=0)
     assert check.disputed
@@ -74,7 +74,7 @@ def test_what_was_settled_does_not_count_again() -> None:
     assert "the leader is believed" in str(check.reason_to_abort(2, now=400))
 
 
-def test_a_peer_that_started_again_is_heard_anew() -> None:
+def test_a_restarted_peer_is_compared_afresh() -> None:
     check = DigestCheck(quorum=2, patience=100)
     check.compare(2, Zxid(1), 5, Zxid(1), 6, now=0)
     check.forget(2)
@@ -84,7 +84,7 @@ def test_a_peer_that_started_again_is_heard_anew() -> None:
     assert "2 nodes contradict" in str(check.reason_to_abort(None, now=1000))
 
 
-def test_only_so_many_digests_are_remembered() -> None:
+def test_the_number_of_remembered_digests_is_limited() -> None:
     check = DigestCheck(quorum=2, patience=100)
     for z in range(REMEMBERED + 10):
         check.remember(Zxid(z), z)

@@ -1,4 +1,4 @@
-"""A quorum that has decided for a node before it has itself is not kept waiting."""
+"""A node leads at once when a quorum has decided for it before it has decided itself."""
 
 from zab_chaos.model.transcripts.scripted_ensemble import ScriptedEnsemble
 from zab_chaos.node.core.looking import Looking

@@ -1,4 +1,4 @@
-"""The papers' own stories, and the rules that production added, on a small ensemble."""
+"""The examples of the papers, and the rules that were added for production, on a small ensemble."""
 
 import pytest
 from ensemble import Ensemble
@@ -27,7 +27,7 @@ def payloads(world: Ensemble) -> list[bytes]:
 
 
 def test_ladis_figure_3_never_forget_a_delivered_message() -> None:
-    """Server 1 commits and fails before anybody else hears COMMIT: the others must deliver it all the same."""
+    """Server 1 commits and fails before any other server receives COMMIT: the others must still deliver."""
     world, leader, followers = led_by()
     world.submit(leader, b"P1", b"P2")
     world.until(lambda: len(world.servers[leader].state) == 2)
@@ -37,8 +37,8 @@ def test_ladis_figure_3_never_forget_a_delivered_message() -> None:
     assert payloads(world) == [b"P1", b"P2"]
 
 
-def test_ladis_figure_4_let_go_of_a_skipped_message() -> None:
-    """Server 1 proposes 3 to nobody but itself and fails; when it returns, 3 is gone from its log."""
+def test_ladis_figure_4_forget_a_skipped_message() -> None:
+    """Server 1 proposes 3 to itself only and fails. When it returns, 3 is gone from its log."""
     world, leader, _ = led_by()
     world.submit(leader, b"P1", b"P2")
     world.until(world.converged)
@@ -75,7 +75,7 @@ def test_a_tail_that_a_quorum_holds_survives_its_leader() -> None:
 
 
 def test_the_best_history_is_fetched_when_the_elected_leader_lacks_it() -> None:
-    """A round-robin oracle instead of an election is as safe: who is elected need not be who knows most."""
+    """A round-robin oracle is as safe as an election: the elected node need not have the best history."""
 
     class LowestFirst(Looking):
         @staticmethod
@@ -101,7 +101,7 @@ def test_the_best_history_is_fetched_when_the_elected_leader_lacks_it() -> None:
     world.until(world.converged)
 
 
-def test_an_amnesiac_counts_nowhere_until_it_is_synchronized() -> None:
+def test_an_amnesiac_node_counts_in_no_quorum_until_it_is_synchronized() -> None:
     world, leader, followers = led_by()
     a, b = followers
     world.crash(b)
@@ -116,7 +116,7 @@ def test_an_amnesiac_counts_nowhere_until_it_is_synchronized() -> None:
     world.start(leader)
     world.until(world.converged)
     assert payloads(world) == [b"w"]
-    # A member again, it is as good as anybody.
+    # Once a member again, it counts like any other node.
     world.crash(leader)
     world.until(lambda: world.leader() is not None)
 
@@ -150,7 +150,7 @@ def test_an_exhausted_counter_begins_a_new_epoch() -> None:
     world.until(lambda: len(world.ledger) == 4)
 
 
-def test_room_is_bounded_by_what_is_in_flight() -> None:
+def test_room_is_limited_by_transactions_in_flight() -> None:
     world, leader, followers = led_by(outstanding=5)
     peer = world.servers[leader].peer
     assert peer is not None
@@ -169,7 +169,7 @@ def test_only_an_established_leader_broadcasts() -> None:
 
 
 def test_a_joiner_misses_nothing_that_is_proposed_while_it_joins() -> None:
-    """ZOOKEEPER-962, 1264: the difference and the place on the broadcast list are one step."""
+    """ZOOKEEPER-962, 1264: the difference and the entry in the broadcast list are one step."""
     world, leader, followers = led_by()
     world.crash(followers[0])
     world.submit(leader, *[b"%d" % i for i in range(10)])
@@ -182,7 +182,7 @@ def test_a_joiner_misses_nothing_that_is_proposed_while_it_joins() -> None:
     assert payloads(world) == [b"%d" % i for i in range(200)]
 
 
-def test_a_paused_leader_steps_down_and_its_epoch_is_over() -> None:
+def test_a_paused_leader_steps_down_and_its_epoch_ends() -> None:
     world, leader, followers = led_by()
     world.isolate(leader)
     world.submit(leader, b"lost")
@@ -196,7 +196,7 @@ def test_a_paused_leader_steps_down_and_its_epoch_is_over() -> None:
 
 
 def test_a_follower_with_a_higher_promise_forces_a_higher_epoch() -> None:
-    """It promised an epoch that was never established; the established leader must make room above it."""
+    """It promised an epoch that was never established; the established leader must choose an epoch above it."""
     world, _leader, followers = led_by()
     peer = world.servers[followers[0]].peer
     assert peer is not None
@@ -210,7 +210,7 @@ def test_a_follower_with_a_higher_promise_forces_a_higher_epoch() -> None:
 
 
 def test_epochs_and_counters_are_compared_as_numbers() -> None:
-    """Python has one object for each number up to 256 only."""
+    """Python has a single object only for each number up to 256."""
     world, _leader, followers = led_by()
     world.crash(followers[0])
     world.servers[followers[0]].durable.append(EpochRecord(1000))
@@ -228,7 +228,7 @@ def test_epochs_and_counters_are_compared_as_numbers() -> None:
     assert payloads(world) == [b"%d" % i for i in range(1, 301)]
 
 
-def test_a_message_that_cannot_be_ends_the_node_with_its_next_ready() -> None:
+def test_an_impossible_message_aborts_the_node_with_its_next_ready() -> None:
     world, leader, followers = led_by()
     follower = world.servers[followers[0]].peer
     assert follower is not None
@@ -239,7 +239,7 @@ def test_a_message_that_cannot_be_ends_the_node_with_its_next_ready() -> None:
     assert ready.abort == f"COMMIT up to {epoch}:9, beyond {zx.show(follower.history.last)}"
 
 
-def test_lagging_beyond_the_log_brings_a_snapshot() -> None:
+def test_a_follower_that_lags_beyond_the_log_gets_a_snapshot() -> None:
     world, leader, followers = led_by()
     world.snapshot_every = 5
     world.crash(followers[0])

@@ -1,4 +1,4 @@
-"""Histories: the difference of two of them always turns one into the other, whatever was purged."""
+"""Histories: the difference of two histories always turns one into the other, whatever was purged."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def data(epoch: int, counter: int) -> bytes:
 
 
 def history(log: Log, base: int = 0) -> History:
-    """A history of `log` whose first `base` transactions are in a snapshot."""
+    """Return a history of `log` whose first `base` transactions are in a snapshot."""
     made = History((zx.zxid(*log[base - 1]), base, b"state") if base else None, blake2b)
     for epoch, counter in log[base:]:
         made.append(TxnRun(zx.zxid(epoch, counter), [data(epoch, counter)]))
@@ -31,7 +31,7 @@ def contents(h: History) -> list[tuple[Zxid, bytes]]:
 
 @st.composite
 def two_logs(draw: st.DrawFn) -> tuple[Log, Log, int]:
-    """A leader's and a follower's log as Zab can leave them: a common committed prefix, then tails of their own.
+    """Return a leader's and a follower's log as Zab can leave them: a common committed prefix, then different tails.
 
     One zxid names one transaction, so the follower's tail is a prefix of what its epoch's primary broadcast.
     """
@@ -83,12 +83,12 @@ def test_compaction_keeps_what_lies_above_the_previous_snapshot() -> None:
     assert h.base == zx.zxid(1, 4)
     assert [z for z, _ in contents(h)] == [zx.zxid(1, c) for c in range(5, 11)]
     assert h.bytes == sum(len(data(1, c)) for c in (9, 10))
-    # Who stands at or above the base gets a suffix, who stands below it the snapshot.
+    # A node at or above the base gets a suffix, a node below it gets the snapshot.
     assert h.difference(history([(1, c) for c in range(1, 5)]).shape()).snapshot is None
     assert h.difference(history([(1, c) for c in range(1, 4)]).shape()).snapshot == (zx.zxid(1, 8), 0, b"b")
 
 
-def test_a_cut_takes_a_whole_epoch_and_nothing_of_those_before_it() -> None:
+def test_truncation_removes_a_whole_epoch_and_no_earlier_one() -> None:
     h = history([(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)], base=1)
     h.truncate(zx.zxid(1, 3))
     h.append(TxnRun(zx.zxid(3, 1), [data(3, 1)]))
@@ -96,7 +96,7 @@ def test_a_cut_takes_a_whole_epoch_and_nothing_of_those_before_it() -> None:
     assert h.shape().epochs == [(1, 3), (3, 1)]
 
 
-def test_a_foreign_zxid_is_refused() -> None:
+def test_an_unknown_zxid_is_refused() -> None:
     h = history([(1, 1), (1, 2), (3, 1)])
     for foreign in (zx.zxid(1, 3), zx.zxid(2, 1), zx.zxid(3, 2), zx.zxid(4, 1)):
         assert foreign not in h
@@ -117,5 +117,5 @@ def test_a_foreign_zxid_is_refused() -> None:
         ((0, 1), False),
     ],
 )
-def test_only_the_next_zxid_follows(z: tuple[int, int], fits: bool) -> None:
+def test_only_the_next_zxid_may_follow(z: tuple[int, int], fits: bool) -> None:
     assert history([(1, 1), (1, 2)]).is_next(zx.zxid(*z)) is fits

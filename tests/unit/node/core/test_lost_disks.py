@@ -1,6 +1,6 @@
-"""What a node said in an earlier life, on a disk that is lost, counts nowhere.
+"""What a node promised in an earlier life, on a disk that it has lost, counts nowhere.
 
-Five nodes, of which 2 loses its disk: within the fault model. The schedules are those in which a leader has not noticed it yet.
+There are five nodes, of which 2 loses its disk: within the fault model. In these schedules a leader has not noticed it yet.
 """
 
 from collections.abc import Iterable
@@ -48,8 +48,9 @@ def between(ones: Iterable[int], others: Iterable[int]) -> list[tuple[int, int]]
 
 
 def four_counts_on_two(peer_type: type[Peer]) -> ScriptedEnsemble:
-    """4 wants to lead epoch 2 and has the promise of 2 for it; 1 and 3 have promised nothing. 2 then loses its disk, which 4
-    does not notice, and is made a member of epoch 1 again, under 5, by 1, 3 and 5."""
+    """4 wants to lead epoch 2 and has the promise of 2 for it; 1 and 3 have promised nothing. 2 then loses its disk, which
+    4 does not notice, and is made a member of epoch 1 again, under 5, by 1, 3 and 5.
+    """
     net = ScriptedEnsemble(5)
     net.peer_type = peer_type
     net.begin()
@@ -77,8 +78,8 @@ def four_counts_on_two(peer_type: type[Peer]) -> ScriptedEnsemble:
     return net
 
 
-def test_the_promise_of_a_lost_disk_counts_no_more() -> None:
-    """T is committed by 1, 2 and 5. Then 3, which does not have it, promises epoch 2 to 4, as 2 had done on its old disk."""
+def test_a_promise_on_a_lost_disk_does_not_count() -> None:
+    """1, 2 and 5 commit T. Then 3, which does not have T, promises epoch 2 to 4, as 2 had done on its old disk."""
     net = four_counts_on_two(Peer)
     assert not net.peer(2).amnesiac
     assert any("member again in epoch 1, confirmed by 1 3 5" in line for line in net.lines)
@@ -113,12 +114,12 @@ class AsksOnPaper(Choosing):
 
 
 class ConfirmsOnPaper(Peer):
-    """Takes every ACK-E for one that is kept still: what the paper's proof may do, where no disk is lost."""
+    """Counts every ACK-E as if it still held, as the paper's proof may do where no disk is lost."""
 
     choosing_type = AsksOnPaper
 
 
-def test_without_the_question_that_schedule_truncates_what_was_delivered() -> None:
+def test_without_confirm_that_schedule_truncates_delivered_transactions() -> None:
     net = four_counts_on_two(ConfirmsOnPaper)
     part(net, (3, 5), (3, 2))
     net.hold("COMMIT", (5, 1))
@@ -135,8 +136,9 @@ def test_without_the_question_that_schedule_truncates_what_was_delivered() -> No
 
 
 def stale_leader(peer_type: type[Peer]) -> ScriptedEnsemble:
-    """5 and 1 wait for their disks and notice nothing; meanwhile 2, 3 and 4 go on in epoch 2, and commit T. 2 loses its disk
-    and comes back where 5 leads."""
+    """5 and 1 wait for their disks and notice nothing. Meanwhile 2, 3 and 4 go on in epoch 2 and commit T. 2 loses its disk
+    and comes back where 5 leads.
+    """
     net = ScriptedEnsemble(5)
     net.peer_type = peer_type
     net.begin()
@@ -156,7 +158,7 @@ def stale_leader(peer_type: type[Peer]) -> ScriptedEnsemble:
     return net
 
 
-def test_a_leader_that_is_over_makes_nobody_a_member() -> None:
+def test_a_deposed_leader_admits_no_node() -> None:
     net = stale_leader(Peer)
     assert (net.peer(2).leader, net.peer(2).amnesiac) == (5, True)
     net.submit(5, "wrong")
@@ -167,7 +169,7 @@ def test_a_leader_that_is_over_makes_nobody_a_member() -> None:
     assert {tuple(node.state) for node in net.nodes.values()} == {("first", "T")}
 
 
-def test_without_the_members_word_two_histories_are_delivered() -> None:
+def test_without_the_members_confirmation_two_histories_are_delivered() -> None:
     net = stale_leader(StaleAdmission)
     net.submit(5, "wrong")
     assert net.nodes[5].state[:1] == ["first"]
@@ -175,7 +177,7 @@ def test_without_the_members_word_two_histories_are_delivered() -> None:
     assert len(net.nodes[5].state) > 1
 
 
-def test_a_question_is_answered_in_the_epoch_that_was_promised_and_by_nobody_without_memory() -> None:
+def test_confirm_is_answered_only_in_the_promised_epoch_and_not_by_amnesiac_nodes() -> None:
     net = ScriptedEnsemble(3)
     net.begin()
     follower = net.peer(1)
@@ -190,8 +192,8 @@ def test_a_question_is_answered_in_the_epoch_that_was_promised_and_by_nobody_wit
     assert follower.ready() is None
 
 
-def test_who_dies_between_promise_and_confirmation_is_replaced_by_another() -> None:
-    """Leader 3 has the promises of 1 and 2, asks, and 1 goes away before it answers: 2's word is enough."""
+def test_another_follower_confirms_for_one_that_dies_after_its_promise() -> None:
+    """Leader 3 has the promises of 1 and 2 and asks both. 1 dies before it answers: the answer of 2 is enough."""
     net = ScriptedEnsemble(5)
     net.hold("ACK-CONFIRM", (1, 5))
     net.hold("CONFIRM", (5, 2))
@@ -203,8 +205,8 @@ def test_who_dies_between_promise_and_confirmation_is_replaced_by_another() -> N
     assert net.peer(5).primary
 
 
-def test_who_dies_before_the_choice_ends_no_leader() -> None:
-    """Leader 5 waits for a second promise, and fetches nobody's history, when 1 goes away: 2's promise comes in time."""
+def test_a_follower_that_dies_before_the_choice_does_not_end_the_leader() -> None:
+    """Leader 5 waits for a second promise, and fetches no history, when 1 dies: the promise of 2 comes in time."""
     net = ScriptedEnsemble(5)
     net.hold("ACK-E")
     net.start(1, 2, 3, 4, 5)
@@ -216,8 +218,8 @@ def test_who_dies_before_the_choice_ends_no_leader() -> None:
     assert net.peer(5).primary
 
 
-def test_a_member_that_joins_is_asked_about_who_waits_to_be_one() -> None:
-    """2 has lost its disk. Of those that are asked about it, 4 answers, and 3 does not before it dies; then 1 comes back."""
+def test_a_joining_member_is_asked_about_pending_admissions() -> None:
+    """2 has lost its disk. 4 confirms its admission, 3 dies before it answers, and then 1 comes back."""
     net = ScriptedEnsemble(5)
     net.begin()
     net.crash(1, 2)
@@ -233,8 +235,10 @@ def test_a_member_that_joins_is_asked_about_who_waits_to_be_one() -> None:
 
 
 def test_a_promise_to_another_leader_does_not_stall_discovery() -> None:
-    """2 has promised epoch 2 to somebody else when 3, which waits for a second promise of epoch 2, hears of it: 3 goes on with
-    epoch 3 at once, and not after a deadline."""
+    """2 has promised epoch 2 to another node. 3, which waits for a second promise of epoch 2, hears of it.
+
+    3 then goes on with epoch 3 at once, not after a deadline.
+    """
     net = ScriptedEnsemble(3)
     net.begin()
     net.crash(1, 2)
@@ -253,7 +257,7 @@ def test_a_promise_to_another_leader_does_not_stall_discovery() -> None:
 
 
 @pytest.mark.parametrize("promised", [1, 9])
-def test_a_node_without_memory_comes_back_whatever_it_promised_since(promised: int) -> None:
+def test_an_amnesiac_node_is_readmitted_whatever_it_promised_since(promised: int) -> None:
     net = ScriptedEnsemble(5)
     net.begin()
     net.crash(1)
@@ -265,8 +269,8 @@ def test_a_node_without_memory_comes_back_whatever_it_promised_since(promised: i
     assert net.peer(1).in_broadcast
 
 
-def test_epochs_of_new_epoch_messages_only_grow() -> None:
-    """A leader that hears of a promise above its own epoch begins again above that, once."""
+def test_the_epochs_of_newepoch_messages_only_grow() -> None:
+    """A leader that hears of a promise above its own epoch restarts once, above that promise."""
     net = ScriptedEnsemble(3)
     net.begin()
     net.crash(1)

@@ -1,4 +1,4 @@
-"""What the core asks for is handed out, whatever it is, and an effect waits for its own record."""
+"""The outbox hands out everything that the core asks for, and an effect waits for its own record."""
 
 import pytest
 
@@ -18,11 +18,11 @@ def out() -> Outbox:
     return Outbox({PEER})
 
 
-def test_nothing_is_handed_out_as_nothing(out: Outbox) -> None:
+def test_take_returns_none_if_nothing_gathered(out: Outbox) -> None:
     assert out.take() is None
 
 
-def test_what_is_asked_for_alone_is_handed_out(out: Outbox) -> None:
+def test_each_obligation_alone_is_handed_out(out: Outbox) -> None:
     out.send(PEER, MESSAGE)
     assert out.take() == Ready(messages=[(PEER, MESSAGE)])
     out.send_after_sync(PEER, MESSAGE)
@@ -47,7 +47,7 @@ def test_what_is_asked_for_alone_is_handed_out(out: Outbox) -> None:
 
 
 def test_an_effects_record_waits_for_the_next_sync(out: Outbox) -> None:
-    """What becomes durable makes the core write more. That is not durable yet."""
+    """An effect writes another record, which is not durable yet."""
     done: list[str] = []
 
     def more() -> None:

@@ -1,4 +1,4 @@
-"""Where not everybody reaches everybody: a node that reaches a quorum leads it, soon, and once."""
+"""Networks in which some nodes can't reach each other: if a node reaches a quorum, one leads it soon, and stays leader."""
 
 import itertools
 
@@ -9,7 +9,7 @@ Links = set[tuple[int, int]]
 
 
 def only(world: Ensemble, *whole: tuple[int, int]) -> None:
-    """Of all links only these are whole, both ways."""
+    """Keep only these links, in both directions."""
     kept = {*whole, *((b, a) for a, b in whole)}
     pairs = itertools.permutations(world.members, 2)
     world.partition(*(pair for pair in pairs if pair not in kept))
@@ -19,8 +19,8 @@ def elections(world: Ensemble) -> int:
     return sum("role {'role': 'LEADING'" in line for line in world.log)
 
 
-def test_the_middle_of_a_star_leads_after_it_has_started_again() -> None:
-    """The leaves may know more than the middle, and reach nobody else."""
+def test_the_restarted_centre_of_a_star_leads() -> None:
+    """The leaves may have newer histories than the middle, but reach no other node."""
     world = Ensemble(5, seed=3)
     world.start()
     world.until(lambda: world.leader() == 5)
@@ -39,8 +39,8 @@ def test_the_middle_of_a_star_leads_after_it_has_started_again() -> None:
     assert [data for _, data in world.ledger] == [b"a", b"b"]
 
 
-def test_nobody_votes_for_whom_it_can_not_reach() -> None:
-    """1, 2 and 3 are a quorum of four; 4, which has the highest number, reaches 3 only."""
+def test_nodes_do_not_vote_for_unreachable_candidates() -> None:
+    """1, 2 and 3 are a quorum of four; 4, which has the highest id, reaches only 3."""
     world = Ensemble(4, seed=2)
     world.start()
     world.until(lambda: world.leader() == 4)
@@ -54,8 +54,8 @@ def test_nobody_votes_for_whom_it_can_not_reach() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_whoever_reaches_a_quorum_gets_one_led(seed: int) -> None:
-    """Random links that do not change: if a node reaches a quorum, someone leads within two silences, and goes on leading."""
+def test_a_quorum_in_reach_gets_a_leader(seed: int) -> None:
+    """Random fixed links: if a node reaches a quorum, a leader is established within two timeouts, and keeps leading."""
     world = Ensemble(5, seed=seed)
     world.start()
     world.until(lambda: world.leader() is not None)
@@ -75,7 +75,7 @@ def test_whoever_reaches_a_quorum_gets_one_led(seed: int) -> None:
     assert elections(world) == 0
 
 
-def test_a_candidate_that_loses_its_quorum_gets_no_votes_any_more() -> None:
+def test_a_candidate_that_loses_its_quorum_gets_no_more_votes() -> None:
     world = Ensemble(3, seed=1)
     world.start(1)
     world.run(2000)

@@ -1,4 +1,4 @@
-"""The protocol's tables are complete: every (state, message) pair has an answer, and nothing is named that is not there."""
+"""The protocol's tables are complete: every (state, message) pair is handled, and they name nothing that does not exist."""
 
 import gc
 import weakref
@@ -65,12 +65,12 @@ SAMPLES: dict[type, Message] = {
 }
 
 
-def test_every_message_has_a_name_a_place_and_a_handler() -> None:
+def test_every_message_has_a_name_expected_states_and_a_handler() -> None:
     kinds = {t.cls for t in msgspec.inspect.type_info(Message).types}  # type: ignore[attr-defined]
     assert kinds == set(NAMES) == set(tables.EXPECTED) == set(tables.HANDLERS) == set(SAMPLES)
 
 
-def test_every_phase_leads_back_to_election_and_forward_by_one() -> None:
+def test_every_phase_leads_to_election_and_to_the_next_phase() -> None:
     for phase in Phase:
         assert (phase, Phase.ELECTION) in tables.EDGES
     forward = {(a, b) for a, b in tables.EDGES if b != Phase.ELECTION}
@@ -107,8 +107,8 @@ OUT_OF_PLACE = [
 
 
 @pytest.mark.parametrize(("role", "phase", "kind"), OUT_OF_PLACE)
-def test_a_message_out_of_place_changes_nothing(role: Role, phase: Phase, kind: type) -> None:
-    """What is not expected in a state is dropped: no promise, no record, no answer, no abort."""
+def test_an_unexpected_message_changes_nothing(role: Role, phase: Phase, kind: type) -> None:
+    """A message that is not expected is dropped: no promise, no record, no answer, no abort."""
     peer = in_state(role, phase)
     assert peer is not None
     source = next(i for i in peer.links if i != peer.leader)
@@ -119,7 +119,7 @@ def test_a_message_out_of_place_changes_nothing(role: Role, phase: Phase, kind: 
 
 
 @pytest.mark.parametrize("message", SAMPLES.values(), ids=lambda m: NAMES[type(m)])
-def test_messages_survive_the_wire(message: Message) -> None:
+def test_messages_decode_to_what_was_encoded(message: Message) -> None:
     decoder = msgspec.msgpack.Decoder(list[Message])
     assert decoder.decode(msgspec.msgpack.encode([message])) == [message]
 
@@ -135,7 +135,7 @@ def test_messages_survive_the_wire(message: Message) -> None:
         (Broadcasting, [Phase.BROADCAST]),
     ],
 )
-def test_a_role_takes_all_that_is_expected_in_it(state: type[RoleState], phases: list[Phase]) -> None:
+def test_every_role_has_the_handlers_of_its_expected_messages(state: type[RoleState], phases: list[Phase]) -> None:
     expected = [name for phase in phases for name in tables.HANDLERS_IN[state.role, phase].values()]
     assert [name for name in expected if not callable(getattr(state, name, None))] == []
 
@@ -148,8 +148,8 @@ def test_an_edge_that_the_protocol_does_not_have_is_refused() -> None:
     assert peer.phase is Phase.DISCOVERY
 
 
-def test_nothing_of_a_role_outlives_it() -> None:
-    """Back at the election, with a follower's or a leader's object gone, the next role begins with nothing."""
+def test_no_state_of_a_role_outlives_it() -> None:
+    """When a follower's or leader's object is gone after a return to the election, the next role starts afresh."""
     for role in (Role.FOLLOWING, Role.LEADING):
         peer = in_state(role, Phase.BROADCAST)
         assert peer is not None

@@ -1,4 +1,4 @@
-"""Real links on real sockets for the tests of this folder, and a peer that can say whatever a test wants."""
+"""Real links on real sockets for the tests of this folder, and a fake peer that can send anything."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -23,13 +23,13 @@ PATIENCE_S = 30  # only a failing test waits that long
 
 
 def send_unless_turned_away(socket: zmq.Socket[Any], data: bytes) -> None:
-    """A socket whose handshake has failed already has no connection left, and would wait for one for ever."""
+    """Send unless the handshake has failed: such a socket has no connection and would block for ever."""
     with suppress(zmq.Again):
         socket.send(data, zmq.NOBLOCK)
 
 
 class FakePeer:
-    """Holds the run's key and speaks frames, right or wrong ones, to a node's port."""
+    """Holds the run's key and sends valid or invalid frames to a node's port."""
 
     def __init__(self, context: zmq.Context[Any], me: int, port: int, target: int, pair: keys.Keys) -> None:
         self.me, self.incarnation, self.session = me, 1, 1
@@ -61,7 +61,7 @@ class FakePeer:
         self.out.send(frame.pack(self.header(FrameKind.WELCOME, **other), []))
 
     def heard(self) -> list[tuple[FrameHeader, list[Any]]]:
-        """Everything that has arrived here so far."""
+        """Return everything that has arrived so far."""
         got = []
         while self.inbox.poll(0):
             data = self.inbox.recv()
@@ -75,14 +75,14 @@ class FakePeer:
 
 
 class Driven(Links):
-    """Links with their channels' methods at hand."""
+    """Links with the methods of their channels."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.channels, name)
 
 
 class Net:
-    """A few nodes, driven as the server's loop drives them; what each was told is in `told`."""
+    """A few nodes, driven as the server's loop drives them. `told` has the events of each."""
 
     def __init__(self, folder: Path) -> None:
         self.context: zmq.Context[Any] = zmq.Context()
@@ -96,7 +96,7 @@ class Net:
     def start(
         self, me: int, peers: dict[int, int], *, kind: type[ChannelSet] = ChannelSet, life: int = 1, **limits: int
     ) -> Driven:
-        """Start node `me`; `peers` says to which port it connects for which peer."""
+        """Start node `me`; `peers` says to which port it connects for each peer."""
         self.pollers[me] = zmq.Poller()
         self.links[me] = Driven(
             self.context,
@@ -116,7 +116,7 @@ class Net:
         return self.links[me]
 
     def pair(self, **limits: int) -> tuple[Driven, Driven]:
-        """Nodes 1 and 2, up for each other."""
+        """Start nodes 1 and 2, and wait until they have a session."""
         one, two = self.start(1, {2: self.ports[2]}, **limits), self.start(2, {1: self.ports[1]}, **limits)
         self.until(lambda: self.up(1, 2) and self.up(2, 1))
         return one, two

@@ -1,4 +1,4 @@
-"""The channels of a node without sockets: when greetings are said, and again."""
+"""The channels of a node without sockets: when greetings are sent and repeated."""
 
 from collections import deque
 from typing import Any
@@ -16,7 +16,7 @@ HEARTBEAT_MS = 100
 
 
 class FakePipe:
-    """`takes`: whether there is a connection that takes something."""
+    """A pipe. `takes`: whether there is a connection that accepts frames."""
 
     def __init__(self) -> None:
         self.takes = False
@@ -33,7 +33,7 @@ class FakePipe:
 
 
 class Node:
-    """Node 1, and what it hears of node 2."""
+    """Node 1, and what it receives from node 2."""
 
     def __init__(self) -> None:
         self.pipes: list[FakePipe] = []
@@ -56,13 +56,13 @@ class Node:
         return self.channels.receive(deque([frame.pack(header, list(messages))]))
 
     def join(self) -> None:
-        """Connected, and the session is up."""
+        """Connect, and open the session."""
         self.pipe.takes = True
         self.channels.connected(2)
         assert self.hear(FrameKind.WELCOME) == [LinkUp(2, 1)]
 
 
-def test_without_a_connection_nothing_is_said_until_there_is_one() -> None:
+def test_without_a_connection_no_greeting_is_repeated() -> None:
     node = Node()
     node.channels.tick(MS, MS)
     assert node.channels.wakes_at() > NEVER // 2
@@ -72,7 +72,7 @@ def test_without_a_connection_nothing_is_said_until_there_is_one() -> None:
     assert node.channels.wakes_at() == MS + HEARTBEAT_MS * MS
 
 
-def test_a_new_connection_that_does_not_take_the_greeting_is_tried_again_soon() -> None:
+def test_a_greeting_that_a_new_connection_refuses_is_repeated_soon() -> None:
     node = Node()
     node.channels.tick(MS, MS)
     node.channels.connected(2)
@@ -84,7 +84,7 @@ def test_a_new_connection_that_does_not_take_the_greeting_is_tried_again_soon() 
     assert [header.kind for header in node.pipe.sent] == [FrameKind.HELLO]
 
 
-def test_a_lost_connection_ends_the_session_when_the_last_frames_are_taken_whatever_the_nodes_clock_shows() -> None:
+def test_a_lost_connection_ends_the_session_after_its_last_frames_by_the_hosts_clock() -> None:
     node = Node()
     node.join()
     node.channels.lost(2, host_ns=0)
@@ -99,7 +99,7 @@ def test_a_lost_connection_ends_the_session_when_the_last_frames_are_taken_whate
     assert FrameKind.MESSAGES not in {header.kind for header in node.pipes[0].sent}
 
 
-def test_what_waits_behind_a_linkdown_stays_untaken_until_the_next_call() -> None:
+def test_frames_behind_a_linkdown_wait_for_the_next_call() -> None:
     node = Node()
     node.join()
     header = (frame.cluster_hash("test"), FrameKind.WELCOME, 2, 1, 1, 1, 2, 0)

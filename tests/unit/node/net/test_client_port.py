@@ -1,4 +1,4 @@
-"""The client port against raw sockets: whatever comes in is an event or a counted refusal, never a crash."""
+"""The client port against raw sockets: any input becomes an event or a counted refusal, never a crash."""
 
 import signal
 import socket
@@ -73,7 +73,7 @@ ZmqPipe = Callable[[], zmq.Socket[Any]]
 
 
 def events(port: ClientPort, count: int) -> list[ClientEvent]:
-    """The next `count` events."""
+    """Return the next `count` events."""
     got: list[ClientEvent] = []
     while len(got) < count:
         assert port.socket.poll(10_000) or got, got
@@ -125,7 +125,7 @@ def test_hello_requests_answers_bye(port: ClientPort, dial: ZmqPipe) -> None:
     ],
 )
 @pytest.mark.parametrize("known", [True, False])
-def test_bad_input_is_counted_told_and_dropped(
+def test_bad_input_is_counted_and_rejected(
     port: ClientPort, dial: ZmqPipe, frames: list[bytes], words: str, known: bool
 ) -> None:
     dealer = dial()
@@ -166,7 +166,7 @@ def test_a_flood_of_refusals_is_counted_not_reported_one_by_one(port: ClientPort
 
 
 def test_no_bytes_crash_the_port(port: ClientPort, dial: ZmqPipe) -> None:
-    """Every one-byte change of a good message is taken as some message or refused."""
+    """Every one-byte change of a valid message is accepted as some message or refused."""
     good = encode(Requests([(1, Set("/a", b"x", 3))]))
     for place in range(len(good)):
         for flip in (0x01, 0x80, 0xFF):
@@ -178,20 +178,20 @@ def test_no_bytes_crash_the_port(port: ClientPort, dial: ZmqPipe) -> None:
             dealer.close(0)
 
 
-def test_a_client_that_is_gone_is_noticed_when_it_is_answered(port: ClientPort, dial: ZmqPipe) -> None:
+def test_a_lost_client_is_noticed_when_it_is_answered(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     greet(port, dealer)
     dealer.close(0)
     got: list[ClientEvent] = []
     while not got:
         port.connections.send(1, [])
-        port.socket.poll(10)  # the connection's end is noticed by ZeroMQ's own thread
+        port.socket.poll(10)  # ZeroMQ's own thread notices the end of the connection
         got = port.receive()
     assert got == [ClientGone(1, "its connection is gone")]
 
 
 def until_gone(port: ClientPort) -> list[ClientEvent]:
-    """What is told once the port has looked often enough; nothing is sent to any client."""
+    """Return the events once the port has checked its clients often enough; nothing is sent to any client."""
     got: list[ClientEvent] = []
     for second in range(1, 1000):
         port.tick(second * connections.TICK_NS)
@@ -202,7 +202,7 @@ def until_gone(port: ClientPort) -> list[ClientEvent]:
     return got
 
 
-def test_a_client_that_is_gone_is_noticed_although_there_is_nothing_to_tell_it(port: ClientPort, dial: ZmqPipe) -> None:
+def test_a_lost_client_is_noticed_without_an_answer_for_it(port: ClientPort, dial: ZmqPipe) -> None:
     leaving, staying = dial(), dial()
     greet(port, leaving, 1)
     greet(port, staying, 2)
@@ -213,7 +213,7 @@ def test_a_client_that_is_gone_is_noticed_although_there_is_nothing_to_tell_it(p
     assert heard(staying) == Answers([])
 
 
-def test_it_looks_once_a_second(port: ClientPort, dial: ZmqPipe) -> None:
+def test_clients_are_checked_once_a_second(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     greet(port, dealer)
     for now in (1, connections.TICK_NS, connections.TICK_NS + 1, 2 * connections.TICK_NS):
@@ -238,8 +238,8 @@ dealer.recv()
 """
 
 
-def test_a_client_whose_process_is_stopped_is_gone(context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection stays open; only the heartbeats show that nobody is there."""
+def test_a_stopped_client_is_dropped(context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection stays open; only the heartbeats reveal that it does not run."""
     monkeypatch.setattr(clients, "HEARTBEAT_MS", 100)
     monkeypatch.setattr(clients, "SILENCE_MS", 300)
     port = ClientPort(context, "127.0.0.1:0", KEYS, LIMITS)
@@ -256,7 +256,7 @@ def test_a_client_whose_process_is_stopped_is_gone(context: zmq.Context[Any], mo
             port.close()
 
 
-def test_who_does_not_hold_the_key_is_told_of(context: zmq.Context[Any], port: ClientPort) -> None:
+def test_handshakes_without_the_key_are_reported(context: zmq.Context[Any], port: ClientPort) -> None:
     with context.socket(zmq.DEALER) as stranger:
         stranger.linger = 0
         Keys(*zmq.curve_keypair()).client(stranger)
@@ -284,7 +284,7 @@ def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientP
     assert heard(good) == Answers([(1, Ok(ZERO))])
 
 
-def test_dropping_a_client_tells_it_why(port: ClientPort, dial: ZmqPipe) -> None:
+def test_a_dropped_client_gets_the_reason(port: ClientPort, dial: ZmqPipe) -> None:
     dealer = dial()
     greet(port, dealer)
     port.connections.drop(1, "it floods")
@@ -292,7 +292,7 @@ def test_dropping_a_client_tells_it_why(port: ClientPort, dial: ZmqPipe) -> None
     assert port.receive() == [Refused("client", "it floods", None, 1)]
 
 
-def test_a_number_that_comes_again_ends_the_older_connection(port: ClientPort, dial: ZmqPipe) -> None:
+def test_a_client_number_on_a_new_connection_ends_the_older_one(port: ClientPort, dial: ZmqPipe) -> None:
     older, newer = dial(), dial()
     greet(port, older)
     greet(port, newer)
@@ -302,7 +302,7 @@ def test_a_number_that_comes_again_ends_the_older_connection(port: ClientPort, d
     assert events(port, 1) == [ClientRequests(1, [(1, Get("/"))])]
 
 
-def test_a_full_port_forgets_who_is_gone_and_refuses_the_rest(
+def test_a_full_port_forgets_lost_clients_and_refuses_new_ones(
     port: ClientPort, dial: ZmqPipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "CLIENTS_MAX", 2)
@@ -320,7 +320,7 @@ def test_a_full_port_forgets_who_is_gone_and_refuses_the_rest(
         welcome = heard(three) if three.poll(100) else None
 
 
-def test_an_address_in_use_is_told(context: zmq.Context[Any]) -> None:
+def test_an_address_in_use_raises(context: zmq.Context[Any]) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()

@@ -75,7 +75,7 @@ def test_a_jump_back_holds_the_clock_until_time_has_caught_up() -> None:
     assert clock.now_ns() == 1_100
 
 
-def test_it_never_goes_back_whatever_is_done_to_it() -> None:
+def test_the_clock_never_goes_back() -> None:
     rng = random.Random(5)
     source = Source()
     clock = Clock(source)

@@ -1,4 +1,4 @@
-"""The control port: answers, errors in words, refusals, and that no answer is ever taken for another one's."""
+"""The control port: answers, errors in words, refusals, and that no answer is taken for the answer to another request."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ Handler = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 class Served:
-    """A control port in a thread of its own, as a node would serve it, until `stop`."""
+    """A control port in a thread of its own, served as a node does, until `stop`."""
 
     def __init__(self, folder: Path) -> None:
         self.context: zmq.Context[Any] = zmq.Context()
@@ -52,7 +52,7 @@ class Served:
             self.thread = None
 
     def dealer(self) -> zmq.Socket[Any]:
-        """Somebody with the key who need not keep to the protocol."""
+        """A client with the key that need not follow the protocol."""
         dealer = self.context.socket(zmq.DEALER)
         dealer.linger = 0
         self.keys.client(dealer)
@@ -76,7 +76,7 @@ def echo(command: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"command": command, **arguments}
 
 
-def test_a_command_is_answered_with_all_it_carried(served: Served) -> None:
+def test_a_command_is_answered_with_its_arguments(served: Served) -> None:
     served.serve(echo)
     answer = served.client.call("status", 20.0, number=2**63, text="ä", nested={"frames": {1: 2}}, data=b"\x00")
     assert answer == {"command": "status", "number": 2**63, "text": "ä", "nested": {"frames": {1: 2}}, "data": b"\x00"}
@@ -90,7 +90,7 @@ def test_an_error_keeps_its_words_and_the_port_goes_on(served: Served) -> None:
     assert served.client.call("again", 20.0) == {"command": "again"}
 
 
-def test_nobody_there_is_a_timeout_in_words_and_the_command_is_never_delivered(served: Served) -> None:
+def test_an_absent_node_is_a_timeout_and_never_gets_the_command(served: Served) -> None:
     got: list[str] = []
     with pytest.raises(ControlTimeout, match=rf"{served.address} cannot be reached: crash was not sent"):
         served.client.call("crash", 0.05)
@@ -99,7 +99,7 @@ def test_nobody_there_is_a_timeout_in_words_and_the_command_is_never_delivered(s
     assert got == ["status"]
 
 
-def test_a_late_answer_is_not_taken_for_another_ones(served: Served) -> None:
+def test_a_late_answer_is_not_taken_for_the_next_one(served: Served) -> None:
     may_go, got = threading.Event(), []
 
     def slow(command: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -117,8 +117,8 @@ def test_a_late_answer_is_not_taken_for_another_ones(served: Served) -> None:
     assert "quick" in got
 
 
-def test_an_answer_with_another_id_is_passed_over(served: Served) -> None:
-    """A node that answers twice, the first time to a question of long ago."""
+def test_an_answer_with_another_id_is_ignored(served: Served) -> None:
+    """The node answers twice, first to an old request."""
     with served.context.socket(zmq.ROUTER) as router:
         served.keys.server(router)
         router.bind(f"tcp://{served.address}")
@@ -145,7 +145,7 @@ def test_the_client_survives_the_nodes_restart(served: Served) -> None:
     while lives != {2}:
         try:
             lives = {served.client.call("life", 1.0)["life"]}
-        except ControlTimeout:  # it had been sent on the connection to the former life
+        except ControlTimeout:  # it was sent on the connection to the former life
             continue
 
 
@@ -163,7 +163,7 @@ def test_the_client_survives_the_nodes_restart(served: Served) -> None:
         ([b"id", b"\x91" * 100_000], "MessagePack map"),
     ],
 )
-def test_what_is_no_request_is_refused_and_counted(served: Served, parts: list[bytes], why: str) -> None:
+def test_malformed_requests_are_refused_and_counted(served: Served, parts: list[bytes], why: str) -> None:
     port = served.serve(echo)
     with served.dealer() as dealer:
         dealer.send_multipart(parts)
@@ -183,7 +183,7 @@ def test_what_is_no_request_is_refused_and_counted(served: Served, parts: list[b
     assert why in refused.why
 
 
-def test_who_does_not_hold_the_key_is_not_heard(served: Served) -> None:
+def test_a_client_without_the_key_gets_no_answer(served: Served) -> None:
     got: list[str] = []
     served.serve(lambda command, _: got.append(command) or {})  # type: ignore[func-returns-value]
     stranger = ControlClient(served.address, keys.Keys(*zmq.curve_keypair()))
@@ -194,7 +194,7 @@ def test_who_does_not_hold_the_key_is_not_heard(served: Served) -> None:
     assert got == ["status"]
 
 
-def test_a_handlers_bug_is_not_hidden(served: Served) -> None:
+def test_an_unexpected_error_of_a_handler_propagates(served: Served) -> None:
     port = ControlPort(served.context, served.address, served.keys, lambda *_: {"x": 1 // 0})
     poller = zmq.Poller()
     port.register(poller)
@@ -206,7 +206,7 @@ def test_a_handlers_bug_is_not_hidden(served: Served) -> None:
     port.close()
 
 
-def test_an_address_that_cannot_be_had_is_said_in_words(served: Served) -> None:
+def test_an_unusable_address_raises_a_readable_error(served: Served) -> None:
     served.serve(echo)
     with pytest.raises(AddressInUse, match=f"cannot listen on {served.address} for control: another process"):
         ControlPort(served.context, served.address, served.keys, echo)
@@ -215,7 +215,7 @@ def test_an_address_that_cannot_be_had_is_said_in_words(served: Served) -> None:
             ControlPort(served.context, address, served.keys, echo)
 
 
-def test_a_client_looks_whether_the_node_still_lives(served: Served) -> None:
+def test_a_client_stops_waiting_when_the_node_is_dead(served: Served) -> None:
     served.serve(echo)
     with pytest.raises(ControlTimeout, match="ended before it answered die"):
         served.client.call("die", 60.0, alive=lambda: False)

@@ -1,4 +1,4 @@
-"""The frame format: what is written is read again; whatever else arrives is a BadFrame and nothing worse."""
+"""The frame format: what is packed can be parsed again; anything else is a BadFrame, never another error."""
 
 import random
 import struct
@@ -30,11 +30,11 @@ def good() -> bytes:
 
 
 def summed(data: bytes | bytearray) -> bytes:
-    """The same frame with a checksum that fits."""
+    """Return the frame with a correct checksum."""
     return bytes(data[:4]) + crc32(data[8:]).to_bytes(4, "big") + bytes(data[8:])
 
 
-def test_what_is_packed_is_read_again() -> None:
+def test_a_packed_frame_can_be_parsed() -> None:
     messages = [
         Vote(1, 2, zxid(3, 4), 3, 0, False),
         Ack(1, zxid(1, 2)),
@@ -65,7 +65,7 @@ def test_extreme_numbers_fit_the_header() -> None:
     assert header == widest._replace(length=1)
 
 
-def test_the_cluster_hash_is_stable_and_tells_names_apart() -> None:
+def test_the_cluster_hash_is_stable_and_differs_by_name() -> None:
     assert frame.cluster_hash("ours") == CLUSTER
     assert 0 <= CLUSTER < 2**64
     assert len({frame.cluster_hash(f"zab-{i}") for i in range(1000)}) == 1000
@@ -99,14 +99,14 @@ def test_the_cluster_hash_is_stable_and_tells_names_apart() -> None:
         (bytes(frame.pack(HEADER, {"not": "an array"})), "the messages cannot be decoded", 2),  # type: ignore[arg-type]
     ],
 )
-def test_a_bad_frame_says_what_is_wrong_and_whose_it_claims_to_be(data: bytes, reason: str, sender: int | None) -> None:
+def test_a_bad_frame_names_the_fault_and_the_claimed_sender(data: bytes, reason: str, sender: int | None) -> None:
     with pytest.raises(BadFrame) as caught:
         read(data)
     assert reason in caught.value.reason
     assert caught.value.sender == sender
 
 
-def test_no_single_bit_can_flip_unseen() -> None:
+def test_every_flipped_bit_is_detected() -> None:
     data = good()
     for bit in range(len(data) * 8):
         flipped = bytearray(data)
@@ -115,7 +115,7 @@ def test_no_single_bit_can_flip_unseen() -> None:
             read(bytes(flipped))
 
 
-def test_nothing_but_a_bad_frame_comes_of_noise() -> None:
+def test_noise_raises_only_bad_frame() -> None:
     rng = random.Random(11)
     read_well = 0
     for _ in range(20_000):
@@ -135,7 +135,7 @@ def test_nothing_but_a_bad_frame_comes_of_noise() -> None:
     assert 0 < read_well < 20_000
 
 
-def test_deep_and_huge_announcements_are_bad_frames() -> None:
+def test_deeply_nested_and_huge_payloads_are_bad_frames() -> None:
     for payload in (b"\x91" * 100_000, b"\xdd\xff\xff\xff\xff", b"\x91\x93\xa3ACK\xcf" + b"\xff" * 8, b"\xc1", b""):
         data = bytearray(bytes(frame.pack(HEADER, []))[:HEADER_BYTES]) + payload
         data[HEADER_BYTES - 4 : HEADER_BYTES] = struct.pack(">I", len(payload))

@@ -1,4 +1,4 @@
-"""What a node imports takes a good part of its start."""
+"""A node must not import slow modules: imports are a large part of its start-up time."""
 
 import subprocess
 import sys

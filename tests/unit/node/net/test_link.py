@@ -1,4 +1,4 @@
-"""Links on real sockets: sessions come up, carry messages in order, end for all the reasons there are, and begin anew."""
+"""Links on real sockets: sessions open, carry messages in order, end for each possible reason, and open again."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_megabytes_travel_in_one_frame(net: Any) -> None:
     assert net.messages(2, 1) == [big, 1]
 
 
-def test_what_is_sent_while_the_link_is_down_is_dropped(net: Any) -> None:
+def test_messages_sent_while_the_link_is_down_are_dropped(net: Any) -> None:
     one = net.start(1, {2: net.ports[2]})
     one.send(2, ["too early"])
     net.start(2, {1: net.ports[1]})
@@ -46,14 +46,14 @@ def test_what_is_sent_while_the_link_is_down_is_dropped(net: Any) -> None:
     assert net.messages(2, 1) == ["now"]
 
 
-def test_a_link_that_was_not_announced_yet_sends_nothing(net: Any) -> None:
-    """What the server still has to say to an old session must not slip into the new one."""
+def test_a_session_whose_linkup_was_not_returned_sends_nothing(net: Any) -> None:
+    """What the server still sends to an old session must not get into the new one."""
     fake = net.fake()
     one = net.start(1, {2: net.ports[2]})
     fake.welcome()
     net.until(lambda: net.up(1, 2))
     fake.session = 7
-    fake.say(0, "first of session 7")  # closes session 1, opens 7 and speaks, all in one frame
+    fake.say(0, "first of session 7")  # one frame closes session 1, opens session 7 and carries a message
     net.until(lambda: net.told[1][-1] == LinkDown(2, 1, "the peer opened a new session"))
     one.send(2, ["meant for session 1"])
     net.until(lambda: bool(net.messages(1, 2)))
@@ -96,7 +96,7 @@ def test_resets_of_both_ends_at_once_agree(net: Any) -> None:
     net.until(lambda: "still there" in net.messages(2, 1))
 
 
-def test_nothing_but_link_downs_follows_a_link_down_in_one_list(net: Any) -> None:
+def test_only_link_downs_follow_a_link_down_in_one_list(net: Any) -> None:
     one, two = net.pair()
     batches: list[list[Any]] = []
     receive = one.receive
@@ -133,7 +133,7 @@ def test_a_dead_peer_is_noticed_without_sending(net: Any) -> None:
     assert downs(net, 1) == ["the connection to the peer ended"]
 
 
-def test_a_dying_peers_last_frames_are_taken(net: Any) -> None:
+def test_a_dying_peers_last_frames_are_received(net: Any) -> None:
     _, two = net.pair()
     for i in range(50):
         two.send(1, [i, "x" * 20_000])
@@ -143,7 +143,7 @@ def test_a_dying_peers_last_frames_are_taken(net: Any) -> None:
     assert net.messages(1, 2)[::2] == list(range(50))
 
 
-def test_drained_frames_have_left_even_when_there_is_more_than_the_kernel_takes(net: Any) -> None:
+def test_drain_waits_for_more_than_the_kernel_buffers(net: Any) -> None:
     one, two = net.pair()
     for i in range(8):
         two.send(1, [i, "x" * 2_000_000])
@@ -169,7 +169,7 @@ def test_a_full_queue_closes_the_session_instead_of_dropping(net: Any) -> None:
     assert got == list(range(len(got)))
 
 
-def test_a_frame_that_is_too_large_to_send_closes_the_session_in_words(net: Any) -> None:
+def test_a_frame_that_is_too_large_to_send_closes_the_session_with_a_reason(net: Any) -> None:
     one, _ = net.pair(frame_bytes=10_000)
     one.send(2, ["x" * 10_000])
     net.until(lambda: bool(net.of(1, LinkDown)))
@@ -189,7 +189,7 @@ def test_three_nodes_have_links_of_their_own(net: Any) -> None:
     assert not net.of(3, LinkDown)
 
 
-def test_an_address_in_use_is_said_in_words(net: Any) -> None:
+def test_an_address_in_use_raises_a_readable_error(net: Any) -> None:
     net.start(1, {2: net.ports[2]})
     net.ports[2] = net.ports[1]
     with pytest.raises(AddressInUse, match=f"cannot listen on 127.0.0.1:{net.ports[1]} for peers: another process"):
@@ -209,11 +209,11 @@ def test_the_poller_follows_the_sockets(net: Any) -> None:
     assert poller.sockets == []
 
 
-def test_max_frames_bounds_what_one_call_takes(net: Any) -> None:
+def test_max_frames_limits_one_call(net: Any) -> None:
     one, two = net.pair()
     for i in range(20):
         two.send(1, [i])
-    two.drain(1, 20.0)  # all of it has left; node 1 takes it in small bites
+    two.drain(1, 20.0)  # all of it has left; node 1 receives it in small pieces
     sizes = []
     while len(net.messages(1, 2)) < 20:
         events = one.receive(3)

@@ -1,4 +1,4 @@
-"""Links through a connection that is cut, swallows bytes, and comes back: nothing is lost from the middle, ever."""
+"""Links over connections that are cut, swallow bytes, and come back: nothing is ever lost from the middle."""
 
 import contextlib
 import itertools
@@ -31,7 +31,7 @@ class Relay:
         self._thread.start()
 
     def cut(self) -> None:
-        """Close every connection; they are closed when this returns."""
+        """Close every connection before returning."""
         self._done.clear()
         self._cut.set()
         assert self._done.wait(30), "the relay's thread is gone"
@@ -87,7 +87,7 @@ class Relay:
 
 @pytest.fixture
 def relayed(net: Any) -> Iterator[tuple[Relay, Relay]]:
-    """Nodes 1 and 2, up for each other through a relay each way."""
+    """Nodes 1 and 2 with an open session, through a relay in each direction."""
     there, back = Relay(net.ports[2]), Relay(net.ports[1])
     try:
         net.start(1, {2: there.port})
@@ -100,7 +100,7 @@ def relayed(net: Any) -> Iterator[tuple[Relay, Relay]]:
 
 
 def runs_are_sound(runs: list[ChannelRun]) -> None:
-    """Prefix and single iteration: every run begins at 0, each session has one, and sessions only grow."""
+    """Assert prefix and single iteration: each session has one run, which begins at 0, and sessions only grow."""
     assert all(run.first == 0 for run in runs)
     sessions = [run.session for run in runs]
     assert sessions == sorted(set(sessions))
@@ -111,7 +111,7 @@ CUTS = 10
 
 
 def test_a_link_through_relays_that_flap_stays_sound(net: Any, relayed: tuple[Relay, Relay]) -> None:
-    """Every cut meets a session in which frames are being taken, and is waited for: otherwise it would test nothing."""
+    """Each cut waits until frames are being received in a session; otherwise it would test nothing."""
     rng = random.Random(3)
     numbers = itertools.count()
     one, two = net.links[1], net.links[2]
@@ -149,8 +149,8 @@ def test_a_link_through_relays_that_flap_stays_sound(net: Any, relayed: tuple[Re
         assert got == sorted(set(got))
 
 
-def test_what_vanished_on_the_way_is_a_lost_end_and_never_a_hole(net: Any, relayed: tuple[Relay, Relay]) -> None:
-    """Bytes are swallowed one way while the connection stays, as with a toxic: only numbers can tell."""
+def test_swallowed_bytes_lose_only_a_suffix(net: Any, relayed: tuple[Relay, Relay]) -> None:
+    """Bytes are swallowed in one direction while the connection stays, as with a toxic; only numbers reveal it."""
     there, _ = relayed
     one = net.links[1]
     one.send(2, [0])
@@ -160,7 +160,7 @@ def test_what_vanished_on_the_way_is_a_lost_end_and_never_a_hole(net: Any, relay
         one.send(2, [i])
     net.links[2].send(1, ["the other way"])
     net.until(lambda: bool(net.messages(1, 2)))
-    assert net.up(1, 2)  # silence is not the link's business
+    assert net.up(1, 2)  # a link does not react to silence
     there.swallow = False
     one.reset(2, "the core heard nothing")
     net.until(lambda: bool(net.of(2, LinkDown)) and net.up(1, 2) and net.up(2, 1) and not one.pending)

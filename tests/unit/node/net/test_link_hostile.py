@@ -1,4 +1,4 @@
-"""What a link does with frames that are not right: it counts them, says so, closes what they may have broken, goes on."""
+"""Invalid frames: a link counts and reports them, closes the session that they may have broken, and goes on."""
 
 import socket
 from typing import Any
@@ -15,7 +15,7 @@ from zab_chaos.node.net.keys import Keys
 
 @pytest.fixture
 def greeted(net: Any) -> Any:
-    """Node 1, up for a peer 2 that says whatever the test wants; there is no peer 3."""
+    """Node 1 with an open session to a peer 2 that can send anything; there is no peer 3."""
     fake = net.fake()
     net.start(1, {2: net.ports[2]}, frame_bytes=50_000)
     fake.welcome()
@@ -29,7 +29,7 @@ def test_frames_in_order_are_handed_out_and_a_gap_closes(net: Any, greeted: Any)
     net.until(lambda: bool(net.of(1, LinkDown)))
     assert net.messages(1, 2) == ["number 0", "number 1"]
     assert net.of(1, LinkDown) == [LinkDown(2, 1, "frame 3 came where 2 was due")]
-    assert not net.refused(1)  # a gap is a broken connection's doing, no bad frame
+    assert not net.refused(1)  # a gap comes from a broken connection; it is no bad frame
 
 
 def test_frames_of_an_older_session_are_dropped_and_the_peer_learns_the_new_one(net: Any, greeted: Any) -> None:
@@ -47,7 +47,7 @@ def fake_heard(fake: Any) -> list[tuple[int, int]]:
 
 
 def bad_frames(fake: Any) -> dict[str, tuple[bytes, str, int | None]]:
-    """What is sent, what is said of it, and whose session it closes."""
+    """Return frames, the reason in their refusal, and the node whose session they close."""
     good = bytes(frame.pack(fake.header(FrameKind.MESSAGES), ["hello"]))
     return {
         "empty": (b"", "truncated: 0 bytes", None),
@@ -71,9 +71,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("what", KINDS)
-def test_a_bad_frame_is_refused_and_closes_the_session_of_whom_it_claims_to_be(
-    net: Any, greeted: Any, what: str
-) -> None:
+def test_a_bad_frame_is_refused_and_closes_the_claimed_senders_session(net: Any, greeted: Any, what: str) -> None:
     data, words, peer = bad_frames(greeted)[what]
     greeted.out.send(data)
     net.until(lambda: bool(net.refused(1)))
@@ -103,7 +101,7 @@ def test_a_flood_of_bad_frames_is_reported_once_and_then_counted(net: Any, greet
     assert len(others) < 10
 
 
-def test_a_frame_beyond_all_bounds_costs_its_connection_and_nothing_else(net: Any, greeted: Any) -> None:
+def test_an_enormous_frame_only_ends_its_connection(net: Any, greeted: Any) -> None:
     greeted.out.send(bytes(200_000))
     before = net.links[1].frames[2]
     net.until(lambda: greeted.welcome() or net.links[1].frames[2] > before)  # ZeroMQ has connected again
@@ -112,7 +110,7 @@ def test_a_frame_beyond_all_bounds_costs_its_connection_and_nothing_else(net: An
     assert net.messages(1, 2) == ["well again"]
 
 
-def test_a_message_before_the_peer_knows_this_node_is_not_taken(net: Any) -> None:
+def test_a_message_before_the_peer_knows_this_node_is_not_accepted(net: Any) -> None:
     fake = net.fake()
     net.start(1, {2: net.ports[2]})
     fake.say(0, "who are you", to=0)
@@ -124,7 +122,7 @@ def test_a_message_before_the_peer_knows_this_node_is_not_taken(net: Any) -> Non
 
 
 @pytest.mark.parametrize("pair", [None, Keys(*zmq.curve_keypair())], ids=["plain", "another key"])
-def test_strangers_are_counted_and_get_nothing_in(net: Any, greeted: Any, pair: Keys | None) -> None:
+def test_callers_without_the_key_are_counted_and_send_nothing(net: Any, greeted: Any, pair: Keys | None) -> None:
     with net.context.socket(zmq.PUSH) as stranger:
         stranger.linger = 0
         if pair is not None:
@@ -139,7 +137,7 @@ def test_strangers_are_counted_and_get_nothing_in(net: Any, greeted: Any, pair: 
     assert net.messages(1, 2) == ["undisturbed"]
 
 
-def test_noise_on_the_port_disturbs_nobody(net: Any, greeted: Any) -> None:
+def test_noise_on_the_port_disturbs_no_session(net: Any, greeted: Any) -> None:
     for noise in (b"", b"GET / HTTP/1.1\r\n\r\n" * 50, b"\xff" + bytes(63), bytes(range(256)) * 16):
         with socket.create_connection(("127.0.0.1", net.ports[1])) as connection:
             connection.sendall(noise)
@@ -148,8 +146,8 @@ def test_noise_on_the_port_disturbs_nobody(net: Any, greeted: Any) -> None:
     assert not net.of(1, LinkDown)
 
 
-def test_a_life_that_cannot_be_does_not_shut_out_the_peer(net: Any, greeted: Any) -> None:
-    """What is larger than every later life would be the last that is ever heard."""
+def test_an_impossible_life_number_does_not_lock_out_the_peer(net: Any, greeted: Any) -> None:
+    """A number above every later life would make the peer's frames old for ever."""
     greeted.out.send(frame.pack(greeted.header(FrameKind.HELLO, incarnation=2**64 - 1, to=0), []))
     net.until(lambda: bool(net.refused(1)))
     assert net.refused(1)[0].why == f"life {2**64 - 1} is out of range"

@@ -1,4 +1,4 @@
-"""The run's key file: who may read it, what is said when it is not right, and that nobody gets in without it."""
+"""The run's key file: its permissions, its error messages, and that no handshake succeeds without it."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def test_a_created_file_is_private_and_loads_as_the_same_pair(tmp_path: Path) ->
     assert made.secret.decode() not in repr(made)
 
 
-def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
+def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     made = keys.create(path)
     with pytest.raises(KeyFileError, match="is there already"):
@@ -34,7 +34,7 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
     assert keys.load(path) == made
 
 
-def test_what_is_wrong_with_a_key_file_is_said(tmp_path: Path) -> None:
+def test_errors_of_key_files_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError, match=r"missing: the key file cannot be read: No such file"):
         keys.load(tmp_path / "missing")
     with pytest.raises(KeyFileError, match="cannot be written: No such file"):
@@ -47,7 +47,7 @@ def test_what_is_wrong_with_a_key_file_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["empty", "binary", "list", "half", "short", "foreign"])
-def test_what_is_no_key_pair_is_refused(tmp_path: Path, change: str) -> None:
+def test_invalid_key_pairs_are_refused(tmp_path: Path, change: str) -> None:
     path = tmp_path / "secret"
     pair = keys.create(path)
     other = zmq.curve_keypair()[0].decode()
@@ -87,7 +87,7 @@ def call(context: zmq.Context[Any], port: int, pair: Keys | None) -> zmq.Socket[
     return push
 
 
-def test_the_key_holder_gets_in(wires: Any) -> None:
+def test_the_key_holder_completes_the_handshake(wires: Any) -> None:
     context, pair, pull, _, port = wires
     with call(context, port, pair):
         assert pull.poll(20_000)
@@ -95,7 +95,7 @@ def test_the_key_holder_gets_in(wires: Any) -> None:
 
 
 @pytest.mark.parametrize("other", ["no key", "another run's key"])
-def test_who_does_not_hold_the_key_cannot_complete_a_handshake(wires: Any, other: str) -> None:
+def test_a_caller_without_the_key_cannot_complete_a_handshake(wires: Any, other: str) -> None:
     context, _, pull, monitor, port = wires
     with call(context, port, None if other == "no key" else Keys(*zmq.curve_keypair())):
         assert monitor.poll(20_000)

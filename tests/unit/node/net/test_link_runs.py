@@ -1,4 +1,4 @@
-"""The `channel` trace event: computed from what was handed out, so that a link that does not check gives itself away."""
+"""The `channel` trace event records what was handed out, so it reveals a link that does not check."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from zab_chaos.node.events import LinkDown
 
 
 class RawSession(ChannelSession):
-    """Takes every frame of messages, as a ZeroMQ socket does."""
+    """Accepts every frame of messages, as a ZeroMQ socket does."""
 
     def receive(self, header: FrameHeader) -> FrameOutcome:
         if header.kind != FrameKind.MESSAGES:
@@ -21,16 +21,16 @@ class RawSession(ChannelSession):
 
 
 class RawChannels(ChannelSet):
-    """Plain ZeroMQ: reconnects by itself, keeps what is queued, and says nothing."""
+    """Plain ZeroMQ: reconnects by itself, keeps what is queued, and reports nothing."""
 
     session_type = RawSession
     immediate = False
 
     def redial(self, peer: int) -> None:
-        """The socket outlives the session."""
+        """Keep the socket beyond the session."""
 
     def disconnected(self, peer: int, host_ns: int) -> None:
-        """Nobody is told."""
+        """Report nothing."""
 
 
 def test_an_unbroken_run_is_one_run() -> None:
@@ -76,7 +76,7 @@ def test_a_links_runs_begin_at_zero_and_end_with_the_session_or_the_process(net:
     assert one.runs.fetch() == [ChannelRun(2, 1, 2, 0, 0, "exit")]
 
 
-def test_what_was_taken_but_not_handed_out_is_not_in_a_run(net: Any) -> None:
+def test_accepted_frames_that_were_not_handed_out_are_in_no_run(net: Any) -> None:
     fake = net.fake()
     one = net.start(1, {2: net.ports[2]})
     fake.welcome()
@@ -92,7 +92,7 @@ def test_what_was_taken_but_not_handed_out_is_not_in_a_run(net: Any) -> None:
     assert one.runs.fetch() == []
 
 
-def test_a_link_without_checks_hands_out_gaps_and_old_sessions_and_its_runs_show_it(net: Any) -> None:
+def test_the_runs_of_a_link_without_checks_show_gaps_and_old_sessions(net: Any) -> None:
     fake = net.fake()
     one = net.start(1, {2: net.ports[2]}, kind=RawChannels)
     fake.welcome()
@@ -111,7 +111,7 @@ def test_a_link_without_checks_hands_out_gaps_and_old_sessions_and_its_runs_show
     ]
 
 
-def test_a_link_without_checks_delivers_what_it_queued_for_a_peers_former_life(net: Any) -> None:
+def test_a_link_without_checks_delivers_frames_queued_for_a_former_life(net: Any) -> None:
     one = net.start(1, {2: net.ports[2]}, kind=RawChannels)
     net.start(2, {1: net.ports[1]}, kind=RawChannels)
     net.until(lambda: net.up(1, 2) and net.up(2, 1))

@@ -1,7 +1,7 @@
 """Randomized, deterministic model test of the session logic: two nodes, an unreliable network, no sockets.
 
-The network loses, doubles, delays and reorders frames, plays old ones again, breaks connections and lets nodes restart.
-After every step the receiver's side is checked against what the sender really sent; in the end the network is good, and
+The network loses, duplicates, delays and reorders frames, repeats old ones, breaks connections and lets nodes restart.
+After every step the receiver's side is checked against what the sender really sent. In the end the network is good, and
 both ends must agree and stay in agreement. The same checks must fail for sessions that do not check.
 """
 
@@ -18,14 +18,14 @@ Frame = tuple[FrameHeader, str | None]
 
 @dataclass
 class Wire:
-    """One direction. A session's frames leave only once its connection stands, as over a socket of its own."""
+    """One direction of the network. A session's frames leave only once its connection exists, as with a socket of its own."""
 
     frames: list[Frame] = field(default_factory=list)
     connected: bool = False
 
 
 class Node:
-    """A session, the connection it sends through, and a server that says something as soon as it may."""
+    """A session, the connection it sends through, and a server that sends a message as soon as it may."""
 
     def __init__(self, name: int, session_type: type[ChannelSession], eager: bool) -> None:
         self.name, self.session_type, self.eager = name, session_type, eager
@@ -93,7 +93,7 @@ class Node:
 
 
 def check_channel(receiver: Node, sender: Node) -> None:
-    """Integrity, prefix and single iteration of what `receiver` has taken in its present life."""
+    """Assert integrity, prefix and single iteration of what `receiver` has accepted in its present life."""
     iterations = [(life, session) for life, session, _, _ in receiver.taken]
     assert iterations == sorted(iterations), "a frame of an older session or life was taken"
     for life, session in dict.fromkeys(iterations):
@@ -107,7 +107,7 @@ class World:
     def __init__(self, seed: int, session_type: type[ChannelSession] = ChannelSession, eager: bool = False) -> None:
         self.rng = random.Random(seed)
         self.nodes = [Node(1, session_type, eager), Node(2, session_type, eager)]
-        self.old: list[tuple[int, Frame]] = []  # frames that the network may play again, with their target
+        self.old: list[tuple[int, Frame]] = []  # old frames that the network may repeat, with their target
 
     def deliver(self, source: int, position: int = 0, keep: bool = False) -> None:
         frames = self.nodes[source].out.frames
@@ -182,7 +182,7 @@ def test_no_seed_breaks_a_channel_and_every_seed_converges(batch: int, eager: bo
             world.disturb()
         world.settle()
         for node in world.nodes:
-            node.say()  # what was lost at the end of the bad times shows only now
+            node.say()  # only now a loss at the end of the bad network is noticed
         world.settle()
         closings = [node.closings for node in world.nodes]
         for _ in range(5):
@@ -239,7 +239,7 @@ def test_the_model_catches_a_session_that_does_not_check(broken: type[ChannelSes
 
 
 class UpWhenAddressed(ChannelSession):
-    """Up as soon as a frame carries this node's life: before its own connection is known to stand."""
+    """Up as soon as a frame has this node's life: before its own connection is known to exist."""
 
     def receive(self, header: FrameHeader) -> FrameOutcome:
         outcome = super().receive(header)
@@ -285,7 +285,7 @@ def test_restarts_and_resets_agree_again_on_a_larger_number(who: tuple[int, ...]
         assert numbers == ({1} if act is Node.restart and len(who) == 2 else {2})
 
 
-def test_an_end_is_not_up_before_it_was_heard() -> None:
+def test_an_end_is_not_up_before_the_peer_has_answered() -> None:
     session = ChannelSession(5)
     hello = FrameHeader(0, FrameKind.HELLO, 2, 1, 9, 0, 1, 0, 0)
     assert session.receive(hello) == FrameOutcome(answer=True)
@@ -305,7 +305,7 @@ def up_session() -> tuple[ChannelSession, FrameHeader]:
     return session, welcome._replace(kind=FrameKind.MESSAGES)
 
 
-def test_a_gap_and_a_repeat_close_the_session_and_say_so() -> None:
+def test_a_gap_and_a_repeat_close_the_session_with_a_reason() -> None:
     session, first = up_session()
     assert session.receive(first).accepted
     assert session.receive(first).closed == "frame 0 came where 1 was due"
@@ -314,7 +314,7 @@ def test_a_gap_and_a_repeat_close_the_session_and_say_so() -> None:
     assert session.receive(first._replace(sequence=3)).closed == "frame 3 came where 0 was due"
 
 
-def test_a_greeting_shows_a_hole_at_the_end() -> None:
+def test_a_greeting_reveals_a_gap_at_the_end() -> None:
     session, first = up_session()
     session.receive(first)
     assert session.receive(first._replace(kind=FrameKind.THANKS, sequence=1)) == FrameOutcome()
@@ -337,7 +337,7 @@ def test_a_newer_life_closes_the_session_and_a_larger_number_is_adopted() -> Non
     assert session.number == 7
 
 
-def test_two_ends_that_only_know_each_others_former_lives_meet() -> None:
+def test_two_ends_that_know_only_former_lives_agree() -> None:
     one, two = ChannelSession(3), ChannelSession(4)
     one.peer_life, two.peer_life = 3, 1  # by old frames of node 2's life 3 and node 1's life 1
     from_one = FrameHeader(0, FrameKind.HELLO, 1, 2, 3, 3, 1, 0, 0)
@@ -347,7 +347,7 @@ def test_two_ends_that_only_know_each_others_former_lives_meet() -> None:
     assert one.peer_life == 4
 
 
-def test_messages_from_one_who_does_not_know_this_node_are_not_taken() -> None:
+def test_messages_from_a_peer_that_does_not_know_this_node_are_not_accepted() -> None:
     session, first = up_session()
     outcome = session.receive(first._replace(to=0))
     assert not outcome.accepted

@@ -1,4 +1,4 @@
-"""How a node calls another one."""
+"""The outgoing connection of a node."""
 
 import contextlib
 import socket
@@ -18,7 +18,7 @@ PATIENCE_S = 30
 
 @pytest.fixture
 def deaf() -> Iterator[int]:
-    """A port whose kernel drops every call: its queue is full, and nobody takes anything from it."""
+    """A port whose kernel drops every connection attempt: its queue is full, and nothing accepts from it."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -36,16 +36,16 @@ def deaf() -> Iterator[int]:
 
 
 def callers(port: int) -> set[int]:
-    """The ports from which this process is calling `port` now and has no answer yet."""
+    """Return the ports from which this process is connecting to `port` now, without an answer so far."""
     found = psutil.Process().net_connections("tcp4")
     return {one.laddr.port for one in found if one.status == psutil.CONN_SYN_SENT and one.raddr[1:] == (port,)}
 
 
-def test_a_call_that_nobody_answers_is_given_up_and_made_anew(deaf: int, tmp_path: Path) -> None:
-    """Whoever comes back is called at once, not when the kernel's next try of an old call is due.
+def test_an_unanswered_connection_attempt_is_repeated(deaf: int, tmp_path: Path) -> None:
+    """A node that comes back is connected at once, not when the kernel's next retry of an old attempt is due.
 
-    Seen with a cable that was pulled: the call went out by another network, and then, at intervals of up to a minute,
-    from that network's address, for long after the cable was in again.
+    Seen with an unplugged cable: the attempt used another network and was repeated at intervals of up to a minute from that
+    network's address, long after the cable was plugged in again.
     """
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     dial = ZmqPipe(context, zmq.Poller(), f"127.0.0.1:{deaf}", keys.create(tmp_path / "links.json"), 10, immediate=True)

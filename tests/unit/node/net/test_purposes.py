@@ -21,13 +21,13 @@ from zab_chaos.node.net.keys import KeyFiles, Keys
 from zab_chaos.node.server import Server
 from zab_chaos.node.trace import Trace
 
-PATIENCE = 3000  # rounds of 10 ms; only a failing test takes so many
+PATIENCE = 3000  # rounds of 10 ms; only a failing test needs all of them
 OPENED = zmq.EVENT_HANDSHAKE_SUCCEEDED
 CLOSED = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 
 
 class Node:
-    """Node 1 of three, alone, in rounds; and whoever calls at its ports."""
+    """Node 1 of three, alone, driven in rounds; and sockets that connect to its ports."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "config").mkdir()
@@ -55,7 +55,7 @@ class Node:
         raise AssertionError(f"not reached; refused so far: {self.refused()}")
 
     def call(self, purpose: str, kind: int, pair: Keys) -> zmq.Socket[Any]:
-        """A socket that connects to the port of this purpose, and tells of it."""
+        """Connect a monitored socket to the port of this purpose."""
         socket: zmq.Socket[Any] = self.context.socket(kind)
         socket.linger = 0
         pair.client(socket)
@@ -64,7 +64,7 @@ class Node:
         return socket
 
     def lets_in(self, purpose: str, pair: Keys) -> bool:
-        """Whether the handshake at this port succeeds."""
+        """Return whether the handshake at this port succeeds."""
         with self.call(purpose, zmq.PUSH if purpose == "links" else zmq.DEALER, pair) as socket:
             self.until(lambda: bool(self.monitor.poll(0)))
             event = int(recv_monitor_message(self.monitor)["event"])
@@ -94,7 +94,7 @@ WORDS = {"links": "key for links", "control": "key for control ports", "clients"
 
 
 @pytest.mark.parametrize("purpose", KeyFiles._fields)
-def test_a_key_opens_the_port_of_its_purpose_and_who_holds_another_is_traced(node: Node, purpose: str) -> None:
+def test_a_key_opens_only_its_port_and_other_handshakes_are_traced(node: Node, purpose: str) -> None:
     for held in KeyFiles._fields:
         assert node.lets_in(purpose, keys.load(getattr(node.files, held))) is (held == purpose), held
     node.until(lambda: sum(line["count"] for line in node.refused()) >= 2)
@@ -102,7 +102,7 @@ def test_a_key_opens_the_port_of_its_purpose_and_who_holds_another_is_traced(nod
     assert all(line["why"].endswith(WORDS[purpose]) for line in node.refused())
 
 
-def test_frames_forged_with_the_clients_key_do_not_arrive(node: Node) -> None:
+def test_frames_sent_with_the_clients_key_do_not_arrive(node: Node) -> None:
     forged = FrameHeader(frame.cluster_hash("test"), FrameKind.HELLO, 2, 1, 2**62, 0, 1, 0, 0)
     with node.call("links", zmq.PUSH, keys.load(node.files.clients)) as socket:
         send_unless_turned_away(socket, frame.pack(forged, []))

@@ -1,4 +1,4 @@
-"""What the store's tests share: a small model of a durable history, and ways to look at and copy a disk's folder."""
+"""Shared by the store's tests: a small model of a durable history, and ways to read and copy a disk's folder."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def txns(first: Zxid, *payloads: bytes) -> TxnRecords:
 
 
 def freeze(history: History) -> bytes:
-    """A snapshot's state that tells the whole history, so that nothing can be forgotten below a snapshot unnoticed."""
+    """Return a snapshot's state that contains the whole history, so that a loss below a snapshot is noticed."""
     return json.dumps([[z, data.hex()] for z, data in history]).encode()
 
 
@@ -48,7 +48,7 @@ def snap(history: History) -> SnapRecord:
 
 @dataclass
 class Model:
-    """The meaning of records, written down a second time: one list, and no files."""
+    """A second implementation of the records' meaning: one list, and no files."""
 
     accepted: int = 0
     current: int = 0
@@ -78,7 +78,7 @@ class Model:
 
 
 def prefixes(model: Model, records: Sequence[Record]) -> list[Legal]:
-    """Every state that a power cut may leave while `records` are being made durable: whole records, whole groups."""
+    """Return every state that a power cut may leave while `records` are made durable: whole records, whole groups."""
     model = deepcopy(model)
     states = [model.legal()]
     for step in atomic_groups(one_by_one(records)):
@@ -89,7 +89,7 @@ def prefixes(model: Model, records: Sequence[Record]) -> list[Legal]:
 
 
 def told(recovered: Recovered) -> Legal:
-    """What a node would believe after this recovery."""
+    """Return the state that a node has after this recovery."""
     history = thaw(recovered.snapshot[2]) if recovered.snapshot else []
     above = recovered.snapshot[0] if recovered.snapshot else 0
     for first, payloads in recovered.runs:
@@ -101,14 +101,14 @@ def told(recovered: Recovered) -> Legal:
 
 
 def recover(folder: Path) -> Legal:
-    """Start a node's store on this folder, and end it."""
+    """Start a node's store on this folder, and stop it."""
     store, recovered, _ = Store.open(OrdinaryDisk(folder), bootstrap=False, segment_bytes=SEGMENT)
     store.close()
     return told(recovered)
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What is durable on a faithful disk: its folder without the hidden part."""
+    """Return the durable files of a faithful disk: its folder without the hidden part."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
@@ -121,7 +121,7 @@ def lay_out(folder: Path, content: dict[str, bytes]) -> Path:
 
 
 class PowerGone(Exception):
-    """Instead of SIGKILL, so that a test can look at what is left."""
+    """Raised instead of SIGKILL, so that a test can examine what is left."""
 
 
 def die() -> None:
@@ -133,7 +133,7 @@ def faithful(folder: Path) -> FaithfulDisk:
 
 
 def born(folder: Path, segment_bytes: int = SEGMENT) -> Store:
-    """A new ensemble's member on a faithful disk."""
+    """A member of a new ensemble on a faithful disk."""
     store, _, _ = Store.open(faithful(folder), bootstrap=True, segment_bytes=segment_bytes)
     return store
 

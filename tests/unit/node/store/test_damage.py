@@ -1,4 +1,4 @@
-"""Bits that flip, files that are cut: either refused with file and offset, or without any effect."""
+"""Flipped bits and truncated files are either refused with file and offset, or have no effect."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def life(tmp_path: Path) -> tuple[Path, Model, dict[str, bytes]]:
 
 
 class Dump:
-    """A disk that can only be read, which is all that recovery does: thousands of damaged ones are looked at here."""
+    """A read-only disk, which is all that recovery needs: thousands of damaged ones are tested here."""
 
     def __init__(self, content: dict[str, bytes]) -> None:
         self.content = content
@@ -45,12 +45,12 @@ class Dump:
 
 
 def read(content: dict[str, bytes]) -> Legal:
-    """What recovery says, without going on from there."""
+    """Run recovery without opening the store."""
     return told(Recovery(Dump(content)).run().recovered)  # type: ignore[arg-type]
 
 
 def damaged(whole: dict[str, bytes], name: str, content: bytes, legal: Legal) -> Corrupt | None:
-    """The refusal, which must name the damaged file and a place in it; or None if nothing was lost."""
+    """Return the refusal, which must name the damaged file and an offset in it; None if nothing was lost."""
     try:
         found, refusal = read(whole | {name: content}), None
     except Corrupt as error:
@@ -69,7 +69,7 @@ def flips(data: bytes, mask: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("mask", [1 << bit for bit in range(8)] + [0xFF])
-def test_every_flipped_bit_is_noticed_or_harmless(mask: int, life: tuple[Path, Model, dict[str, bytes]]) -> None:
+def test_every_flipped_bit_is_detected_or_harmless(mask: int, life: tuple[Path, Model, dict[str, bytes]]) -> None:
     _, model, content = life
     for name, data in content.items():
         outcomes = [damaged(content, name, flipped, model.legal()) for flipped in flips(data, mask)]
@@ -81,7 +81,7 @@ def test_every_flipped_bit_is_noticed_or_harmless(mask: int, life: tuple[Path, M
             assert not all(outcomes[written:]), "garbage behind it is cut off"
 
 
-def test_a_node_that_cut_garbage_off_goes_on(life: tuple[Path, Model, dict[str, bytes]]) -> None:
+def test_a_node_goes_on_after_cutting_off_garbage(life: tuple[Path, Model, dict[str, bytes]]) -> None:
     folder, model, content = life
     name = max(n for n in content if n.startswith("log"))
     end = len(content[name].rstrip(b"\0"))
@@ -94,7 +94,7 @@ def test_a_node_that_cut_garbage_off_goes_on(life: tuple[Path, Model, dict[str, 
     assert recover(folder) == model.legal()
 
 
-def test_a_file_cut_anywhere_is_refused(life: tuple[Path, Model, dict[str, bytes]]) -> None:
+def test_a_truncated_file_is_refused(life: tuple[Path, Model, dict[str, bytes]]) -> None:
     _, model, content = life
     for name, data in content.items():
         for size in range(len(data)):
@@ -107,8 +107,8 @@ def test_a_longer_file_is_refused(life: tuple[Path, Model, dict[str, bytes]]) ->
         assert damaged(content, name, data + b"\0", model.legal())
 
 
-def test_zeros_in_the_place_of_a_synced_record_are_refused(tmp_path: Path) -> None:
-    """A lost write is no hole that a power cut can leave: a later sync came after it."""
+def test_zeros_in_place_of_a_synced_record_are_refused(tmp_path: Path) -> None:
+    """A power cut can't leave such a hole: a later sync came after it."""
     store, model = born(tmp_path, segment_bytes=2000), Model()
     places = [len(files(tmp_path)["log-00000001"].rstrip(b"\0"))]
     for counter in range(1, 12, 2):
@@ -124,7 +124,7 @@ def test_zeros_in_the_place_of_a_synced_record_are_refused(tmp_path: Path) -> No
 
 
 def test_records_are_valid_only_where_they_were_written(tmp_path: Path) -> None:
-    """A transaction may well carry a copy of a log: behind a torn record it must not look like records."""
+    """A transaction may contain a copy of a log, which must not look like records behind a torn record."""
     store, model = born(tmp_path, segment_bytes=1500), Model()
     keep(store, model, txns(zxid(1, 1), b"one"), EpochRecord(3))
     stolen = files(tmp_path)["log-00000001"].rstrip(b"\0")
@@ -138,8 +138,8 @@ def test_records_are_valid_only_where_they_were_written(tmp_path: Path) -> None:
         assert read(content) == model.legal()
 
 
-def test_a_snapshot_behind_the_log_is_read_before_it_is_trusted(tmp_path: Path) -> None:
-    """Exactly one snapshot counts: an older one is no way around a damaged newer one."""
+def test_a_damaged_newest_snapshot_is_refused(tmp_path: Path) -> None:
+    """Exactly one snapshot is used: an older one does not replace a damaged newer one."""
     store, model = born(tmp_path), Model()
     keep(store, model, txns(zxid(1, 1), b"a", b"b"))
     store.take_snapshot(zxid(1, 1), 1, freeze(model.history[:1]))
@@ -171,8 +171,8 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("why", NONSENSE)
-def test_a_record_that_makes_no_sense_is_refused(why: str, tmp_path: Path) -> None:
-    """Its bytes are whole, so this is a program's fault; a history that is no history is still not invented."""
+def test_an_intact_but_inconsistent_record_is_refused(why: str, tmp_path: Path) -> None:
+    """Its bytes are intact, so a program wrote it wrongly. Recovery still must not make up a history."""
     store, model = born(tmp_path), Model()
     for record in (EpochRecord(1), txns(zxid(1, 1), b"a"), txns(zxid(1, 2), b"b")):
         keep(store, model, record)
@@ -187,7 +187,7 @@ def test_a_record_that_makes_no_sense_is_refused(why: str, tmp_path: Path) -> No
 
 
 def test_a_truncation_below_the_snapshot_is_refused(tmp_path: Path) -> None:
-    """Snapshots are of committed state, and nothing undoes that: better no node than one that forgot."""
+    """Snapshots hold committed state, which nothing undoes: better no node than one that forgot."""
     store, model = born(tmp_path), Model()
     keep(store, model, txns(zxid(1, 1), b"a", b"b", b"c"))
     store.take_snapshot(zxid(1, 3), 1, freeze(model.history))

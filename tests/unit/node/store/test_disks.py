@@ -61,7 +61,7 @@ def test_nothing_is_durable_before_its_sync(tmp_path: Path) -> None:
     assert faithful(tmp_path).read("a") == b"abc\0\0\0"
 
 
-def test_an_entry_without_its_bytes_is_an_empty_file(tmp_path: Path) -> None:
+def test_a_durable_name_without_synced_bytes_is_an_empty_file(tmp_path: Path) -> None:
     disk = faithful(tmp_path)
     disk.create("a", 6).close()
     disk.sync_directory()
@@ -114,7 +114,7 @@ def test_a_reordered_cut_keeps_some_writes_whole(seed: int, tmp_path: Path) -> N
     assert left.ljust(64, b"\0") in [subset.ljust(64, b"\0") for subset in subsets]
 
 
-def test_seeds_decide_what_survives(tmp_path: Path) -> None:
+def test_the_seed_determines_what_survives(tmp_path: Path) -> None:
     def left(variant: str, seed: int) -> bytes:
         folder = tmp_path / f"{variant}-{seed}-{len(list(tmp_path.iterdir()))}"
         with pytest.raises(PowerGone):
@@ -126,7 +126,7 @@ def test_seeds_decide_what_survives(tmp_path: Path) -> None:
         assert len({left(variant, seed) for seed in range(12)}) > 3
 
 
-def test_an_armed_cut_waits_for_a_sync_that_has_something_to_lose(tmp_path: Path) -> None:
+def test_an_armed_power_cut_waits_for_a_sync_with_unsynced_data(tmp_path: Path) -> None:
     disk = faithful(tmp_path)
     file = disk.create("a", 10)
     file.sync()
@@ -141,7 +141,7 @@ def test_an_armed_cut_waits_for_a_sync_that_has_something_to_lose(tmp_path: Path
     assert faithful(tmp_path).read("a") == bytes(10)
 
 
-def test_a_directory_change_is_something_to_lose(tmp_path: Path) -> None:
+def test_a_directory_change_counts_as_unsynced_data(tmp_path: Path) -> None:
     disk = faithful(tmp_path)
     disk.create("a").close()
     disk.faults.power_cut = ("plain", 0)

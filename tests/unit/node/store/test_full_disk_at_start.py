@@ -1,4 +1,4 @@
-"""A node whose disk takes nothing while it starts ends with code 74, and says why in a line."""
+"""A node whose disk accepts no writes at its start ends with code 74 and one line that says why."""
 
 import resource
 import subprocess
@@ -29,7 +29,7 @@ def start(folder: Path, data: Path, limit: Callable[[], None] | None = None) -> 
     (folder / "config.json").write_bytes(msgspec.json.encode(config))
     command = [
         sys.executable,
-        "-B",  # the limit would cut Python's own files, too, and spoil them for everybody
+        "-B",  # the limit would also truncate Python's cached files, which other processes use
         "-m",
         "zab_chaos.node",
         "--config",
@@ -42,7 +42,7 @@ def start(folder: Path, data: Path, limit: Callable[[], None] | None = None) -> 
 
 
 def no_room() -> None:
-    """A file can't grow: what a quota or a full disk does, told by another errno."""
+    """Limit the size of files: like a quota or a full disk, but with another errno."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
@@ -55,17 +55,17 @@ def check(ended: subprocess.CompletedProcess[str], *words: str) -> None:
         assert word in ended.stderr
 
 
-def test_no_room_for_the_first_segment(tmp_path: Path) -> None:
+def test_a_disk_too_full_for_the_first_segment(tmp_path: Path) -> None:
     check(start(tmp_path, tmp_path / "data", no_room), "beginning log-00000001")
     assert '"code":74' in (tmp_path / "node-1-1.jsonl").read_text()
 
 
-def test_no_room_for_the_trace(tmp_path: Path) -> None:
+def test_a_disk_too_full_for_the_trace(tmp_path: Path) -> None:
     (tmp_path / "node-1-1.jsonl").symlink_to("/dev/full")
     check(start(tmp_path, tmp_path / "data"), "writing", "node-1-1.jsonl", "No space left on device")
 
 
 @pytest.mark.parametrize("below", ["file", "file/data"])
-def test_a_folder_that_can_not_be_made(below: str, tmp_path: Path) -> None:
+def test_a_folder_that_can_not_be_created(below: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     check(start(tmp_path, tmp_path / below), "opening the folder", str(tmp_path / below))

@@ -1,4 +1,4 @@
-"""How a batch of records is laid out: as each record alone would be, and as it always was."""
+"""The layout of a batch of records: each record is laid out as it would be alone, and as in earlier versions."""
 
 from hashlib import sha256
 from zlib import crc32
@@ -19,7 +19,7 @@ def item(zxid: int, length: int) -> Item:
 
 
 def read(data: bytes, offset: int, salt: int) -> list[tuple[int, int, bytes, bool]]:
-    """Zxid, batch, payload and whether it is the last, of the records that begin at `offset`."""
+    """Return zxid, batch, payload and whether it is the last, of the records that begin at `offset`."""
     found = []
     while offset < len(data):
         header = log_record.header_at(data, offset, salt)
@@ -44,21 +44,24 @@ def test_a_batch_is_read_back_record_by_record(offset: int) -> None:
 
 
 @pytest.mark.parametrize("offset", range(SECTOR - 40, SECTOR + 2))
-def test_a_record_lies_where_it_would_lie_alone(offset: int) -> None:
-    """Also one that begins at a sector's end: that belongs to the record before it, unless that one ended there."""
+def test_a_record_in_a_batch_has_the_layout_of_a_single_one(offset: int) -> None:
+    """This includes a record that begins at a sector end.
+
+    That byte belongs to the record before, unless that one ended there.
+    """
     items = [item(7, 100), item(8, 600), item(9, 5)]
     data, ends = log_record.encode(items, 1, 5, offset)
     alone, _ = log_record.encode(items[2:], 1, 5, offset + ends[1])
     assert data[ends[1] :] == alone
 
 
-def test_logs_that_were_written_before_are_laid_out_in_the_same_way() -> None:
+def test_the_layout_has_not_changed() -> None:
     data, _ = log_record.encode([item(2**32 + i, length) for i, length in enumerate(LENGTHS)], 3, 99, 1234)
     assert sha256(data).hexdigest()[:16] == "4da64fe28ccb92b0"
 
 
-def test_a_segment_takes_what_comes_between_two_snapshots() -> None:
-    """With the default limits and values of 1 KiB: else each snapshot costs two segments, and the zeros of both."""
+def test_a_segment_holds_the_log_between_two_snapshots() -> None:
+    """With default limits and values of 1 KiB. Otherwise each snapshot would cost two segments and their zeros."""
     limits, txn = Limits(), 1024 + 40
     count = limits.snapshot_bytes // txn + limits.outstanding
     end = log_record.end_of(CHECKPOINT_BYTES, count * (txn + log_record.OVERHEAD_BYTES))

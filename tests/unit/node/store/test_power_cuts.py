@@ -1,4 +1,4 @@
-"""The power goes: at every byte of a write, between any two disk operations, at every crash point, at random."""
+"""Power cuts: at every byte of a write, between any two disk operations, at every crash point, at random."""
 
 import errno
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_a_write_torn_at_every_byte_leaves_whole_records_and_whole_groups(tmp_pa
     assert [state for i, state in enumerate(seen) if state not in seen[:i]] == legal, "each in its turn"
 
 
-def test_a_snapshot_that_was_sent_counts_with_its_epoch_or_not_at_all(tmp_path: Path) -> None:
+def test_an_installed_snapshot_survives_only_with_its_epoch(tmp_path: Path) -> None:
     store, model = born(tmp_path / "disk", 1024), Model()
     base(store, model)
     name = segment_name(1)
@@ -94,7 +94,7 @@ def test_a_snapshot_that_was_sent_counts_with_its_epoch_or_not_at_all(tmp_path: 
 
 
 @pytest.mark.parametrize("variant", ["plain", "torn", "reordered", "pages", "killed"])
-def test_a_power_cut_during_sync_leaves_all_that_was_synced(variant: str, tmp_path: Path) -> None:
+def test_a_power_cut_during_a_sync_leaves_earlier_synced_data(variant: str, tmp_path: Path) -> None:
     outcomes = []
     for seed in range(40):
         folder = tmp_path / str(seed)
@@ -114,7 +114,7 @@ def test_a_power_cut_during_sync_leaves_all_that_was_synced(variant: str, tmp_pa
     assert len({str(outcome) for outcome in outcomes}) > (0 if variant == "plain" else 1)
 
 
-def test_writes_behind_a_hole_of_their_own_sync_are_cut_off(tmp_path: Path) -> None:
+def test_writes_behind_an_unwritten_gap_of_the_same_sync_are_cut_off(tmp_path: Path) -> None:
     store, model = born(tmp_path, 1024), Model()
     base(store, model)
     data = files(tmp_path)["log-00000001"]
@@ -135,7 +135,7 @@ def test_writes_behind_a_hole_of_their_own_sync_are_cut_off(tmp_path: Path) -> N
 
 
 class Watched(FaithfulDisk):
-    """Keeps a copy of what was durable before each operation and each sync."""
+    """A disk that keeps a copy of what was durable before each operation and each sync."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -169,7 +169,7 @@ class Watched(FaithfulDisk):
 
 
 class Witness:
-    """Which states are legal at any moment: the last one acknowledged, and those on the way to the next."""
+    """The legal states at any moment: the last acknowledged one, and those on the way to the next."""
 
     def __init__(self, disk: Watched) -> None:
         self.model = Model()
@@ -220,7 +220,7 @@ def test_recovery_itself_may_be_interrupted_at_any_time(tmp_path: Path) -> None:
         store.sync()
     store.close()
     newest = max(segment_number(name) or 0 for name in files(tmp_path / "disk"))
-    (tmp_path / "disk" / f"{segment_name(newest + 1)}.tmp").write_bytes(b"half")  # by a start that was interrupted
+    (tmp_path / "disk" / f"{segment_name(newest + 1)}.tmp").write_bytes(b"half")  # left by an interrupted start
     disk = Watched(tmp_path / "disk")
     witness = Witness(disk)
     store, recovered, report = Store.open(disk, bootstrap=False, segment_bytes=SEGMENT)
@@ -273,7 +273,7 @@ def test_crash_points_come_in_order_and_records_are_written_one_by_one(tmp_path:
 
 
 def test_a_start_has_crash_points_too(tmp_path: Path) -> None:
-    """What is read is written again, and a snapshot that was left over is removed."""
+    """What was read is written again, and a leftover snapshot is removed."""
     store, model = born(tmp_path, 4096), Model()
     keep(store, model, *FIRST)
 
@@ -325,7 +325,7 @@ def test_a_crash_at_each_crash_point_leaves_a_legal_state(kind: type, tmp_path: 
         with pytest.raises(PowerGone):
             script(Store.open(kind(folder), bootstrap=True, segment_bytes=4096, crash=hook)[0], Model())
         if ("before-write", "EPOCH") not in seen:
-            continue  # there is no log yet that anybody could rely on
+            continue  # there is no log yet
         found = recover(folder)
         if ("after-sync", "SNAP") in seen:
             assert found == second[-1]
@@ -335,7 +335,7 @@ def test_a_crash_at_each_crash_point_leaves_a_legal_state(kind: type, tmp_path: 
             assert found in [nothing, *(first if kind is OrdinaryDisk else [])]
 
 
-# ---- a disk that refuses ----
+# ---- a failing disk ----
 
 
 @pytest.mark.parametrize("fault", ["full", "write", "sync"])
@@ -363,7 +363,7 @@ def test_a_disk_error_ends_the_store_for_good(make: type, fault: str, tmp_path: 
     assert recover(tmp_path) in legal
 
 
-def test_a_full_disk_is_named_wherever_it_shows(tmp_path: Path) -> None:
+def test_every_error_of_a_full_disk_names_it(tmp_path: Path) -> None:
     store, model = born(tmp_path), Model()
     base(store, model)
     store.disk.faults.full = True  # type: ignore[attr-defined]
@@ -377,11 +377,11 @@ def test_a_full_disk_is_named_wherever_it_shows(tmp_path: Path) -> None:
     assert recover(tmp_path) == model.legal()
 
 
-# ---- a process is killed, and the page cache stays ----
+# ---- a killed process; the page cache stays ----
 
 
 class CutAtFolder(FaithfulDisk):
-    """The power goes at one of the syncs of the folder."""
+    """A disk that loses its power at one of the syncs of the folder."""
 
     def __init__(self, root: Path, nth: int, seed: int) -> None:
         super().__init__(root, die)
@@ -395,8 +395,8 @@ class CutAtFolder(FaithfulDisk):
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
-def test_a_snapshot_is_durable_before_what_it_replaces_is_removed(nth: int, tmp_path: Path) -> None:
-    """Killed when a snapshot had its name and no sync covered that: the next life removes the older one, not too soon."""
+def test_a_snapshot_is_durable_before_older_files_are_removed(nth: int, tmp_path: Path) -> None:
+    """The process is killed after the rename, before its sync. The next life must not remove the older one too early."""
     for seed in range(12):
         folder = tmp_path / str(seed)
         store, model = born(folder), Model()
@@ -419,7 +419,7 @@ def test_a_snapshot_is_durable_before_what_it_replaces_is_removed(nth: int, tmp_
         assert recover(folder) == model.legal()
 
 
-def test_a_killed_process_had_written_everything_or_was_about_to(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_all_its_writes_or_a_prefix(tmp_path: Path) -> None:
     left = set()
     for seed in range(20):
         store = born(tmp_path / str(seed), 4096)
@@ -432,8 +432,8 @@ def test_a_killed_process_had_written_everything_or_was_about_to(tmp_path: Path)
     assert left == {0, 7}
 
 
-def test_what_a_life_was_told_is_durable_before_anything_else(tmp_path: Path) -> None:
-    """Also if the segment can't be gone on with, so that no later sync would cover it."""
+def test_recovered_data_is_made_durable_first(tmp_path: Path) -> None:
+    """Also if the segment can't be continued, so that no later sync would cover it."""
     for seed in range(30):
         folder = tmp_path / str(seed)
         store, model = born(folder, 4096), Model()
@@ -450,7 +450,7 @@ def test_what_a_life_was_told_is_durable_before_anything_else(tmp_path: Path) ->
         assert recover(folder) == (77, *told(recovered)[1:])
 
 
-def test_writing_the_good_bytes_again_takes_nothing_that_was_durable(tmp_path: Path) -> None:
+def test_writing_the_good_bytes_again_loses_no_durable_data(tmp_path: Path) -> None:
     store, model = born(tmp_path / "disk", 8192), Model()
     keep(store, model, EpochRecord(1), txns(zxid(1, 1), b"x" * 5000))
     store.close()
@@ -464,8 +464,8 @@ def test_writing_the_good_bytes_again_takes_nothing_that_was_durable(tmp_path: P
             assert files(tmp_path / "copy") == content
 
 
-def test_a_failed_sync_loses_what_was_written(tmp_path: Path) -> None:
-    """So a store that goes on after one, and syncs again, has a hole: the kernel takes the pages for clean."""
+def test_a_failed_sync_loses_the_written_bytes(tmp_path: Path) -> None:
+    """A store that went on and synced again would leave a hole: the kernel considers the pages clean."""
     store, model = born(tmp_path, 4096), Model()
     base(store, model)
     store.disk.faults.error = "sync"  # type: ignore[attr-defined]
@@ -481,8 +481,8 @@ def test_a_failed_sync_loses_what_was_written(tmp_path: Path) -> None:
         recover(tmp_path)
 
 
-def test_what_a_failed_sync_has_left_readable_is_written_again(tmp_path: Path) -> None:
-    """The next life reads it, and no sync alone would make it durable."""
+def test_bytes_readable_after_a_failed_sync_are_written_again(tmp_path: Path) -> None:
+    """The next life reads it, and a sync alone would not make it durable."""
     store = born(tmp_path, 4096)
     base(store, Model())
     store.disk.faults.error, store.disk.faults.stays_readable = "sync", True  # type: ignore[attr-defined]

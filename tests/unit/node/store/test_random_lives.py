@@ -1,4 +1,4 @@
-"""Random records, syncs, snapshots and power cuts: a store never shows anything but a legal state."""
+"""Random records, syncs, snapshots and power cuts: a store is always in a legal state."""
 
 from contextlib import suppress
 from copy import deepcopy
@@ -103,7 +103,7 @@ class Life:
         self.rising = history
 
     def committed(self) -> History:
-        """No truncation cuts into this (Zab never undoes what is committed)."""
+        """How much of the history is committed: Zab never truncates below that."""
         return self.rising
 
     def member(self, _: None) -> None:
@@ -123,7 +123,7 @@ class Life:
             self.settle()
 
     def cut(self, cuts: list[Cut]) -> None:
-        """The power goes at the next sync, and again while the store recovers."""
+        """Cut the power at the next sync, and again while the store recovers."""
         self.store.disk.faults.power_cut = cuts[0]  # type: ignore[attr-defined]
         legal = prefixes(self.model, self.waiting) if self.waiting else [self.model.legal()]
         try:
@@ -135,7 +135,7 @@ class Life:
         self.recover(legal, cuts[1:])
 
     def cut_snapshot(self, argument: tuple[int, list[Cut]]) -> None:
-        """The power goes while a snapshot is taken: in the middle of its file, or of what changes in the folder."""
+        """Cut the power while a snapshot is taken: while its file is written, or while the folder changes."""
         self.sync(None)
         below, cuts = argument
         self.store.disk.faults.power_cut = cuts[0]  # type: ignore[attr-defined]
@@ -182,7 +182,7 @@ def test_any_history_of_records_and_power_cuts_stays_legal(steps: list[tuple[str
 
 @pytest.mark.parametrize("seed", range(6))
 def test_small_snapshots_under_heavy_load(seed: int, tmp_path: Path) -> None:
-    """Batches of several pages, a snapshot after each few, segments that two of them fill, and the power goes often."""
+    """Batches of several pages, a snapshot after every few, segments for two of them, and frequent power cuts."""
     random = Random(seed)
     variants = get_args(Variant)
 

@@ -1,4 +1,4 @@
-"""What a store promises while nothing breaks: what was synced comes back, and the disk holds no more than it must."""
+"""A store without faults: synced data comes back, and the disk holds no more than it must."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def reopen(disk: Disk, bootstrap: bool = False) -> tuple[Store, RecoveryReport, 
 
 
 @pytest.mark.parametrize("make", [OrdinaryDisk, faithful])
-def test_a_life_comes_back_whole(make: type, tmp_path: Path) -> None:
+def test_a_synced_life_is_recovered_completely(make: type, tmp_path: Path) -> None:
     model = Model()
     store, recovered, report = Store.open(make(tmp_path), bootstrap=True, segment_bytes=SEGMENT)
     assert (told(recovered), report) == (model.legal(), RecoveryReport(kind="fresh"))
@@ -80,7 +80,7 @@ def test_nothing_is_durable_before_sync(tmp_path: Path) -> None:
 
 
 class Counting(OrdinaryDisk):
-    """Counts what reaches the operating system."""
+    """A disk that counts the calls of the operating system."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -139,7 +139,7 @@ def test_an_open_group_waits_for_its_newleader(tmp_path: Path) -> None:
     assert recover(tmp_path) == (1, 2, False, [(zxid(1, 1), b"a"), (zxid(2, 1), b"c")])
 
 
-def test_batches_and_groups_of_any_size_lie_in_one_segment(tmp_path: Path) -> None:
+def test_every_batch_and_group_is_in_one_segment(tmp_path: Path) -> None:
     store, model = born(tmp_path), Model()
     keep(store, model, txns(zxid(1, 1), *[b"x" * 300] * 5))
     keep(store, model, TruncRecord(zxid(1, 4)), txns(zxid(2, 1), b"y" * 5000), NewLeaderRecord(2))
@@ -151,7 +151,7 @@ def test_batches_and_groups_of_any_size_lie_in_one_segment(tmp_path: Path) -> No
     assert recover(tmp_path) == model.legal()
 
 
-def test_an_empty_run_is_no_record(tmp_path: Path) -> None:
+def test_an_empty_run_writes_no_record(tmp_path: Path) -> None:
     store, model = born(tmp_path), Model()
     keep(store, model, txns(zxid(1, 1)))
     keep(store, model, EpochRecord(4))
@@ -162,7 +162,7 @@ def test_an_empty_run_is_no_record(tmp_path: Path) -> None:
 # ---- snapshots ----
 
 
-def test_a_snapshot_lets_go_of_the_log_below_it_and_of_older_ones(tmp_path: Path) -> None:
+def test_a_snapshot_removes_the_log_below_it_and_older_snapshots(tmp_path: Path) -> None:
     store, model = born(tmp_path), Model()
     for counter in range(1, 31):
         keep(store, model, txns(zxid(1, counter), b"x" * 100))
@@ -178,7 +178,7 @@ def test_a_snapshot_lets_go_of_the_log_below_it_and_of_older_ones(tmp_path: Path
     assert len(middle) < 12
 
 
-def test_a_snapshot_makes_durable_what_it_covers(tmp_path: Path) -> None:
+def test_a_snapshot_syncs_the_log_that_it_covers(tmp_path: Path) -> None:
     """A leader may have committed, with a quorum's disks, what its own disk has not synced yet."""
     store, model = born(tmp_path), Model()
     store.append(txns(zxid(1, 1), b"a"))
@@ -212,7 +212,7 @@ def test_an_installed_snapshot_replaces_the_history(tmp_path: Path) -> None:
     assert recover(tmp_path) == model.legal()
 
 
-def test_an_installed_snapshot_may_lie_below_what_was_logged(tmp_path: Path) -> None:
+def test_an_installed_snapshot_may_be_below_the_logs_end(tmp_path: Path) -> None:
     """An uncommitted tail can have higher zxids than the leader's snapshot; both must survive every purge."""
     store, model = born(tmp_path), Model()
     keep(store, model, txns(zxid(1, 1), b"a"), txns(zxid(2, 1), *[b"uncommitted" * 9] * 5))
@@ -247,10 +247,10 @@ def test_snapshots_of_an_empty_history(tmp_path: Path) -> None:
     assert recover(tmp_path) == model.legal()
 
 
-# ---- birth and amnesia ----
+# ---- bootstrap and amnesia ----
 
 
-def test_a_birth_certificate_counts_only_on_an_empty_disk(tmp_path: Path) -> None:
+def test_bootstrap_counts_only_on_an_empty_disk(tmp_path: Path) -> None:
     store, report, _ = reopen(faithful(tmp_path), bootstrap=False)
     assert report.kind == "amnesiac"
     store.close()
@@ -259,7 +259,7 @@ def test_a_birth_certificate_counts_only_on_an_empty_disk(tmp_path: Path) -> Non
     store.close()
 
 
-def test_amnesia_lasts_until_member_through_segments_and_snapshots(tmp_path: Path) -> None:
+def test_amnesia_lasts_until_a_member_record_through_segments_and_snapshots(tmp_path: Path) -> None:
     store, report, _ = reopen(faithful(tmp_path))
     model = Model(amnesiac=True)
     history = [(zxid(1, counter), b"x" * 90) for counter in range(1, 8)]
@@ -279,7 +279,7 @@ def test_amnesia_lasts_until_member_through_segments_and_snapshots(tmp_path: Pat
     assert recover(tmp_path) == model.legal()
 
 
-# ---- files that are missing ----
+# ---- missing files ----
 
 
 def refusal(folder: Path, kind: type[CorruptLog] | type[CorruptSnapshot]) -> str:
@@ -307,7 +307,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     assert refusal(without("log-00000001"), CorruptSnapshot).startswith("snapshot-")
 
 
-def test_a_log_needs_the_snapshot_it_was_purged_for(tmp_path: Path) -> None:
+def test_a_purged_log_needs_its_snapshot(tmp_path: Path) -> None:
     store, model = born(tmp_path), Model()
     a_life(store, model)
     store.close()
@@ -321,7 +321,7 @@ def test_a_log_needs_the_snapshot_it_was_purged_for(tmp_path: Path) -> None:
 
 
 def test_segments_of_another_life_do_not_fit(tmp_path: Path) -> None:
-    """A file restored from the wrong copy is whole, and still wrong."""
+    """A file restored from the wrong copy is intact but wrong."""
     for life, epoch in (("one", 1), ("two", 2)):
         store = born(tmp_path / life)
         for counter in range(1, 11):
@@ -335,17 +335,17 @@ def test_segments_of_another_life_do_not_fit(tmp_path: Path) -> None:
     assert refusal(lay_out(tmp_path / "copy", one | {"log-00000002": one["log-00000001"]}), CorruptLog)
 
 
-# ---- known bugs are one overridden method away ----
+# ---- known bugs, each by one overridden method ----
 
 
 class LyingSync(Store):
-    """ACK before durable."""
+    """A store that acknowledges before its data is durable."""
 
     def make_durable(self) -> None:
         pass
 
 
-def test_a_store_whose_sync_lies_loses_what_it_promised(tmp_path: Path) -> None:
+def test_a_store_with_a_lying_sync_loses_promises(tmp_path: Path) -> None:
     store, _, _ = LyingSync.open(faithful(tmp_path), bootstrap=True, segment_bytes=SEGMENT)
     store.append(EpochRecord(5))
     store.sync()
@@ -408,6 +408,6 @@ def test_a_store_that_keeps_torn_records_reads_zeros_for_bytes(tmp_path: Path) -
 
 @pytest.mark.parametrize("written", [0, 1, 4095, 4096, 4097, 20_000])
 @pytest.mark.parametrize("zeros", [0, 1, 4095, 4096, 4097, 20_000])
-def test_what_is_written_ends_before_the_zeros(written: int, zeros: int) -> None:
+def test_written_bytes_end_before_the_trailing_zeros(written: int, zeros: int) -> None:
     data = bytes(written - 1) + b"x" if written else b""
     assert without_zeros(data + bytes(zeros)) == data

@@ -1,4 +1,7 @@
-"""A power cut in the middle of one batch: each sector or page of it was written or was not. That is no damage; a bit is."""
+"""A power cut in the middle of a batch: each of its sectors or pages was either written or not.
+
+That is not damage; a flipped bit is.
+"""
 
 from collections.abc import Iterator
 from itertools import product
@@ -23,7 +26,7 @@ NAME = "log-00000001"
 
 
 class Torn:
-    """A segment before and after a batch was written, and what may be told of it when only some of the batch was."""
+    """A segment before and after a batch was written, and what recovery may find if only a part of the batch was written."""
 
     def __init__(self, folder: Path, start: int, batch: list[Record], segment: int) -> None:
         store, _, _ = Store.open(OrdinaryDisk(folder), bootstrap=True, segment_bytes=segment)
@@ -45,7 +48,7 @@ class Torn:
         return range(self.start // size, -(-self.end // size))
 
     def with_only(self, kept: set[int], size: int) -> bytes:
-        """The disk if of the batch only these units were written."""
+        """Return the disk on which only these units of the batch were written."""
         image = bytearray(self.before)
         for unit in kept:
             image[unit * size : (unit + 1) * size] = self.after[unit * size : (unit + 1) * size]
@@ -58,7 +61,7 @@ class Torn:
 
 
 class Dump:
-    """A disk that can only be read."""
+    """A read-only disk."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -80,7 +83,7 @@ def records(*sizes: int) -> list[Record]:
 
 
 def starts(*offsets: int) -> list[int]:
-    """Places for a batch. No record ends with the last byte of a sector, as that is the next one's."""
+    """Return offsets for a batch. No record ends with the last byte of a sector, which is the next record's."""
     return [1024 + offset for offset in offsets if (1024 + offset) % SECTOR]
 
 
@@ -117,7 +120,7 @@ def test_every_subset_of_pages(start: int, batch: list[Record], tmp_path: Path) 
 
 @pytest.mark.parametrize("size", [SECTOR, PAGE])
 def test_a_large_record_that_is_mostly_zeros(size: int, tmp_path: Path) -> None:
-    """A piece of zeros that was written can't be taken for one that was not: it ends with a byte that is not zero."""
+    """A written piece of zeros is distinguishable from an unwritten one: it ends with a nonzero byte."""
     payload = bytearray(100_000)
     payload[5000:5010] = b"not zeros!"
     torn = Torn(tmp_path, 1500, [txns(zxid(1, 2), bytes(payload), b"behind")], 2**17)
@@ -145,14 +148,14 @@ def refused(content: bytes) -> bool:
 
 @pytest.mark.parametrize("bit", range(8))
 def test_every_flipped_bit_of_every_record_is_refused(bit: int, tmp_path: Path) -> None:
-    """The last batch is guarded like the others, and zeros in a record are no excuse."""
+    """The last batch is protected like the others, also if a record contains zeros."""
     batch = [EpochRecord(2), txns(zxid(1, 2), bytes(700), b"\0\1\0" * 20, b"x" * 485, b"")]
     torn = Torn(tmp_path, 1024 + 300, batch, 4096)
     for place in range(torn.end):
         assert refused(flip(torn.after, place, 1 << bit)), place
 
 
-def test_a_sector_of_an_earlier_batch_that_is_gone_is_damage(tmp_path: Path) -> None:
+def test_a_missing_sector_of_an_earlier_batch_is_damage(tmp_path: Path) -> None:
     store, _, _ = Store.open(OrdinaryDisk(tmp_path), bootstrap=True, segment_bytes=8192)
     model = Model()
     keep(store, model, txns(zxid(1, 1), b"a" * 1500))
@@ -170,7 +173,7 @@ def test_a_sector_of_an_earlier_batch_that_is_gone_is_damage(tmp_path: Path) -> 
             assert read(holed) in left
 
 
-def test_a_node_goes_on_behind_a_torn_batch(tmp_path: Path) -> None:
+def test_a_node_goes_on_after_a_torn_batch(tmp_path: Path) -> None:
     torn = Torn(tmp_path / "disk", 1500, records(*[1024] * 8), 2**14)
     units = torn.units(SECTOR)
     for lost in units[::3]:

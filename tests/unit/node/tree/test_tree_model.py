@@ -1,4 +1,4 @@
-"""The tree and its primary against a naive dictionary, and what must hold for every history."""
+"""The tree and its primary against a naive dictionary, and properties of every history."""
 
 import copy
 import itertools
@@ -20,7 +20,7 @@ from zab_chaos.node.tree.txns import Origin
 
 
 def origins() -> Iterator[Origin]:
-    """Three clients in turns, each with ascending numbers."""
+    """Yield origins of three clients in turn, each with ascending seqs."""
     for seq in itertools.count(1):
         yield Origin(1, 1, seq % 3, seq)
 
@@ -99,7 +99,7 @@ def check_equal(tree: Tree, naive: Naive) -> None:
 
 
 def run(requests: list[Write]) -> tuple[list[bytes], list[Tree]]:
-    """The transactions of the requests that were not refused, and the tree after each (the first: before all)."""
+    """Return the transactions of the requests that were not refused, and the tree before all and after each."""
     tree = Tree()
     primary = Primary(tree)
     txns: list[bytes] = []
@@ -117,7 +117,7 @@ def run(requests: list[Write]) -> tuple[list[bytes], list[Tree]]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(writes, st.integers(0, 3)), max_size=25))
-def test_the_tree_is_a_dictionary_whatever_is_outstanding(requests: list[tuple[Write, int]]) -> None:
+def test_the_tree_equals_a_dictionary_whatever_is_outstanding(requests: list[tuple[Write, int]]) -> None:
     """The number says how many outstanding transactions are delivered before the request is judged."""
     tree, naive = Tree(), Naive()
     primary = Primary(tree)
@@ -148,8 +148,11 @@ def children(tree: Tree) -> dict[str, set[str]]:
     return {path: node.children for path, node in tree.znodes.items()}
 
 
-def test_a_redelivered_delete_takes_the_later_children_with_it() -> None:
-    """The tree is ahead: /a has children, of which the /a that is deleted here knew nothing. They come again."""
+def test_a_redelivered_delete_removes_later_children() -> None:
+    """The tree is ahead: /a has children that were created after the delete that is redelivered here.
+
+    They are created again later.
+    """
     history: list[Write] = [Create("/a"), Delete("/a"), Create("/a"), Create("/a/b"), Create("/a/b/c")]
     txns, trees = run(history)
     tree = copy.deepcopy(trees[-1])
@@ -165,7 +168,7 @@ def test_a_redelivered_delete_takes_the_later_children_with_it() -> None:
 def test_any_suffix_may_be_redelivered_in_order(requests: list[Write]) -> None:
     """LADIS 2008: multiple delivery is fine as long as the order is preserved.
 
-    From every state m, everything from every k <= m on is delivered again: the end is the same.
+    In every state m, everything from every k <= m on is delivered again: the final state is the same.
     """
     txns, trees = run(requests)
     final = trees[-1]
@@ -191,7 +194,7 @@ def test_the_digest_and_the_dump_depend_on_the_state_only(requests: list[Write])
         assert by_digest.setdefault(tree.digest, tree.dump()) == tree.dump()
 
 
-def test_everything_of_a_znode_is_in_the_digest() -> None:
+def test_every_part_of_a_znode_is_in_the_digest() -> None:
     histories: list[list[Write]] = [
         [Create("/a", b"x")],
         [Create("/b", b"x")],
@@ -206,7 +209,7 @@ def test_everything_of_a_znode_is_in_the_digest() -> None:
 TWO: list[Write] = [Create("/a", b"1"), Create("/b", b"2")]
 
 
-def test_two_ways_to_one_state() -> None:
+def test_two_histories_with_one_state_have_one_digest() -> None:
     one = run([Create("/a", b"1"), Create("/b", b"2")])[1][-1]
     other = run([Create("/b", b"0"), Delete("/b"), Create("/b", b"2"), Create("/a", b"1")])[1][-1]
     assert one.digest != other.digest  # the root has had three children, not two

@@ -1,4 +1,4 @@
-"""Which paths are znodes' names (ZooKeeper's PathUtils)."""
+"""The paths of znodes (ZooKeeper's PathUtils)."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from zab_chaos.node.tree.paths import name_of, parent_of, path_error
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b", "/a.b", "/..a", "/a..", "/ä/日本", "/with space", "/-_=+"])
-def test_a_good_path_has_no_flaw(path: str) -> None:
+def test_a_valid_path_has_no_error(path: str) -> None:
     assert path_error(path) is None
 
 
@@ -29,7 +29,7 @@ def test_a_good_path_has_no_flaw(path: str) -> None:
         ("/\uffff", r"'\uffff'"),
     ],
 )
-def test_a_bad_path_is_told_what_is_wrong_with_it(path: str, words: str) -> None:
+def test_the_error_of_an_invalid_path_names_the_fault(path: str, words: str) -> None:
     assert words in (path_error(path) or "")
 
 

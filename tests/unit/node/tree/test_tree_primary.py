@@ -30,7 +30,7 @@ ORIGIN = Origin(2, 3, 4, 5)
 
 
 class Leader:
-    """A primary on its tree, with what it has broadcast and not delivered."""
+    """A primary on its tree, with the transactions that it has broadcast and not delivered."""
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -40,7 +40,7 @@ class Leader:
         self.seq = ORIGIN.seq - 1
 
     def prepare(self, request: Write) -> object:
-        """The change that a request becomes, or its refusal's error."""
+        """Return the change that a request becomes, or the error of its refusal."""
         data = self.primary.prepare(request, self.origin())
         if isinstance(data, Refusal):
             assert data.words
@@ -49,7 +49,7 @@ class Leader:
         return decode(data).change
 
     def origin(self) -> Origin:
-        """Of the client's next request."""
+        """Return the origin of the client's next request."""
         self.seq += 1
         return msgspec.structs.replace(ORIGIN, seq=self.seq)
 
@@ -71,7 +71,7 @@ def leader() -> Leader:
     return Leader()
 
 
-def test_causal_violation_example_transactions(leader: Leader) -> None:
+def test_transactions_of_the_causal_violation_example(leader: Leader) -> None:
     """LADIS 2008, section 2: w1 = ("/a", "1", 1), w2 = ("/a", "2", 2), and after L1's failure w3 = ("/a", "3", 2)."""
     leader.done(Create("/a"))
     assert leader.prepare(Set("/a", b"1")) == SetTxn("/a", b"1", 1)
@@ -82,7 +82,7 @@ def test_causal_violation_example_transactions(leader: Leader) -> None:
     assert leader.prepare(Set("/a", b"3", version=1)) == SetTxn("/a", b"3", 2)
 
 
-def test_conditions_see_what_is_outstanding(leader: Leader) -> None:
+def test_conditions_are_judged_with_outstanding_transactions(leader: Leader) -> None:
     assert leader.prepare(Create("/a", b"x")) == CreateTxn("/a", b"x", 1)
     assert leader.prepare(Create("/a/b")) == CreateTxn("/a/b", b"", 1)
     assert leader.prepare(Create("/a")) == "node exists"
@@ -98,7 +98,7 @@ def test_conditions_see_what_is_outstanding(leader: Leader) -> None:
     assert leader.tree.read(Children("/")) == Ok(zxid(1, 5), 0, children=[])
 
 
-def test_an_outlook_lives_until_its_last_transaction_is_delivered(leader: Leader) -> None:
+def test_a_future_znode_is_kept_until_its_last_transaction_is_delivered(leader: Leader) -> None:
     leader.done(Create("/a"))
     for expected in (1, 2, 3):
         assert leader.prepare(Set("/a", b"")) == SetTxn("/a", b"", expected)
@@ -110,7 +110,7 @@ def test_an_outlook_lives_until_its_last_transaction_is_delivered(leader: Leader
     assert not leader.primary._futures
 
 
-def test_a_refusal_leaves_no_trace(leader: Leader) -> None:
+def test_a_refusal_changes_nothing(leader: Leader) -> None:
     assert leader.prepare(Multi([Create("/a"), Set("/a", b"1"), Delete("/nothing")])) == "no node"
     assert leader.prepare(Set("/a", b"")) == "no node"
     assert (leader.primary.outstanding, leader.primary._futures) == (0, {})
@@ -124,7 +124,7 @@ def test_reset_forgets_what_is_outstanding(leader: Leader) -> None:
     assert leader.prepare(Create("/a")) == CreateTxn("/a", b"", 1)
 
 
-def test_another_primarys_transactions_are_passed_over(leader: Leader) -> None:
+def test_another_primarys_transactions_are_ignored(leader: Leader) -> None:
     leader.prepare(Create("/a"))
     leader.primary.delivered(msgspec.msgpack.encode(Txn(ORIGIN, CreateTxn("/b", b"", 1))))
     assert leader.prepare(Create("/a")) == "node exists"
@@ -140,7 +140,7 @@ def test_sequential_names_count_the_parents_children(leader: Leader) -> None:
     assert leader.prepare(Create("/q/", b"", sequential=True)) == CreateTxn("/q/0000000003", b"", 4)
 
 
-def test_a_multis_steps_see_those_before_them(leader: Leader) -> None:
+def test_a_step_of_a_multi_sees_the_earlier_steps(leader: Leader) -> None:
     steps: list[Step] = [
         Create("/a"),
         Set("/a", b"1", version=0),
@@ -189,7 +189,7 @@ def test_a_refused_multi_names_the_step(leader: Leader) -> None:
         (Multi([Set("/", bytes(500)), Set("/", bytes(500))]), "too large"),
     ],
 )
-def test_what_is_refused_and_why(leader: Leader, request_: Write, error: str) -> None:
+def test_refusals_and_their_errors(leader: Leader, request_: Write, error: str) -> None:
     assert leader.prepare(request_) == error
 
 
@@ -203,7 +203,7 @@ def test_what_is_refused_and_why(leader: Leader, request_: Write, error: str) ->
     ],
 )
 def test_an_invalid_request_is_refused_alike_in_every_state(leader: Leader, invalid: Write) -> None:
-    """That refusal is not ordered: if it told of a state, a deposed leader would tell of one that others have left."""
+    """Such a refusal is not fenced: if it depended on the state, a deposed leader would refuse by an old one."""
     before = leader.prepare(invalid)
     leader.done(Create("/a"))
     assert leader.prepare(invalid) == before == "bad path"
@@ -218,8 +218,8 @@ def test_a_transaction_carries_its_origin(leader: Leader) -> None:
     assert leader.tree.apply(zxid(1, 1), leader.flying[0]) == Txn(ORIGIN, CreateTxn("/a", b"x", 1))
 
 
-def test_what_comes_late_is_superseded(leader: Leader) -> None:
-    """By whichever node a client's writes come, none takes effect after one with a higher number was judged."""
+def test_a_late_write_is_superseded(leader: Leader) -> None:
+    """No write takes effect after one of the same client with a higher seq was judged, at whichever node."""
     first, second, third = leader.origin(), leader.origin(), leader.origin()
     prepare = leader.primary.prepare
     assert isinstance(prepare(Create("/a"), second), bytes)
@@ -234,7 +234,7 @@ def test_what_comes_late_is_superseded(leader: Leader) -> None:
     assert isinstance(prepare(Create("/b"), msgspec.structs.replace(first, client=5)), bytes)
 
 
-def test_a_fence_is_always_taken_and_shuts_out_what_is_below_it_for_good(leader: Leader) -> None:
+def test_a_fence_is_always_accepted_and_excludes_lower_seqs_for_good(leader: Leader) -> None:
     low, high = leader.origin(), leader.origin()
     for origin in (high, high, low):
         assert isinstance(leader.primary.prepare(Fence(), origin), bytes)
@@ -254,8 +254,8 @@ def test_a_fence_is_always_taken_and_shuts_out_what_is_below_it_for_good(leader:
     assert isinstance(another.prepare(Create("/a"), leader.origin()), bytes)
 
 
-def test_an_old_fence_does_not_let_in_what_a_later_one_shut_out(leader: Leader) -> None:
-    """A new leader hears first, from a node that was away, of a fence below the one that is delivered."""
+def test_an_old_fence_does_not_readmit_what_a_later_one_excluded(leader: Leader) -> None:
+    """A new leader first gets, from a node that was away, a fence below the delivered one."""
     low, middle, high = leader.origin(), leader.origin(), leader.origin()
     data = leader.primary.prepare(Fence(), high)
     assert isinstance(data, bytes)
@@ -267,8 +267,8 @@ def test_an_old_fence_does_not_let_in_what_a_later_one_shut_out(leader: Leader) 
     assert refusal.error == "superseded"
 
 
-def test_what_a_transaction_does_is_told_step_by_step(leader: Leader) -> None:
-    """`broadcast` in a trace, from the primary and, in a replay, from the bytes."""
+def test_a_summary_lists_the_effects_step_by_step(leader: Leader) -> None:
+    """The summaries in `broadcast`, from the primary and, in a replay, from the bytes."""
     steps: list[Step] = [Create("/a", b"x"), Set("/a", b"y"), Check("/a"), Delete("/a")]
     requests: list[ForwardedRequest] = [Set("/", b"z"), Multi(steps), Fence()]
     flying = [leader.primary.prepare(request, leader.origin()) for request in requests]
@@ -293,7 +293,7 @@ def test_what_a_transaction_does_is_told_step_by_step(leader: Leader) -> None:
     assert leader.primary.summaries() == []
 
 
-def test_reads_of_what_is_not_there(leader: Leader) -> None:
+def test_reads_of_missing_znodes(leader: Leader) -> None:
     leader.done(Create("/a"))
     at = zxid(1, 1)
     assert leader.tree.read(Get("/b")) == Failed("no node", "there is no znode /b", at)

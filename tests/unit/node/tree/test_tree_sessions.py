@@ -1,4 +1,4 @@
-"""How far each client has come: bounded, the same wherever the same was delivered, and in snapshots."""
+"""The highest seq of each client in the tree: bounded, equal after equal deliveries, and part of snapshots."""
 
 from collections import OrderedDict
 
@@ -21,7 +21,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(uses)
-def test_the_longest_unused_client_is_forgotten(pairs: list[tuple[int, int]]) -> None:
+def test_the_least_recently_used_client_is_forgotten(pairs: list[tuple[int, int]]) -> None:
     seqs.CLIENTS_MAX = 4
     found: dict[int, int] = {}
     naive = OrderedDict[int, int]()
@@ -60,7 +60,7 @@ def test_a_snapshot_or_a_redelivered_suffix_makes_no_difference(
     assert restored.digest == whole.digest
 
 
-def test_numbers_are_in_the_digest() -> None:
+def test_seqs_are_in_the_digest() -> None:
     one, other = Tree(), Tree()
     one.apply(zxid(1, 1), txn(1, 1))
     other.apply(zxid(1, 1), txn(1, 2))
