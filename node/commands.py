@@ -161,9 +161,8 @@ class Commands:
 
     def clock_rate(self, rate: float) -> dict[str, Any]:
         self._clock.rate = rate
-        answer = self._count_command("clock") | {
-            "clock_ns": self._clock.now_ns()
-        }  # read before tracing, which takes time
+        # The clock is read before tracing, which takes time.
+        answer = self._count_command("clock") | {"clock_ns": self._clock.now_ns()}
         self._trace("clock-rate", "lifted" if rate == 1 else "armed", f"{rate} seconds a second")
         return answer
 

@@ -62,9 +62,7 @@ class Peer:
         for first, txns in recovered.runs:
             history.append(TxnRun(first, txns))
         # Volatile state that outlives an iteration.
-        self.digest_check = DigestCheck(
-            self.quorum.size, PATIENCE_HEARTBEATS * settings.heartbeat
-        )  # on what was delivered
+        self.digest_check = DigestCheck(self.quorum.size, PATIENCE_HEARTBEATS * settings.heartbeat)
         self.journal = self.journal_type(history, self.out, self.digest_check)
         self.promised: tuple[int, int] | None = None  # (epoch, leader) of the last promise in this life
         self.highest_promise = 0  # the highest one heard of; keeps a new epoch above promises outside the quorum
