@@ -142,9 +142,7 @@ class Batch(TraceEvent, kw_only=True):
 
 EffectOp = Literal["create", "set", "delete", "check", "fence"]
 Effect = tuple[EffectOp, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
-TxnSummary = tuple[
-    int, int, tuple[Effect, ...]
-]  # client, seq, and what the transaction does: a multi has several steps
+TxnSummary = tuple[int, int, tuple[Effect, ...]]  # client, seq, and the effects of the transaction's steps
 
 
 class Broadcast(Batch, kw_only=True, tag="broadcast"):

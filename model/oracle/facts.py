@@ -58,9 +58,8 @@ POWER_CUT = "power-cut"  # unsynced bytes are lost
 DISK_FAULTS = FILE_DAMAGES | {WIPE}
 # ZooKeeper's epoch files, and the fields of `boot` that show their content.
 EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}
-KILLS = (
-    frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS
-)  # these end processes, or need them to have ended
+# Faults that end processes, or need them to have ended.
+KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS
 WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})
 NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals that do not depend on the request itself

@@ -88,9 +88,8 @@ class _Processes:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._dead: dict[
-            tuple[int, Any], tuple[Line, Any]
-        ] = {}  # the first line that shows its end, and the exit status
+        # By process: the first line that shows its end, and the exit status.
+        self._dead: dict[tuple[int, Any], tuple[Line, Any]] = {}
         self._without_boot = {node for (node, _), life in facts.lives.items() if life.boot is None}
         lives = sorted(facts.lives.items(), reverse=True)
         self._processes: dict[tuple[int, Any], _Process] = {}

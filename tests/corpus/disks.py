@@ -219,7 +219,8 @@ def promises_before_the_leader() -> Story:
 
 
 def _established_with(quorum: list[int]) -> Story:
-    """Nodes 1 and 2 promise and join epoch 2, node 3 nothing; node 2 is established with `quorum`."""
+    """Return a run in which nodes 1 and 2 promise and join epoch 2, node 3 does neither, and node 2 is established with
+    `quorum`."""
     story = ensemble()
     story.leader = 2
     for node in (2, 1):
@@ -256,7 +257,8 @@ def promises_leader_of_its_next_life() -> Story:
 
 
 def _two_tails() -> Story:
-    """Nodes 2 and 3 have joined epoch 2 without 1:4, which was on node 1's disk only. Node 2 dies before it hears of that."""
+    """Return a run in which nodes 2 and 3 joined epoch 2 without 1:4, which only node 1 has. Node 2 dies before it learns
+    that."""
     story = ensemble()
     story.propose(to=[1])
     story.crash(1)
@@ -406,7 +408,8 @@ def promises_member_by_one_admitted_after() -> Story:
 
 
 def two_lost_disks(order: list[int]) -> Story:
-    """Both join epoch 2, then they are admitted in this order: node 5 by nodes 1, 2 and 4, node 4 by nodes 1, 2 and 3."""
+    """Return a run in which nodes 4 and 5 lost their disks and join epoch 2. They become members in this order: node 5 by
+    nodes 1, 2 and 4, node 4 by nodes 1, 2 and 3."""
     story = ensemble(nodes=5)
     story.wipe(4, 5)
     story.elect(1, epoch=2)
@@ -420,8 +423,8 @@ def two_lost_disks(order: list[int]) -> Story:
 
 @legal("promises")
 def promises_member_by_one_that_died_before_it_could_say_that_it_was_admitted() -> Story:
-    """Node 4 has lost its disk, and is killed when it is durably a member again, before its trace says so. Its next life
-    says it, and it confirms node 5, which lost its disk later."""
+    """Node 4 lost its disk, and is killed when it is durably a member again, before it could trace that. Its next life shows
+    it, and it confirms node 5, which lost its disk later."""
     return killed_at_its_admission(joined=True)
 
 
@@ -448,7 +451,7 @@ def promises_member_that_had_joined_nothing() -> Story:
 
 
 def killed_at_its_admission(joined: bool) -> Story:
-    """Of node 4, in epoch 2. Then nodes 1, 2 and 4 make node 5 a member."""
+    """Return a run in which node 4 is killed at its readmission to epoch 2. Then nodes 1, 2 and 4 make node 5 a member."""
     story = ensemble(nodes=5)
     story.wipe(4, 5)
     story.elect(1, epoch=2)
@@ -478,8 +481,8 @@ def promises_member_by_one_that_lost_its_disk_before() -> Story:
 
 
 def member_by_a_disk_that_is_lost(order: list[int]) -> Story:
-    """Node 5 has lost its disk and joins epoch 2, node 3 loses its own and starts again, in this order. Then nodes 1, 2 and 3
-    make node 5 a member."""
+    """Return a run in which node 5, which lost its disk, joins epoch 2, and node 3 loses its disk and starts again, in this
+    order. Then nodes 1, 2 and 3 make node 5 a member."""
     story = ensemble(nodes=5)
     story.elect(1, epoch=2)
     story.wipe(5)
@@ -527,8 +530,8 @@ def promises_member_by_one_cut_off_while_it_promised_a_later_epoch() -> Story:
 
 
 def cut_off_while_it_promised(*, later: bool = False) -> Story:
-    """Node 1 leads epoch 2. Node 3 is cut off by a power cut while it promises it (`later`: its own epoch 3). Node 2
-    has lost its disk, and is a member again by nodes 1 and 3."""
+    """Return a run in which node 1 leads epoch 2, and the power of node 3 is cut while it promises that (`later`: its own
+    epoch 3). Node 2 lost its disk, and nodes 1 and 3 make it a member again."""
     story = ensemble()
     if not later:
         story.crash(3)
@@ -552,7 +555,7 @@ def cut_off_while_it_promised(*, later: bool = False) -> Story:
 
 
 def confirm(story: Story, epoch: int, *nodes: int) -> None:
-    """They tell the leader that they follow it in this epoch still."""
+    """Let nodes confirm to the leader that they still follow it in this epoch."""
     for node in nodes:
         story.event(node, "confirmed", epoch=epoch, leader=story.leader)
 
@@ -576,7 +579,8 @@ def promises_that_nobody_asked_for_again() -> Story:
 
 
 def chosen_from_two(before: list[str]) -> Story:
-    """What comes before node 5 of five chooses the history of epoch 2. Then nodes 3 and 4 join it, and node 1 comes back."""
+    """Return a run with the steps `before` node 5 chooses the history of epoch 2. Then nodes 3 and 4 join it, and node 1
+    returns."""
     story = ensemble(nodes=5)
     story.leader, story.members = 5, [2, 3, 4, 5]
     story.event(5, "role", role="LEADING", leader=5, why="elected")
@@ -623,7 +627,7 @@ def promises_member_by_one_that_was_asked_before() -> Story:
 
 
 def member_when_asked(before: list[int], after: list[int]) -> Story:
-    """Node 5 joins epoch 2 without its disk; these confirm the epoch before and after that."""
+    """Return a run in which node 5, which lost its disk, joins epoch 2. These nodes confirm the epoch before and after that."""
     story = ensemble(nodes=5)
     story.elect(1, epoch=2)
     story.wipe(5)
@@ -698,7 +702,7 @@ def promises_counted_with_a_former_disk() -> Story:
 
 @violates("disk")
 def disk_could_have_held_something_else() -> Story:
-    """Nobody has lost anything. But at a sync of node 2 the simulator has tried what would have been left of its disk."""
+    """No node has lost anything, but the simulator found that a crash at a sync of node 2 would have left a wrong disk."""
     story = ensemble()
     story.write()
     story.milestone(
@@ -737,7 +741,7 @@ def disk_joined_and_forgotten() -> Story:
 
 
 def _late_to_promise() -> Story:
-    """Node 3 was down when epoch 2 began, and promises it when it is back."""
+    """Return a run in which node 3 was down when epoch 2 began, and promises it after its return."""
     story = ensemble()
     story.crash(3)
     story.elect(2, epoch=2, members=[1, 2])
@@ -960,7 +964,8 @@ def disk_still_amnesiac() -> Story:
 
 
 def _killed_while_synchronizing(current_epoch: int) -> Story:
-    """Node 3 missed epoch 2. It is killed when it makes its history, up to 2:1, and its epoch durable, and has said nothing."""
+    """Return a run in which node 3 missed epoch 2, and is killed when the history up to 2:1 and the epoch became durable,
+    untraced."""
     story = ensemble()
     story.crash(3)
     story.elect(2, epoch=2, members=[1, 2])

@@ -56,7 +56,8 @@ def progress_within_no_time() -> Story:
 
 @legal("progress")
 def progress_nobody_could_be_asked() -> Story:
-    """For 6 s a client finds no node that takes its writes. They are long overdue when it asks, and not answered then."""
+    """For 6 s a client finds no node that accepts its writes. They are long overdue when it sends them, and not answered
+    then."""
     story = _linked()
     due = story.t
     story.t += 6 * SECOND
@@ -80,7 +81,7 @@ def _write_to(story: Story, node: int) -> None:
 
 @legal("progress")
 def progress_the_client_waits_elsewhere() -> Story:
-    """A client goes on from node 1 to node 3 at once, and node 3 is paused. Nobody waits for nodes 1 and 2."""
+    """A client changes from node 1 to node 3 at once, and node 3 is paused. No client waits for nodes 1 and 2."""
     story = _linked()
     story.inject("pause", [3])
     _write_to(story, 3)
@@ -89,7 +90,7 @@ def progress_the_client_waits_elsewhere() -> Story:
 
 @violates("progress")
 def progress_the_client_waits_at_the_next_node() -> Story:
-    """The same, but it goes on to node 2, which reaches node 1."""
+    """The same, but it changes to node 2, which reaches node 1."""
     story = _linked()
     story.inject("pause", [3])
     _write_to(story, 2)
@@ -121,7 +122,7 @@ def progress_a_session_hangs() -> Story:
 
 @legal("progress")
 def progress_a_session_comes_late() -> Story:
-    """The same, but the client came only 5 s after it had wanted to ask, and gave up a second later."""
+    """The same, but the client connected only 5 s after its request was due, and gave up a second later."""
     story = _linked()
     seq = story.invoke(2, "get")
     _written_for(story, 5)
@@ -134,7 +135,7 @@ def progress_a_session_comes_late() -> Story:
 
 @legal("progress")
 def progress_a_session_is_over() -> Story:
-    """The same, but the client has gone after a second, and hears of it late."""
+    """The same, but the client disconnected after a second, and notices that late."""
     story = _linked()
     _connected(story)
     seq = story.invoke(2, "get")
@@ -148,7 +149,8 @@ def progress_a_session_is_over() -> Story:
 
 @legal("progress")
 def progress_a_session_behind_a_cut_link() -> Story:
-    """The same, but the link from node 2 to its leader is disturbed, and what the client has seen may be on its way."""
+    """The same, but the link from node 2 to its leader is disturbed, so the state that the client has seen may be on its
+    way."""
     story = _linked()
     _connected(story)
     seq = story.invoke(2, "get")
@@ -296,7 +298,7 @@ def progress_one_side_only() -> Story:
 
 @legal("progress")
 def progress_nobody_wants_to_write() -> Story:
-    """For 6 s nobody asks for anything."""
+    """For 6 s no client sends anything."""
     story = _linked()
     story.t += 6 * SECOND
     story.write()
@@ -306,7 +308,7 @@ def progress_nobody_wants_to_write() -> Story:
 
 @legal("progress")
 def progress_refused_for_what_is_asked() -> Story:
-    """For 6 s all writes are refused, because what they ask for can't be done. They were judged, so somebody leads."""
+    """For 6 s all writes are refused for their content. They were judged, so some node leads."""
     story = _linked()
     for _ in range(12):
         seq = story.invoke(op="set", path="/none")

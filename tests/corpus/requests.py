@@ -8,7 +8,7 @@ from tests.corpus.story import Story, ensemble
 
 @violates("exactly once")
 def once_twice() -> Story:
-    """A write is prepared twice, by two leaders: its client is told of the second time."""
+    """A write is prepared twice, by two leaders; its client gets the answer for the second time."""
     story = ensemble()
     seq = story.invoke()
     story.commit((1, seq))
@@ -21,7 +21,7 @@ def once_twice() -> Story:
 
 @violates("exactly once")
 def once_unknown_twice() -> Story:
-    """Nobody knows whether a write took effect. It did, twice."""
+    """A write with an unknown outcome took effect twice."""
     story = ensemble()
     seq = story.invoke()
     story.commit((1, seq))
@@ -33,7 +33,7 @@ def once_unknown_twice() -> Story:
 
 @violates("exactly once")
 def once_failed_takes_effect() -> Story:
-    """A write is told to have failed for want of room, and takes effect all the same."""
+    """A write is refused because a node is overloaded, and takes effect all the same."""
     story = ensemble()
     seq = story.invoke()
     zxid = story.propose()
@@ -46,7 +46,7 @@ def once_failed_takes_effect() -> Story:
 
 @violates("exactly once")
 def once_told_another_zxid() -> Story:
-    """A client is told that its write is 1:4. That is somebody else's; its own is 1:5."""
+    """A client is told that its write is 1:4, which is another client's; its own is 1:5."""
     story = ensemble()
     other, mine = story.invoke(2), story.invoke(1)
     story.commit((2, other))
@@ -79,7 +79,7 @@ def once_told_another_path() -> Story:
 
 @violates("exactly once")
 def once_told_another_step() -> Story:
-    """Of a multi's two steps the first one's version is told wrong."""
+    """The answer to a multi of two steps has a wrong version for the first one."""
     story = ensemble()
     seq = story.invoke(
         op="multi", steps=[{"op": "set", "path": "/a", "value": 1}, {"op": "create", "path": "/b", "value": 2}]
@@ -91,7 +91,7 @@ def once_told_another_step() -> Story:
 
 @violates("exactly once")
 def once_told_one_step_of_two() -> Story:
-    """Of a multi's two steps the client is told of the first one only."""
+    """The answer to a multi of two steps has only the first one."""
     story = ensemble()
     seq = story.invoke(op="multi", steps=[{"op": "set", "path": "/a", "value": value} for value in (1, 2)])
     story.complete(1, seq, story.commit((1, seq)), steps=[["/a", 3]])
@@ -101,7 +101,7 @@ def once_told_one_step_of_two() -> Story:
 
 @violates("exactly once")
 def once_nobody_asked() -> Story:
-    """1:4 is the effect of a request that client 1 has never made."""
+    """1:4 is the effect of a request that client 1 never sent."""
     story = ensemble()
     story.commit(txn=[1, 99, [["set", "/a", 3, 7]]])
     story.settle()
@@ -110,7 +110,7 @@ def once_nobody_asked() -> Story:
 
 @violates("exactly once")
 def once_before_it_is_asked() -> Story:
-    """A write takes effect, and then its client asks for it."""
+    """A write takes effect before its client sends it."""
     story = ensemble()
     zxid = story.commit(txn=[1, 4, [["set", "/a", 3, 1004]]])
     story.complete(1, story.invoke(), zxid)
@@ -120,7 +120,7 @@ def once_before_it_is_asked() -> Story:
 
 @violates("exactly once")
 def once_proposed_before_it_is_asked() -> Story:
-    """A leader that is deposed has proposed a write, and then its client asks for it."""
+    """A deposed leader had proposed a write before its client sends it."""
     story = ensemble()
     story.propose([1], txn=[1, 4, [["set", "/a", 3, 1004]]])
     story.complete(1, story.invoke(), outcome="unknown")
@@ -129,7 +129,7 @@ def once_proposed_before_it_is_asked() -> Story:
 
 @violates("exactly once")
 def once_proposed_and_nobody_asked() -> Story:
-    """A leader that is deposed has proposed a write of client 1 that it has never asked for."""
+    """A deposed leader had proposed a write of client 1 that the client never sent."""
     story = ensemble()
     story.propose([1], txn=[1, 99, [["set", "/a", 3, 7]]])
     return _deposed(story)
@@ -146,7 +146,7 @@ def _deposed(story: Story) -> Story:
 
 @violates("exactly once")
 def once_by_a_client_that_no_node_knows() -> Story:
-    """1:4 is the effect of a request of client 77, who has connected to no node."""
+    """1:4 is the effect of a request of client 77, which has connected to no node."""
     story = ensemble()
     story.commit(txn=[77, 1, [["set", "/a", 3, 7]]])
     story.settle()
@@ -155,7 +155,7 @@ def once_by_a_client_that_no_node_knows() -> Story:
 
 @violates("exactly once")
 def once_fence_where_nobody_was() -> Story:
-    """Client 1 is fenced at a number that it has not come to, and of its next write it hears nothing."""
+    """Client 1 is fenced at a seq that it has not reached, and its next write is not answered."""
     story = ensemble()
     story.commit(txn=[1, 99, [["fence", "", None, None]]])
     story.complete(1, story.invoke(), outcome="unknown")
@@ -165,7 +165,7 @@ def once_fence_where_nobody_was() -> Story:
 
 @violates("exactly once")
 def once_fence_before_its_write() -> Story:
-    """Client 1 is fenced at the number of a write that it asks for later."""
+    """Client 1 is fenced at the seq of a write that it sends later."""
     story = ensemble()
     before = story.invoke()
     story.commit(txn=[1, before + 1, [["fence", "", None, None]]])
@@ -177,7 +177,7 @@ def once_fence_before_its_write() -> Story:
 
 @violates("exactly once")
 def once_other_value() -> Story:
-    """What is delivered has another value than the client had asked for."""
+    """The delivered transaction has another value than the client requested."""
     story = ensemble()
     seq = story.invoke()
     zxid = story.commit(txn=[1, seq, [["set", "/a", 3, 7]]])
@@ -202,7 +202,7 @@ def once_answered_before_delivery() -> Story:
 
 @violates("exactly once")
 def once_acknowledged_without_a_zxid() -> Story:
-    """A write has taken effect, and its client is not told at which zxid."""
+    """A write has taken effect, and the answer does not name its zxid."""
     story = ensemble()
     seq = story.invoke()
     story.commit((1, seq))
@@ -213,7 +213,7 @@ def once_acknowledged_without_a_zxid() -> Story:
 
 @violates("exactly once")
 def once_other_value_in_a_second_step() -> Story:
-    """Of a multi's two steps the first one is as it was asked for; the second one has another value."""
+    """The first step of a multi is as requested; the second one has another value."""
     story = ensemble()
     seq = story.invoke(op="multi", steps=[{"op": "set", "path": "/a", "value": value} for value in (1, 2)])
     story.complete(1, seq, story.commit(txn=[1, seq, [["set", "/a", 3, 1], ["set", "/a", 4, 7]]]))
@@ -223,7 +223,7 @@ def once_other_value_in_a_second_step() -> Story:
 
 @violates("exactly once")
 def once_half_a_multi() -> Story:
-    """Of a multi's two steps only the first one is delivered."""
+    """Only the first of a multi's two steps is delivered."""
     story = ensemble()
     steps = [{"op": "set", "path": "/a", "value": 1}, {"op": "create", "path": "/b", "value": 2}]
     seq = story.invoke(op="multi", steps=steps)
@@ -243,7 +243,7 @@ def once_nobody_asked_as_far_as_is_known() -> Story:
 
 @leaves_unknown("exactly once")
 def once_not_said_what_one_does() -> Story:
-    """One broadcast does not say what its transaction does, all others do."""
+    """One broadcast does not record the content of its transaction, all others do."""
     return _one_unknown_content()
 
 
@@ -265,7 +265,7 @@ def _one_unknown_content() -> Story:
 
 @ends("PASS", "exactly once", "NOT-APPLICABLE")
 def once_an_older_run() -> Story:
-    """A run of a version that did not write down what transactions do."""
+    """A run of a version that did not record the content of transactions."""
     story = ensemble()
     story.settle()
     lines = story.traces[1, 1]
@@ -300,7 +300,7 @@ def once_delivered_again() -> Story:
 
 @legal("exactly once")
 def once_by_a_client_without_a_record() -> Story:
-    """Client 77 has connected to node 1 and writes down nothing."""
+    """Client 77 has connected to node 1 and keeps no record."""
     story = ensemble()
     story.event(1, "client", state="connected", client=77)
     story.commit(txn=[77, 1, [["set", "/a", 3, 7]]])
@@ -310,7 +310,7 @@ def once_by_a_client_without_a_record() -> Story:
 
 @legal("exactly once")
 def once_two_clients_race() -> Story:
-    """Two clients write to one path at once; each is told what its own write did."""
+    """Two clients write to one path at once, and each gets the answer to its own write."""
     story = ensemble()
     mine, other = story.invoke(1), story.invoke(2)
     story.commit((2, other))
@@ -323,7 +323,7 @@ def once_two_clients_race() -> Story:
 
 @legal("exactly once")
 def once_refused_and_asked_again() -> Story:
-    """A write fails for want of room; its client asks for the same under a new number, and that takes effect."""
+    """A write fails because a node is overloaded. Its client sends it again with a new seq, and that one takes effect."""
     story = ensemble()
     seq = story.invoke()
     story.complete(1, seq, outcome="failed", error="overloaded")

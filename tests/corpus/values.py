@@ -40,7 +40,8 @@ def values_condition_ignored() -> Story:
 
 @violates("values and versions")
 def values_refused_by_a_state_that_has_gone_by() -> Story:
-    """A write is acknowledged. Then another client asks for one that holds since, and a leader of the past refuses it."""
+    """A write is acknowledged. Then another client sends a write that is valid from then on, and a deposed leader refuses
+    it."""
     story = ensemble()
     story.write(client=2)
     seq = story.invoke(version=3)
@@ -51,7 +52,7 @@ def values_refused_by_a_state_that_has_gone_by() -> Story:
 
 @legal("values and versions")
 def values_refused_while_another_write_is_under_way() -> Story:
-    """The same, but the refused write was asked for before the other one was acknowledged."""
+    """The same, but the refused write was sent before the other one was acknowledged."""
     story = ensemble()
     seq = story.invoke(version=3)
     story.write(client=2)
@@ -71,7 +72,7 @@ def values_deleted_under_another_version() -> Story:
 
 @violates("values and versions")
 def values_deleted_with_children() -> Story:
-    """/a is deleted, which has a child."""
+    """/a, which has a child, is deleted."""
     story = ensemble()
     story.write(path="/a/b")
     story.write(op="delete", path="/a")
@@ -90,7 +91,7 @@ def values_created_without_a_parent() -> Story:
 
 @violates("values and versions")
 def values_condition_of_a_second_step_ignored() -> Story:
-    """A multi's first step changes /a; its second is done although it was to find the old version."""
+    """The first step of a multi changes /a; the second step is done although it expects the old version."""
     story = ensemble()
     steps = [{"op": "set", "path": "/a", "value": 1}, {"op": "set", "path": "/a", "value": 2, "version": 2}]
     seq = story.invoke(op="multi", steps=steps)
@@ -124,7 +125,7 @@ def values_created_at_another_version() -> Story:
 
 @violates("values and versions")
 def values_set_of_nothing() -> Story:
-    """/b is set, which does not exist."""
+    """/b, which does not exist, is set."""
     story = ensemble()
     seq = story.invoke(op="set", path="/b")
     story.complete(1, seq, story.commit(txn=[1, seq, [["set", "/b", 1, 1000 + seq]]]))
@@ -134,7 +135,7 @@ def values_set_of_nothing() -> Story:
 
 @violates("values and versions")
 def values_check_of_a_version_that_has_gone_by() -> Story:
-    """Whether /a is there is checked, and found is version 1, which it had before."""
+    """A check of /a finds version 1, an earlier version of it."""
     story = ensemble()
     seq = story.invoke(op="check")
     story.complete(1, seq, story.commit(txn=[1, seq, [["check", "/a", 1, None]]]))
@@ -153,7 +154,7 @@ def values_another_value_read() -> Story:
 
 @violates("values and versions")
 def values_missing_znode_refused_to_who_asks_for_it() -> Story:
-    """Whether there is a /b is a question; "no node" is no answer, though there is none."""
+    """An `exists` of the missing /b is answered with the error "no node"; it must succeed and say that there is none."""
     story = ensemble()
     story.read(op="exists", path="/b", outcome="failed", error="no node")
     story.settle()
@@ -162,7 +163,7 @@ def values_missing_znode_refused_to_who_asks_for_it() -> Story:
 
 @violates("values and versions")
 def values_good_path_refused() -> Story:
-    """A read of /b, which does not exist, is refused as if /b could not exist."""
+    """A read of /b, which does not exist, is refused as a bad path."""
     story = ensemble()
     story.read(path="/b", error="bad path")
     story.settle()
@@ -171,7 +172,7 @@ def values_good_path_refused() -> Story:
 
 @legal("values and versions")
 def values_bad_path_refused() -> Story:
-    """A read of /b/ is refused: no znode can be called that."""
+    """A read of /b/ is refused as a bad path: no znode can have that path."""
     story = ensemble()
     story.read(path="/b/", error="bad path")
     story.settle()
@@ -188,19 +189,19 @@ def _child_without_a_name(error: str, path: str) -> Story:
 
 @violates("values and versions")
 def values_number_alone_refused() -> Story:
-    """A sequential child of /a is refused as if /a/0000000000 could not be."""
+    """A sequential child of /a named by its number alone is refused as a bad path, although /a/0000000000 is valid."""
     return _child_without_a_name("bad path", "/a/")
 
 
 @legal("values and versions")
 def values_nameless_parent_refused() -> Story:
-    """A sequential child of nothing is refused: //0000000000 is no path."""
+    """A sequential child of an empty name is refused: //0000000000 is not a path."""
     return _child_without_a_name("bad path", "//")
 
 
 @violates("values and versions")
 def values_good_request_refused() -> Story:
-    """A set of /a is refused as if nobody could ask for it."""
+    """A valid set of /a is refused as a bad request."""
     story = ensemble()
     story.complete(1, story.invoke(), None, "failed", error="bad request")
     story.settle()
@@ -217,7 +218,7 @@ def values_empty_multi_refused() -> Story:
 
 
 def _multi_with_a_bad_path(error: str, zxid: tuple[int, int] | None = None) -> Story:
-    """A multi whose first step asks for another version than /a has, and whose second one for a path that is none."""
+    """Refuse a multi whose first step expects another version than that of /a, and whose second step has an impossible path."""
     story = ensemble()
     steps = [{"op": "check", "path": "/a", "version": 7}, {"op": "create", "path": "b", "value": 1}]
     story.complete(1, story.invoke(op="multi", path="b", steps=steps), zxid, "failed", error=error)
@@ -227,7 +228,8 @@ def _multi_with_a_bad_path(error: str, zxid: tuple[int, int] | None = None) -> S
 
 @violates("values and versions")
 def values_bad_path_refused_for_the_state() -> Story:
-    """A multi that no state would do is refused for the version of /a: then "bad path" would tell that the version is right."""
+    """A multi that is impossible in every state is refused for the version of /a. Then "bad path" would reveal a right
+    version."""
     return _multi_with_a_bad_path("bad version", (1, 3))
 
 
@@ -247,13 +249,13 @@ def _without_a_parent(path: str, **fields: Any) -> Story:
 
 @violates("values and versions")
 def values_empty_name_refused_for_its_parent() -> Story:
-    """/b//c can't be, and who creates it is told that it has no parent."""
+    """A create of /b//c, which is not a path, is refused because it has no parent."""
     return _without_a_parent("/b//c")
 
 
 @violates("values and versions")
 def values_last_name_empty_and_refused_for_its_parent() -> Story:
-    """The same of /b/c/."""
+    """The same with /b/c/."""
     return _without_a_parent("/b/c/")
 
 
@@ -274,7 +276,7 @@ def values_version_that_is_none_refused() -> Story:
 
 @violates("values and versions")
 def values_root_not_deleted_for_its_version() -> Story:
-    """The root can't be deleted, and who tries is told of its version."""
+    """A delete of the root, which is impossible, is refused for its version."""
     story = ensemble()
     story.complete(1, story.invoke(op="delete", path="/", version=7), (1, 3), "failed", error="bad version")
     story.settle()
@@ -283,7 +285,7 @@ def values_root_not_deleted_for_its_version() -> Story:
 
 @violates("client order")
 def values_refusal_without_a_state() -> Story:
-    """A client that has written is told that there is no /b, and not in which state."""
+    """A client that has written is told that there is no /b. The refusal names no state."""
     story = ensemble()
     story.complete(1, story.invoke(op="get", path="/b"), outcome="failed", error="no node")
     story.settle()
@@ -292,7 +294,7 @@ def values_refusal_without_a_state() -> Story:
 
 @violates("values and versions")
 def values_write_refusal_without_a_state() -> Story:
-    """Another client than the one that has created /a is told that it does not exist, and not in which state."""
+    """A client other than the one that created /a is told that it does not exist. The refusal names no state."""
     story = ensemble()
     story.complete(2, story.invoke(2), outcome="failed", error="no node")
     story.settle()
@@ -342,7 +344,7 @@ def values_shown_before_a_leader() -> Story:
 
 @violates("values and versions")
 def values_all_there_is_shown_before_a_leader() -> Story:
-    """The same, and nobody has more than that. It could not know."""
+    """The same, and no node has more than that. Node 2 could not know this."""
     story = ensemble()
     story.crash(2)
     story.boot(2)
@@ -367,7 +369,7 @@ def values_older_than_what_its_first_leader_had() -> Story:
 
 @violates("values and versions")
 def values_older_than_its_first_epoch() -> Story:
-    """Node 2 has just started and follows a new leader, and has not delivered yet what that one began with."""
+    """Node 2 has just started and follows a new leader, and has not delivered the leader's initial history yet."""
     story = ensemble()
     for node in story.members:
         story.take_snapshot(node)
@@ -388,7 +390,8 @@ def values_older_than_its_first_epoch() -> Story:
 
 @legal("values and versions")
 def values_older_than_what_its_leader_has_since() -> Story:
-    """Node 2 has just started and joined its leader, and shows what that one had delivered by then; now it has more."""
+    """Node 2 has just started and joined its leader, and shows what the leader had delivered by then; now the leader has
+    more."""
     story = _back_while_a_write_is_under_way()
     story.join(2)
     zxid = story.propose()
@@ -402,7 +405,7 @@ def values_older_than_what_its_leader_has_since() -> Story:
 
 @legal("values and versions")
 def values_answer_of_an_earlier_life() -> Story:
-    """A read that was asked for before node 2 crashed is answered when it has begun again: by which life is not known."""
+    """A read that was sent before node 2 crashed is answered after its restart. Which life answered is not known."""
     story = ensemble()
     seq = story.invoke(2, "get")
     story.crash(2)
@@ -415,7 +418,7 @@ def values_answer_of_an_earlier_life() -> Story:
 
 @violates("values and versions")
 def values_dirty_read() -> Story:
-    """A read shows version 3, of 1:4, which is on its way, and says that the state is that of 1:3."""
+    """A read shows version 3, which is that of the uncommitted 1:4, and names the state of 1:3."""
     story = ensemble()
     seq = story.invoke(2)
     zxid = story.propose()
@@ -455,7 +458,7 @@ def values_of_a_state_that_never_was() -> Story:
 
 @violates("values and versions")
 def values_existing_znode_not_found() -> Story:
-    """A read is told that there is no /a."""
+    """A read is answered that there is no /a, which exists."""
     story = ensemble()
     seq = story.invoke(2, "get")
     story.complete(2, seq, (1, 3), "failed", error="no node")
@@ -497,7 +500,7 @@ def values_children_left_out() -> Story:
 
 @violates("values and versions")
 def values_exists_at_another_version() -> Story:
-    """/a is at version 2, and who asks whether it is there is told version 1."""
+    """/a is at version 2, and an `exists` is answered with version 1."""
     story = ensemble()
     story.read(op="exists", version=1)
     story.settle()
@@ -506,7 +509,7 @@ def values_exists_at_another_version() -> Story:
 
 @violates("values and versions")
 def values_exists_although_deleted() -> Story:
-    """/a was deleted, and a client is told that it exists."""
+    """/a was deleted, and an `exists` is answered that it exists."""
     story = ensemble()
     story.write(op="delete", path="/a")
     story.read(op="exists", version=2)
@@ -548,7 +551,7 @@ def values_multi_refused_without_reason() -> Story:
 
 @violates("values and versions", "exactly once")
 def values_order_in_time() -> Story:
-    """Client 2 writes after client 1 has been told of its write, and its transaction comes before that one."""
+    """Client 2 writes after client 1's write was acknowledged, and its transaction has the lower zxid."""
     story = ensemble()
     first = story.invoke(1)
     epoch_1_4 = [2, 1, [["set", "/a", 3, 2001]]]
@@ -605,7 +608,7 @@ def values_multi_touches_a_path_twice() -> Story:
 
 @legal("values and versions")
 def values_multi_refused_in_its_second_step() -> Story:
-    """The first step would have been done; the second is not, and nothing of the multi is."""
+    """The first step of a multi is possible, the second is not: nothing of the multi is done."""
     story = ensemble()
     steps = [{"op": "set", "path": "/a", "value": 1}, {"op": "check", "path": "/a", "version": 2}]
     seq = story.invoke(op="multi", steps=steps)
@@ -656,7 +659,7 @@ def values_no_leader_where_there_is_one() -> Story:
 
 @legal("values and versions")
 def values_no_leader_for_a_moment() -> Story:
-    """A write is refused for want of a leader, by a node that has one again when its client is told."""
+    """A write is refused for want of a leader, by a node that has a leader again when it answers."""
     story = ensemble()
     seq = story.invoke()
     story.elect(2, epoch=2)
@@ -680,7 +683,7 @@ def values_nothing_yet() -> Story:
 
 @legal("values and versions")
 def values_a_write_that_nobody_waited_for() -> Story:
-    """A later write of another client comes first: the earlier one was not acknowledged when it was invoked."""
+    """A later write of another client comes first. That is legal: the earlier write was not acknowledged by then."""
     story = ensemble()
     early = story.invoke(1)
     late = story.invoke(2)

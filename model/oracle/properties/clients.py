@@ -12,9 +12,8 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
-OWN_TRANSACTION = frozenset(
-    {"create", "set", "delete"}
-)  # not a multi: it may consist of checks only, and change nothing
+# Operations whose success has a transaction that changes something. A multi may consist of checks only.
+OWN_TRANSACTION = frozenset({"create", "set", "delete"})
 
 
 @dataclass(slots=True)

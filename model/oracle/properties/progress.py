@@ -23,12 +23,12 @@ class Progress(Checker):
     sides (or reopened them at once), and no fault affected them or those links. This time starts anew with every fault that
     affects the leader of that time.
 
-    Verifies for every such time that is longer than `progress_within`:
+    Verifies for every such time:
 
     - If a write that was sent to one of these nodes waits, something is delivered for the first time (or a write is
       refused for its content) within `progress_within`.
     - With or without writes, some node is an established leader within `progress_within`.
-    - Nodes begin to lead at most `MAX_ELECTIONS` times before one of them is established.
+    - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
     - A node that follows the leader answers every request within `answered_within`, if run.json gives that.
 
     Does not verify what happens while faults affect too many nodes, nor how fast single writes are.

@@ -42,9 +42,8 @@ class Promises(Checker):
         super().__init__(facts)
         self._quorums: list[tuple[Established | Member, set[int]]] = []
         self._confirmations: dict[int, list[Confirmed]] = {}  # by node
-        self._choices: list[
-            tuple[Phase, int]
-        ] = []  # with the number of promises held at one instant and confirmed later
+        # Each choice of a history, with the number of promises that were held at one instant and confirmed later.
+        self._choices: list[tuple[Phase, int]] = []
         self._unconfirmed: list[tuple[str, list[Line]]] = []
 
     # ---- boots ----

@@ -22,10 +22,9 @@ from zab_chaos.model.events import (
 from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.properties.sessions import GUIDE, state
+from zab_chaos.model.oracle.properties.sessions import GUIDE, Answer, state
 from zab_chaos.model.oracle.spans import FOREVER
 
-Answer = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered
 EVENT_OF = {"create": "created", "set": "changed", "delete": "deleted"}  # the watch event, by operation
 
 
@@ -75,9 +74,8 @@ class Watches(Checker):
         self._finished: list[_Watch] = []
         self._lost: dict[int, dict[str, ReadAnswered]] = {}  # the watches of a lost connection
         self._resetting: dict[int, _Resetting] = {}
-        self._reset: list[
-            tuple[ReadAnswered, WatchFired | None, SetWatchesAnswered]
-        ] = []  # watches that were set again
+        # Watches that were set again: the read that set each, its event meanwhile, and the server's answer.
+        self._reset: list[tuple[ReadAnswered, WatchFired | None, SetWatchesAnswered]] = []
         self._pending: dict[int, Counter[str]] = defaultdict(Counter)  # outstanding reads that set a watch, by path
         self._early: dict[int, Counter[str]] = defaultdict(Counter)  # those of them whose watch has fired already
 

@@ -43,7 +43,7 @@ def test_a_missing_file_an_additional_one_and_a_missing_line_are_named(folder: P
     (folder / "harness.jsonl").write_text("".join(lines[:-1]))
     said = reasons_of(judge(folder))
     assert "scenario.toml is missing" in said
-    assert "log/node-1-1.log was not there" in said
+    assert "log/node-1-1.log did not exist" in said
     assert f"harness.jsonl:{len(lines) - 1} is the last of {len(lines) - 1} lines" in said
 
 

@@ -16,9 +16,8 @@ from zab_chaos.model.oracle.evidence import LISTED
 from zab_chaos.model.oracle.oracle import Oracle, judge
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
-READABLE = [
-    case for case in CASES if case.property != "trace integrity"
-]  # the others have damage in the bytes of their files
+# The other cases have damage in the bytes of their files.
+READABLE = [case for case in CASES if case.property != "trace integrity"]
 
 
 def lines(story: Story, name: str) -> list[dict[str, Any]]:
