@@ -20,7 +20,7 @@ from zab_chaos.harness.live.fault_methods import InjectedFault
 from zab_chaos.node.net.control import ControlError, ControlPort
 from zab_chaos.node.net.keys import Keys
 
-ORDERS = ("inject", "heal", "faults")
+REQUESTS = ("inject", "heal", "faults")
 
 
 class ControlServer:
@@ -50,13 +50,13 @@ class ControlServer:
         self._port.close()
         self._context.term()
 
-    def handle(self, order: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def handle(self, request: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Handle one request and return the answer, which has the field `wrong` if the request is not valid.
 
         Raises ControlError if it is valid but could not be carried out.
         """
         try:
-            match order:
+            match request:
                 case "inject":
                     return {"said": self._inject(arguments["fault"])}
                 case "heal":
@@ -68,7 +68,7 @@ class ControlServer:
         except (FaultError, ClusterError, NetworkError) as error:
             self.messages.append(str(error))
             raise ControlError(str(error)) from None
-        return {"wrong": f"no order is called {order!r}. {did_you_mean(order, ORDERS)}"}
+        return {"wrong": f"there is no request {request!r}. {did_you_mean(request, REQUESTS)}"}
 
     def _inject(self, table: Mapping[str, Any]) -> str:
         """Inject a fault now, and return it in words. `table`: a scenario's [[fault]] table without a time."""

@@ -52,44 +52,46 @@ class InjectedFault:
     """An injected fault. As a context manager it is healed at the end of the block; else by `heal`, or with all others."""
 
     def __init__(
-        self, run: FaultRecord, scheduler: Scheduler, wait: Callable[[Callable[[], bool], float, str], None]
+        self, record: FaultRecord, scheduler: Scheduler, wait: Callable[[Callable[[], bool], float, str], None]
     ) -> None:
-        self._run = run
+        self._record = record
         self._scheduler = scheduler
         self._wait = wait
 
     @property
     def nodes(self) -> list[int]:
         """The nodes that the fault hit."""
-        return list(self._run.nodes)
+        return list(self._record.nodes)
 
     @property
     def lasts(self) -> bool:
         """Whether the fault goes on until it is healed; else it was over at once."""
-        return self._run.kind.heals
+        return self._record.kind.heals
 
     @property
     def healed(self) -> bool:
         """Whether the fault is over: it was healed, or undone by a restart or a resume."""
-        return self._run.recovered is not None
+        return self._record.recovered is not None
 
     def heal(self) -> None:
         """Undo the fault, if it is not over yet. Raises FaultError if the nodes do not confirm that it is healed."""
-        self._scheduler.heal(self._run)
-        if self._run.recovered is not None and not self._run.recovered.confirmed:
-            raise FaultError(f"not certainly healed: {self._run.describe()}; {self._run.recovered.evidence}")
+        self._scheduler.heal(self._record)
+        if self._record.recovered is not None and not self._record.recovered.confirmed:
+            raise FaultError(
+                f"the healing is not confirmed: {self._record.describe()}; {self._record.recovered.evidence}"
+            )
 
     def until_settled(self, timeout: float = 20.0) -> Self:
         """Wait until the fault has taken effect, such as a node that reaches its crash point. Raises TimeoutError."""
-        fault = self._run.fault
+        fault = self._record.fault
         assert fault is not None
         self._wait(fault.took_effect, timeout, f"no effect of: {self}")
         return self
 
     def __enter__(self) -> Self:
-        if not self._run.kind.heals:
+        if not self._record.kind.heals:
             raise FaultError(
-                f"{self._run.step.do} is over at once, so there is nothing to heal: call it without `with`"
+                f"{self._record.step.do} is over at once, so there is nothing to heal: call it without `with`"
             )
         return self
 
@@ -97,10 +99,10 @@ class InjectedFault:
         if kind is None:
             self.heal()
         else:
-            self._scheduler.heal(self._run)  # an unconfirmed healing must not hide the exception of the block
+            self._scheduler.heal(self._record)  # an unconfirmed healing must not hide the exception of the block
 
     def __str__(self) -> str:
-        return self._run.describe()
+        return self._record.describe()
 
 
 class FaultInjector:
@@ -144,13 +146,13 @@ class FaultInjector:
         wrong = self._mistakes(step)
         if wrong:
             raise BadInput("\n".join(wrong))
-        run = self._scheduler.inject(step)
-        if not run.injected.confirmed:
-            raise FaultError(f"{kind.name} did not take effect: {run.describe()}; {run.injected.evidence}")
-        if run.fault is not None and not run.fault.took_effect():
+        record = self._scheduler.inject(step)
+        if not record.injected.confirmed:
+            raise FaultError(f"{kind.name} did not take effect: {record.describe()}; {record.injected.evidence}")
+        if record.fault is not None and not record.fault.took_effect():
             self._scheduler.host.sleep(ARMED_SECONDS)
         self._names += [step.name] if step.name is not None else []
-        return InjectedFault(run, self._scheduler, self._wait)
+        return InjectedFault(record, self._scheduler, self._wait)
 
 
 def _grammar_keys(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:

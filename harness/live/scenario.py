@@ -16,13 +16,15 @@ from zab_chaos.harness.runs.options import require_known_defect
 __tracebackhide__ = hidden_for(BadInput)
 
 
-def scenario_text(scenario: Scenario, runs: list[FaultRecord]) -> str:
+def scenario_text(scenario: Scenario, records: list[FaultRecord]) -> str:
     """Return a scenario file with the faults that were injected by hand, at their times, and a load instead of the
     operations."""
     steps = []
-    for run in runs:
-        lasts = run.step.lasts if run.lasted is None or not run.kind.heals else max(0.01, round(run.lasted, 3))
-        steps.append(replace(run.step, at=round(run.step.at, 3), lasts=lasts))
+    for record in records:
+        lasts = (
+            record.step.lasts if record.lasted is None or not record.kind.heals else max(0.01, round(record.lasted, 3))
+        )
+        steps.append(replace(record.step, at=round(record.step.at, 3), lasts=lasts))
     ends = [step.at + (step.lasts or 0.0) for step in steps]
     with_faults = replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
     return (

@@ -143,8 +143,8 @@ class RunPhases:
         while (now := self._host.now()) < end or (
             now < self._schedule_deadline(end) and (self._schedule_unfinished() or self._fault_pending())
         ):
-            next_look = self._inject_due(now)
-            times = [now + STEP, *([end] if now < end else []), *([next_look] if next_look is not None else [])]
+            next_due = self._inject_due(now)
+            times = [now + STEP, *([end] if now < end else []), *([next_due] if next_due is not None else [])]
             self._sleep(min(times) - self._host.now())
         if self._schedule_unfinished():
             raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
@@ -178,23 +178,23 @@ class RunPhases:
     def _inject_due(self, now: float) -> float | None:
         """Let the scheduler inject and heal what is due, and show that. Return when it wants to be called next, if known."""
         self._scheduler.unanswered -= self._load.answered
-        known, broken = len(self._scheduler.records), self._scheduler.active
-        next_look = self._scheduler.due(now)
+        known, active = len(self._scheduler.records), self._scheduler.active
+        next_due = self._scheduler.due(now)
         effective = self._scheduler.effects if self._operations_need_faults else {}
         if effective != self._effective_faults:
             self._effective_faults = effective
             self._load.took_effect(effective)
-        for run in broken:
-            if run.recovered is not None:
-                self._report(run, f"healed: {run.describe()}", run.recovered.confirmed)
-        for run in self._scheduler.records[known:]:
-            self._report(run, run.describe(), run.injected.confirmed)
-        return next_look
+        for record in active:
+            if record.recovered is not None:
+                self._report(record, f"healed: {record.describe()}", record.recovered.confirmed)
+        for record in self._scheduler.records[known:]:
+            self._report(record, record.describe(), record.injected.confirmed)
+        return next_due
 
-    def _report(self, run: FaultRecord, words: str, confirmed: bool) -> None:
+    def _report(self, record: FaultRecord, words: str, confirmed: bool) -> None:
         assert self._monitor.begun is not None
         at = self._host.now() - self._monitor.begun
-        self._display.say(f"{at:6.2f} s  {run.step.do}: {words}{'' if confirmed else ' (NOT CONFIRMED)'}")
+        self._display.say(f"{at:6.2f} s  {record.step.do}: {words}{'' if confirmed else ' (NOT CONFIRMED)'}")
 
     def converge(self) -> None:
         """Heal all faults, and wait until the nodes converge: first under load, then, with the load stopped, completely.
@@ -202,16 +202,16 @@ class RunPhases:
         Writes the milestone `converged`, with the final state if the scenario expects one, or `not-converged`.
         """
         self._phase("healing")
-        for run in self._scheduler.heal_all():
-            if run.recovered is not None:
-                self._report(run, f"healed: {run.describe()}", run.recovered.confirmed)
+        for record in self._scheduler.heal_all():
+            if record.recovered is not None:
+                self._report(record, f"healed: {record.describe()}", record.recovered.confirmed)
         self._records.milestone("safety-ended")
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within
         self._wait_until(self._deployment.formed, bound, self._node_ended)
         self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
-        left = begun + bound - self._host.now()
-        converged = self._wait_until(lambda: self._deployment.disagreement() is None, left, self._node_ended)
+        remaining = begun + bound - self._host.now()
+        converged = self._wait_until(lambda: self._deployment.disagreement() is None, remaining, self._node_ended)
         answers = statuses(self._cluster)
         if converged and answers:
             zxid = next(iter(answers.values())).delivered
