@@ -22,7 +22,9 @@ def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, 
     """
     kinds = scenario.nemesis.faults if scenario.nemesis is not None else [step.do for step in scenario.faults]
     missing = unreached(reached, sorted(set(kinds)))
-    console.print(f"\n{len(reached)} combinations of role, phase, message or crash point, and fault", highlight=False)
+    console.print(
+        f"\n{len(reached)} combinations of role, phase, message or crash point, and fault were reached", highlight=False
+    )
     tables = (
         _message_table(missing["messages"]),
         _point_table(missing["points"]),

@@ -1,6 +1,6 @@
 """A pool of workers on the executors of Spark.
 
-Each item is a job of one task, so its result is available as soon as it is done.
+Each item is a job with one task, so its result is available as soon as it is done.
 
 Log messages of the work stay with the executors: in Spark's log file with a local master, in the executors' logs on a cluster.
 """

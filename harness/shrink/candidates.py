@@ -1,8 +1,6 @@
-"""The steps of shrinking.
+"""The steps of shrinking: each proposes candidates, scenarios with fewer or simpler faults, operations, nodes and settings.
 
-Each proposes simpler scenarios (candidates): fewer or simpler faults, operations, nodes and settings.
-
-`harness/shrink/search.py` tries them. A step continues from the candidate that still fails. All steps are repeated until
+`harness/shrink/search.py` tries the candidates. A step goes on from a candidate that still fails. All steps are repeated until
 none of them finds a simpler scenario.
 """
 
@@ -55,7 +53,7 @@ def descend(simpler: Simpler) -> Callable[[Search, Scenario], Scenario]:
     def step(search: Search, scenario: Scenario) -> Scenario:
         while True:
             candidates = [one for one in simpler(scenario) if one != scenario]
-            found = search.first(candidates)
+            found = search.first_failing(candidates)
             if found is None:
                 return scenario
             scenario = candidates[found]
@@ -68,7 +66,7 @@ def descend(simpler: Simpler) -> Callable[[Search, Scenario], Scenario]:
 
 def fewer_faults(search: Search, scenario: Scenario) -> Scenario:
     """Leave out as many faults as possible, with everything that refers to their names."""
-    kept = ddmin(scenario.faults, lambda lists: search.first([with_faults(scenario, one) for one in lists]))
+    kept = ddmin(scenario.faults, lambda lists: search.first_failing([with_faults(scenario, one) for one in lists]))
     return with_faults(scenario, kept)
 
 
@@ -81,15 +79,12 @@ def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
     answered = {one.name for one in scenario.operations}
     for step in steps:
         names = {one.name for one in kept if one.name is not None}
-        if all(word in names for word in words_of(step) if word[:1].isupper()):
+        if all(word in names for word in target_words(step) if word[:1].isupper()):
             kept.append(step if step.awaits in names | answered else replace(step, awaits=None))
     named = {step.name for step in kept}
     kept = [step if step.until in named else replace(step, until=None) for step in kept]
-    return replace(
-        scenario,
-        faults=tuple(kept),
-        operations=tuple(_without_unknown_names(one, named) for one in scenario.operations),
-    )
+    operations = tuple(_without_unknown_names(one, named) for one in scenario.operations)
+    return replace(scenario, faults=tuple(kept), operations=operations)
 
 
 def _without_unknown_names(operation: Operation, named: Collection[str | None]) -> Operation:
@@ -97,14 +92,14 @@ def _without_unknown_names(operation: Operation, named: Collection[str | None]) 
     return structs.replace(operation, node=node, awaits=operation.awaits if operation.awaits in named else None)
 
 
-def words_of(step: FaultStep) -> tuple[str, ...]:
+def target_words(step: FaultStep) -> tuple[str, ...]:
     """Return the words of a fault's target, such as `leader` or `node-2`."""
     return (step.target,) if isinstance(step.target, str) else step.target or ()
 
 
 def plainer_faults(scenario: Scenario) -> Iterator[Scenario]:
     """Yield candidates with one fault simplified: a plain crash, fewer targets, default keys, or no unused name."""
-    used = {word for step in scenario.faults for word in (*words_of(step), step.awaits, step.until)}
+    used = {word for step in scenario.faults for word in (*target_words(step), step.awaits, step.until)}
     for index, step in enumerate(scenario.faults):
         for plainer in _plainer_fault(step, used):
             yield replace(scenario, faults=(*scenario.faults[:index], plainer, *scenario.faults[index + 1 :]))
@@ -119,7 +114,7 @@ def _plainer_fault(step: FaultStep, used: set[str | None]) -> Iterator[FaultStep
         yield replace(step, awaits=None)
     if step.until is not None:
         yield replace(step, until=None)
-    words = words_of(step)
+    words = target_words(step)
     for word in words if len(words) > 1 else ():
         rest = tuple(other for other in words if other != word)
         yield replace(step, target=rest[0] if len(rest) == 1 else rest)
@@ -171,11 +166,13 @@ def fewer_operations(search: Search, scenario: Scenario) -> Scenario:
     written = scenario
     if not scenario.operations:
         candidates = [_with_written_load(scenario, seconds) for seconds in EXTRA_SECONDS]
-        found = search.first([one for one in candidates if len(one.operations) <= WRITTEN_OUT_MAX])
+        found = search.first_failing([one for one in candidates if len(one.operations) <= WRITTEN_OUT_MAX])
         if found is None:
             return scenario
         written = candidates[found]
-    kept = ddmin(written.operations, lambda lists: search.first([with_operations(written, one) for one in lists]))
+    kept = ddmin(
+        written.operations, lambda lists: search.first_failing([with_operations(written, one) for one in lists])
+    )
     return with_operations(written, kept) if 0 < len(kept) <= LISTED_MAX else scenario
 
 
@@ -243,7 +240,7 @@ def fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
 
 def _named(step: FaultStep) -> set[int]:
     pairs = step.params.get("pairs") or ()
-    ids = [word.removeprefix("node-") for word in words_of(step) if word.startswith("node-")]
+    ids = [word.removeprefix("node-") for word in target_words(step) if word.startswith("node-")]
     return {node for pair in pairs for node in pair} | set(map(int, ids))
 
 

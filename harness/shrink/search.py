@@ -79,7 +79,7 @@ class Search:
         spent = tries is not None and self.tries >= tries
         return spent or (seconds is not None and time.monotonic() - self._begun > seconds)
 
-    def first(self, candidates: Sequence[Scenario]) -> int | None:
+    def first_failing(self, candidates: Sequence[Scenario]) -> int | None:
         """Return the index of the first valid candidate that still fails; None if there is none, or if the budget is used up.
 
         A candidate that was tried before is not tried again.

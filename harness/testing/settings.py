@@ -1,6 +1,7 @@
-"""The options of a test's ensemble or run. Later sources override earlier ones:
+"""The options of a test's ensemble or run.
 
-the ini file, the `zab` marker, the fixture's parameter, the command line.
+They come from the ini file, the fixture's own defaults, the `zab` marker, the fixture's parameter and the command line. Each of
+these sources overrides the ones before it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
