@@ -62,7 +62,7 @@ EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch
 KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS
 WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})
-NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals that do not depend on the request itself
+NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals without a judgement of the request
 ORDERED = WRITES | {"check"}  # operations that get a transaction, and so a zxid
 
 

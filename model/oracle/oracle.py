@@ -15,7 +15,7 @@ from zab_chaos.model import events as ev
 from zab_chaos.model import manifest, runfiles
 from zab_chaos.model.events import HISTORY, TRACES
 from zab_chaos.model.garbage import seldom_collected
-from zab_chaos.model.oracle.evidence import zxid_range
+from zab_chaos.model.oracle.evidence import node_names, zxid_range
 from zab_chaos.model.oracle.facts import WRITES, Damage, Facts
 from zab_chaos.model.oracle.measures import metrics
 from zab_chaos.model.oracle.properties import ALL, BY_EVIDENCE, why_not
@@ -286,7 +286,7 @@ class Oracle:
         held = max((node.disk.log.last for node in facts.nodes.values() if not node.disk.amnesiac), default=0)
         gone = [write.zxid for write in facts.acked if write.zxid > held]
         words = [
-            f"the disks of {_nodes(lost)} are lost: {facts.run.nodes - len(lost)} of {facts.run.nodes} nodes remain, a "
+            f"the disks of {node_names(lost)} are lost: {facts.run.nodes - len(lost)} of {facts.run.nodes} nodes remain, a "
             f"quorum is {facts.quorum()}; the nodes refused to form rather than invent history"
         ]
         if gone:
@@ -362,8 +362,3 @@ def _check_manifest(oracle: Oracle, folder: Path, run: ev.Run) -> None:
         oracle.add_damage(Damage(DUMP, 0, "is not the one that run.json names"))
     if sealed is not None and run.outcome == "finished":
         oracle.facts.faults_due = sealed.faults_due
-
-
-def _nodes(numbers: list[int]) -> str:
-    names = [f"node {number}" for number in numbers]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -41,14 +41,14 @@ class Durability(Checker):
         where = "no node ever delivered it"
         if forked is not None:
             where = f"the history of node {forked.node}, which has it, forked"
-        self.findings.add(f"{_write(write)}, but {where}", [write.complete, forked])
+        self.findings.add(f"{_write_words(write)}, but {where}", [write.complete, forked])
 
     def _check_nodes(self, write: AckedWrite, index: int, nodes: list[Node]) -> None:
         without = [node for node in nodes if not node.position.has(index) and self._up_to_date(node, write)]
         if without:
             named = " and ".join(f"node {node.id}" for node in without)
             self.findings.add(
-                f"{_write(write)}, but {named}, up to date at the end, never delivered it",
+                f"{_write_words(write)}, but {named}, up to date at the end, never delivered it",
                 [write.complete, self.facts.history.first_delivery(index), *(node.boot for node in without)],
             )
 
@@ -59,7 +59,7 @@ class Durability(Checker):
         return at_the_end or (node.phase == "BROADCAST" and node.disk.current_epoch > write.zxid >> 32)
 
 
-def _write(write: AckedWrite) -> str:
+def _write_words(write: AckedWrite) -> str:
     complete, paths = write.complete, dict.fromkeys(step.path for step in write.invoke.requested_steps)
     by = f"client {complete.client}, seq {complete.seq}"
     return f"the write of {' and '.join(paths)} by {by} ({show(write.zxid)}) was acknowledged"

@@ -80,10 +80,14 @@ class ExactlyOnce(Checker):
                     words = f"a write of client {client}, seq {seq}, was proposed, which nobody asked for"
                     self._report_absence(words, [broadcast])
             elif not _matches(request.invoke.requested_steps, steps):
-                words = f"{_name(request)} was proposed with other operations, paths or values than were asked for"
+                words = (
+                    f"{_request_name(request)} was proposed with other operations, paths or values than were asked for"
+                )
                 self.findings.add(words, [request.invoke, broadcast])
             elif self._too_soon(request, broadcast):
-                self.findings.add(f"{_name(request)} was proposed before it was asked for", [broadcast, request.invoke])
+                self.findings.add(
+                    f"{_request_name(request)} was proposed before it was asked for", [broadcast, request.invoke]
+                )
 
     def _never_requested(self, key: tuple[int, int]) -> bool:
         """Return whether the records would have this request, and do not."""
@@ -123,7 +127,7 @@ class ExactlyOnce(Checker):
         if wrong is not None:
             done = ", ".join(" ".join(str(part) for part in step if part is not None) for step in steps)
             self.findings.add(
-                f"{_name(request)} took effect at {show(zxid)} ({done}) {wrong}",
+                f"{_request_name(request)} took effect at {show(zxid)} ({done}) {wrong}",
                 [invoke, self.facts.effects.broadcast(zxid), complete],
             )
 
@@ -131,11 +135,11 @@ class ExactlyOnce(Checker):
         """Check that an acknowledged write names the zxid of its transaction (`effect`), and that the node had delivered it."""
         acked = request.zxid
         if not acked:  # no transaction has the zxid 0:0
-            self.findings.add(f"{_name(request)} was acknowledged without a zxid", [request.invoke, complete])
+            self.findings.add(f"{_request_name(request)} was acknowledged without a zxid", [request.invoke, complete])
             return
         node = self.facts.nodes.get(complete.node or 0)
         if node is None or not node.had_delivered(acked, complete.t):
-            words = f"{_name(request)} was acknowledged at {show(acked)} before node {complete.node} had delivered that"
+            words = f"{_request_name(request)} was acknowledged at {show(acked)} before node {complete.node} had delivered that"
             self._report_absence(words, [request.invoke, complete])
         if effect == acked:
             return
@@ -143,7 +147,7 @@ class ExactlyOnce(Checker):
         if index is not None and self.facts.effects.txns[index] is not None:
             where = "took no effect" if effect is None else f"took effect at {show(effect)}"
             self.findings.add(
-                f"{_name(request)} was acknowledged at {show(acked)}, but it {where}",
+                f"{_request_name(request)} was acknowledged at {show(acked)}, but it {where}",
                 [request.invoke, self.facts.effects.broadcast(acked), complete],
             )
 
@@ -155,7 +159,7 @@ class ExactlyOnce(Checker):
             self.unknown.append(f"exactly once is not certain: {words}")
 
 
-def _name(request: Request) -> str:
+def _request_name(request: Request) -> str:
     invoke = request.invoke
     return f"the {invoke.op} of client {invoke.client}, seq {invoke.seq},"
 

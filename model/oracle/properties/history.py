@@ -54,7 +54,8 @@ class LinearizableKeys(Checker):
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
-        words = f"{path}: no order of its operations explains the answer to {_named(answer.client, answer.seq)} ({invoke.op})"
+        request = _request_name(answer.client, answer.seq)
+        words = f"{path}: no order of its operations explains the answer to {request} ({invoke.op})"
         cited = []
         for one, role in (
             (writer, "shows the write of"),
@@ -62,7 +63,7 @@ class LinearizableKeys(Checker):
             (read, "read otherwise before:"),
         ):
             if one is not None and one.invoke not in cited:
-                words += f"; {role} {_named(one.invoke.client, one.invoke.seq)}"
+                words += f"; {role} {_request_name(one.invoke.client, one.invoke.seq)}"
                 cited += [one.invoke, one.complete]
         self.findings.add(words, [*cited, invoke, answer])
 
@@ -97,8 +98,10 @@ class ReadableInTheEnd(Checker):
         since = _returned(shown) if shown is not None else 0
         lost = [one for one in writes if _acknowledged(one) and one.invoke.op != "delete" and one.invoke.t > since]
         if lost:
-            result = f"shows that of {_named(shown.invoke.client, shown.invoke.seq)}" if shown else "does not show it"
-            write = _named(lost[0].invoke.client, lost[0].invoke.seq)
+            result = (
+                f"shows that of {_request_name(shown.invoke.client, shown.invoke.seq)}" if shown else "does not show it"
+            )
+            write = _request_name(lost[0].invoke.client, lost[0].invoke.seq)
             self.findings.add(
                 f"{path}: the write of {write} was acknowledged, but a read after all "
                 f"writes {result}, which was over before ({len(lost)} acknowledged writes are gone)",
@@ -165,5 +168,5 @@ def _value(request: Request) -> int | None:
     return request.complete.value if request.complete is not None else None
 
 
-def _named(client: int, seq: int) -> str:
+def _request_name(client: int, seq: int) -> str:
     return f"client {client}, seq {seq}"

@@ -161,7 +161,7 @@ class Watches(Checker):
                 self._check_event(watch, change.zxid, change.op)
             elif watch.fired is not None and self.facts.changes.known_upto == FOREVER:
                 self.findings.add(
-                    f"{_named(watch.look)} was told of a change, and there is none", [watch.look, watch.fired]
+                    f"{_watch_name(watch.look)} was told of a change, and there is none", [watch.look, watch.fired]
                 )
         for look, fired, stand in self._reset:
             if packed(stand.zxid) <= self.facts.changes.known_upto:
@@ -173,12 +173,13 @@ class Watches(Checker):
         self.checked += 1
         if packed(latest.zxid) >= zxid:
             self.findings.add(
-                f"{_named(watch.look)} was answered at {show(latest.zxid)} before it was told of the change at {show(zxid)}",
+                f"{_watch_name(watch.look)} was answered at {show(latest.zxid)} before it was told of the change at "
+                f"{show(zxid)}",
                 [watch.look, by, latest, fired],
             )
         elif fired is not None and fired.what != EVENT_OF[op]:
             self.findings.add(
-                f"{_named(watch.look)} was told {fired.what!r}; {show(zxid)} is a {op}", [watch.look, by, fired]
+                f"{_watch_name(watch.look)} was told {fired.what!r}; {show(zxid)} is a {op}", [watch.look, by, fired]
             )
 
     def _check_reset(self, look: ReadAnswered, fired: WatchFired | None, stand: SetWatchesAnswered) -> None:
@@ -187,7 +188,7 @@ class Watches(Checker):
         right, told = _expected_event(look, now), fired.what if fired is not None else None
         if told != right:
             self.findings.add(
-                f"{_named(look)} watches it again at {node_names([stand.node])}, at {show(stand.zxid)}, and was told "
+                f"{_watch_name(look)} watches it again at {node_names([stand.node])}, at {show(stand.zxid)}, and was told "
                 f"{told or 'nothing'!r}, where right was {right or 'nothing'!r}",
                 [look, self.facts.effects.broadcast(now) if now is not None else None, fired, stand],
             )
@@ -200,5 +201,5 @@ def _expected_event(look: ReadAnswered, now: int | None) -> str | None:
     return "deleted" if now is None else "created" if look.changed is None else "changed"
 
 
-def _named(look: ReadAnswered) -> str:
+def _watch_name(look: ReadAnswered) -> str:
     return f"client {look.client}, which watches {look.path} since it saw {state(look.changed)}, at {show(look.zxid)},"

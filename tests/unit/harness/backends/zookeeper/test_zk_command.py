@@ -34,7 +34,7 @@ def test_the_list_says_which_releases_are_here(cache: Path, capsys: pytest.Captu
 
 def test_what_is_no_version_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zookeeper", "fetch", "latest"]) == 4
-    assert "no version" in capsys.readouterr().err
+    assert "not a version" in capsys.readouterr().err
 
 
 def test_a_registry_out_of_reach_says_what_to_do(
