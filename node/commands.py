@@ -10,7 +10,7 @@ from typing import Any
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.crash_points import CUT_ACTIONS, InvalidCrashPoint, check_action
+from zab_chaos.node.crash_points import CUT_ACTIONS, check_action
 from zab_chaos.node.replica import Replica
 
 MS = 1_000_000
@@ -53,9 +53,7 @@ class Commands:
             raise CommandError(f"no command {command!r}; there are {', '.join(self._commands)}")
         try:
             return found(**arguments) or {}
-        except TypeError as error:
-            raise CommandError(f"{command}: {error}") from None
-        except (InvalidCrashPoint, ValueError) as error:
+        except (TypeError, ValueError) as error:  # InvalidCrashPoint is a ValueError
             raise CommandError(f"{command}: {error}") from None
 
     def due(self, now: int) -> None:

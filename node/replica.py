@@ -185,7 +185,7 @@ class Replica:
         if forward is not None and machine.leader is not None:
             self.send(machine.leader, forward)
         if txns:
-            self.driver.submit(txns, application.summaries())
+            self.driver.submit(txns, application.primary.summaries())
 
     def send(self, peer: int, message: Forward | Answer) -> None:
         self.network.send(peer, [message])

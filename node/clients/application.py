@@ -20,7 +20,7 @@ from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import OVERLOADED, STATE_ERRORS, Refusal
 from zab_chaos.node.tree.requests import Fence, ForwardedRequest
 from zab_chaos.node.tree.tree import Tree
-from zab_chaos.node.tree.txns import Origin, Summary
+from zab_chaos.node.tree.txns import Origin
 
 # A share of a frame's bytes may be in flight: one eighth. A follower may lack twice that plus what is logged between two
 # snapshots, and a NEWLEADER with all of it must fit into one frame.
@@ -120,10 +120,6 @@ class Application:
         return self.sessions.has_writes or bool(
             self._waiting and machine.primary and machine.primary.room and not self._full
         )
-
-    def summaries(self) -> list[Summary]:
-        """Return summaries of the transactions that `forward_writes` returned last."""
-        return self.primary.summaries()
 
     def forward_writes(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
         """Return this node's writes: a FORWARD for the leader or, at the primary, the transactions to submit now."""

@@ -11,8 +11,7 @@ import msgspec
 
 from zab_chaos.node.core.messages import Wire
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.tree.forwarding import Answer, Forward
-from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
+from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Request
 
 VERSION = 2
@@ -84,28 +83,3 @@ def decode_from_client(data: bytes) -> FromClient:
 def decode_from_node(data: bytes) -> FromNode:
     """Decode a node's message. Raises msgspec.DecodeError."""
     return _from_node.decode(data)
-
-
-__all__ = [
-    "HEARTBEAT_MS",
-    "SILENCE_MS",
-    "VERSION",
-    "Answer",
-    "Answers",
-    "Bye",
-    "Failed",
-    "Forward",
-    "FromClient",
-    "FromNode",
-    "Hello",
-    "Ok",
-    "Outcome",
-    "Rejected",
-    "Requests",
-    "Stat",
-    "Unknown",
-    "Welcome",
-    "decode_from_client",
-    "decode_from_node",
-    "encode",
-]

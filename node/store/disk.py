@@ -69,12 +69,11 @@ class Disk(Protocol):
 class OrdinaryFile:
     """A file whose written bytes outlive the process, and whose synced bytes outlive a power cut."""
 
-    def __init__(self, disk: "OrdinaryDisk", name: str, fd: int, size: int, reserve: int) -> None:
+    def __init__(self, disk: "OrdinaryDisk", name: str, fd: int, size: int) -> None:
         self.name = name
         self.size = size
         self._disk = disk
         self._fd = fd
-        self._reserve = reserve
         self._unsynced = 0
 
     def write(self, data: bytes) -> None:
@@ -127,11 +126,10 @@ class OrdinaryDisk:
             os.close(fd)
             self.remove(name)
             raise
-        return OrdinaryFile(self, name, fd, 0, preallocate)
+        return OrdinaryFile(self, name, fd, 0)
 
     def open(self, name: str, size: int) -> OrdinaryFile:
-        fd = open_existing(self.root / name)
-        return OrdinaryFile(self, name, fd, size, os.fstat(fd).st_size)
+        return OrdinaryFile(self, name, open_existing(self.root / name), size)
 
     def rename(self, old: str, new: str) -> None:
         (self.root / old).rename(self.root / new)
