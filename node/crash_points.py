@@ -71,8 +71,8 @@ def parse(point: object) -> CrashPoint:
     if step not in STEPS:
         raise InvalidCrashPoint(f"{step!r} is not a step", "the steps " + ", ".join(STEPS), step, STEPS)
     if what not in subjects(step):
-        allowed = f"behind {step}: " + ", ".join(subjects(step))
-        raise InvalidCrashPoint(f"{what!r} is nothing that happens at {step}", allowed, what.upper(), subjects(step))
+        allowed = f"for {step}: " + ", ".join(subjects(step))
+        raise InvalidCrashPoint(f"{what!r} does not happen at {step}", allowed, what.upper(), subjects(step))
     if hash_mark and not (number.isascii() and number.isdecimal() and len(number) < 10 and int(number) >= 1):
         raise InvalidCrashPoint(f"#{number} is not a count", "#1 for the first time, #2 for the second, ...")
     return CrashPoint(step, what, int(number) if hash_mark else 1)
@@ -82,7 +82,7 @@ def check_action(action: str, point: object) -> None:
     """Raise InvalidCrashPoint if the point does not exist or the action can't happen there."""
     step = parse(point).step
     if action not in ACTIONS:
-        raise InvalidCrashPoint(f"{action!r} is nothing that happens at a point", ", ".join(ACTIONS), action, ACTIONS)
+        raise InvalidCrashPoint(f"{action!r} is not an action of a crash point", ", ".join(ACTIONS), action, ACTIONS)
     if action == "fail" and step not in FAIL_STEPS:
         raise InvalidCrashPoint(f"no disk fails at {step}", ", ".join(FAIL_STEPS), step, FAIL_STEPS)
     if action in CUT_ACTIONS and step not in DISK_STEPS:

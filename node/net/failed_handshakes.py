@@ -17,7 +17,7 @@ class FailedHandshakes(Monitor):
 
     def __init__(self, context: zmq.Context[Any], watched: zmq.Socket[Any], purpose: str) -> None:
         super().__init__(context, watched, _FAILED)
-        self._why = f"the handshake failed: whoever called does not hold the run's key for {purpose}"
+        self._why = f"the handshake failed: the caller does not have the run's key for {purpose}"
 
     def refused(self, refusals: RefusalCounter) -> list[Refused]:
         """Count the failures since the last call. Return those that are reported at once."""

@@ -82,7 +82,7 @@ def create(path: str | Path) -> Keys:
         finally:
             os.close(descriptor)
     except FileExistsError:
-        raise KeyFileError(f"{path}: is there already; a run's key file is new, remove it or choose another") from None
+        raise KeyFileError(f"{path}: the key file exists already; remove it or choose another path") from None
     except OSError as error:
         raise KeyFileError(f"{path}: the key file cannot be written: {error.strerror}") from None
     return keys

@@ -34,7 +34,7 @@ class Inode(ABC):
 
     @abstractmethod
     def write_through(self, extents: Sequence[Extent]) -> None:
-        """Write the extents to the durable bytes, as a power cut leaves them."""
+        """Write the extents to the durable bytes. Nothing is synced."""
 
     @abstractmethod
     def make_durable(self) -> None:

@@ -129,7 +129,7 @@ def test_the_error_names_file_line_and_what_is_allowed() -> None:
         ('at = 1\ndo = "partition"\nshape = "majority-minority"\ntarget = "majority"', "minority's side"),
         ('at = 1\ndo = "clock-rate"\nrate = 3\ntarget = "one"', "from 0.5 to 2"),
         ('at = 1\ndo = "bandwidth"\nkb_per_s = -1\ntarget = "one"', "out of range"),
-        ('at = 1\ndo = "crash-at"\npoint = "after-send:TXN"\ntarget = "one"', "nothing that happens at after-send"),
+        ('at = 1\ndo = "crash-at"\npoint = "after-send:TXN"\ntarget = "one"', "does not happen at after-send"),
         ('at = 1\ndo = "crash-at"\npoint = "after-rename:TXN"\ntarget = "one"', "SNAPSHOT"),
         ('at = 1\ndo = "crash-at"\npoint = "after-sync:TXN#0"\ntarget = "one"', "not a count"),
         ('at = 1\ndo = "crash-at"\npoint = "after-send:COMIT"\ntarget = "one"', "Did you mean COMMIT?"),

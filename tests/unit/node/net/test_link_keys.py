@@ -29,7 +29,7 @@ def test_a_created_file_is_private_and_loads_as_the_same_pair(tmp_path: Path) ->
 def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     made = keys.create(path)
-    with pytest.raises(KeyFileError, match="is there already"):
+    with pytest.raises(KeyFileError, match="exists already"):
         keys.create(path)
     assert keys.load(path) == made
 
