@@ -131,7 +131,7 @@ def test_callers_without_the_key_are_counted_and_send_nothing(net: Any, greeted:
         send_unless_turned_away(stranger, frame.pack(greeted.header(FrameKind.MESSAGES), ["let me in"]))
         net.until(lambda: bool(net.refused(1)))
     assert net.refused(1)[0].what == "stranger"
-    assert "does not hold the run's key for links" in net.refused(1)[0].why
+    assert "does not have the run's key for links" in net.refused(1)[0].why
     greeted.say(0, "undisturbed")
     net.until(lambda: bool(net.of(1, Received)))
     assert net.messages(1, 2) == ["undisturbed"]
