@@ -46,8 +46,10 @@ def recovery(rows: Rows) -> DataFrame:
 def _new_commits(rows: Rows) -> DataFrame:
     """Return `run` and `at`, the times at which any node delivered a transaction that none had delivered before."""
     earlier = Window.partitionBy("run").orderBy("t", "node").rowsBetween(Window.unboundedPreceding, -1)
-    told = rows.deliveries.select("run", F.col("t").alias("at"), "zlast", F.max("zlast").over(earlier).alias("known"))
-    return told.where("known IS NULL OR zlast > known").select("run", "at")
+    batches = rows.deliveries.select(
+        "run", F.col("t").alias("at"), "zlast", F.max("zlast").over(earlier).alias("known")
+    )
+    return batches.where("known IS NULL OR zlast > known").select("run", "at")
 
 
 def hits(rows: Rows) -> DataFrame:
@@ -57,15 +59,15 @@ def hits(rows: Rows) -> DataFrame:
     life = F.when(F.expr("event = 'boot'"), F.lit("starting")).when(
         F.expr("event = 'exit' OR (event = 'fault' AND state = 'fired')"), F.lit("down")
     )
-    said = rows.events.where("event IN ('boot', 'role', 'phase', 'exit', 'fault')").select(
+    traced = rows.events.where("event IN ('boot', 'role', 'phase', 'exit', 'fault')").select(
         "run", "node", F.col("t").alias("at"), "role", "phase", life.alias("life")
     )
     killed = injects.where(F.col("do").isin(*PROCESS_ENDING)).select("run", "node", "t")
     node = F.get_json_object("raw", "$.node").cast("int").alias("node")
     ended = rows.of(c.MILESTONES).where("event = 'ended'").select("run", node, "t")
     gone = killed.unionAll(ended).select("run", "node", F.col("t").alias("at"), F.lit("down").alias("life"))
-    told = said.unionByName(gone, allowMissingColumns=True)
-    before = injects.join(told, ["run", "node"], "left").where("at < t")
+    states = traced.unionByName(gone, allowMissingColumns=True)
+    before = injects.join(states, ["run", "node"], "left").where("at < t")
     last = [
         F.max_by(name, F.when(F.col(name).isNotNull(), F.col("at"))).alias(name) for name in ("life", "role", "phase")
     ]
@@ -113,11 +115,11 @@ def catching_up(rows: Rows) -> DataFrame:
     `transactions` added to its log, the number that was `cut` off before, `bytes` of the snapshot, `seconds` since it began to
     follow."""
     at = F.col("t").alias("at")
-    told = rows.events.where(
+    changes = rows.events.where(
         "event = 'truncate' OR (event = 'role' AND role <> 'LOOKING') OR (event = 'snapshot' AND kind = 'installed')"
     ).select("run", "node", "life", "event", at, "bytes")
-    taken = rows.accepts.select("run", "node", "life", "event", at, "size")
-    steps = told.unionByName(taken, True).unionByName(_cut_off(rows), True)
+    added = rows.accepts.select("run", "node", "life", "event", at, "size")
+    steps = changes.unionByName(added, True).unionByName(_cut_off(rows), True)
     joins = rows.event("current_epoch").select(*JOIN, F.col("t").alias("end"))
     inside = joins.join(steps, ["run", "node", "life"]).where("at <= end")
     begun = inside.where("event = 'role'").groupBy(*JOIN, "end").agg(F.max("at").alias("begin"))
@@ -142,7 +144,7 @@ def _cut_off(rows: Rows) -> DataFrame:
         "run", "node", "life", "event", F.col("t").alias("at"),
         F.expr(zxid("keep")).alias("kept"), F.expr(zxid("last")).alias("end"),
     )  # fmt: skip
-    held = rows.accepts.select("run", "node", F.col("t").alias("taken"), "zfirst", "zlast")
+    held = rows.accepts.select("run", "node", F.col("t").alias("accepted"), "zfirst", "zlast")
     inside = F.least("zlast", "end") - F.greatest("zfirst", F.col("kept") + 1) + 1
-    over = held.join(F.broadcast(cuts), ["run", "node"]).where("taken < at AND zlast > kept AND zfirst <= end")
-    return over.groupBy("run", "node", "life", "event", "at").agg(F.sum(inside).alias("cut"))
+    cut_off = held.join(F.broadcast(cuts), ["run", "node"]).where("accepted < at AND zlast > kept AND zfirst <= end")
+    return cut_off.groupBy("run", "node", "life", "event", "at").agg(F.sum(inside).alias("cut"))

@@ -309,7 +309,7 @@ def _case_of(task: Task, name: str, found: SeedResult, nodes: int | None) -> ci.
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
-        violated=found.violated, headline=next(iter(found.reasons), ""), details=details, again=again,
+        violated=found.violated, headline=next(iter(found.reasons), ""), details=details, repeat_command=again,
         folder=str(found.folder) if found.folder is not None else None,
     )  # fmt: skip
 

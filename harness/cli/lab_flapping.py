@@ -43,7 +43,7 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
     )
     again = shlex.join(["zab", "explore", LAB, "--seeds", str(failed[0].seed)]) if failed else None
     if failed:
-        say(console, f"again    {again}")
+        say(console, f"repeat   {again}")
         say(console, f"smaller  zab shrink {LAB} --seed {failed[0].seed}")
     answer = {
         "seeds": len(results),

@@ -134,7 +134,7 @@ def _report(
     again = shlex.join(["zab", "run", str(file), "--on", *on])
     _show(start, result, file, console)
     confirmed = confirm() if confirm is not None else None
-    say(console, f"again    {again}")
+    say(console, f"repeat   {again}")
     if json:
         print_json(_answer(start, result, file, again, confirmed))
     return Exit.UNKNOWN if result.interrupted else Exit.PASS

@@ -28,7 +28,7 @@ class Case:
     """One judged run as a test case.
 
     `seconds`: its wall-clock time, 0 if not known. `headline`: what happened, in one sentence. `details`: the text that is
-    reported for a failure. `again`: the command that repeats the run.
+    reported for a failure. `repeat_command`: the command that repeats the run.
     """
 
     scenario: str
@@ -41,7 +41,7 @@ class Case:
     violated: list[str] = field(default_factory=list)
     headline: str = ""
     details: str = ""
-    again: str | None = None
+    repeat_command: str | None = None
 
     @property
     def failed(self) -> bool:
@@ -58,7 +58,7 @@ class Case:
 def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
     """Return the case of a stored run."""
     facts = folder.read_run()
-    again = facts.get("command")
+    repeat_command = facts.get("command")
     return Case(
         scenario=str(facts.get("scenario", folder.name)),
         seed=int(facts.get("seed", 0)),
@@ -69,8 +69,8 @@ def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
         folder=str(folder.path),
         violated=[item.name for item in violated_or_uncertain(verdict)],
         headline=headline(verdict),
-        details=summary.full_text(folder, verdict, again),
-        again=again,
+        details=summary.full_text(folder, verdict, repeat_command),
+        repeat_command=repeat_command,
     )
 
 
@@ -139,7 +139,7 @@ def markdown(command: str, cases: Sequence[Case]) -> str:
             "```",
             "",
         ]
-        lines += ["</details>", "", *([f"Again: `{case.again}`", ""] if case.again else [])]
+        lines += ["</details>", "", *([f"Repeat: `{case.repeat_command}`", ""] if case.repeat_command else [])]
     if len(failed) > SHOWN:
         lines += [f"and {len(failed) - SHOWN} more", ""]
     others = [case for case in cases if case.headline and not case.failed]

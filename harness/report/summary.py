@@ -77,9 +77,9 @@ def final_logs(folder: RunFolder) -> list[str]:
 
 
 def _log_words(left: DiskAfterLife) -> str:
-    taken = ", ".join(f"{epoch}:{counter}" for epoch, counter in left.snapshots) or "none"
+    snapshots = ", ".join(f"{epoch}:{counter}" for epoch, counter in left.snapshots) or "none"
     epochs = f"f.p = {left.accepted_epoch}, f.a = {left.current_epoch}"
-    return "; ".join([describe_log(left.log) or "nothing", f"snapshots {taken}", epochs, *left.damage])
+    return "; ".join([describe_log(left.log) or "nothing", f"snapshots {snapshots}", epochs, *left.damage])
 
 
 def describe_faults(folder: RunFolder) -> list[str]:
@@ -94,13 +94,13 @@ def describe_faults(folder: RunFolder) -> list[str]:
     return lines
 
 
-def full_text(folder: RunFolder, verdict: Verdict, again: str | None) -> str:
-    """Return the whole text, with the run's folder and `again`, the command that repeats the run."""
+def full_text(folder: RunFolder, verdict: Verdict, repeat_command: str | None) -> str:
+    """Return the whole text, with the run's folder and `repeat_command`, the command that repeats the run."""
     parts = [f"verdict {verdict.verdict}: {headline(verdict)}"]
     parts += ["\n".join(lines) for lines in (events_before(folder, verdict), describe_properties(verdict)) if lines]
     logs = final_logs(folder) if verdict.verdict is Outcome.VIOLATION else []
     parts += ["\n".join([LOGS_TITLE, *logs])] if logs else []
     faults = describe_faults(folder)
     parts += ["\n".join(["Faults", *faults])] if faults else []
-    parts.append("\n".join([f"results  {folder.path}", *([f"again    {again}"] if again else [])]))
+    parts.append("\n".join([f"results  {folder.path}", *([f"repeat   {repeat_command}"] if repeat_command else [])]))
     return "\n\n".join(parts)

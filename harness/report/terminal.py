@@ -148,4 +148,4 @@ def _end(
     say(console, f"results  {folder.path}")
     say(console, f"report   zab report {shlex.quote(str(folder.path))}")
     if facts.get("command"):
-        say(console, f"again    {facts['command']}")
+        say(console, f"repeat   {facts['command']}")

@@ -79,7 +79,7 @@ class JudgedFixture:
             return summary.full_text(self.folder, self.verdict, self.again)
         faults = self.faults_so_far()
         lines = [f"not judged yet; seed {self.seed}, on {self.on}", *(["Faults", *faults] if faults else [])]
-        return "\n".join([*lines, f"results  {self.folder.path}", f"again    {self.again}"])
+        return "\n".join([*lines, f"results  {self.folder.path}", f"repeat   {self.again}"])
 
     def give_up(self, error: BaseException) -> None:
         """End it at once without a verdict, and keep its folder."""

@@ -84,7 +84,7 @@ def test_a_bug_in_the_project_fails_its_tests(run: Run) -> None:
         run("python", "-c", write, counter)
     assert told.returncode == 1
     assert "test_an_increment_whose_answer_was_lost_is_not_repeated[seed0]" in told.stdout
-    assert "again    pytest" in told.stdout
+    assert "repeat   pytest" in told.stdout
 
 
 def test_a_run_for_the_workflow(run: Run) -> None:

@@ -77,7 +77,7 @@ class Report:
         return self.find("tip").text
 
     def x(self, t: float) -> float:
-        """Where a time (microseconds) lies in a canvas, in CSS pixels from its left edge."""
+        """Return the position of a time (microseconds) in a canvas, in CSS pixels from its left edge."""
         begin, end = self.shown
         return LEFT + (t - begin) / (end - begin) * (self.find("lanes").size["width"] - LEFT - RIGHT)
 

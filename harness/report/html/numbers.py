@@ -46,8 +46,8 @@ def _cell(group: Group, number: dict[str, str], low: float, high: float) -> Html
     if not it["n"]:
         return ""
     words = format_number(it["mean"]) + ("" if it["within"] is None else f" ± {format_number(it['within'])}")
-    told = f"{group['name']}, {number['name']}: {words} {number['unit']}".rstrip() + f", {it['n']} runs"
-    return element("span", words, element("br"), whisker(it["mean"], it["within"], low, high), data_tip=told)
+    tooltip = f"{group['name']}, {number['name']}: {words} {number['unit']}".rstrip() + f", {it['n']} runs"
+    return element("span", words, element("br"), whisker(it["mean"], it["within"], low, high), data_tip=tooltip)
 
 
 def catch_up_table(summary: dict[str, Any]) -> Html | None:
@@ -56,5 +56,5 @@ def catch_up_table(summary: dict[str, Any]) -> Html | None:
         (row["kind"], row["times"], row["transactions"], row["cut"], f"{row['bytes'] / 2**20:.3f}")
         for row in summary["catching_up"]
     ]
-    heads = ("by", "times", "transactions taken", "transactions cut off", "snapshots, MiB")
+    heads = ("how", "how often", "transactions added", "transactions cut off", "snapshots, MiB")
     return join(table("How nodes caught up", heads, rows, range(1, 5))) if rows else None

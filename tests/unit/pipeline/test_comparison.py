@@ -1,4 +1,4 @@
-"""What a comparison of two campaigns reports and what it does not. Spark is not started."""
+"""The comparison of two campaigns: what it reports, and what it does not. Spark is not started."""
 
 import random
 from dataclasses import replace

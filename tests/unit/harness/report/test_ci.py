@@ -70,11 +70,11 @@ def test_a_run_that_fails_tells_why_and_how_to_repeat_it(place: Path) -> None:
     assert failure is not None
     assert failure.get("type") == "UNKNOWN"
     assert re.match(r"UNKNOWN: \d+ .* at least 100000 are needed", str(failure.get("message")))
-    for words in ("at least 100000 are needed", "crash of leader", "again    zab run poor.toml --on sim --seed 4"):
+    for words in ("at least 100000 are needed", "crash of leader", "repeat   zab run poor.toml --on sim --seed 4"):
         assert words in str(failure.text)
     told = place.joinpath("summary.md").read_text()
     assert "### ❌ zab run small: 1 UNKNOWN" in told
-    assert "Again: `zab run poor.toml --on sim --seed 4`" in told
+    assert "Repeat: `zab run poor.toml --on sim --seed 4`" in told
 
 
 def test_the_expected_verdict_is_not_a_failure(place: Path) -> None:
@@ -112,7 +112,7 @@ def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) ->
     failure = case.find("failure")
     assert failure is not None
     assert str(failure.get("message")).startswith("PASS (expected: VIOLATION): 17 writes acknowledged")
-    assert "again    zab run good.toml --on sim --seed 3" in str(failure.text)
+    assert "repeat   zab run good.toml --on sim --seed 3" in str(failure.text)
 
 
 def test_an_unwritable_file_is_reported_before_anything_runs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

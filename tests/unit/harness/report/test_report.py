@@ -193,7 +193,7 @@ def test_of_a_harness_error_only_the_reason_is_shown(run: RunFolder) -> None:
     first, *others = shown(run).split("\n\n")[0].splitlines()[1:]
     assert first == "The harness failed: no toxiproxy"
     assert others[0] == "HARNESS-ERROR  (exit 3)"
-    assert [line.split()[0] for line in others[1:]] == ["results", "report", "again"]
+    assert [line.split()[0] for line in others[1:]] == ["results", "report", "repeat"]
 
 
 def test_a_run_that_was_not_judged_is_shown(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_test_without_asserts_fails_by_the_verdict_which_names_the_property(se
             "Faults",
             "* s  crash-at of follower = *",
             f"results  {folder}",
-            "again    pytest *::test_it",
+            "repeat   pytest *::test_it",
         ]
     )
     assert json.loads(folder.joinpath("verdict.json").read_text())["verdict"] == "VIOLATION"

@@ -95,7 +95,7 @@ def test_results_go_where_the_option_says_seen_from_where_pytest_is_called(pytes
     outcome = pytester.runpytest("..", "--zab-results", "kept")
     outcome.assert_outcomes(failed=1)
     assert len(results(pytester, "below/kept")) == 1
-    outcome.stdout.fnmatch_lines(["again    pytest ../test_*.py::test_it"])
+    outcome.stdout.fnmatch_lines(["repeat   pytest ../test_*.py::test_it"])
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_command_that_repeats_carries_what_was_said_on_the_command_line(pyte
     outcome = pytester.runpytest("--zab-on=sim", "--zab-seeds=1..2", "--zab-record=no")
     outcome.assert_outcomes(failed=2)
     # A set: where CI is set, pytest says all of it once more in its summary.
-    (again,) = {line for line in outcome.stdout.lines if line.startswith("again") and "seed2" in line}
+    (again,) = {line for line in outcome.stdout.lines if line.startswith("repeat") and "seed2" in line}
     words = again.split()
     assert words[3:] == ["--zab-on", "sim", "--zab-seeds", "2", "--zab-record", "no"]
     outcome = pytester.runpytest(*[word.strip("'") for word in words[2:]])
@@ -158,7 +158,7 @@ def test_a_scenario_fails_by_its_verdict_with_the_command_that_repeats_it(pytest
     outcome = pytester.runpytest()
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines(
-        ["zab: UNKNOWN, seed 3, on sim", "* crash of leader = *", "again    zab run small.toml --on sim --seed 3"]
+        ["zab: UNKNOWN, seed 3, on sim", "* crash of leader = *", "repeat   zab run small.toml --on sim --seed 3"]
     )
     assert len(results(pytester)) == 1
 

@@ -8,7 +8,7 @@ from zab_chaos.pipeline.comparison import compare
 
 
 def page(before: float, after: float, **facts: Any) -> str:
-    """Of five runs on each side, with these numbers a second."""
+    """Return the page for five runs on each side, with the given numbers of operations per second."""
     old, new = (
         [analysed("outage", seed, acked_per_second=value + seed) for seed in range(1, 6)] for value in (before, after)
     )

@@ -23,7 +23,7 @@ from zab_chaos.node.events import Received
 
 Link = tuple[int, int]
 Seen = dict[Link, list[tuple[int, MessageContent]]]
-CLOSE = 1000  # nanoseconds: within one moment of the world the lines of the traces are told apart by single ones
+CLOSE = 1000  # nanoseconds; trace lines of the same simulated moment differ by single nanoseconds
 DRIFT = 0.0002  # of a node's clock, at most (zab_chaos.model.world.chance)
 
 SCENARIO = """
