@@ -1,4 +1,4 @@
-"""An engine's HTTP interface on a socket of its own, played by a script: what real engines say when things go wrong."""
+"""A fake container engine: an HTTP server on a socket that gives prepared answers, like real engines' errors."""
 
 import json
 import socketserver
@@ -14,7 +14,10 @@ Answer = tuple[int, Any] | None  # None: it hangs up
 
 @contextmanager
 def fake_engine(socket: Path, answers: dict[str, Answer]) -> Iterator[str]:
-    """Its DOCKER_HOST. `answers`: status and JSON by "METHOD /path" without the version; all else is an empty list."""
+    """Run a fake engine, and yield its DOCKER_HOST.
+
+    `answers` has status and JSON by "METHOD /path" without the version; anything else is answered with an empty list.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:

@@ -1,4 +1,4 @@
-"""What docker-compose.yml's ensemble finds when it begins."""
+"""The folder that docker-compose.yml's ensemble starts with."""
 
 import threading
 from pathlib import Path
@@ -12,7 +12,7 @@ from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.net import keys
 
 
-def test_every_node_finds_the_three_key_files_and_they_stay_the_same(tmp_path: Path) -> None:
+def test_every_node_has_the_three_key_files_and_they_stay_the_same(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     prepare(folder)
     files = keys.files_in(tmp_path / "config")
@@ -26,7 +26,7 @@ def test_every_node_finds_the_three_key_files_and_they_stay_the_same(tmp_path: P
     assert [keys.load(path) for path in files] == made
 
 
-def test_the_folder_is_sealed_when_the_nodes_have_stopped_and_open_while_they_run(tmp_path: Path) -> None:
+def test_the_folder_is_sealed_only_after_the_nodes_have_stopped(tmp_path: Path) -> None:
     folder, over = RunFolder(tmp_path), threading.Event()
     prepare(folder)
     for _ in range(2):  # an ensemble may be brought up again on the same folder

@@ -1,4 +1,4 @@
-"""What a machine's container engine can lack, each told in words that say what to do, and never as a traceback."""
+"""Errors of the container engine: each message names the remedy, and there is never a traceback."""
 
 import contextlib
 import socket
@@ -19,7 +19,7 @@ from zab_chaos.harness.results.run_folder import RunFolder, create
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A short path that anybody may look into: a socket's path has at most 107 characters."""
+    """Return a short path that all users can access: a socket's path has at most 107 characters."""
     with tempfile.TemporaryDirectory(prefix="zab-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -51,7 +51,7 @@ def test_other_commands_that_need_an_engine_say_so_too(
     assert f"there is no container engine at {place}/none.sock" in capsys.readouterr().err
 
 
-def test_a_stopped_engine_is_told_from_a_missing_one(
+def test_a_stopped_engine_is_distinguished_from_a_missing_one(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.socket(socket.AF_UNIX) as left:
@@ -60,8 +60,8 @@ def test_a_stopped_engine_is_told_from_a_missing_one(
     assert "is stopped: its socket is there, and nobody listens" in capsys.readouterr().err
 
 
-def test_no_permission_names_the_group(place: Path) -> None:
-    """Asked by a process that really may not."""
+def test_a_permission_error_names_the_group(place: Path) -> None:
+    """A process without the permission connects."""
     with socket.socket(socket.AF_UNIX) as theirs:
         theirs.bind(f"{place}/theirs.sock")
         theirs.listen()
@@ -76,7 +76,7 @@ def test_no_permission_names_the_group(place: Path) -> None:
     assert "usermod -aG docker" in done.stderr
 
 
-def test_an_engine_elsewhere_is_refused(
+def test_an_engine_on_another_machine_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_on_containers("tcp://10.0.0.1:2375", tmp_path, monkeypatch) == 3
@@ -121,7 +121,7 @@ def test_a_missing_image_names_the_command_that_builds_it(
         ),
     ],
 )
-def test_a_full_disk_and_a_taken_name_say_what_mends_them(
+def test_errors_for_a_full_disk_and_a_taken_name_have_a_remedy(
     place: Path, tmp_path: Path, request_line: str, answer: Answer, told: str
 ) -> None:
     folder = create(tmp_path, "any", 1)
@@ -143,7 +143,7 @@ def created(resources: EngineResources, folder: RunFolder) -> None:
     resources.create("node-1", ["true"], folder.file("log", "x"), {}, disk="node-1")
 
 
-def test_an_engine_that_hangs_up_in_mid_run_is_no_traceback(place: Path) -> None:
+def test_a_lost_connection_to_the_engine_is_an_engine_error(place: Path) -> None:
     with (
         fake_engine(place / "s", {"GET /containers/json": None}) as host,
         contextlib.closing(engine.connect(host)) as client,

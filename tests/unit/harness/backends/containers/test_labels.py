@@ -1,4 +1,4 @@
-"""Whose things on the engine a clean-up may take."""
+"""Which resources on the engine a clean-up may remove."""
 
 import os
 import subprocess
@@ -18,13 +18,13 @@ from zab_chaos.harness.backends.containers.labels import (
 RUN = Path("/results/x/1")
 
 
-def test_a_run_of_this_process_goes_on() -> None:
+def test_a_run_of_this_process_is_not_over() -> None:
     labels = labels_of_run("t", RUN)
     assert is_from_this_host(labels)
     assert not is_harness_gone(labels)
 
 
-def test_a_run_is_over_when_its_process_is_gone_or_its_number_is_anothers() -> None:
+def test_a_run_is_over_when_its_process_is_gone_or_its_pid_was_reused() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         born = psutil.Process(other.pid).create_time()
         labels = {**labels_of_run("t", RUN), HARNESS: f"{other.pid} {born:.2f}"}
@@ -35,7 +35,7 @@ def test_a_run_is_over_when_its_process_is_gone_or_its_number_is_anothers() -> N
     assert is_harness_gone(labels)
 
 
-def test_what_another_machine_or_nobody_made_is_not_ours_to_judge() -> None:
+def test_labels_of_another_machine_or_invalid_ones_are_left_alone() -> None:
     assert not is_from_this_host({**labels_of_run("t", RUN), HOST: "elsewhere"})
     assert not is_from_this_host({})
     assert not is_harness_gone({HARNESS: "nonsense"})

@@ -1,4 +1,4 @@
-"""How a node that nobody counts for counts its lives."""
+"""A node in docker-compose.yml finds the number of its next life by itself."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from zab_chaos.node.__main__ import next_life
 from zab_chaos.node.config import NodeConfig
 
 
-def test_the_next_life_is_one_more_than_the_traces_of_this_node_tell_of(tmp_path: Path) -> None:
+def test_the_next_life_follows_the_latest_one_with_a_trace(tmp_path: Path) -> None:
     config = NodeConfig(
         id=1,
         cluster="c",

@@ -1,4 +1,4 @@
-"""The dead man's switch of a node in a container."""
+"""The watchdog that ends a node in a container when the harness is silent."""
 
 from zab_chaos.node.watchdog import LONGEST_ROUND_NS, Watchdog
 
@@ -14,7 +14,7 @@ class Ticking:
         self.now += int(seconds * 1e9)
 
 
-def test_silence_ends_a_life_and_a_word_begins_it_anew() -> None:
+def test_silence_ends_a_life_and_a_request_restarts_the_timer() -> None:
     clock = Ticking()
     silence = Watchdog(2000, clock)
     for _ in range(20):
@@ -28,7 +28,7 @@ def test_silence_ends_a_life_and_a_word_begins_it_anew() -> None:
     assert silence.expired(contacted=False)
 
 
-def test_a_node_that_was_frozen_does_not_take_its_sleep_for_silence() -> None:
+def test_time_spent_frozen_does_not_count_as_silence() -> None:
     clock = Ticking()
     silence = Watchdog(2000, clock)
     clock.sleep(3600)

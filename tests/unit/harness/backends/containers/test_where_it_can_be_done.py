@@ -1,4 +1,4 @@
-"""What a backend can't do is said before anything starts, with the backends that can."""
+"""A fault that a backend does not support is refused before the start, with the names of backends that do."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ for = 1
 
 
 @pytest.mark.parametrize("world", ["processes", "sim"])
-def test_such_a_scenario_is_refused_elsewhere_with_exit_4_and_all_reasons(
+def test_a_scenario_for_containers_is_refused_elsewhere_with_exit_4_and_all_reasons(
     world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "cable.toml"
@@ -47,20 +47,24 @@ def test_such_a_scenario_is_refused_elsewhere_with_exit_4_and_all_reasons(
     assert not results.exists()
 
 
-def test_containers_can_do_all_kinds() -> None:
+def test_containers_support_all_kinds_of_faults_except_those_of_frames() -> None:
     assert mistakes(registry.find("containers"), parse(SCENARIO)) == []
-    simulated = {"late-frames", "corrupt-frames", "misrouted-frames"}  # toxiproxy moves bytes, it knows no frames
+    simulated = {
+        "late-frames",
+        "corrupt-frames",
+        "misrouted-frames",
+    }  # toxiproxy forwards bytes and does not know frames
     able = registry.find("containers").abilities
     assert {name for name, kind in KINDS.items() if not kind.needs <= able} == simulated
 
 
-def test_the_two_ensembles_are_told_apart_by_what_they_can() -> None:
+def test_the_cluster_classes_differ_by_their_abilities() -> None:
     can = [name for name in dir(Contained) if not name.startswith("_")]
     assert all(hasattr(Containers, name) for name in can if name not in ("nodes", "faithful"))
     assert not hasattr(Processes, "unplug")
 
 
-def test_by_hand_too_it_is_refused_where_there_are_no_containers() -> None:
+def test_faults_for_containers_are_refused_by_hand_as_well() -> None:
     class Bare:
         nodes = (1, 2, 3)
 

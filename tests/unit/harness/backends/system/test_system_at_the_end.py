@@ -1,4 +1,4 @@
-"""What is asked in the end of a system that is not ours: through each node the keys that it was given, and a write of each."""
+"""The checks at the end of a foreign system's run: the keys are read through each node, and written once more."""
 
 import json
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ SCENARIO = {"scenario": {"name": "two-keys", "nodes": 2}, "workload": {"keys": 2
 
 
 class Dicts(SystemBackend):
-    """A node is a dict, and what one of them is told goes to all. What it holds of a key that is `None` it can't say.
-    `refusing` nodes take no writes, nobody does of `stuck` keys."""
+    """A system whose nodes are dicts; a write through one goes to all. A read of a key whose value is `None` hangs.
+    `refusing` nodes refuse writes, and writes of `stuck` keys hang."""
 
     name = "dicts"
     operations = frozenset({"get", "set", "create"})
@@ -100,7 +100,7 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def test_the_workloads_keys_and_those_that_clients_made_are_read_through_each_node(run: Run) -> None:
+def test_the_workloads_keys_and_created_keys_are_read_through_each_node(run: Run) -> None:
     run.write(Set("/key-1", b"1"))
     run.write(Create("/key-1/3-17", b"2"))
     assert run.deployment.disagreement() is None
@@ -113,7 +113,7 @@ def written(run: Run) -> list[str]:
     return [line["path"] for line in lines if line.get("op") == "set"]
 
 
-def test_each_of_the_workloads_keys_is_written_through_some_node_and_that_is_enough(run: Run) -> None:
+def test_each_of_the_workloads_keys_is_written_through_some_node(run: Run) -> None:
     run.backend.refusing = {1}
     assert run.deployment.disagreement() is None
     assert run.deployment.disagreement() is None
@@ -121,20 +121,20 @@ def test_each_of_the_workloads_keys_is_written_through_some_node_and_that_is_eno
     assert run.backend.held[1] == run.backend.held[2] == {"/key-0": b"end-3", "/key-1": b"end-3"}
 
 
-def test_a_key_that_nobody_can_write_any_more_is_told(run: Run) -> None:
+def test_a_key_that_no_node_can_write_is_reported(run: Run) -> None:
     run.backend.stuck = {"/key-1"}
     why = "no node takes a write of /key-1: Unknown(why='it hangs')"
     assert [run.deployment.disagreement(), run.deployment.disagreement()] == [why, why]
     assert written(run) == ["/key-0", "/key-1", "/key-1", "/key-1", "/key-1"]
 
 
-def test_what_is_wrong_is_read_before_it_is_written_anew(run: Run) -> None:
+def test_keys_are_read_before_they_are_overwritten(run: Run) -> None:
     run.backend.held[2]["/key-1"] = b"else"
     assert run.deployment.disagreement() == "/key-1 is not the same through node-1, node-2"
     assert written(run) == []
 
 
-def test_nodes_that_can_be_read_and_take_no_writes_have_not_come_together(run: Run) -> None:
+def test_nodes_that_refuse_writes_have_not_converged(run: Run) -> None:
     run.backend.refusing = {1, 2}
     why = run.deployment.disagreement()
     assert why is not None
@@ -143,13 +143,13 @@ def test_nodes_that_can_be_read_and_take_no_writes_have_not_come_together(run: R
     assert run.deployment.disagreement() is None
 
 
-def test_a_made_key_that_one_node_does_not_have_is_told(run: Run) -> None:
+def test_a_created_key_that_one_node_does_not_have_is_reported(run: Run) -> None:
     run.write(Create("/key-1/3-17", b"2"))
     del run.backend.held[2]["/key-1/3-17"]
     assert run.deployment.disagreement() == "/key-1/3-17 is not the same through node-1, node-2"
 
 
-def test_of_many_made_keys_those_asked_for_last_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_created_keys_the_latest_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zab_chaos.harness.backends.system.deployment.MAX_FINAL_KEYS", 2)
     for number in (1, 2, 3, 1):
         run.write(Create(f"/{number}", b""))
@@ -157,7 +157,7 @@ def test_of_many_made_keys_those_asked_for_last_are_read(run: Run, monkeypatch: 
     assert [path for node, path in run.backend.asked if node == 1] == 2 * ["/key-0", "/key-1", "/3", "/1"]
 
 
-def test_a_node_that_says_nothing_of_a_key_is_not_asked_for_the_others(run: Run) -> None:
+def test_after_an_inconclusive_answer_a_node_is_asked_for_no_more_keys(run: Run) -> None:
     run.write(Set("/key-0", b"1"))
     run.backend.held[2]["/key-0"] = None
     assert run.deployment.disagreement() == "/key-0 can't be read through node-2: Unknown(why='it hangs')"

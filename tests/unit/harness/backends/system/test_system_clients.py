@@ -1,4 +1,4 @@
-"""What a backend's client may answer."""
+"""The outcomes that a backend's client may return."""
 
 from pathlib import Path
 from typing import Any
@@ -30,16 +30,16 @@ def asked(folder: Path, answer: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("answer", [done(b"1"), Failed("no node", ""), Unknown("who knows")])
-def test_each_outcome_is_taken(tmp_path: Path, answer: Any) -> None:
+def test_each_kind_of_outcome_is_accepted(tmp_path: Path, answer: Any) -> None:
     assert asked(tmp_path, answer) == [answer]
 
 
-def test_anything_else_is_named(tmp_path: Path) -> None:
+def test_anything_else_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"must be done\(...\), Failed\(...\) or Unknown\(...\), not None"):
         asked(tmp_path, None)
 
 
-def test_a_refusal_that_the_judge_does_not_know_is_a_mistake(tmp_path: Path) -> None:
-    """It would say nothing to the judge, where "no node" says much."""
+def test_an_unknown_error_of_a_refusal_is_refused(tmp_path: Path) -> None:
+    """The judge would learn nothing from it, but learns that the key is missing from "no node"."""
     with pytest.raises(ValueError, match=r"error='not found'.*: a client's errors are 'no node', 'node exists'"):
         asked(tmp_path, Failed("not found", ""))

@@ -1,4 +1,4 @@
-"""The load of a system that is not ours: its clients read what others have made, while the run goes on."""
+"""The load of a foreign system: during the run, clients read keys that others have created."""
 
 import json
 import threading
@@ -17,12 +17,12 @@ ENOUGH = 300  # answers
 
 
 def own(path: object) -> bool:
-    """Whether a client has chosen this key, and not the workload."""
+    """Return whether a client has created this key."""
     return str(path).count("/") > 1
 
 
 class Store:
-    """Makes keys and reads them. From the 100th answer to the 200th, one that forgets has none that a client has made."""
+    """A store. If it `forgets`, it has no keys that clients have created from the 100th answer to the 200th."""
 
     def __init__(self, forgets: bool) -> None:
         self.held: dict[str, bytes] = {}
@@ -57,7 +57,7 @@ class OfStore(Client):
 
 
 def run(folder: Path, store: Store) -> list[dict[str, object]]:
-    """Has some hundred operations done; what was asked."""
+    """Run some hundred operations, and return the lines of ops.jsonl."""
     history = HistoryFile(folder / "ops.jsonl", OutcomeCounts())
     connect = {1: lambda: OfStore(store.ask)}
     work = LoadParameters(clients=3, rate=1000.0, keys=2, mix={"create": 1, "get": 2})
@@ -77,7 +77,7 @@ def run(folder: Path, store: Store) -> list[dict[str, object]]:
     return [line for line in lines if line["type"] == "invoke"]
 
 
-def test_clients_read_what_any_of_them_has_made(tmp_path: Path) -> None:
+def test_clients_read_keys_that_any_of_them_has_created(tmp_path: Path) -> None:
     asked = run(tmp_path, Store(forgets=False))
     makers = {one["path"]: one["client"] for one in asked if one["op"] == "create" and own(one["path"])}
     reads = [(one["client"], makers[one["path"]]) for one in asked if one["op"] == "get" and own(one["path"])]
@@ -85,7 +85,7 @@ def test_clients_read_what_any_of_them_has_made(tmp_path: Path) -> None:
     assert judge(tmp_path, stored=False).exit == 0
 
 
-def test_a_store_that_forgets_in_mid_run_is_found(tmp_path: Path) -> None:
+def test_a_store_that_loses_keys_for_a_while_is_found(tmp_path: Path) -> None:
     store = Store(forgets=True)
     run(tmp_path, store)
     verdict = judge(tmp_path, stored=False)

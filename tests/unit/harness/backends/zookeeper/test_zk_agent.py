@@ -1,4 +1,4 @@
-"""A rule for a server that is there: what its agent answers, and what it means that it does not."""
+"""Sending a rule to a running server: the agent's answers, and what a missing answer means."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ RULE = "RULE crash at before-sync TXN"
 
 @contextmanager
 def agent(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """The port of one that reads what it is sent, up to the end of the command, and then answers like this."""
+    """Run an agent that reads a command and then calls `answer`; yield its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -35,7 +35,7 @@ def agent(answer: Callable[[socket.socket], None]) -> Iterator[int]:
             thread.join()
 
 
-def test_an_answer_may_come_in_parts_and_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_may_come_late_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "POLL_SECONDS", 0.01)
     looked = Event()  # which it does only when no answer has come for a while
 
@@ -52,25 +52,25 @@ def test_an_answer_may_come_in_parts_and_late(monkeypatch: pytest.MonkeyPatch) -
         points.submit(port, "LOAD", RULE, acted)
 
 
-def test_a_server_that_has_stopped_at_the_point_has_taken_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stops_at_the_point_has_accepted_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "POLL_SECONDS", 0.01)
     with agent(lambda connection: connection.recv(1)) as port:  # until the caller has gone
         points.submit(port, "LOAD", RULE, lambda: True)
 
 
-def test_a_server_that_has_ended_at_the_point_has_taken_the_rule() -> None:
+def test_a_server_that_ends_at_the_point_has_accepted_the_rule() -> None:
     looks = iter([False, False, True])  # its connections end before its process does
     with agent(lambda connection: None) as port:
         points.submit(port, "LOAD", RULE, lambda: next(looks))
 
 
-def test_one_that_is_there_and_hangs_up_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_living_server_that_closes_the_connection_has_not_accepted_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "END_SECONDS", 0.05)
     with agent(lambda connection: None) as port, pytest.raises(ClusterError, match="does not accept the rule"):
         points.submit(port, "LOAD", RULE, lambda: False)
 
 
-def test_what_the_agent_refuses_is_told() -> None:
+def test_a_refused_rule_is_an_error() -> None:
     def answer(connection: socket.socket) -> None:
         connection.sendall(b"ERROR : no such class\nOK\n")
 
@@ -78,7 +78,7 @@ def test_what_the_agent_refuses_is_told() -> None:
         points.submit(port, "LOAD", RULE)
 
 
-def test_one_that_never_answers_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_an_answer_ends_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(points, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(points, "END_SECONDS", 0.05)

@@ -1,4 +1,4 @@
-"""What ZooKeeper's answers mean: done, certainly not done, or nobody can tell."""
+"""ZooKeeper's answers as outcomes: done, certainly not done, or unknown."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def stat(version: int, changed: int = AT) -> Any:
     return ZnodeStat(1, changed, 0, 0, version, 0, 0, 0, 1, 0, 1)
 
 
-def test_requests_are_what_zookeeper_calls_them() -> None:
+def test_requests_become_zookeepers_requests() -> None:
     assert to_kazoo(Create("/a", b"1", sequential=True))[:2] == ("/a", b"1")
     assert to_kazoo(Create("/a", b"1", sequential=True)).flags == 2
     assert to_kazoo(Set("/a", b"2", 3)) == theirs.SetData("/a", b"2", 3)
@@ -51,11 +51,11 @@ def test_requests_are_what_zookeeper_calls_them() -> None:
         ),
     ],
 )
-def test_what_was_done_is_told_with_its_zxid(request_: Request, result: Any, outcome: Ok) -> None:
+def test_a_result_becomes_an_outcome_with_its_zxid(request_: Request, result: Any, outcome: Ok) -> None:
     assert from_result(request_, result, AT) == outcome
 
 
-def test_a_write_whose_header_and_stat_name_two_zxids_has_none() -> None:
+def test_a_write_whose_header_and_stat_have_different_zxids_has_none() -> None:
     assert from_result(Set("/a", b"x"), stat(3, zxid(2, 6)), AT) == Ok(ZERO, 3)
     assert from_result(Multi([Set("/a", b"x")]), [stat(3, zxid(2, 8))], AT) == Ok(ZERO, steps=[Stat("/a", 3)])
     assert from_result(Get("/a"), (b"x", stat(2, zxid(2, 6))), AT) == Ok(AT, 2, data=b"x")
@@ -72,7 +72,7 @@ def test_a_write_whose_header_and_stat_name_two_zxids_has_none() -> None:
         (Create("nowhere"), kazoo.BadArgumentsError(), refusal.BAD_REQUEST),
     ],
 )
-def test_what_zookeeper_refuses_has_failed(request_: Request, error: Exception, name: str) -> None:
+def test_a_refusal_becomes_failed(request_: Request, error: Exception, name: str) -> None:
     outcome = from_error(request_, error, AT)
     assert isinstance(outcome, Failed)
     assert (outcome.error, outcome.zxid) == (name, AT)
@@ -86,11 +86,11 @@ def test_what_zookeeper_refuses_has_failed(request_: Request, error: Exception, 
         kazoo.MarshallingError(), RuntimeError("xids do not match"),
     ],
 )  # fmt: skip
-def test_whatever_else_comes_instead_of_an_answer_leaves_it_open(error: Exception) -> None:
+def test_any_other_error_becomes_unknown(error: Exception) -> None:
     assert isinstance(from_error(Set("/a", b""), error, AT), Unknown)
 
 
-def test_a_multi_is_refused_for_the_step_that_could_not_be_done() -> None:
+def test_a_refused_multi_has_the_error_of_its_failed_step() -> None:
     multi = Multi([Create("/a"), Create("/b/c"), Set("/d", b"")])
     rolled, after = kazoo.RolledBackError(), kazoo.RuntimeInconsistency()
     outcome = from_result(multi, [rolled, kazoo.NoNodeError(), after], AT)

@@ -1,4 +1,4 @@
-"""`zab zookeeper`: what is known, what is here, and mistakes."""
+"""`zab zookeeper`: lists and fetches releases, and reports bad input."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_without_a_command_it_prints_its_help(capsys: pytest.CaptureFixture[str]
     assert shown.err == ""
 
 
-def test_the_list_says_which_releases_are_here(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_shows_which_releases_are_cached(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (cache / "zookeeper" / "3.8.4").mkdir(parents=True)
     assert main(["zookeeper", "list", "--json"]) == 0
     told = {one["version"]: one["here"] for one in json.loads(capsys.readouterr().out)}
@@ -32,12 +32,12 @@ def test_the_list_says_which_releases_are_here(cache: Path, capsys: pytest.Captu
     assert "zab zookeeper fetch 3.9.4" in capsys.readouterr().out
 
 
-def test_what_is_no_version_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_version_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zookeeper", "fetch", "latest"]) == 4
-    assert "not a version" in capsys.readouterr().err
+    assert "is not a version" in capsys.readouterr().err
 
 
-def test_a_registry_out_of_reach_says_what_to_do(
+def test_an_unreachable_repository_names_the_remedy(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZAB_MAVEN", "http://127.0.0.1:1")

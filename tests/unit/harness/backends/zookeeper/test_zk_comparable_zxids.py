@@ -1,4 +1,4 @@
-"""When servers that say different zxids are equally far."""
+"""Servers that show different zxids may have reached the same point."""
 
 from zab_chaos.faults.cluster import Status
 from zab_chaos.harness.backends.zookeeper.deployment import with_comparable_zxids
@@ -17,12 +17,12 @@ def far(*zxids: Zxid) -> list[Zxid]:
     return [status.delivered for status in with_comparable_zxids(answers).values()]
 
 
-def test_a_leader_without_a_transaction_is_where_the_epochs_before_ended() -> None:
+def test_a_leader_without_a_transaction_is_put_at_the_end_of_the_epochs_before() -> None:
     assert far((1, 7), (1, 7), (2, 0)) == [(1, 7)] * 3
     assert far((0, 0), (0, 0), (1, 0)) == [(0, 0)] * 3
 
 
-def test_who_is_behind_stays_behind() -> None:
+def test_servers_that_are_behind_stay_behind() -> None:
     assert far((1, 6), (1, 7), (2, 0)) == [(1, 6), (1, 7), (1, 7)]
     assert far((1, 7), (2, 1), (2, 0)) == [(1, 7), (2, 1), (1, 7)]
     assert far((1, 7), (1, 7), (1, 8)) == [(1, 7), (1, 7), (1, 8)]

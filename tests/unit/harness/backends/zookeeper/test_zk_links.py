@@ -1,4 +1,4 @@
-"""The links between servers: what lies on which stream of which proxy, and how what has passed is counted."""
+"""The links between servers: which toxics are on which stream of which proxy, and how bytes are counted."""
 
 import socket
 from pathlib import Path
@@ -23,7 +23,7 @@ BOTH_WAYS = [(1, 2), (2, 1)]
 
 
 class Server:
-    """toxiproxy, as far as proxies and toxics go."""
+    """A fake toxiproxy that keeps proxies and toxics."""
 
     def __init__(self) -> None:
         self.proxies: dict[str, ProxyState] = {}
@@ -56,7 +56,7 @@ class Server:
         self.proxies[name] = ProxyState(old.listen, old.upstream, old.enabled, toxics)
 
     def lying(self) -> dict[str, list[str]]:
-        """Proxy -> the streams that something lies on."""
+        """Return the streams with toxics, by proxy."""
         found = {name: sorted(one["stream"] for one in it.toxics.values()) for name, it in self.proxies.items()}
         return {name: streams for name, streams in found.items() if streams}
 
@@ -74,7 +74,7 @@ def network(server: Server) -> QuorumNetwork:
     return made
 
 
-def test_each_ordered_pair_has_two_proxies_and_one_behind_each(network: QuorumNetwork, server: Server) -> None:
+def test_each_ordered_pair_has_two_proxies_with_a_relay_behind_each(network: QuorumNetwork, server: Server) -> None:
     assert len(server.proxies) == 6 * 2 * 2
     assert (server.proxies["1-2-1"].listen, server.proxies["1-2-1"].upstream) == ("127.101.1.2:201", "127.102.1.2:201")
     behind = server.proxies["1-2-1-0"]
@@ -83,7 +83,7 @@ def test_each_ordered_pair_has_two_proxies_and_one_behind_each(network: QuorumNe
 
 
 @pytest.mark.parametrize("how", ["timeout", "stall"])
-def test_a_cut_of_one_direction_lies_on_the_streams_that_carry_it(
+def test_a_cut_of_one_direction_is_put_on_the_streams_that_carry_it(
     network: QuorumNetwork, server: Server, how: str
 ) -> None:
     network.cut([(1, 2)], how)
@@ -96,7 +96,7 @@ def test_a_cut_of_one_direction_lies_on_the_streams_that_carry_it(
     assert network.take_foreign_changes() == []
 
 
-def test_two_directions_that_are_cut_are_healed_apart(network: QuorumNetwork, server: Server) -> None:
+def test_two_cut_directions_are_healed_separately(network: QuorumNetwork, server: Server) -> None:
     network.cut(BOTH_WAYS)
     assert network.broken() == {(1, 2): ["cut"], (2, 1): ["cut"]}
     network.heal([(2, 1)])
@@ -104,7 +104,7 @@ def test_two_directions_that_are_cut_are_healed_apart(network: QuorumNetwork, se
     assert server.lying()["2-1-1"] == ["downstream"]
 
 
-def test_disabled_are_both_ways_or_none(network: QuorumNetwork, server: Server) -> None:
+def test_both_directions_must_be_disabled_together(network: QuorumNetwork, server: Server) -> None:
     with pytest.raises(NetworkError, match="1-2 can't be disabled alone"):
         network.cut([(1, 2)], "disable")
     network.cut(BOTH_WAYS, "disable")
@@ -113,12 +113,12 @@ def test_disabled_are_both_ways_or_none(network: QuorumNetwork, server: Server) 
     assert all(state.enabled for state in server.proxies.values())
 
 
-def test_a_way_to_cut_that_there_is_not_is_refused(network: QuorumNetwork) -> None:
+def test_an_unknown_kind_of_cut_is_refused(network: QuorumNetwork) -> None:
     with pytest.raises(NetworkError, match="no way to cut a link"):
         network.cut([(1, 2)], "scissors")
 
 
-def test_a_toxic_lies_on_a_link_when_it_lies_on_all_its_streams(network: QuorumNetwork, server: Server) -> None:
+def test_a_link_has_the_toxics_that_are_on_all_its_streams(network: QuorumNetwork, server: Server) -> None:
     latency = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
     network.disturb([(1, 2)], [latency], "slow")
     assert network.toxics((1, 2)) == [latency]
@@ -129,7 +129,7 @@ def test_a_toxic_lies_on_a_link_when_it_lies_on_all_its_streams(network: QuorumN
     assert len(network.take_foreign_changes()) == 1
 
 
-def test_metrics_are_read_by_link_and_what_a_proxy_behind_another_counts_is_left_out() -> None:
+def test_metrics_are_read_by_link_without_those_of_relays() -> None:
     def line(proxy: str, direction: str, count: str) -> str:
         labels = f'direction="{direction}",listener="127.0.0.1:1",proxy="{proxy}",upstream="127.0.0.1:2"'
         return f"toxiproxy_proxy_sent_bytes_total{{{labels}}} {count}"
@@ -147,7 +147,7 @@ def test_metrics_are_read_by_link_and_what_a_proxy_behind_another_counts_is_left
     assert read_metrics(text) == {(1, 2): 1500107, (2, 1): 3}
 
 
-def test_the_kernel_says_how_much_was_sent_on_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_counts_the_bytes_sent_on_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         at = listener.getsockname()
         with socket.create_connection(at) as caller, listener.accept()[0] as called:
@@ -160,7 +160,7 @@ def test_the_kernel_says_how_much_was_sent_on_a_connection(monkeypatch: pytest.M
 
 
 class Metrics:
-    """The proxy server's own count, as `ByteMeter` asks for it: what has ended from 1 to 2."""
+    """A fake of toxiproxy's metrics: `ended` is the bytes of ended connections from 1 to 2."""
 
     def __init__(self, ended: int) -> None:
         self.ended = ended
@@ -187,7 +187,7 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> Metrics:
     return metrics
 
 
-def test_what_connections_have_sent_is_added_to_what_is_over(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_of_open_and_ended_connections_are_added(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     meter = ByteMeter(PLAN, "nowhere:0", None)
     there = [
         Connection(("127.0.0.1", 9), ("127.102.1.2", 201), 11),  # 1 has called 2: what goes to 2
@@ -200,8 +200,8 @@ def test_what_connections_have_sent_is_added_to_what_is_over(metrics: Metrics, m
     assert meter.received(2) == {1: 15, 3: 0}
 
 
-def test_a_servers_new_life_counts_from_nothing(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As our own nodes do: who was down when a link was cut, and comes up behind it, has taken nothing."""
+def test_a_servers_new_life_counts_from_zero(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that was down when a link was cut, and starts behind the cut, has received nothing."""
     meter = ByteMeter(PLAN, "nowhere:0", None)
     there = [Connection(("127.0.0.1", 9), ("127.102.1.2", 201), 11)]
     monkeypatch.setattr(links, "connections", lambda: iter(there))
@@ -211,7 +211,7 @@ def test_a_servers_new_life_counts_from_nothing(metrics: Metrics, monkeypatch: p
     assert meter.received(2) == {1: 2, 3: 0}
 
 
-def test_what_a_toxic_holds_back_of_a_connection_that_is_gone_still_counts(
+def test_bytes_of_a_closed_connection_that_a_toxic_holds_back_still_count(
     metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meter = ByteMeter(PLAN, "nowhere:0", None)

@@ -1,4 +1,4 @@
-"""Releases, from a repository of the test's own: what is needed, what is checked, and what is said when it is not to be had."""
+"""Fetching releases from a local repository: dependencies, checksums and errors."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ ZK = "org.apache.zookeeper"
 
 
 class Shelf:
-    """A Maven repository in a folder, as somebody has filled it."""
+    """A Maven repository in a folder."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ def shelve_server(shelf: Shelf, version: str) -> None:
     shelf.put(Artifact(ZK, "zookeeper", version), needs(need(api), provided))
 
 
-def test_what_is_needed_to_run_follows_parents_properties_managed_versions_and_exclusions(shelf: Shelf) -> None:
+def test_dependencies_follow_parents_properties_managed_versions_and_exclusions(shelf: Shelf) -> None:
     bottom = Artifact("a", "bottom", "1")
     newer = shelf.put(Artifact("a", "bottom", "2"))
     unwanted = Artifact("a", "unwanted", "1")
@@ -85,7 +85,7 @@ def test_what_is_needed_to_run_follows_parents_properties_managed_versions_and_e
     assert closure(shelf.repository, root, lambda *_: False) == [newer, middle, root]
 
 
-def test_a_release_gets_what_it_asks_to_be_provided_and_a_logger(shelf: Shelf) -> None:
+def test_a_release_gets_its_provided_dependencies_and_a_logger(shelf: Shelf) -> None:
     shelve_server(shelf, "3.99.0")
     release = releases.fetch("3.99.0")
     names = ["metrics-core-4.1.jar", "slf4j-api-2.0.1.jar", "slf4j-simple-2.0.1.jar", "zookeeper-3.99.0.jar"]
@@ -94,7 +94,7 @@ def test_a_release_gets_what_it_asks_to_be_provided_and_a_logger(shelf: Shelf) -
 
 
 @pytest.mark.parametrize("spoil", ["wrong", "missing"])
-def test_a_jar_that_cannot_be_checked_is_refused_and_nothing_is_kept(shelf: Shelf, spoil: str) -> None:
+def test_a_jar_that_cannot_be_verified_is_refused_and_nothing_is_kept(shelf: Shelf, spoil: str) -> None:
     shelve_server(shelf, "3.99.0")
     sum_file = shelf.folder / f"{Artifact(ZK, 'zookeeper', '3.99.0').path()}.sha1"
     sum_file.write_text("0" * 40) if spoil == "wrong" else sum_file.unlink()
@@ -104,7 +104,7 @@ def test_a_jar_that_cannot_be_checked_is_refused_and_nothing_is_kept(shelf: Shel
     assert list(releases.cached("3.99.0").parent.iterdir()) == []
 
 
-def test_a_pinned_jar_is_held_against_its_pin_and_not_against_what_lies_beside_it(shelf: Shelf) -> None:
+def test_a_pinned_jar_is_verified_against_its_pin_and_not_against_the_published_checksum(shelf: Shelf) -> None:
     version = releases.newest()
     for path in releases.known()[version]:
         group, name, number = path.rsplit("/", 3)[0].replace("/", "."), path.split("/")[-3], path.split("/")[-2]
@@ -113,18 +113,18 @@ def test_a_pinned_jar_is_held_against_its_pin_and_not_against_what_lies_beside_i
         releases.fetch(version)
 
 
-def test_a_version_that_does_not_exist_is_the_users_mistake(shelf: Shelf) -> None:
+def test_a_version_that_does_not_exist_is_bad_input(shelf: Shelf) -> None:
     with pytest.raises(BadInput, match=r"no ZooKeeper 3\.77\.0"):
         releases.fetch("3.77.0")
 
 
-def test_a_repository_that_cannot_be_reached_says_what_to_do(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_an_unreachable_repository_names_the_remedy(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZAB_MAVEN", "http://127.0.0.1:1")
     with pytest.raises(HarnessError, match="set ZAB_MAVEN"):
         releases.fetch("3.9.4")
 
 
-def test_a_sum_in_a_download_is_the_strongest_that_is_published(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_download_is_verified_against_the_strongest_published_checksum(shelf: Shelf, tmp_path: Path) -> None:
     artifact = shelf.put(Artifact("a", "b", "1"), content=b"x")
     (shelf.folder / f"{artifact.path()}.sha512").write_text("0" * 128)
     with pytest.raises(MavenError, match="has sha512"):
@@ -144,12 +144,12 @@ def test_a_distribution_is_known_by_its_jar(tmp_path: Path, monkeypatch: pytest.
         releases.locate(str(tmp_path))
 
 
-def test_what_is_neither_version_nor_folder_is_a_mistake() -> None:
+def test_a_name_that_is_neither_version_nor_folder_is_bad_input() -> None:
     with pytest.raises(BadInput, match="neither a version"):
         releases.locate("newest")
 
 
-def test_the_pinned_releases_come_oldest_first_with_a_sum_for_each_jar() -> None:
+def test_the_pinned_releases_are_sorted_by_age_and_have_a_checksum_for_each_jar() -> None:
     known = releases.known()
     assert list(known)[2:5] == ["3.4.6", "3.4.10", "3.4.14"]
     for version, jars in known.items():
@@ -158,7 +158,7 @@ def test_the_pinned_releases_come_oldest_first_with_a_sum_for_each_jar() -> None
         assert all(len(sha256) == 64 for sha256 in jars.values())
 
 
-def test_the_repository_is_what_the_user_says_then_mavens_mirror_then_central(tmp_path: Path) -> None:
+def test_the_repository_is_the_users_then_mavens_mirror_then_central(tmp_path: Path) -> None:
     assert base_url({}, tmp_path) == CENTRAL
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2" / "settings.xml").write_text(

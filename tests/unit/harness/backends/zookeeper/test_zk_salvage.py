@@ -7,8 +7,8 @@ from zab_chaos.harness.backends.zookeeper.salvage import salvage
 from zab_chaos.harness.results.run_folder import RunFolder
 
 
-def test_nothing_is_said_of_the_epochs_of_a_life_that_was_many(tmp_path: Path) -> None:
-    """As after a fault that has removed acceptedEpoch."""
+def test_epochs_are_left_out_because_one_salvaged_life_stands_for_many(tmp_path: Path) -> None:
+    """The disk lacks acceptedEpoch, as after a fault that removed it."""
     folder = RunFolder(tmp_path)
     folder.write_run({"nodes": 1})
     disk = folder.file("data", "node-1", "version-2")

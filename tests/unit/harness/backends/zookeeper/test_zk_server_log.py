@@ -1,4 +1,4 @@
-"""What a server's log says of the epochs that it leads and of why it ends, as each line of releases writes it."""
+"""Reading the log files of each release line: established leaders, tree mismatches, and the reason of an exit."""
 
 import time
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def log(tmp_path: Path, text: str) -> Path:
         ("INFO  [LearnerHandler-/127.0.0.1:42834] Leader - Have quorum of supporters; starting up", ()),  # before 3.4.6
     ],
 )  # fmt: skip
-def test_each_line_of_releases_says_when_a_leader_is_established(
+def test_each_release_line_logs_when_a_leader_is_established(
     tmp_path: Path, line: str, quorum: tuple[int, ...]
 ) -> None:
     text = f"{OTHERS}2026-01-31 12:00:00,250 {line} and setting last processed zxid: 0x1200000000\n{OTHERS}"
@@ -59,7 +59,7 @@ def test_a_life_may_lead_several_epochs_or_none(tmp_path: Path) -> None:
     assert list(read_established(tmp_path / "node-3-9.log", 3, 9)) == []
 
 
-def test_a_server_says_that_its_tree_is_not_its_leaders_at_once_and_later_how_often(tmp_path: Path) -> None:
+def test_a_server_logs_a_tree_mismatch_at_once_and_later_how_many(tmp_path: Path) -> None:
     line = "[CommitProcessor:3] WARN DataTree - {}Message:Digests are not matching. Value is Zxid. {}"
     once, later = line.format("", "Value:8589934593"), line.format("[7 times] ", "Last value:8589934600")
     text = f"{OTHERS}2026-01-31 12:00:00,250 {once}\n{OTHERS}2026-01-31 12:01:00,300 {later}\n"
@@ -99,8 +99,8 @@ java.net.SocketException: Socket closed
         (UNMATCHED.replace("ERROR", "WARN "), None),
     ],
 )
-def test_a_server_says_why_it_ends_in_the_last_error_of_its_log(tmp_path: Path, text: str, words: str | None) -> None:
-    """Of an exception its first cause. That Java ends, and what is a warning, is no reason."""
+def test_the_reason_of_an_exit_is_the_last_error_in_the_log(tmp_path: Path, text: str, words: str | None) -> None:
+    """For an exception it is the root cause. Warnings, and the line that the JVM exits, are ignored."""
     file = tmp_path / "node-1-4.log"
     assert exit_reason(file) is None
     file.write_text(text)

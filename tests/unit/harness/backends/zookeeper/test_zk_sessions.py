@@ -1,4 +1,4 @@
-"""sessions.jsonl: what clients were told, and which sessions the servers' logs show as ended."""
+"""sessions.jsonl: the answers that clients got, and the ends of sessions from the servers' logs."""
 
 import json
 import time
@@ -24,7 +24,7 @@ EVIDENCE = Evidence(
 )
 
 
-def test_the_ends_of_sessions_are_added_to_what_clients_were_told(tmp_path: Path) -> None:
+def test_the_ends_of_sessions_are_appended(tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     file.write_text('{"type": "began"}\n')
     sessions.append_session_ends(file, EVIDENCE)
@@ -53,18 +53,18 @@ def test_watches_are_set_again_by_zookeepers_own_request() -> None:
         (9, ("/a", "9")),
     ],
 )
-def test_a_list_of_children_is_told_apart_from_its_znode(kind: str | int, told: tuple[str, str]) -> None:
+def test_an_event_on_a_list_of_children_has_a_path_of_its_own(kind: str | int, told: tuple[str, str]) -> None:
     number = next((number for number, name in EVENT_TYPE_MAP.items() if name == kind), kind)
     assert sessions.describe_event(Watch(number, 3, "/a")) == told
 
 
-def test_a_run_without_such_clients_has_no_file_of_sessions(tmp_path: Path) -> None:
+def test_a_run_without_session_clients_has_no_sessions_file(tmp_path: Path) -> None:
     sessions.append_session_ends(tmp_path / "sessions.jsonl", EVIDENCE)
     assert not any(tmp_path.iterdir())
 
 
 class Connecting:
-    """kazoo's connection, which has lost one to a server and makes the next one while it is told to end."""
+    """A fake of kazoo's connection that connects again while it is being stopped."""
 
     def __init__(self) -> None:
         self._socket: Connecting | None = None
@@ -82,7 +82,7 @@ class Connecting:
         assert self.over, "it waits for the end of a connection that nobody ends"
 
 
-def test_a_client_that_falls_silent_while_it_connects_is_silent() -> None:
+def test_a_session_is_abandoned_also_while_its_client_connects() -> None:
     connection = Connecting()
     handler = SimpleNamespace(stop=lambda: None)
     client.end_session(SimpleNamespace(_stopped=Event(), _connection=connection, handler=handler), send_close=False)
@@ -90,7 +90,7 @@ def test_a_client_that_falls_silent_while_it_connects_is_silent() -> None:
 
 
 class Kazoo:
-    """Takes requests, and is connected to server 2."""
+    """A fake of kazoo's client that is connected to server 2 and keeps the requests."""
 
     last_zxid = 1 << 32 | 5
 
@@ -110,7 +110,7 @@ class Kazoo:
 
 
 def begun(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[sessions.SessionClient, sessions.SessionsFile, Kazoo]:
-    """A client that has begun a session, and what it asks kazoo."""
+    """Return a client that has begun a session, its file, and its fake kazoo."""
     kazoo, sessions_file = Kazoo(), sessions.SessionsFile(file)
     monkeypatch.setattr(sessions, "KazooClient", lambda *_, **__: kazoo)
     client = sessions.SessionClient(7, {2: "127.0.0.1:2181"}, sessions_file, lambda path: None)
@@ -119,13 +119,13 @@ def begun(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[sessions.Session
 
 
 def recorded(sessions_file: sessions.SessionsFile, file: Path) -> list[dict[str, Any]]:
-    """The sessions_file, without their times."""
+    """Return the lines of the file without their times."""
     sessions_file.close()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     return [{key: line[key] for key in line if key != "t"} for line in lines]
 
 
-def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_and_refusals_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client, sessions_file, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
     for _ in range(3):
         client.set_data("/a")
@@ -148,7 +148,7 @@ def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.M
     ]
 
 
-def test_what_a_read_shows_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client, sessions_file, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
     client.read("/a", watch=False)
     client.list_children("/a", watch=False)
@@ -162,7 +162,7 @@ def test_what_a_read_shows_is_on_record(tmp_path: Path, monkeypatch: pytest.Monk
     ]
 
 
-def test_a_sync_is_on_record_when_it_was_answered_and_was_sent_before_a_read(
+def test_an_answered_sync_is_recorded_and_is_sent_before_a_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "sessions.jsonl"

@@ -1,4 +1,4 @@
-"""What servers and clients leave, made traces, and what the oracle says of them."""
+"""Traces made from the evidence of servers and clients, and the oracle's verdict on them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -87,7 +87,7 @@ def violated(given: Evidence) -> list[str]:
     return judge(given).violated
 
 
-def test_equal_logs_that_say_what_clients_were_told_violate_nothing() -> None:
+def test_equal_logs_that_agree_with_the_clients_violate_nothing() -> None:
     verdict = judge(evidence(lives(*[log(*ALL_FOUR)] * 3)))
     by_name = {one.name: one for one in verdict.properties}
     assert violated(evidence(lives(*[log(*ALL_FOUR)] * 3))) == []
@@ -97,11 +97,11 @@ def test_equal_logs_that_say_what_clients_were_told_violate_nothing() -> None:
         assert by_name[name].checked
 
 
-def test_each_property_of_which_nothing_is_shown_is_one_of_the_oracles() -> None:
+def test_each_property_without_evidence_is_one_of_the_oracles() -> None:
     assert set(NOT_SHOWN) < {kind.name for kind in ALL}
 
 
-def test_an_acknowledged_write_that_is_in_no_log_at_the_end_is_lost() -> None:
+def test_an_acknowledged_write_that_is_in_no_log_at_the_end_is_a_violation() -> None:
     first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS, tree=None)
     again = RecordedLife(
         node=1,
@@ -118,7 +118,7 @@ def test_an_acknowledged_write_that_is_in_no_log_at_the_end_is_lost() -> None:
     assert "committed stays" in found
 
 
-def test_a_znode_that_was_to_stay_and_goes_with_its_session_is_not_what_was_asked_for() -> None:
+def test_an_ephemeral_znode_is_not_what_a_plain_create_asked_for() -> None:
     ephemeral = log(BEGIN, replace(ONE, ephemerals=("/a",)), TWO, THREE)
     assert violated(evidence(lives(ephemeral, ephemeral, ephemeral))) == ["exactly once"]
     theirs = replace(NEXT, client=4712, steps=(("create", "/b", 0, 1),), ephemerals=("/b",))
@@ -126,8 +126,8 @@ def test_a_znode_that_was_to_stay_and_goes_with_its_session_is_not_what_was_aske
     assert violated(evidence(lives(others, others, others))) == []
 
 
-def test_a_write_that_is_acknowledged_without_a_zxid_is_a_violation() -> None:
-    """As where the header and the stat of the answer name two."""
+def test_a_write_acknowledged_without_a_zxid_is_a_violation() -> None:
+    """As when the header and the stat of the answer have different zxids."""
     without = told(1, ONE, {"op": "create", "path": "/a", "value": 5}, version=0, path="/a", zxid=(0, 0))
     verdict = judge(evidence(lives(*[log(*ALL_FOUR)] * 3), [*without, *OPERATIONS[2:]]))
     assert verdict.violated == ["durability", "client order", "exactly once"]
@@ -139,7 +139,7 @@ def close(counter: int, client: int = SESSION_ID) -> Transaction:
     return replace(txn(1, counter, client=client), type=CLOSE)
 
 
-def test_what_stands_in_the_history_before_its_session_or_after_its_end_is_no_write_of_its_client() -> None:
+def test_transactions_before_or_after_their_session_are_no_writes_of_its_client() -> None:
     honest = log(*ALL_FOUR, close(5))
     assert violated(evidence(lives(*[honest] * 3))) == []
     late = log(txn(1, 1, client=BOB), ONE, TWO, THREE, txn(1, 5))
@@ -151,12 +151,12 @@ def test_what_stands_in_the_history_before_its_session_or_after_its_end_is_no_wr
     assert violated(evidence(lives(*[others] * 3))) == []
 
 
-def test_a_session_whose_beginning_no_log_has_may_have_begun_in_a_snapshot() -> None:
+def test_a_session_whose_start_is_in_no_log_may_have_started_in_a_snapshot() -> None:
     rest = log(replace(BEGIN, client=BOB), ONE, TWO, THREE)
     assert violated(evidence(lives(*[rest] * 3))) == []
 
 
-def test_what_a_session_of_nobody_wrote_before_it_began_is_not_its() -> None:
+def test_transactions_before_the_start_of_an_unrecorded_session_are_not_its() -> None:
     early = log(BEGIN, txn(1, 2, ("set", "/b", 1, 1), client=ANNE), txn(1, 3, client=ANNE))
     assert [it["txns"][0][0] for it in events_of(evidence(lives(early), []), "broadcast")] == [
         SESSION_ID,
@@ -165,7 +165,7 @@ def test_what_a_session_of_nobody_wrote_before_it_began_is_not_its() -> None:
     ]
 
 
-def test_a_server_that_lacks_a_transaction_between_others_has_skipped_it() -> None:
+def test_a_gap_in_a_log_is_a_skipped_transaction() -> None:
     assert "total order" in violated(evidence(lives(log(*ALL_FOUR), log(BEGIN, ONE, THREE), log(*ALL_FOUR))))
 
 
@@ -174,7 +174,7 @@ def test_other_bytes_under_the_same_zxid_are_a_fork() -> None:
     assert "agreement" in violated(evidence(lives(log(*ALL_FOUR), log(BEGIN, ONE, other, THREE), log(*ALL_FOUR))))
 
 
-def test_what_lies_in_a_log_below_a_snapshot_of_another_server_is_not_what_it_has_applied() -> None:
+def test_transactions_below_another_servers_snapshot_do_not_count_as_applied() -> None:
     stale = txn(1, 5, ("create", "/never", 0, 1))
     caught_up = log(*ALL_FOUR, stale, txn(2, 2), snapshots=(zxid(2, 1),))
     whole = log(*ALL_FOUR, NEXT, txn(2, 2))
@@ -183,7 +183,7 @@ def test_what_lies_in_a_log_below_a_snapshot_of_another_server_is_not_what_it_ha
     assert "agreement" in violated(evidence(lives(whole, own, whole)))
 
 
-def test_servers_that_have_all_taken_a_snapshot_of_another_one_tell_the_beginning_together() -> None:
+def test_logs_that_all_begin_at_snapshots_complete_each_other() -> None:
     late = log(TWO, THREE, NEXT, txn(2, 2), snapshots=(zxid(1, 2),))  # it came when the leader had two
     second = log(*ALL_FOUR, txn(2, 2), snapshots=(zxid(2, 1),))
     third = log(*ALL_FOUR, NEXT, snapshots=(zxid(2, 2),))
@@ -196,12 +196,12 @@ def test_servers_that_have_all_taken_a_snapshot_of_another_one_tell_the_beginnin
     assert violated(evidence(lives(late, log(BEGIN, ONE, stale, txn(2, 2), snapshots=(zxid(2, 1),)), third))) == []
 
 
-def test_trees_that_differ_behind_equal_logs_are_told() -> None:
+def test_different_trees_with_equal_logs_are_a_violation() -> None:
     first, second, third = lives(*[log(*ALL_FOUR)] * 3)
     assert violated(evidence([first, replace(second, tree="cd" * 8), third])) == ["state equality"]
 
 
-def test_what_a_client_was_told_is_held_against_what_its_transaction_did() -> None:
+def test_answers_are_compared_with_the_effects_of_their_transactions() -> None:
     invoke, complete = told(2, TWO, {"op": "set", "path": "/a", "value": 6}, version=7)
     disks = [log(*ALL_FOUR)] * 3
     assert "exactly once" in violated(evidence(lives(*disks), [*OPERATIONS[:2], invoke, complete, *OPERATIONS[4:]]))
@@ -211,7 +211,7 @@ def test_what_a_client_was_told_is_held_against_what_its_transaction_did() -> No
     assert "exactly once" in violated(evidence(lives(*twice)))
 
 
-def test_a_write_of_which_nobody_knows_is_found_by_its_session_and_value() -> None:
+def test_a_write_with_unknown_outcome_is_matched_by_its_session_and_value() -> None:
     unknown = [OPERATIONS[4], Complete(t=450 * MS, client=9, seq=3, node=1, outcome="unknown", error="gone")]
     given = evidence(lives(*[log(*ALL_FOUR)] * 3), [*OPERATIONS[:4], *unknown])
     assert violated(given) == []
@@ -219,7 +219,7 @@ def test_a_write_of_which_nobody_knows_is_found_by_its_session_and_value() -> No
     assert [event["txns"][0][:2] for event in events] == [[SESSION_ID, zxid(1, 1)], [9, 1], [9, 2], [9, 3]]
 
 
-def test_a_sequential_create_of_which_nobody_knows_is_found_without_its_number() -> None:
+def test_a_sequential_create_with_unknown_outcome_is_matched_without_its_number() -> None:
     made = txn(1, 5, ("create", "/a/s-0000000000", 0, 3))
     asked = Invoke(
         t=160 * MS, due=160 * MS, client=9, seq=4, node=1, op="create", path="/a/s-", value=3, sequential=True
@@ -231,7 +231,7 @@ def test_a_sequential_create_of_which_nobody_knows_is_found_without_its_number()
     ]
 
 
-def test_what_a_client_of_ours_did_and_never_asked_for_is_told() -> None:
+def test_a_transaction_that_its_client_never_asked_for_is_a_violation() -> None:
     made = txn(1, 5, ("create", "/never-asked-for", 0, 3))
     assert "exactly once" in violated(evidence(lives(*[log(*ALL_FOUR, made)] * 3)))
     others = replace(made, client=4)  # a session that is no client's of ours
@@ -240,7 +240,7 @@ def test_what_a_client_of_ours_did_and_never_asked_for_is_told() -> None:
     assert violated(evidence(lives(*[log(*ALL_FOUR, closed)] * 3))) == []
 
 
-def test_boots_say_what_the_disk_held_and_roles_what_was_seen() -> None:
+def test_boot_events_show_the_disk_and_role_events_the_samples() -> None:
     before = replace(log(*ALL_FOUR, epochs=(2, 1)), torn=9)
     (life,) = lives(log(*ALL_FOUR), before=before)[:1]
     seen = [
@@ -260,7 +260,7 @@ def test_boots_say_what_the_disk_held_and_roles_what_was_seen() -> None:
     assert traces(evidence([dead], []))[1, 2][0]["disk"] == "amnesiac"
 
 
-def test_a_server_whose_disk_was_lost_counts_again_from_when_it_serves() -> None:
+def test_a_server_that_lost_its_disk_is_a_member_again_when_it_serves() -> None:
     first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS)
     again = RecordedLife(node=1, life=2, began=600 * MS, ended=900 * MS, disk_before=Log(), disk_after=log(*ALL_FOUR))
     looking, serving = (
@@ -278,8 +278,8 @@ def made_by_a_session(counter: int, path: str, session: int) -> Transaction:
     return replace(txn(1, counter, ("create", path, 0, 0), client=session), ephemerals=(path,))
 
 
-def test_a_session_ends_with_its_ephemeral_znodes_also_where_its_log_does_not_say_so() -> None:
-    """As before 3.6. One of Anne's is deleted by somebody else before, and one of Bob's stays."""
+def test_ephemeral_znodes_are_deleted_with_their_session_also_if_the_log_does_not_list_them() -> None:
+    """As before 3.6. Another client has deleted one of Anne's znodes before, and one of Bob's remains."""
     history = [
         *(made_by_a_session(n, f"/e-{n}", ANNE) for n in (1, 2, 3)), made_by_a_session(4, "/e-4", BOB),
         txn(1, 5, ("delete", "/e-2", None, None), client=BOB), replace(txn(1, 6, client=ANNE), type=CLOSE),
@@ -291,8 +291,8 @@ def test_a_session_ends_with_its_ephemeral_znodes_also_where_its_log_does_not_sa
     assert effects[7] == []
 
 
-def test_what_a_session_has_made_and_ended_on_one_server_alone_is_no_part_of_its_end() -> None:
-    """Node 1 led epoch 1 alone in the end: it has logged a creation and an end that nobody else has, and cuts them off."""
+def test_the_end_of_a_session_ignores_transactions_that_only_a_former_leader_logged() -> None:
+    """Node 1 led epoch 1 alone in the end: it has logged a creation and an end that no other server has, and truncates them."""
     kept = made_by_a_session(1, "/e-1", ANNE)
     alone = made_by_a_session(2, "/e-2", ANNE), replace(txn(1, 3, client=ANNE), type=CLOSE)
     end = replace(txn(2, 1, client=ANNE), type=CLOSE)
@@ -314,8 +314,8 @@ def unknown_check(seq: int, version: int | None) -> Invoke:
     return Invoke(t=seq, due=seq, client=9, seq=seq, node=1, op="check", path="/a", version=version)
 
 
-def test_of_checks_whose_outcome_is_unknown_the_one_is_meant_whose_version_was_found() -> None:
-    """A check has no data of its own, by which to know it: two clients' moves have left one behind each."""
+def test_a_check_is_matched_to_the_request_with_the_found_version() -> None:
+    """Equal checks can't be told apart by their data: after two moves of the client, one with each version is still open."""
     found = txn(1, 5, ("check", "/a", 3, None))  # it has found version 2, and says the next one
     asked = [*OPERATIONS, unknown_check(4, 7), unknown_check(5, 2), unknown_check(6, 2)]
     given = evidence(lives(*[log(*ALL_FOUR, found)] * 3), asked)
@@ -325,7 +325,7 @@ def test_of_checks_whose_outcome_is_unknown_the_one_is_meant_whose_version_was_f
     assert violated(given) == []
 
 
-def test_of_checks_whose_outcome_is_unknown_the_one_is_meant_that_was_not_passed_yet() -> None:
+def test_a_check_is_matched_to_a_request_that_was_not_overtaken() -> None:
     found = txn(1, 5, ("check", "/a", 3, None))
     asked = [unknown_check(0, 2), *OPERATIONS, unknown_check(4, 2)]
     assert violated(evidence(lives(*[log(*ALL_FOUR, found)] * 3), asked)) == []
@@ -333,7 +333,7 @@ def test_of_checks_whose_outcome_is_unknown_the_one_is_meant_that_was_not_passed
     assert late == ["client order"]
 
 
-def test_a_check_that_did_not_hold_and_is_in_the_log_is_a_violation() -> None:
+def test_a_logged_check_whose_condition_was_false_is_a_violation() -> None:
     found = txn(1, 5, ("check", "/a", 3, None))
     given = evidence(lives(*[log(*ALL_FOUR, found)] * 3), [*OPERATIONS, unknown_check(4, 7)])
     assert "values and versions" in violated(given)
@@ -343,7 +343,7 @@ def events_of(given: Evidence, name: str) -> list[dict[str, Any]]:
     return [event for _, trace in sorted(traces(given).items()) for event in trace if event["event"] == name]
 
 
-def test_who_says_that_it_leads_is_established_with_what_its_disk_has_of_the_epochs_before() -> None:
+def test_a_logged_leadership_is_established_with_the_history_of_the_epochs_before() -> None:
     new = log(*ALL_FOUR, NEXT, epochs=(2, 2))
     led = [
         LeaderEstablished(50, 1, 1, 1, (1, 2)),
@@ -362,7 +362,7 @@ def test_who_says_that_it_leads_is_established_with_what_its_disk_has_of_the_epo
     assert only["last_zxid"] == [1, 9]
 
 
-def test_a_server_that_has_found_its_own_tree_to_be_another_one_is_believed() -> None:
+def test_a_logged_tree_mismatch_is_a_violation() -> None:
     given = evidence(
         lives(*[log(*ALL_FOUR)] * 3),
         mismatches=[TreeMismatch(300, 2, 1, zxid(1, 3)), TreeMismatch(901, 3, 1, zxid(1, 4))],
@@ -374,7 +374,7 @@ def test_a_server_that_has_found_its_own_tree_to_be_another_one_is_believed() ->
     assert violation.words == "node 2 found that its tree differs from its leader's at 1:3"
 
 
-def test_two_that_say_that_they_lead_the_same_epoch_violate_one_property() -> None:
+def test_two_leaders_of_the_same_epoch_violate_one_property() -> None:
     disks = lives(*[log(*ALL_FOUR)] * 3)
     once, twice = (
         [LeaderEstablished(50, 1, 1, 1, (1, 2))],
@@ -384,8 +384,8 @@ def test_two_that_say_that_they_lead_the_same_epoch_violate_one_property() -> No
     assert violated(evidence(disks, established=twice)) == ["one leader an epoch"]
 
 
-def test_a_fork_alone_does_not_say_who_has_led() -> None:
-    """Two logs differ; which servers have made what they hold is a guess where one alone says that it has led."""
+def test_a_fork_alone_is_no_evidence_of_two_leaders() -> None:
+    """Two logs differ, and only one server has logged that it led: which one made the other transaction is a guess."""
     other = txn(1, 3, ("set", "/a", 1, 99), digest=4711)
     forked = lives(log(*ALL_FOUR), log(BEGIN, ONE, other, THREE), log(*ALL_FOUR))
     found = violated(evidence(forked, established=[LeaderEstablished(50, 1, 1, 1, (1, 2))]))
@@ -394,18 +394,18 @@ def test_a_fork_alone_does_not_say_who_has_led() -> None:
 
 
 def broadcasts(given: Evidence) -> list[tuple[int, int, int]]:
-    """(node, life, digest) of each."""
+    """Return (node, life, digest) of each broadcast."""
     return [(it["node"], it["life"], int(it["digests"], 16)) for it in events_of(given, "broadcast")]
 
 
-def test_what_was_made_in_an_epoch_is_of_who_says_that_it_led_it() -> None:
+def test_transactions_of_an_epoch_are_broadcast_by_its_logged_leader() -> None:
     led = [LeaderEstablished(50, 3, 1, 1, (1, 3)), LeaderEstablished(101, 2, 1, 2, (1, 2))]
     given = evidence(lives(*[log(BEGIN, ONE)] * 3), [], established=led)
     assert broadcasts(given) == [(3, 1, BEGIN.digest), (3, 1, ONE.digest)]
 
 
-def test_what_was_made_in_an_epoch_that_two_have_led_is_of_the_last_that_led_it_before() -> None:
-    """The first history is in more logs than the second one, which is longer: two servers without their disks make it."""
+def test_with_two_leaders_of_an_epoch_a_transaction_is_broadcast_by_the_last_one_before_it() -> None:
+    """The first history is in more logs; two servers that lost their disks make the second one, which is longer."""
     again = [replace(txn(1, n, digest=n), time=400 + n) for n in range(1, 8)]
     old = lives(*[log(BEGIN, ONE, TWO)] * 3)
     new = [replace(it, life=2, began=300 * MS, disk_after=log(*again)) for it in old[1:]]
@@ -419,7 +419,7 @@ def test_what_was_made_in_an_epoch_that_two_have_led_is_of_the_last_that_led_it_
     assert broadcasts(evidence([*first, *new], [], established=led)) == made
 
 
-def test_what_a_disk_held_at_the_end_of_each_life_is_left() -> None:
+def test_the_left_event_shows_the_disk_at_the_end_of_a_life() -> None:
     dead = replace(lives(log(*ALL_FOUR, epochs=(3, 2)))[0], ended=500 * MS, code=1)
     (left,) = events_of(evidence([dead], []), "left")
     assert (left["t"], left["accepted_epoch"], left["current_epoch"], left["last_zxid"]) == (500 * MS, 3, 2, [1, 4])
@@ -432,7 +432,7 @@ def test_what_a_disk_held_at_the_end_of_each_life_is_left() -> None:
     assert (empty["accepted_epoch"], empty["current_epoch"], empty["last_zxid"]) == (0, 0, [0, 0])
 
 
-def test_a_hole_in_a_log_is_left_as_two_runs_of_transactions() -> None:
+def test_a_log_with_a_gap_is_shown_as_two_ranges() -> None:
     hole = log(BEGIN, ONE, THREE, NEXT, snapshots=(zxid(1, 2), 0))
     (left,) = events_of(evidence(lives(hole), []), "left")
     assert left["log"] == [[[1, 1], [1, 2]], [[1, 4], [1, 4]], [[2, 1], [2, 1]]]
@@ -440,22 +440,22 @@ def test_a_hole_in_a_log_is_left_as_two_runs_of_transactions() -> None:
     assert events_of(evidence(lives(log()), []), "left")[0]["log"] == []
 
 
-def test_what_cannot_be_read_of_a_log_is_left_as_damage_and_missing() -> None:
+def test_unreadable_transactions_are_damage_and_missing() -> None:
     rotten = replace(log(BEGIN, ONE, THREE), damage=("log.1: the transaction at byte 16 can't be read",))
     given = evidence(lives(rotten, log(*ALL_FOUR), log(*ALL_FOUR)))
     assert [it["damage"] for it in events_of(given, "left")] == [list(rotten.damage), [], []]
     assert "agreement" in violated(given)
 
 
-def test_a_transaction_of_an_unknown_kind_leaves_open_what_is_true_and_accuses_nobody() -> None:
+def test_a_transaction_of_unknown_type_makes_the_verdict_unknown() -> None:
     given = evidence(lives(*[log(BEGIN, ONE, replace(TWO, steps=(), obscure="type 99 is not known"), THREE)] * 3))
     verdict = judge(given)
     assert (verdict.verdict, verdict.violated) == (Outcome.UNKNOWN, [])
     assert "exactly once can't be judged: no record has the content of 1:3" in verdict.reasons
 
 
-def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two() -> None:
-    """As ZOOKEEPER-4643: node 1 has written epoch 2, and has not been sent what epoch 1 acknowledged last."""
+def test_an_epoch_that_is_durable_before_its_history_is_a_violation() -> None:
+    """As in ZOOKEEPER-4643: node 1 has written epoch 2, but lacks the last transaction that epoch 1 acknowledged."""
     early, behind = log(*ALL_FOUR[:3], epochs=(2, 2)), log(*ALL_FOUR[:3])
     first = replace(lives(early, before=behind)[0], ended=500 * MS, tree=None)
     again = replace(
@@ -467,8 +467,8 @@ def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two
     assert violated(evidence([in_time, again, *rest])) == []
 
 
-def test_an_end_of_a_session_that_only_a_deposed_leader_has_logged_is_none() -> None:
-    """Node 2 ends it at 1:3, before it hears of node 1, which ends it at 2:1, and takes a snapshot of that one over."""
+def test_a_session_end_that_only_a_deposed_leader_logged_does_not_count() -> None:
+    """Node 2 ends the session at 1:3 before it learns of node 1, which ends it at 2:1; then it takes over node 1's snapshot."""
     close, late = (replace(txn(*at, client=ANNE), type=CLOSE) for at in ((2, 1), (1, 3)))
     first, last = txn(1, 2, client=BOB), txn(2, 2, client=BOB)
     right = log(BEGIN, first, close, last, epochs=(2, 2))

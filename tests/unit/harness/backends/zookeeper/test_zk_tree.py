@@ -1,4 +1,4 @@
-"""The tree that servers show, written down for the judge."""
+"""Writing the servers' tree to tree.jsonl."""
 
 from pathlib import Path
 
@@ -21,12 +21,12 @@ def written(since: int, zxid: int, folder: Path) -> list[FinalZnode]:
     return found
 
 
-def test_each_znode_is_a_line_that_the_judge_reads(tmp_path: Path) -> None:
+def test_each_znode_is_written_as_a_line(tmp_path: Path) -> None:
     root, a = written(2 << 32 | 9, 2 << 32 | 9, tmp_path)
     assert (root.path, root.created, root.children_version, root.children_changed) == ("/", (0, 0), 1, (2, 7))
     assert (a.path, a.zxid, a.value, a.version, a.created, a.changed) == ("/a", (2, 9), 5, 3, (2, 7), (2, 9))
     assert (root.owner, a.owner) == (0, 77)
 
 
-def test_a_tree_that_has_changed_while_it_was_read_is_that_of_no_zxid(tmp_path: Path) -> None:
+def test_a_tree_that_changed_while_it_was_read_is_not_written(tmp_path: Path) -> None:
     assert written(2 << 32 | 8, 2 << 32 | 9, tmp_path) == []

@@ -34,7 +34,7 @@ def zxids(log: Log) -> list[int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_a_real_server_wrote_is_read_to_its_end(version: str) -> None:
+def test_logs_of_real_servers_are_read_to_their_end(version: str) -> None:
     log = read((SAMPLES / version / "log.100000001").read_bytes())
     assert zxids(log) == [(1 << 32) + number for number in range(1, 12)]
     assert (log.torn, log.damage) == (0, ())
@@ -54,7 +54,7 @@ def test_what_a_real_server_wrote_is_read_to_its_end(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_log_that_was_cut_anywhere_is_read_to_the_last_whole_transaction(version: str) -> None:
+def test_a_log_cut_anywhere_is_read_to_the_last_complete_transaction(version: str) -> None:
     data = (SAMPLES / version / "log.100000001").read_bytes()
     whole = zxids(read(data))
     length = len(data.rstrip(b"\0"))
@@ -68,7 +68,7 @@ def test_a_log_that_was_cut_anywhere_is_read_to_the_last_whole_transaction(versi
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_bit_that_has_rotted_in_the_middle_is_damage_or_ends_the_log_as_it_does_for_a_server(version: str) -> None:
+def test_a_flipped_bit_is_damage(version: str) -> None:
     data = bytearray((SAMPLES / version / "log.100000001").read_bytes())
     first = 16 + 12 + 20  # within the first transaction's bytes
     data[first] ^= 1
@@ -82,7 +82,7 @@ def creation(path: str, kept: int) -> bytes:
     return struct.pack("!i", len(text)) + text + struct.pack("!ii?i", 0, 0, not kept, 1)
 
 
-def test_the_ephemeral_znodes_of_a_transaction_are_known_also_those_of_a_multi() -> None:
+def test_the_ephemeral_znodes_of_a_transaction_or_a_multi_are_listed() -> None:
     parts = [creation("/kept", 1), creation("/e-1", 0), creation("/e-2", 0)]
     multi = struct.pack("!i", len(parts)) + b"".join(struct.pack("!ii", txnlog.CREATE, len(one)) + one for one in parts)
     log = read(HEAD + record(body(5, txnlog.CREATE, parts[1])) + record(body(6, txnlog.MULTI, multi)) + ZEROS)
@@ -90,7 +90,7 @@ def test_the_ephemeral_znodes_of_a_transaction_are_known_also_those_of_a_multi()
     assert [step[1] for step in log.transactions[1].steps] == ["/kept", "/e-1", "/e-2"]
 
 
-def test_zeros_end_a_log_and_bytes_after_the_last_whole_one_are_torn() -> None:
+def test_zeros_end_a_log_and_other_bytes_after_the_last_transaction_are_torn() -> None:
     data = HEAD + record(body(5))
     assert read(data + ZEROS).torn == 0
     torn = read(data + record(body(6))[:-5] + ZEROS)
@@ -100,14 +100,14 @@ def test_zeros_end_a_log_and_bytes_after_the_last_whole_one_are_torn() -> None:
     assert read(HEAD[:3]) == Log(torn=3)
 
 
-def test_a_wrong_checksum_ends_the_reading_and_is_told() -> None:
+def test_a_wrong_checksum_ends_the_reading_and_is_damage() -> None:
     log = read(HEAD + record(body(5)) + record(body(6), checksum=1) + record(body(7)) + ZEROS, "log.5")
     assert zxids(log) == [5]
     assert "checksum" in log.damage[0]
 
 
-def test_a_transaction_that_a_server_has_logged_again_counts_once(tmp_path: Path) -> None:
-    """As a server of 3.8.4 has done, of what a leader has sent it twice."""
+def test_a_transaction_that_was_logged_twice_counts_once(tmp_path: Path) -> None:
+    """A server of 3.8.4 has done this with transactions that its leader sent twice."""
     log = tmp_path / "version-2" / "log.5"
     log.parent.mkdir()
     log.write_bytes(HEAD + b"".join(record(body(at)) for at in (5, 6, 5, 6, 7)) + ZEROS)
@@ -132,7 +132,7 @@ SAME_TEXT = struct.pack("!i", 2) + b"/a" + struct.pack("!i", 0)
         (txnlog.MULTI, struct.pack("!iii", 1, 99, 0), "type 99 is not known"),
     ],
 )
-def test_of_a_transaction_of_an_unknown_kind_it_is_said_that_it_is_there(kind: int, rest: bytes, why: str) -> None:
+def test_a_transaction_that_cannot_be_decoded_is_kept_and_reported_as_damage(kind: int, rest: bytes, why: str) -> None:
     log = read(HEAD + record(body(6, kind, rest)) + record(body(7)) + ZEROS, "log.6")
     assert zxids(log) == [6, 7]
     (told,) = log.damage
@@ -150,19 +150,19 @@ def test_a_transaction_without_a_header_ends_the_reading() -> None:
     )
 
 
-def test_a_file_of_something_else_is_told() -> None:
+def test_a_file_that_is_no_log_is_damage() -> None:
     assert "is no transaction log" in read(b"SQLite format 3\0" + ZEROS, "log.1").damage[0]
     assert "is no transaction log" in read(HEAD[:3] + ZEROS).damage[0]  # a server refuses to start with it
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, -1])
-def test_the_version_in_the_head_does_not_count_as_it_does_not_for_a_server(version: int) -> None:
+def test_the_version_in_the_header_is_ignored_as_servers_do(version: int) -> None:
     """`FileTxnIterator.inStreamCreated` compares the magic number, and nothing else."""
     head = struct.pack("!4siq", b"ZKLG", version, 0)
     assert read(head + record(body(5)) + ZEROS) == read(HEAD + record(body(5)) + ZEROS)
 
 
-def test_what_a_closed_session_took_along_is_read_where_the_log_says_it() -> None:
+def test_the_deletes_of_a_closed_session_are_read_if_the_log_lists_them() -> None:
     paths = struct.pack("!i", 1) + struct.pack("!i", 2) + b"/e"
     (closed,) = read(HEAD + record(body(9, txnlog.CLOSE, paths + bytes(12)))).transactions
     assert closed.steps == (("delete", "/e", None, None),)
@@ -170,7 +170,7 @@ def test_what_a_closed_session_took_along_is_read_where_the_log_says_it() -> Non
     assert old.steps == ()
 
 
-def test_the_digest_of_the_tree_behind_a_transaction_does_not_count() -> None:
+def test_the_digest_of_the_tree_is_no_part_of_a_transaction() -> None:
     (one,) = read(HEAD + record(body(9) + bytes(12))).transactions
     (other,) = read(HEAD + record(body(9) + b"x" * 12)).transactions
     (third,) = read(HEAD + record(body(9, rest=struct.pack("!i", -110)))).transactions
@@ -178,7 +178,7 @@ def test_the_digest_of_the_tree_behind_a_transaction_does_not_count() -> None:
     assert third.digest != one.digest
 
 
-def test_the_bytes_of_a_multi_that_was_refused_are_chance_and_do_not_count() -> None:
+def test_the_arbitrary_bytes_of_a_refused_multi_are_ignored() -> None:
     def multi(first: int, error: int) -> bytes:
         steps = struct.pack("!iii", first, 4, 0) + struct.pack("!iii", txnlog.ERROR, 4, error)
         return body(9, txnlog.MULTI, struct.pack("!i", 2) + steps)
@@ -189,7 +189,7 @@ def test_the_bytes_of_a_multi_that_was_refused_are_chance_and_do_not_count() -> 
     assert one.steps == ()
 
 
-def test_a_disk_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_the_files_of_a_disk_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     inside = tmp_path / "version-2"
     inside.mkdir()
     (inside / "log.5").write_bytes(HEAD + record(body(5)) + record(body(6)) + record(body(7)) + ZEROS)
@@ -203,8 +203,8 @@ def test_a_disk_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> None
     assert read_disk(tmp_path / "none") == Log()
 
 
-def test_a_snapshot_that_a_power_cut_has_left_in_part_is_none(tmp_path: Path) -> None:
-    """A server that finds one reads the one before. Since 3.6 what follows the tree has a checksum of its own."""
+def test_an_incomplete_snapshot_does_not_count(tmp_path: Path) -> None:
+    """A server then reads the snapshot before. Since 3.6 the data after the tree has its own checksum."""
     inside = tmp_path / "version-2"
     inside.mkdir()
     whole = snapshot(b"a tree")
@@ -215,10 +215,10 @@ def test_a_snapshot_that_a_power_cut_has_left_in_part_is_none(tmp_path: Path) ->
     assert read_disk(tmp_path).snapshots == (1, 7, 8)
 
 
-def test_the_epochs_of_a_living_server_are_never_ahead_of_its_promise_or_its_history(
+def test_the_epochs_of_a_running_server_never_seem_ahead_of_its_promise_or_its_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is read, the server joins another epoch the moment after."""
+    """The server joins another epoch after each file that is read."""
     inside = tmp_path / "version-2"
     inside.mkdir()
 
@@ -244,7 +244,7 @@ def log_of(*digests: tuple[int, int]) -> Log:
     return Log(tuple(Transaction(zxid, 1, 1, 1, 1, digest) for zxid, digest in digests))
 
 
-def test_logs_differ_where_both_could_have_something_and_have_not_the_same() -> None:
+def test_logs_differ_where_their_ranges_overlap_and_their_transactions_are_not_equal() -> None:
     whole = log_of((1, 1), (2, 2), (3, 3), (4, 4))
     assert differences({1: whole, 2: log_of((2, 2), (3, 3)), 3: Log()}) == []
     assert differences({1: whole, 2: log_of((1, 1), (3, 3))}) == [Difference(2, 1, 2, 2)]
