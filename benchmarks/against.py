@@ -124,39 +124,39 @@ def _starts(makers: Makers, scale: Scale) -> list[Figure]:
 def _under_load(makers: Makers, scale: Scale) -> list[Figure]:
     """Measure throughput, latency and memory of ensembles that run at the same time."""
     with ExitStack() as stack:
-        standing = {name: stack.enter_context(make()) for name, make in makers.items()}
+        ensembles = {name: stack.enter_context(make()) for name, make in makers.items()}
         leaders = {}
-        for name, contender in standing.items():
+        for name, contender in ensembles.items():
             contender.start()
             leaders[name] = contender.settle()
             with contender.writer(leaders[name], scale.keys) as writer:
                 writer.create_keys(scale.keys)
         figures: list[Figure] = []
-        followers = {name: follower(standing[name].cluster, leader) for name, leader in leaders.items()}
+        followers = {name: follower(ensembles[name].cluster, leader) for name, leader in leaders.items()}
         for place, nodes in (("the leader", leaders), ("a follower", followers)):
-            figures += _throughput(place, standing, nodes, scale)
-        figures += _latency(standing, followers, scale)
-        return figures + _memory(standing, leaders)
+            figures += _throughput(place, ensembles, nodes, scale)
+        figures += _latency(ensembles, followers, scale)
+        return figures + _memory(ensembles, leaders)
 
 
 def _throughput(
-    place: str, standing: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale
+    place: str, ensembles: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale
 ) -> list[Figure]:  # fmt: skip
     """Measure the writes per second of one client, and the processor time of servers and client for each write."""
-    found: dict[str, dict[str, list[float]]] = {name: {"rate": [], "servers": [], "client": []} for name in standing}
+    found: dict[str, dict[str, list[float]]] = {name: {"rate": [], "servers": [], "client": []} for name in ensembles}
     with ExitStack() as stack:
         writers: dict[str, Writer] = {
             name: stack.enter_context(contender.writer(nodes[name], scale.outstanding))
-            for name, contender in standing.items()
+            for name, contender in ensembles.items()
         }
         for writer in writers.values():
             writer.writes(scale.warm_up, scale.keys, scale.payload)
         for _ in range(scale.rounds):
             for name, writer in writers.items():
-                servers, client = processor_seconds(standing[name].cluster), time.process_time()
+                servers, client = processor_seconds(ensembles[name].cluster), time.process_time()
                 found[name]["rate"].append(writer.writes(scale.writes, scale.keys, scale.payload).rate)
                 for whose, spent in (
-                    ("servers", processor_seconds(standing[name].cluster) - servers),
+                    ("servers", processor_seconds(ensembles[name].cluster) - servers),
                     ("client", time.process_time() - client),
                 ):
                     found[name][whose].append(spent / scale.writes * 1e6)
@@ -165,15 +165,15 @@ def _throughput(
         ("servers", f"servers' processor time at {place}", "µs a write"),
         ("client", f"client's processor time at {place}", "µs a write"),
     )
-    return [median(f"{words}, {name}", unit, found[name][kind]) for kind, words, unit in kinds for name in standing]
+    return [median(f"{words}, {name}", unit, found[name][kind]) for kind, words, unit in kinds for name in ensembles]
 
 
-def _latency(standing: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale) -> list[Figure]:
+def _latency(ensembles: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale) -> list[Figure]:
     """Measure the latency of a single outstanding write at a follower, in rounds that alternate."""
-    delays: dict[str, list[float]] = {name: [] for name in standing}
+    delays: dict[str, list[float]] = {name: [] for name in ensembles}
     with ExitStack() as stack:
         writers: dict[str, Writer] = {
-            name: stack.enter_context(contender.writer(nodes[name], 1)) for name, contender in standing.items()
+            name: stack.enter_context(contender.writer(nodes[name], 1)) for name, contender in ensembles.items()
         }
         for writer in writers.values():
             writer.writes(scale.single // 5, scale.keys, scale.payload)
@@ -184,16 +184,16 @@ def _latency(standing: Mapping[str, Contender], nodes: Mapping[str, int], scale:
     return [
         Figure(name=f"latency at a follower p{percent}, {name}", value=percentile(delays[name], percent), unit="ms")
         for percent in (50, 99)
-        for name in standing
+        for name in ensembles
     ]
 
 
-def _memory(standing: Mapping[str, Contender], leaders: Mapping[str, int]) -> list[Figure]:
+def _memory(ensembles: Mapping[str, Contender], leaders: Mapping[str, int]) -> list[Figure]:
     """Measure the leaders' resident memory after all these writes."""
-    seen = {name: contender.memory() for name, contender in standing.items()}
+    seen = {name: contender.memory() for name, contender in ensembles.items()}
     return [
         Figure(name=f"memory of the leader, {name}", value=seen[name][leaders[name]] / MIB, unit="MiB")
-        for name in standing
+        for name in ensembles
     ]
 
 
@@ -201,11 +201,11 @@ def _failovers(makers: Makers, scale: Scale) -> list[Figure]:
     """Measure the milliseconds from SIGKILL of the leader under load to the client's first answer in the next epoch."""
     answers: dict[str, list[float]] = {name: [] for name in makers}
     with ExitStack() as stack:
-        standing = {name: stack.enter_context(make()) for name, make in makers.items()}
-        for contender in standing.values():
+        ensembles = {name: stack.enter_context(make()) for name, make in makers.items()}
+        for contender in ensembles.values():
             contender.start()
         for number in range(scale.failovers):
-            for name, contender in standing.items():
+            for name, contender in ensembles.items():
                 answers[name].append(_failover(contender, scale, first=number == 0))
     return [
         figure

@@ -65,11 +65,11 @@ class Servers(ProcessCluster):
         return f"{HOST}:{self._ports[node][0]}"
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
-        told = four_letter_words.srvr(self.address(node), timeout) if self.alive(node) else None
-        if told is None:
+        answer = four_letter_words.srvr(self.address(node), timeout) if self.alive(node) else None
+        if answer is None:
             return None
-        role = {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING"}.get(told.mode or "", "LOOKING")
-        return Status(node=node, life=self._lives[node].life, role=role, established=told.serving)
+        role = {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING"}.get(answer.mode or "", "LOOKING")
+        return Status(node=node, life=self._lives[node].life, role=role, established=answer.serving)
 
     def leader(self) -> int | None:
         leading = [node for node in self.nodes if (it := self.status(node)) is not None and it.role == "LEADING"]

@@ -204,17 +204,17 @@ class Trial:
         self._random = random
         self._ways_to_end: list[str] = []
 
-    def go(self) -> str | None:
+    def run(self) -> str | None:
         """Execute the trial. Return None, or a description of what went wrong."""
-        for more in reversed(range(self._random.randint(1, STARTS_MAX))):
+        for lives_left in reversed(range(self._random.randint(1, STARTS_MAX))):
             self._end_life()
-            self.disk.syncs_left = self._random.randrange(SYNCS_MAX) if more else None
+            self.disk.syncs_left = self._random.randrange(SYNCS_MAX) if lives_left else None
             before = self.reference.describe()
             try:
                 store = self._start()
                 if self.reference.wrong is not None:
                     return self._failure(f"would have recovered {self.reference.wrong}", before)
-                if more:
+                if lives_left:
                     self._work(store)
             except Died:
                 continue
@@ -287,9 +287,9 @@ class Trial:
 
     def _install(self, store: Store) -> None:
         """Install a snapshot of another history, which leaves this one at an earlier zxid."""
-        parts_at = self._random.choice(self._uncommitted())
+        fork_at = self._random.choice(self._uncommitted())
         epoch = self._next_epoch(store)
-        store.append(SnapRecord(Zxid(parts_at + ZXID_DISTANCE), epoch, self._data()))
+        store.append(SnapRecord(Zxid(fork_at + ZXID_DISTANCE), epoch, self._data()))
         store.append(NewLeaderRecord(epoch))
         if self.reference.durable.amnesiac:
             store.append(MemberRecord())
@@ -343,7 +343,7 @@ class CrashTestedNode(SimNode):
 
     def _try(self) -> None:
         self.trials += 1
-        wrong = Trial(self, self._random).go()
+        wrong = Trial(self, self._random).run()
         if wrong is not None:
             self._report(wrong)
 
