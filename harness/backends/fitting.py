@@ -82,9 +82,9 @@ def _point_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     """Return a message for each point of a fault that the backend's nodes do not have."""
     named = [step.params.get(key) for key in ("point", "crash-at")]
     known = backend.points(_action(step.do))
-    there = ", ".join(known) or "none"
+    points = ", ".join(known) or "none"
     return [
-        f"{step.do} can't be done at {one} on {backend.name}; points there: {there}"
+        f"{step.do} can't be done at {one} on {backend.name}; points there: {points}"
         for one in named
         if one is not None and not isinstance(one, DrawnPoint) and str(one).partition("#")[0] not in known
     ]

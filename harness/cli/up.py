@@ -84,7 +84,7 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
         )
         _print_usage(ensemble, console)
         reader, due = StatusReader(ensemble), 0.0
-        while not interrupt.asked.is_set():
+        while not interrupt.requested.is_set():
             server.serve(TURN_SECONDS_MAX)
             ensemble.advance_faults()
             while server.messages:

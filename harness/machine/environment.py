@@ -80,11 +80,11 @@ def commit() -> str | None:
 
 def sync_latency(folder: Path, times: int = 20) -> tuple[float, float]:
     """Measure a 4 KiB write with fdatasync in this folder. Return the median and the maximum in ms. Raises OSError."""
-    taken = []
+    durations_ms = []
     with tempfile.TemporaryFile(dir=folder) as file:
         for _ in range(times):
             begin = time.perf_counter()
             os.write(file.fileno(), b"\0" * PAGE)
             os.fdatasync(file.fileno())
-            taken.append((time.perf_counter() - begin) * 1000)
-    return statistics.median(taken), max(taken)
+            durations_ms.append((time.perf_counter() - begin) * 1000)
+    return statistics.median(durations_ms), max(durations_ms)

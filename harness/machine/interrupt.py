@@ -1,7 +1,7 @@
 """Handles Ctrl-C, SIGTERM and SIGHUP (a closed terminal): the first signal ends the command in order, the second at once.
 
 Every command runs inside `stoppable`: the first signal raises `Stopped` wherever the main thread is, and the command shows
-the results so far. A part that has processes to end runs inside `Interrupt`: there the first signal only sets `asked`.
+the results so far. A part that has processes to end runs inside `Interrupt`: there the first signal only sets `requested`.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-GRACE = 0.8  # seconds between `asked` and `Stopped`: a command shall have ended 2 s after the first Ctrl-C
+GRACE = 0.8  # seconds between `requested` and `Stopped`: a command shall have ended 2 s after the first Ctrl-C
 
 
 class Stopped(BaseException):
@@ -94,15 +94,15 @@ def deferred_signals() -> Iterator[None]:
 
 
 class Interrupt(_Handlers):
-    """While it is entered, the first signal sets `asked` instead of raising; the second sets `forced` and raises Forced.
+    """While it is entered, the first signal sets `requested` instead of raising; the second sets `forced` and raises Forced.
 
     `grace`: so many seconds after the first signal Stopped is raised nevertheless, in case the code waits for something else
-    than `asked`; None: never.
+    than `requested`; None: never.
     """
 
     def __init__(self, grace: float | None = None) -> None:
         super().__init__()
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self.forced = False
         self._grace = grace
         self._timer: tuple[Any, tuple[float, float]] | None = None  # the former SIGALRM handler and timer
@@ -113,12 +113,12 @@ class Interrupt(_Handlers):
         self.cancel_grace()
         super().__exit__(kind, error, trace)
         around = getattr(self._former_handlers.get(signal.SIGINT), "__self__", None)
-        if self.asked.is_set() and isinstance(around, _Stoppable):
+        if self.requested.is_set() and isinstance(around, _Stoppable):
             around.stopped = True  # for the enclosing command, too, the next signal is the second one
 
     def restart_grace(self) -> None:
         """Start the grace period again, if the first signal has come."""
-        if self.asked.is_set() and self._grace is not None:
+        if self.requested.is_set() and self._grace is not None:
             before = signal.signal(signal.SIGALRM, self._grace_over)
             timer = signal.setitimer(signal.ITIMER_REAL, self._grace)
             if self._timer is None:
@@ -133,10 +133,10 @@ class Interrupt(_Handlers):
             signal.signal(signal.SIGALRM, handler)
 
     def _interrupted(self) -> None:
-        if self.asked.is_set():
+        if self.requested.is_set():
             self.forced = True
             raise Forced
-        self.asked.set()
+        self.requested.set()
         self.restart_grace()
 
     def _grace_over(self, _number: int, _frame: FrameType | None) -> None:

@@ -46,13 +46,13 @@ def with_state(verdict: Verdict, expect: Mapping[str, Any], line: Mapping[str, A
 def judge_state(expected: Mapping[str, Sequence[str | None]], line: Mapping[str, Any] | None) -> Property:
     """Judge the final state. `expected`: the allowed values by path."""
     nodes: Mapping[str, Mapping[str, str | None]] = line["held"] if line is not None else {}
-    unread = not nodes or any(path not in held for path in expected for held in nodes.values())
+    unread = not nodes or any(path not in values for path in expected for values in nodes.values())
     violations = []
     for path, allowed in sorted(expected.items()):
-        held = {node: values[path] for node, values in sorted(nodes.items()) if path in values}
-        wrong = [node for node, value in held.items() if value not in allowed]
-        if wrong or len(set(held.values())) > 1:
-            words = ", ".join(f"node {node} {_value_text(value)}" for node, value in held.items())
+        found = {node: values[path] for node, values in sorted(nodes.items()) if path in values}
+        wrong = [node for node, value in found.items() if value not in allowed]
+        if wrong or len(set(found.values())) > 1:
+            words = ", ".join(f"node {node} {_value_text(value)}" for node, value in found.items())
             allowed_words = " or ".join(_value_text(value) for value in allowed)
             evidence = [Evidence("harness.jsonl", line.get("line", 0), dict(line))] if line is not None else []
             violations.append(Violation(f"{path}: {words}; all must have {allowed_words}", evidence))

@@ -89,7 +89,7 @@ class RunPhases:
         self._phase("stopping")
         self._stop_load(0.0)
         if self._monitor.scheduler is not None:
-            self._monitor.scheduler.close(heal=not self._interrupt.asked.is_set())
+            self._monitor.scheduler.close(heal=not self._interrupt.requested.is_set())
 
     def start_ensemble(self) -> None:
         """Write the scenario's initial disks, start all nodes, and wait until the deployment says that it is complete.
@@ -263,6 +263,6 @@ class RunPhases:
         return True
 
     def _sleep(self, seconds: float) -> None:
-        if self._host.sleep(seconds, until=self._interrupt.asked):
+        if self._host.sleep(seconds, until=self._interrupt.requested):
             self._records.milestone("interrupted")
             raise Unfinished(INTERRUPTED)

@@ -142,7 +142,7 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun
                 this_run.record_outcome(INTERRUPTED)
                 raise
             verdict = judge_unless_interrupted(interrupt, this_run.judge)
-        interrupted = interrupt.asked.is_set()
+        interrupted = interrupt.requested.is_set()
         this_run.store(verdict, keep=not interrupted)
     return FinishedRun(this_run.folder, verdict, interrupted)
 

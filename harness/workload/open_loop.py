@@ -165,17 +165,17 @@ class OpenLoop:
         self._invoke(lane, Create(key_path(key), self._draw.payload()), now, now, known)
 
     def _submit(self, lane: Lane, now: int, due: int) -> None:
-        request, asked = lane.agenda.next_operation()
-        if asked.anew:
+        request, planned = lane.agenda.next_operation()
+        if planned.anew:
             lane.client.begin_new_session(lane.client.number + len(self.lanes), now)
-        if isinstance(asked.node, int) and asked.node != lane.client.node:
-            lane.client.move(asked.node, now)
+        if isinstance(planned.node, int) and planned.node != lane.client.node:
+            lane.client.move(planned.node, now)
         lane.delayed_by_fault = False
 
         def known(operation: Operation, outcome: Outcome) -> None:
             lane.agenda.learn(request, outcome)
-            if asked.name is not None and not isinstance(outcome, Unknown):
-                self.answered |= {asked.name}
+            if planned.name is not None and not isinstance(outcome, Unknown):
+                self.answered |= {planned.name}
             self._complete(lane, operation, outcome, due)
 
         self._invoke(lane, request, now, due, known)

@@ -138,26 +138,26 @@ class Draw:
         node = self._random.randrange(self._nodes) + 1 if moves or anew else None
         return Operation(at=0.0, do=kind, client=self._client, key=key, node=node, anew=anew)
 
-    def request(self, asked: Operation) -> Request:
+    def request(self, operation: Operation) -> Request:
         """Return the request for an operation."""
-        path, kind = key_path(asked.key), asked.do
-        data = self.payload() if asked.value is None else asked.value.encode()
-        version = ANY if asked.version is None else asked.version
+        path, kind = key_path(operation.key), operation.do
+        data = self.payload() if operation.value is None else operation.value.encode()
+        version = ANY if operation.version is None else operation.version
         if kind == "create":
             return self._create(path, data)
         if kind == "sequential":
             return self._sequential(path, data)
         if kind == "delete":
-            return self._delete(path, data, asked.version)
+            return self._delete(path, data, operation.version)
         if kind == "set":
             return Set(path, data, version)
         if kind == "cas":
-            return Set(path, data, self._condition(path) if asked.version is None else version)
+            return Set(path, data, self._condition(path) if operation.version is None else version)
         if kind == "multi":
-            composed = self._forms.random() < COMPOSED_RATIO and asked.version is None
+            composed = self._forms.random() < COMPOSED_RATIO and operation.version is None
             return self._composed(data) if composed else self._multi(path, data, version)
         if kind == "check":
-            return Check(path, self._versions.get(path, ANY) if asked.version is None else version)
+            return Check(path, self._versions.get(path, ANY) if operation.version is None else version)
         if kind == BAD_PATH:
             return self._bad_path(path, data)
         if kind == "get":
@@ -309,9 +309,9 @@ class Agenda:
 
     def next_operation(self) -> tuple[Request, Operation]:
         """Take the next operation: its request, and the operation itself. It counts as sent."""
-        asked = self._operations[self.sent] if self._load.operations else self._draw.choose()
+        operation = self._operations[self.sent] if self._load.operations else self._draw.choose()
         self.sent += 1
-        return self._draw.request(asked), asked
+        return self._draw.request(operation), operation
 
     def learn(self, request: Request, outcome: Outcome) -> None:
         """See `Draw.learn`."""

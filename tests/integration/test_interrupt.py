@@ -31,9 +31,9 @@ def hung_up() -> Iterator[None]:
 def test_the_first_signal_asks_and_the_second_forces(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with Interrupt() as interrupt:
-        assert not interrupt.asked.is_set()
+        assert not interrupt.requested.is_set()
         signal.raise_signal(number)
-        assert interrupt.asked.is_set()
+        assert interrupt.requested.is_set()
         assert not interrupt.forced
         with pytest.raises(Forced):
             signal.raise_signal(number)
@@ -56,7 +56,7 @@ def test_the_second_signal_forces_also_after_the_block_that_was_asked() -> None:
     with stoppable():
         with Interrupt() as interrupt:
             signal.raise_signal(signal.SIGINT)
-        assert interrupt.asked.is_set()
+        assert interrupt.requested.is_set()
         with pytest.raises(Forced):
             signal.raise_signal(signal.SIGINT)
 
@@ -82,7 +82,7 @@ def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
     try:
         with stoppable(), Interrupt() as interrupt:
             signal.raise_signal(signal.SIGHUP)
-            assert not interrupt.asked.is_set()
+            assert not interrupt.requested.is_set()
     finally:
         signal.signal(signal.SIGHUP, before)
 

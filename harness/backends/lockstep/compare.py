@@ -48,13 +48,13 @@ def first_difference(expected: Path, got: Path) -> Difference | None:
 
 
 def _differences(expected: Path, got: Path) -> Iterator[Difference]:
-    ours, theirs = _files(expected), _files(got)
-    if "data" not in _top_folders(ours) or "data" not in _top_folders(theirs):
-        ours, theirs = _without_disks(ours), _without_disks(theirs)
-    for name in sorted(ours | theirs):
-        if name not in theirs:
+    expected_files, got_files = _files(expected), _files(got)
+    if "data" not in _top_folders(expected_files) or "data" not in _top_folders(got_files):
+        expected_files, got_files = _without_disks(expected_files), _without_disks(got_files)
+    for name in sorted(expected_files | got_files):
+        if name not in got_files:
             yield Difference(name, 0, "a file", "no file")
-        elif name not in ours:
+        elif name not in expected_files:
             yield Difference(name, 0, "no file", "a file")
         else:
             one, other = _content(expected, name), _content(got, name)

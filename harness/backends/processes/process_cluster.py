@@ -25,7 +25,7 @@ STOP_SECONDS = 10.0  # a node that was asked to end is killed after this time
 _T = TypeVar("_T")
 
 EXIT_MEANINGS = {
-    0: "it was asked to",
+    0: "it was asked to end",
     65: "its disk is corrupt",
     70: "a sanity check failed",
     74: "disk error or disk full",

@@ -12,7 +12,7 @@ from zab_chaos.node.tree.requests import Request
 class SimClient:
     """A simulated client. `node` is tried first; `number` names the session.
 
-    `turned` is called after each turn and may submit operations. It returns when it wants to be called again even if
+    `after_turn` is called after each turn and may submit operations. It returns when it wants to be called again even if
     nothing arrives, or None.
     """
 
@@ -23,11 +23,11 @@ class SimClient:
         node: int,
         number: int,
         timeout_ns: int,
-        turned: Callable[[], int | None] = lambda: None,
+        after_turn: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._world = world
         self._machines = {machine.id: machine for machine in machines}
-        self._turned = turned
+        self._after_turn = after_turn
         self._wake_at: int | None = None
         self._closed = False
         addresses = {node: f"simulated:{node}" for node in self._machines}
@@ -43,7 +43,7 @@ class SimClient:
         if self._closed:
             return
         self.core.turn(self._world.now, arrived, broken)
-        self._wake_by(self._turned())
+        self._wake_by(self._after_turn())
         self.core.flush()
         self._wake_by(self.core.wakes_at())
 

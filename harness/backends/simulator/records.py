@@ -109,18 +109,18 @@ class SimRecords:
         self._enqueue(self._invoke, client.number, client.node, operation, due)
 
     def _invoke(self, client: int, node: int, operation: Operation, due: int) -> None:
-        t, seq, asked = operation.submitted_ns, operation.seq, request_fields(operation.request)
+        t, seq, fields = operation.submitted_ns, operation.seq, request_fields(operation.request)
         at = self._number("ops.jsonl")
         if self._folder is not None:
             self._write_later(
                 "ops.jsonl",
-                {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **asked},
+                {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **fields},
             )
-        steps = asked.get("steps")
+        steps = fields.get("steps")
         self.oracle.add_operation(
             ev.Invoke(
-                t=t, line=at, due=due, client=client, seq=seq, node=node, op=asked["op"], path=asked["path"],
-                value=asked.get("value"), version=asked.get("version"), sequential=asked.get("sequential", False),
+                t=t, line=at, due=due, client=client, seq=seq, node=node, op=fields["op"], path=fields["path"],
+                value=fields.get("value"), version=fields.get("version"), sequential=fields.get("sequential", False),
                 steps=[ev.RequestStep(**step) for step in steps] if steps is not None else None,
             )
         )  # fmt: skip

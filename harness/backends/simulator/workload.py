@@ -75,10 +75,12 @@ class SimLoad:
 
     def _read_state_of(self, machine: SimNode, number: int, paths: Sequence[str]) -> dict[str, str | None]:
         client = SimClient(self._world, [machine], machine.id, number, TIMEOUT_NS)
-        asked = {path: client.submit(Get(path)) for path in paths}
+        operations = {path: client.submit(Get(path)) for path in paths}
         self._world.run_until(lambda: not client.core.outstanding, 2 * TIMEOUT_NS)
         client.close()
-        texts = {path: text_of(operation.outcome) for path, operation in asked.items() if operation.outcome is not None}
+        texts = {
+            path: text_of(operation.outcome) for path, operation in operations.items() if operation.outcome is not None
+        }
         return {path: value for path, (known, value) in texts.items() if known}
 
     def stop(self, grace: float = 5.0) -> Counters:
