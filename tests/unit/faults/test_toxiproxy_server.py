@@ -117,7 +117,9 @@ def test_ports_are_ours_alone_and_below_the_ephemeral_ones() -> None:
         assert len(set(mine)) == 20
         assert all(ports.LOWEST <= port < 32768 for port in mine)
         ask = "from zab_chaos.harness.machine import ports; "
-        ask += f"ports.LOWEST, ports.HIGHEST = {min(mine)}, {max(mine)}; print([p for p in {mine} if ports._take(p)])"
+        ask += (
+            f"ports.LOWEST, ports.HIGHEST = {min(mine)}, {max(mine)}; print([p for p in {mine} if ports._reserve(p)])"
+        )
         root = ROOT
         answer = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, cwd=root)
         assert answer.stdout.strip() == "[]", "another process gets none of them"
