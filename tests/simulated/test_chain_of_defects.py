@@ -40,7 +40,7 @@ def test_the_chain_of_a_late_write_leads_from_the_pause_over_both_writes_to_its_
     assert (run.chain.fault.do, run.chain.fault.nodes) == ("pause", [2])
     in_this_order(
         told(run.chain), "client 2 asked node 2", "client 2 asked node 3", "node 3 (life 1) broadcast 1:299",
-        "the pause of follower = 2 ended", "node 2 forwarded client 2's seq 35 to node 3", "node 3 delivered 1:308",
+        "the pause of follower = 2 ended", "node 2 forwarded client 2's request (seq 35) to node 3", "node 3 delivered 1:308",
     )  # fmt: skip
     assert "The last fault before it: pause of follower = 2, at 2.000 s." in shown
     assert "node 3 delivered 1:308" in shown
