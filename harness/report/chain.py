@@ -182,7 +182,8 @@ class _Search:
             one, at = self._diagram.requests[request], self._find_broadcast(zxid)
             if at is not None and self._diagram.steps[at].node != one.node:
                 step = self._diagram.steps[at]
-                words = f"node {one.node} forwarded client {one.client}'s request (seq {one.seq}) to node {step.node} (not recorded)"
+                asked = f"client {one.client}'s request (seq {one.seq})"
+                words = f"node {one.node} forwarded {asked} to node {step.node} (not recorded)"
                 yield ChainEvent(step.t, words, request=request)
 
     def _broadcasts(self) -> Iterator[ChainEvent]:

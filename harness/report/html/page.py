@@ -84,17 +84,17 @@ def _header(run: RunData) -> Html:
     facts, verdict = run.facts, run.judged.verdict
     expect = facts.get("expect")
     expected = expect.get("verdict") if isinstance(expect, dict) else None
-    surprise = None
+    expectation = None
     if facts.get("defect"):
-        surprise = element(
+        expectation = element(
             "p", f"The nodes were built with the defect {facts['defect']}; the run is expected to catch it."
         )
     elif verdict is not None and expected not in (None, verdict.verdict):
-        surprise = element("p", f"The scenario expects {expected}.")
+        expectation = element("p", f"The scenario expects {expected}.")
     return element(
         "header",
         element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(run))),
-        surprise,
+        expectation,
         element("p", tables.MEANINGS[_verdict(run)]) if _verdict(run) in tables.MEANINGS else None,
         element("p", f"{capital(headline(verdict))}.", class_="answer") if verdict else None,
         _reasons(verdict.reasons) if verdict else None,
