@@ -73,7 +73,8 @@ class StopPoint(msgspec.Struct, frozen=True):
 class Rerun:
     """The re-execution of one life.
 
-    `machine` (the core) and `tree` may be read whenever `run` has returned, if `booted` is true. `inputs` and `outputs` count.
+    `machine` (the core) and `tree` may be read whenever `run` has returned, if `booted` is true. `inputs` and `outputs` are the
+    numbers so far.
     """
 
     machine: Peer

@@ -34,7 +34,7 @@ class Sink(Protocol):
         """Return the recording of a new life (`zab_chaos.node.recording`), or None if the life is not to be recorded."""
 
     def ended(self, node: int, life: int, code: int, armed: bool) -> None:
-        """Take note that a life ended without being asked to. `armed`: it was killed at its own crash point."""
+        """Take note that a life ended without being asked to. `armed`: it had a crash point and died as if killed."""
 
     def crash_state(self, node: int, life: int, why: str) -> None:
         """Take note of a crash state of the node's disk that loses records or with which no store starts (`crash_states`)."""
