@@ -1,1 +1,1 @@
-"""The toxiproxy server of a run: found or fetched, started, and closed to strangers."""
+"""Finds or fetches the toxiproxy server of a run, starts it, and protects its HTTP interface."""
