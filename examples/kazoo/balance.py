@@ -37,8 +37,7 @@ class Balance(Protocol):
 
 
 class FileBalance:
-    """A balance in a file, outside of ZooKeeper. Each write adds a line. It refuses tokens older than the newest it has
-    seen."""
+    """A balance in a file, outside of ZooKeeper. Each write adds a line. Tokens older than the newest one are refused."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -49,13 +49,14 @@ class ContainerLife(Life):
 
     @property
     def stopped(self) -> bool:
-        """Whether we have frozen the node, or it has stopped itself at an armed crash point. Only for the latter the engine is
-        asked."""
+        """Whether the harness has frozen the node, or the node has stopped itself at an armed crash point.
+
+        The engine is asked only if a point is armed.
+        """
         return self._frozen or (self.crash_at is not None and self.alive and self._has_stopped_itself())
 
     def is_halted(self) -> bool:
-        """Return whether the container's processes are frozen or stopped, as the kernel says or, if it can't be asked, the
-        engine."""
+        """Return whether the container's processes are frozen or stopped. If the kernel can't be asked, the engine is."""
         frozen = is_cgroup_frozen(self._pid)
         if frozen is None:
             with translate_errors(f"looking at node {self.node}"):

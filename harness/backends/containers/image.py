@@ -1,7 +1,6 @@
 """Builds and finds the image that nodes and toxiproxy run from.
 
-Its tag is a digest of the code that a node executes, so that a run never uses nodes that were built from other code than its
-own.
+Its tag is a digest of the code that a node executes, so that a run never uses nodes that were built from different code.
 """
 
 import hashlib

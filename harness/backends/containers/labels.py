@@ -1,5 +1,4 @@
-"""Labels on a run's containers, networks and volumes: by them the run's resources are found, and whether its harness still
-lives.
+"""Labels of a run's containers, networks and volumes. They identify the run, and the process of its harness.
 
 An engine outlives the runs that use it, and may be shared between process namespaces. So the labels name the process that made
 the resource, and the boot and process namespace in which its pid is valid.

@@ -1,5 +1,4 @@
-"""The base class for backends of foreign systems: a command starts a node, a client class talks to it, and the clients' history
-is judged."""
+"""The base class of backends for foreign systems: a command starts each node, and the clients' history is judged."""
 
 import inspect
 import os
@@ -60,14 +59,13 @@ class SystemBackend(Backend):
 
     @abstractmethod
     def client(self, place: Place, timeout: float) -> Client:
-        """Return a new client of this node, which is used by the calling thread only. Raises OSError if the node is not
-        there."""
+        """Return a new client of this node, used by the calling thread only. Raises OSError if it can't connect."""
 
     def received(self, place: Place) -> Mapping[int, int]:
-        """Return how many messages the node has received from each peer in its present life. Raises OSError if it does not
-        answer.
+        """Return how many messages the node has received from each peer in its present life.
 
-        Without this method no link can be cut, because a cut is confirmed by the receiver's counters.
+        Without this method no link can be cut, because the receiver's counters confirm a cut. Raises OSError if the node
+        does not answer.
         """
         raise NotImplementedError
 

@@ -1,5 +1,4 @@
-"""Clients of a foreign system: the base classes that a backend derives from, and the line through which the harness uses
-them."""
+"""Clients of a foreign system: the base classes for a backend's client, and the line through which the harness uses it."""
 
 import queue
 import threading
@@ -81,8 +80,7 @@ class _PendingRequest:
 
 
 def _require_valid(outcome: object) -> None:
-    """Raise TypeError if a backend's client returned something that is no outcome, ValueError if its error is not a known
-    one."""
+    """Raise TypeError if a backend's client returned something that is no outcome, ValueError if the error is unknown."""
     if not isinstance(outcome, Ok | Failed | Unknown):
         raise TypeError(f"a client's answer must be done(...), Failed(...) or Unknown(...), not {outcome!r}")
     if isinstance(outcome, Failed) and outcome.error not in ERRORS:

@@ -1,5 +1,4 @@
-"""The open-loop workload of `zab_chaos.harness.workload` for a foreign system: each client has a thread and sends one request
-at a time."""
+"""The open-loop workload for a foreign system: each client has a thread, and sends one request at a time."""
 
 import random
 import threading

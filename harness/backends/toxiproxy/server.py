@@ -135,8 +135,7 @@ class ToxiproxyServer:
 
 
 def await_version(address: str, gone: Callable[[], bool], key: bytes | None = None) -> str | None:
-    """Wait until the server at `address` answers, and return its version; None if it is `gone` first or does not answer in
-    time."""
+    """Wait for the server at `address`, and return its version; None if it is `gone` first or does not answer in time."""
     deadline = time.monotonic() + START_SECONDS
     with tcp_signature.session(key) as session:
         while time.monotonic() < deadline and not gone():

@@ -31,8 +31,7 @@ class RecordedLife:
 
 @dataclass(frozen=True, slots=True)
 class RoleSample:
-    """A server's own answer about its role at a time: its role (as in `Status.role`), epoch and leader, and whether it
-    served."""
+    """A server's answer about itself at a time: role (as in `Status.role`), epoch, leader, and whether it served clients."""
 
     t: int
     node: int

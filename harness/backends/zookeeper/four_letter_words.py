@@ -12,9 +12,11 @@ _MODE = re.compile(r"^Mode: (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The state that `srvr` reports. `mode` is leader, follower, observer or standalone, or None while the server does not
-    serve;
-    `zxid` is the last one that it has processed."""
+    """The state that `srvr` reports.
+
+    `mode` is leader, follower, observer or standalone, or None while the server does not serve. `zxid` is the last one that it
+    has processed.
+    """
 
     mode: str | None
     zxid: int | None

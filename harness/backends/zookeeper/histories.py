@@ -100,8 +100,10 @@ def _snapshot_floor(log: Log, zxids: Sequence[int], upto: float) -> int:
 
 
 def _has_logged(log: Log, zxids: Sequence[int], zxid: int) -> bool:
-    """Return whether a log has a transaction. The zxid e:0, with which an epoch begins, has none: it stands for the one
-    before."""
+    """Return whether a log has a transaction.
+
+    The zxid e:0, with which an epoch begins, is no transaction; it stands for the last one before that epoch.
+    """
     if zxid & 0xFFFFFFFF == 0:
         before = bisect_left(zxids, zxid)
         return before > 0 and _holds(log, zxids[before - 1])

@@ -6,8 +6,7 @@ EPOCH the file acceptedEpoch, TXN a transaction of the log, TRUNC the truncation
 NEWEPOCH LEADERINFO, ACK-E ACKEPOCH, ACK-LD the ACK of NEWLEADER, COMMIT-LD UPTODATE, PROPOSE PROPOSAL. A leader's messages wait
 in a queue for each follower: "before-send" is before they are put there.
 
-A point that is armed at the start is a rule that is loaded with the server; later ones are sent to Byteman's agent, on its
-port.
+The rule of a point that is armed at the start is loaded with the server; later rules are sent to Byteman's agent.
 """
 
 import re
@@ -33,8 +32,7 @@ ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The entry or exit (`at`) of a method of ZooKeeper's code, in the calls for which `condition`, a Byteman expression, is
-    true.
+    """The entry or exit (`at`) of a method of ZooKeeper's code, in calls for which a Byteman expression, `condition`, is true.
 
     Releases from `since` on, and before `before`, have the method.
     """

@@ -201,8 +201,7 @@ def _is_complete(snapshot: Path) -> bool:
 
 
 def _append(transactions: dict[int, Transaction], more: tuple[Transaction, ...]) -> None:
-    """Add the transactions of the next log file, and drop those that older files have from its first one on: they were
-    truncated."""
+    """Add the transactions of the next log file, and drop those of older files from its first zxid on: they were truncated."""
     first = more[0].zxid if more else None
     for zxid in [zxid for zxid in transactions if first is not None and zxid >= first]:
         del transactions[zxid]
