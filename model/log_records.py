@@ -39,7 +39,7 @@ def atomic_groups(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 @dataclass(slots=True)
-class LogState:
+class LogContents:
     """The state that the records of a log make.
 
     `base` is the zxid of the snapshot below the history, 0 for none. `history` has the transactions above it: (zxid, payload).
@@ -57,7 +57,7 @@ class LogState:
         history = [entry for first, txns in found.runs for entry in enumerate(txns, first)]
         return cls(found.accepted_epoch, found.current_epoch, found.amnesiac, base, history)
 
-    def copy(self) -> "LogState":
+    def copy(self) -> "LogContents":
         return replace(self, history=self.history[:])
 
     def apply(self, records: Iterable[Record]) -> None:
@@ -77,7 +77,7 @@ class LogState:
                 case MemberRecord():
                     self.amnesiac = False
 
-    def matches(self, found: "LogState") -> bool:
+    def matches(self, found: "LogContents") -> bool:
         """Return whether a recovery that found `found` recovered this state. Its snapshot may have been taken later."""
         epochs = (self.accepted_epoch, self.current_epoch, self.amnesiac)
         if epochs != (found.accepted_epoch, found.current_epoch, found.amnesiac) or self.last != found.last:

@@ -2,7 +2,7 @@
 
 from itertools import chain
 
-from zab_chaos.model.log_records import LogState, atomic_groups
+from zab_chaos.model.log_records import LogContents, atomic_groups
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.ready import Record, Recovered, SnapRecord
 
@@ -10,7 +10,7 @@ from zab_chaos.node.core.ready import Record, Recovered, SnapRecord
 def recover(records: list[Record], snapshot: tuple[zx.Zxid, int, bytes] | None, amnesiac: bool) -> Recovered:
     """Return what the store recovers at boot. Removes an incomplete group of records from the end of `records`."""
     records[:] = chain.from_iterable(atomic_groups(records))
-    held = LogState(amnesiac=amnesiac)
+    held = LogContents(amnesiac=amnesiac)
     held.apply(records)
     installed = [(record.zxid, record.digest, record.state) for record in records if type(record) is SnapRecord]
     base = installed[-1] if installed else None

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
-from zab_chaos.model.log_records import LogState, atomic_groups, one_by_one
+from zab_chaos.model.log_records import LogContents, atomic_groups, one_by_one
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet
@@ -58,8 +58,8 @@ class ReferenceStore:
 
     def __init__(self) -> None:
         self.known = False
-        self.wrong: LogState | None = None
-        self.durable = LogState()
+        self.wrong: LogContents | None = None
+        self.durable = LogContents()
         self.waiting: list[Record] = []
         self.snapshots: dict[int, set[tuple[int, int]]] = {}  # by zxid: (digest of the history, hash of the state)
 
@@ -71,7 +71,7 @@ class ReferenceStore:
 
     def on_recovery(self, found: Recovered) -> None:
         """A start has recovered this state. Later starts must recover it too."""
-        held = LogState.of(found)
+        held = LogContents.of(found)
         if self.known and not self.allows(found):
             self.wrong = held
             return
@@ -104,7 +104,7 @@ class ReferenceStore:
             zxid, digest, state = found.snapshot
             if (digest, blake2b(state)) not in self.snapshots.get(zxid, ()):
                 return False
-        held = LogState.of(found)
+        held = LogContents.of(found)
         return any(state.matches(held) for state in self._states())
 
     def describe(self) -> str:
@@ -112,7 +112,7 @@ class ReferenceStore:
         records = len(list(one_by_one(self.waiting)))
         return f"its disk had held {self.durable}" + (f", and {records} records were on their way" if records else "")
 
-    def _states(self) -> Iterator[LogState]:
+    def _states(self) -> Iterator[LogContents]:
         """Yield all states that a start may recover."""
         state = self.durable.copy()
         yield state

@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.simulator.backend import SimDeployment, plan_of
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import execute
-from zab_chaos.model.log_records import LogState
+from zab_chaos.model.log_records import LogContents
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.crash_states import CrashTestedNode, ReferenceStore
 from zab_chaos.node.config import Limits
@@ -82,7 +82,7 @@ def test_a_start_of_the_run_that_loses_something_is_reported(monkeypatch: pytest
     """The starts of the run itself are checked against the reference model, too."""
     told: list[str] = []
     monkeypatch.setattr(CrashTestedNode, "_report", lambda self, why: told.append(why))
-    monkeypatch.setattr(LogState, "matches", lambda self, found: False)
+    monkeypatch.setattr(LogContents, "matches", lambda self, found: False)
     monkeypatch.setattr(CrashTestedNode, "_try", lambda self: None)
     simulate(SCENARIO, 1, None)
     assert told
