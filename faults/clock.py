@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, consecutive_answers
-from zab_chaos.faults.process import command_all, command_if_awake, command_if_up, confirm_answers, node_names
+from zab_chaos.faults.process import command_all, command_if_up, command_unless_paused, confirm_answers, node_names
 from zab_chaos.faults.rules import integer, number
 
 NANO = 1_000_000_000
@@ -30,7 +30,7 @@ class ClockRate(Fault):
         self.begun: dict[int, _Reading] = {}
         self.lifted: dict[int, _Reading] = {}
         for node in self.nodes:
-            self._set_rate(command_if_awake, node, self.params["rate"], self.begun)
+            self._set_rate(command_unless_paused, node, self.params["rate"], self.begun)
 
     def _set_rate(self, send: SendCommand, node: int, rate: float, readings: dict[int, _Reading]) -> None:
         """Set a node's clock rate, and keep the first reading. Do nothing if the node can't take commands any more."""

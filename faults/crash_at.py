@@ -15,8 +15,8 @@ from zab_chaos.faults.process import (
     ENOUGH,
     NodeDown,
     command_all,
-    command_if_awake,
     command_if_up,
+    command_unless_paused,
     confirm_answers,
     draw_crash_at,
     node_names,
@@ -56,7 +56,7 @@ class CrashAt(NodeDown):
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            command_if_awake(self.cluster, node, "arm", {"point": self.point, **self._action_at_point(node)})
+            command_unless_paused(self.cluster, node, "arm", {"point": self.point, **self._action_at_point(node)})
 
     def _action_at_point(self, node: int) -> dict[str, Any]:
         """Return the action at the point, as arguments of the command `arm`.

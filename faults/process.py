@@ -82,7 +82,7 @@ class KillFault(NodeDown):
         for node in nodes:
             seed = self.context.random.getrandbits(32)
             arguments = {"variant": variant, "seed": seed, "within_ms": within_ms}
-            command_if_awake(self.cluster, node, "power-cut", arguments)
+            command_unless_paused(self.cluster, node, "power-cut", arguments)
         seconds = within_ms / 1000 + self.context.patience
         found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
@@ -235,7 +235,9 @@ def command_if_up(
         return None
 
 
-def command_if_awake(cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+def command_unless_paused(
+    cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any]
+) -> dict[str, Any] | None:
     """Send a node a command and return its answer; None if it has ended or is paused. Raises ClusterError."""
     try:
         return command_if_up(cluster, node, command, arguments)
@@ -249,7 +251,7 @@ def command_all(
     cluster: Cluster, nodes: Iterable[int], command: str, arguments: Mapping[str, Any]
 ) -> dict[int, dict[str, Any]]:
     """Send each node a command. Return the answers of those that have not ended or been paused. Raises ClusterError."""
-    answers = {node: command_if_awake(cluster, node, command, arguments) for node in nodes}
+    answers = {node: command_unless_paused(cluster, node, command, arguments) for node in nodes}
     return {node: answer for node, answer in answers.items() if answer is not None}
 
 

@@ -33,14 +33,17 @@ def _level(answers: Answers) -> bool:
 STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
     "leads": ("is an established leader", _each(lambda it: it.established and it.role == "LEADING")),
     "follows": ("follows an established leader", _each(lambda it: it.established and it.role == "FOLLOWING")),
-    "serves": ("does one of both", _each(lambda it: it.established)),
-    "looks": ("is up and has no leader, as one that has given up leading", _each(lambda it: it.role == "LOOKING")),
+    "serves": ("leads or follows in this way", _each(lambda it: it.established)),
+    "looks": (
+        "is up and has no leader, for example after it has given up leading",
+        _each(lambda it: it.role == "LOOKING"),
+    ),
     "out": (
-        "does not serve: it looks, is not running, or does not answer",
+        "does not serve: it looks for a leader, is not running, or does not answer",
         lambda answers: not any(map(_serves, answers.values())),
     ),
-    "ahead": ("has logged what it has not delivered", _each(lambda it: it.last_zxid > it.delivered)),
-    "level": ("serves, and is as far as the other targets", _level),
+    "ahead": ("has transactions in its log that it has not delivered", _each(lambda it: it.last_zxid > it.delivered)),
+    "level": ("serves, has delivered its whole log, and has the same last zxid as the other targets", _level),
 }
 
 
