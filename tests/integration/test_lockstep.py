@@ -117,7 +117,7 @@ def test_a_changed_byte_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Hub, "ask", tampered(flip_a_bit, 50))
     ran = run(light("leader-crash"), wish(tmp_path, 1, "lockstep"), Quiet())
     assert ran.verdict.exit == 3
-    assert "sent what is no frame: the checksum does not fit" in ran.folder.read_run()["outcome"]
+    assert "sent an invalid frame: the checksum does not fit" in ran.folder.read_run()["outcome"]
 
 
 def test_a_changed_byte_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
