@@ -10,7 +10,7 @@ WORKERS ?= $$(( $$(nproc) + 1 ))
 IN_PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # A crash and a partition in one scenario, a power cut, one of servers that do not sync, and two tickets, on releases that
 # have them and that have not.
-ZOOKEEPER_CI := a_scenario_is_run_and_judged or (in_a_power_cut and plain) or does_not_sync \
+ZOOKEEPER_CI := a_scenario_passes_and_verifying_its_folder or (in_a_power_cut and plain) or does_not_sync \
 	or ((4643 or 2845) and not 3.8.0 and not 3.9.3)
 
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
