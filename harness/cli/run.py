@@ -8,7 +8,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from zab_chaos.harness.backends.lockstep.compare import Difference, first_difference
+from zab_chaos.harness.backends.lockstep.compare import FileDifference, first_difference
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
@@ -65,7 +65,7 @@ def run_command(
     return ran.verdict.exit if equal else Exit.VIOLATION
 
 
-def _show_comparison(simulated: Path, difference: Difference | None, console: Console) -> None:
+def _show_comparison(simulated: Path, difference: FileDifference | None, console: Console) -> None:
     line = f"sim      {simulated}\n"
     if difference is None:
         say(console, Text(line).append("EQUAL", "green").append(": the same bytes as in the simulator"))

@@ -24,7 +24,7 @@ from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.lockstep.connection import HarnessConnection, HarnessGone
 from zab_chaos.node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
-from zab_chaos.node.lockstep.wire import Answer, Effect, NodeStatus, StopPoint, Timestamps
+from zab_chaos.node.lockstep.wire import LockstepAnswer, LockstepEffect, NodeStatus, StopPoint, Timestamps
 from zab_chaos.node.net import keys
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.replica import DECODER, Replica
@@ -69,7 +69,7 @@ class LockstepProcess:
         self,
         config: NodeConfig,
         life: int,
-        connection: HarnessConnection[wire.Request],
+        connection: HarnessConnection[wire.LockstepRequest],
         bootstrap: bool,
         crash_at: str | None,
     ) -> None:
@@ -78,7 +78,7 @@ class LockstepProcess:
         self.connection = connection
         self.bootstrap = bootstrap
         self.crash_at = crash_at
-        self.effects: list[Effect] = []
+        self.effects: list[LockstepEffect] = []
         self.host = 0
         self.stamped = 0
         self.paid = False  # the time of the next sync has passed already
@@ -88,12 +88,12 @@ class LockstepProcess:
         self.disk = self._open_disk()
         self._cluster = frame.cluster_hash(config.cluster)
         self._handlers: dict[type, Callable[[Any], dict[str, Any] | None]] = {
-            wire.Boot: self.boot,
-            wire.Start: lambda request: self.run(self.replica.start(self.clock.now)),
-            wire.Round: self.round,
-            wire.Due: lambda request: self.commands.due(self.clock.now),
-            wire.Command: self.command,
-            wire.Channels: lambda request: self.trace_channels(request.runs),
+            wire.BootRequest: self.boot,
+            wire.StartRequest: lambda request: self.run(self.replica.start(self.clock.now)),
+            wire.RoundRequest: self.round,
+            wire.DueRequest: lambda request: self.commands.due(self.clock.now),
+            wire.CommandRequest: self.command,
+            wire.ChannelsRequest: lambda request: self.trace_channels(request.runs),
         }
 
     def _open_disk(self) -> FaithfulDisk | OrdinaryDisk:
@@ -129,7 +129,7 @@ class LockstepProcess:
     def _serve(self) -> str:
         """Execute requests until `Close`, and return why the life is to end."""
         request = self._exchange(StopPoint.OVER)
-        while not isinstance(request, wire.Close):
+        while not isinstance(request, wire.CloseRequest):
             do = self._handlers.get(type(request))
             if do is None:
                 raise UnexpectedRequest(f"{type(request).__name__} where nothing waits for it")
@@ -143,9 +143,9 @@ class LockstepProcess:
     def _answer(self, stop: StopPoint, **more: Any) -> None:
         effects = self.effects.copy()
         self.effects.clear()
-        self.connection.send(Answer(stop, effects, self.stamped, self._status(), self.disk.faults.slow_ms, **more))
+        self.connection.send(LockstepAnswer(stop, effects, self.stamped, self._status(), self.disk.faults.slow_ms, **more))
 
-    def _exchange(self, stop: StopPoint, **more: Any) -> wire.Request:
+    def _exchange(self, stop: StopPoint, **more: Any) -> wire.LockstepRequest:
         """Send an answer, and return the next request."""
         self._answer(stop, **more)
         request = self.connection.receive()
@@ -158,7 +158,7 @@ class LockstepProcess:
     def _stop_at(self, stop: StopPoint) -> None:
         """Pause in the middle of a request until `GoOn` comes."""
         request = self._exchange(stop)
-        if not isinstance(request, wire.GoOn):
+        if not isinstance(request, wire.GoOnRequest):
             raise UnexpectedRequest(f"{type(request).__name__} where {stop.name} waits for GoOn")
 
     def _status(self) -> NodeStatus:
@@ -175,7 +175,7 @@ class LockstepProcess:
 
     # ---- construction ----
 
-    def boot(self, request: wire.Boot) -> None:
+    def boot(self, request: wire.BootRequest) -> None:
         config = self.config
         parts, defect = components_with(config.defect)
         self.trace = Trace(config.trace, config.id, self.life, self._stamp)
@@ -189,12 +189,12 @@ class LockstepProcess:
             config, self.life, parts.peer, booted.store, booted.recovered, self.trace, self.recording, booted.crash,
             self.network, LockstepClients(self.effects), parts,
         )  # fmt: skip
-        self.commands = Commands(self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.Stop(why)))
+        self.commands = Commands(self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.StopEffect(why)))
         self.booted = True
 
     def _prepare(self, crash: CrashPoints) -> None:
         crash.die = self.die
-        crash.settle = lambda: self.effects.append(wire.Settle())
+        crash.settle = lambda: self.effects.append(wire.SettleEffect())
         crash.pause = lambda: self._stop_at(StopPoint.PAUSED)
 
     def die(self) -> NoReturn:
@@ -211,11 +211,11 @@ class LockstepProcess:
         if self.paid:
             self.paid = False
         else:
-            self.effects.append(wire.Spend(faults.slow_ms))
+            self.effects.append(wire.SpendEffect(faults.slow_ms))
 
     # ---- requests ----
 
-    def round(self, request: wire.Round) -> None:
+    def round(self, request: wire.RoundRequest) -> None:
         now = self.clock.now
         links = [self._received(event) if isinstance(event, wire.Frame) else event for event in request.links]
         self.run(self.replica.round(lambda: now, links, request.clients))
@@ -225,7 +225,7 @@ class LockstepProcess:
             self.paid = True
             self._stop_at(StopPoint.SYNCING)
 
-    def command(self, request: wire.Command) -> dict[str, Any]:
+    def command(self, request: wire.CommandRequest) -> dict[str, Any]:
         self.network.frames = request.frames
         return self.commands.handle(request.name, request.arguments)
 

@@ -40,7 +40,7 @@ class Frame(Wire, frozen=True, tag="frame"):
     data: bytes
 
 
-class Boot(Wire, frozen=True, tag="boot"):
+class BootRequest(Wire, frozen=True, tag="boot"):
     """Recover from the disk.
 
     `pid`: the simulator's number for this process; the real one would differ in each run.
@@ -50,29 +50,29 @@ class Boot(Wire, frozen=True, tag="boot"):
     pid: int
 
 
-class Start(Wire, frozen=True, tag="start"):
+class StartRequest(Wire, frozen=True, tag="start"):
     when: Timestamps
 
 
-class Round(Wire, frozen=True, tag="round"):
+class RoundRequest(Wire, frozen=True, tag="round"):
     when: Timestamps
     links: list[Frame | LinkUp | LinkDown | Refused]
     clients: list[ClientEvent]
 
 
-class GoOn(Wire, frozen=True, tag="go-on"):
+class GoOnRequest(Wire, frozen=True, tag="go-on"):
     """Continue after StopPoint.SYNCING or StopPoint.PAUSED."""
 
     when: Timestamps
 
 
-class Due(Wire, frozen=True, tag="due"):
+class DueRequest(Wire, frozen=True, tag="due"):
     """Execute what earlier commands scheduled and is due now."""
 
     when: Timestamps
 
 
-class Command(Wire, frozen=True, tag="command"):
+class CommandRequest(Wire, frozen=True, tag="command"):
     """Execute a command of the control port. `frames`: by peer, the number of frames received so far."""
 
     when: Timestamps
@@ -81,14 +81,14 @@ class Command(Wire, frozen=True, tag="command"):
     frames: dict[int, int]
 
 
-class Channels(Wire, frozen=True, tag="channels"):
+class ChannelsRequest(Wire, frozen=True, tag="channels"):
     """Trace the runs of frames that have ended."""
 
     when: Timestamps
     runs: list[ChannelRun]
 
 
-class Close(Wire, frozen=True, tag="close"):
+class CloseRequest(Wire, frozen=True, tag="close"):
     """End the life: SIGTERM came, or a command asked for it."""
 
     when: Timestamps
@@ -96,57 +96,57 @@ class Close(Wire, frozen=True, tag="close"):
     why: str
 
 
-Request = Boot | Start | Round | GoOn | Due | Command | Channels | Close
+LockstepRequest = BootRequest | StartRequest | RoundRequest | GoOnRequest | DueRequest | CommandRequest | ChannelsRequest | CloseRequest
 
 
 # ---- effects on the simulated world ----
 
 
-class Send(Wire, frozen=True, tag="send"):
+class SendEffect(Wire, frozen=True, tag="send"):
     peer: int
     frame: bytes
 
 
-class Reset(Wire, frozen=True, tag="reset"):
+class ResetEffect(Wire, frozen=True, tag="reset"):
     peer: int
     why: str
 
 
-class Answers(Wire, frozen=True, tag="answers"):
+class AnswersEffect(Wire, frozen=True, tag="answers"):
     client: int
     items: list[tuple[int, Outcome]]
 
 
-class Drop(Wire, frozen=True, tag="drop"):
+class DropEffect(Wire, frozen=True, tag="drop"):
     client: int
     why: str
 
 
-class Spend(Wire, frozen=True, tag="spend"):
+class SpendEffect(Wire, frozen=True, tag="spend"):
     """A sync whose time has not passed yet, on a disk whose syncs take `slow_ms` longer."""
 
     slow_ms: float
 
 
-class Rate(Wire, frozen=True, tag="rate"):
+class RateEffect(Wire, frozen=True, tag="rate"):
     rate: float
 
 
-class Jump(Wire, frozen=True, tag="jump"):
+class JumpEffect(Wire, frozen=True, tag="jump"):
     nanoseconds: int
 
 
-class Settle(Wire, frozen=True, tag="settle"):
+class SettleEffect(Wire, frozen=True, tag="settle"):
     """Everything sent before has left the process."""
 
 
-class Stop(Wire, frozen=True, tag="stop"):
+class StopEffect(Wire, frozen=True, tag="stop"):
     """The life is to end after this round."""
 
     why: str
 
 
-Effect = Send | Reset | Answers | Drop | Spend | Rate | Jump | Settle | Stop
+LockstepEffect = SendEffect | ResetEffect | AnswersEffect | DropEffect | SpendEffect | RateEffect | JumpEffect | SettleEffect | StopEffect
 
 
 class StopPoint(IntEnum):
@@ -173,7 +173,7 @@ class NodeStatus(Wire, frozen=True):
     pausing: bool = False
 
 
-class Answer(Wire, frozen=True):
+class LockstepAnswer(Wire, frozen=True):
     """What the request did. `stamp`: the latest time stamp that this node has written.
 
     `slow_ms`: the disk's, for StopPoint.SYNCING. `reply`: the answer to a command; `refused`: why it was not executed.
@@ -181,7 +181,7 @@ class Answer(Wire, frozen=True):
     """
 
     stop: StopPoint
-    effects: list[Effect] = msgspec.field(default_factory=list)
+    effects: list[LockstepEffect] = msgspec.field(default_factory=list)
     stamp: int = 0
     status: NodeStatus = NodeStatus()
     slow_ms: float = 0.0
@@ -191,5 +191,5 @@ class Answer(Wire, frozen=True):
 
 
 # Both raise msgspec.DecodeError.
-decode_request: Callable[[bytes], Request] = msgspec.msgpack.Decoder(Request).decode
-decode_answer: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(Answer).decode
+decode_request: Callable[[bytes], LockstepRequest] = msgspec.msgpack.Decoder(LockstepRequest).decode
+decode_answer: Callable[[bytes], LockstepAnswer] = msgspec.msgpack.Decoder(LockstepAnswer).decode

@@ -53,20 +53,20 @@ def test_as_in_one_process_and_nothing_stays(monkeypatch: pytest.MonkeyPatch) ->
         assert hashlib.sha256(simulator.run()).digest() != hashlib.sha256(expected).digest()
 
 
-def changed(request: wire.Request) -> wire.Request:
+def changed(request: wire.LabRequest) -> wire.LabRequest:
     """A byte of the first proposal."""
     return (
-        wire.Propose(b"zab-x", request.now)
-        if request == wire.Propose(b"zab-0", getattr(request, "now", 0))
+        wire.LabPropose(b"zab-x", request.now)
+        if request == wire.LabPropose(b"zab-0", getattr(request, "now", 0))
         else request
     )
 
 
 def test_every_request_is_the_nodes_own_input() -> None:
     here, there = LabNode(0, 1, 7), LabNode(0, 1, 7)
-    requests = [wire.Start(0), wire.Tick(1), wire.Propose(b"x", 2), wire.Tick(60)]
+    requests = [wire.LabStart(0), wire.LabTick(1), wire.LabPropose(b"x", 2), wire.LabTick(60)]
     sent = [here.start(0), here.tick(1), here.propose(b"x", 2), here.tick(60)]
     assert [lab_node.answer_to(there, request).sent for request in requests] == sent
-    state = lab_node.answer_to(there, wire.GetState()).state
+    state = lab_node.answer_to(there, wire.LabGetState()).state
     assert state is not None
     assert (state.current_epoch, state.history) == (here.current_epoch, here.history)

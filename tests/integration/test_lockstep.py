@@ -70,14 +70,14 @@ def test_the_same_bytes(tmp_path: Path, name: str, seed: int, defect: str | None
     assert not any(path.exists() for path in keys.files_in(ran.folder.file("config")))
 
 
-def tampered(change: Callable[[wire.Answer], None], at: int) -> Callable[..., wire.Answer]:
+def tampered(change: Callable[[wire.LockstepAnswer], None], at: int) -> Callable[..., wire.LockstepAnswer]:
     """`Hub.ask`, but for the `at`-th answer that sends a frame."""
     ask, seen = Hub.ask, 0
 
-    def ask_tampered(hub: Hub, life: Any, request: wire.Request) -> wire.Answer:
+    def ask_tampered(hub: Hub, life: Any, request: wire.LockstepRequest) -> wire.LockstepAnswer:
         nonlocal seen
         answer = ask(hub, life, request)
-        if any(isinstance(effect, wire.Send) for effect in answer.effects):
+        if any(isinstance(effect, wire.SendEffect) for effect in answer.effects):
             seen += 1
             if seen == at:
                 change(answer)
@@ -86,19 +86,19 @@ def tampered(change: Callable[[wire.Answer], None], at: int) -> Callable[..., wi
     return ask_tampered
 
 
-def first_send(answer: wire.Answer) -> int:
-    return next(i for i, effect in enumerate(answer.effects) if isinstance(effect, wire.Send))
+def first_send(answer: wire.LockstepAnswer) -> int:
+    return next(i for i, effect in enumerate(answer.effects) if isinstance(effect, wire.SendEffect))
 
 
-def drop_a_frame(answer: wire.Answer) -> None:
+def drop_a_frame(answer: wire.LockstepAnswer) -> None:
     del answer.effects[first_send(answer)]
 
 
-def flip_a_bit(answer: wire.Answer) -> None:
+def flip_a_bit(answer: wire.LockstepAnswer) -> None:
     at = first_send(answer)
     sent = answer.effects[at]
-    assert isinstance(sent, wire.Send)
-    answer.effects[at] = wire.Send(sent.peer, sent.frame[:-1] + bytes([sent.frame[-1] ^ 1]))
+    assert isinstance(sent, wire.SendEffect)
+    answer.effects[at] = wire.SendEffect(sent.peer, sent.frame[:-1] + bytes([sent.frame[-1] ^ 1]))
 
 
 def test_another_decision_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_changed_byte_ends_the_process(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_process_that_somebody_kills_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ask, asked = Hub.ask, 0
 
-    def ask_or_kill(hub: Hub, life: Any, request: wire.Request) -> wire.Answer:
+    def ask_or_kill(hub: Hub, life: Any, request: wire.LockstepRequest) -> wire.LockstepAnswer:
         nonlocal asked
         asked += 1
         if asked == 300:

@@ -15,14 +15,14 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
-from zab_chaos.node.lockstep.wire import Answer, decode_answer
+from zab_chaos.node.lockstep.wire import LockstepAnswer, decode_answer
 from zab_chaos.node.net import keys
 
 
 class LockstepCluster(SimCluster):
     """The cluster of a simulated world whose nodes are processes. Once one is out of step, none is asked to end."""
 
-    def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool, hub: Hub[Answer]) -> None:
+    def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool, hub: Hub[LockstepAnswer]) -> None:
         super().__init__(world, machines, faithful)
         self.hub = hub
 

@@ -24,7 +24,7 @@ SHOWN_BYTES = 16  # bytes that are shown of a binary file
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FileDifference:
     """A difference between two files. `place`: a line number (in *.jsonl, from 1) or a byte offset.
 
     `t`: the world's time at that line, if the line has one.
@@ -41,21 +41,21 @@ class Difference:
         return f"{self.file}, {at} {self.place}\n  expected  {self.expected}\n  got       {self.got}"
 
 
-def first_difference(expected: Path, got: Path) -> Difference | None:
+def first_difference(expected: Path, got: Path) -> FileDifference | None:
     """Return the difference that happened first; those without a time come last. None if the folders are equal."""
     found = list(_differences(expected, got))
     return min(found, key=lambda one: (one.t is None, one.t or 0, one.file), default=None)
 
 
-def _differences(expected: Path, got: Path) -> Iterator[Difference]:
+def _differences(expected: Path, got: Path) -> Iterator[FileDifference]:
     expected_files, got_files = _files(expected), _files(got)
     if "data" not in _top_folders(expected_files) or "data" not in _top_folders(got_files):
         expected_files, got_files = _without_disks(expected_files), _without_disks(got_files)
     for name in sorted(expected_files | got_files):
         if name not in got_files:
-            yield Difference(name, 0, "a file", "no file")
+            yield FileDifference(name, 0, "a file", "no file")
         elif name not in expected_files:
-            yield Difference(name, 0, "no file", "a file")
+            yield FileDifference(name, 0, "no file", "a file")
         else:
             one, other = _content(expected, name), _content(got, name)
             if one != other:
@@ -83,13 +83,13 @@ def _content(folder: Path, name: str) -> bytes:
     return json.dumps(facts, indent=2).encode()
 
 
-def _in_lines(name: str, one: bytes, other: bytes) -> Difference:
+def _in_lines(name: str, one: bytes, other: bytes) -> FileDifference:
     pairs = zip_longest(one.splitlines(), other.splitlines())
     for number, (expected, got) in enumerate(pairs, 1):
         if expected != got:
             t = min((time for line in (expected, got) if (time := _time(line)) is not None), default=None)
-            return Difference(name, number, _line(expected), _line(got), t)
-    return Difference(name, number, "the end of the file", "another end of the file")
+            return FileDifference(name, number, _line(expected), _line(got), t)
+    return FileDifference(name, number, "the end of the file", "another end of the file")
 
 
 def _time(line: bytes | None) -> int | None:
@@ -104,9 +104,9 @@ def _line(line: bytes | None) -> str:
     return "the end of the file" if line is None else line.decode(errors="backslashreplace")
 
 
-def _in_bytes(name: str, one: bytes, other: bytes) -> Difference:
+def _in_bytes(name: str, one: bytes, other: bytes) -> FileDifference:
     place = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return Difference(name, place, _bytes_at(one, place), _bytes_at(other, place))
+    return FileDifference(name, place, _bytes_at(one, place), _bytes_at(other, place))
 
 
 def _bytes_at(data: bytes, place: int) -> str:

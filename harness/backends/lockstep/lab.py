@@ -29,12 +29,12 @@ class RemoteLabNode:
 
     life = 1
 
-    def __init__(self, hub: Hub[wire.Answer], keys: Keys, node_id: int, nodes: int, seed: int) -> None:
+    def __init__(self, hub: Hub[wire.LabAnswer], keys: Keys, node_id: int, nodes: int, seed: int) -> None:
         self.id = self.node = node_id
         self.role = Role.LOOKING
         self.synced = False
         self._hub = hub
-        self._state: wire.State | None = None
+        self._state: wire.LabState | None = None
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "zab_chaos.harness.backends.lockstep.lab_node", "--parent", str(os.getpid())],
@@ -58,18 +58,18 @@ class RemoteLabNode:
     # ---- inputs ----
 
     def start(self, now: int) -> Outgoing:
-        return self._ask(wire.Start(now)).sent
+        return self._ask(wire.LabStart(now)).sent
 
     def receive(self, source: int, message: Message, now: int) -> Outgoing:
-        return self._ask(wire.Receive(source, message, now)).sent
+        return self._ask(wire.LabReceive(source, message, now)).sent
 
     def tick(self, now: int) -> Outgoing:
-        return self._ask(wire.Tick(now)).sent
+        return self._ask(wire.LabTick(now)).sent
 
     def propose(self, payload: bytes, now: int) -> Outgoing:
-        return self._ask(wire.Propose(payload, now)).sent
+        return self._ask(wire.LabPropose(payload, now)).sent
 
-    def _ask(self, request: wire.Request) -> wire.Answer:
+    def _ask(self, request: wire.LabRequest) -> wire.LabAnswer:
         if not self._connected:
             self._hub.receive(self)  # the first message shows that the process is connected
             self._connected = True
@@ -80,8 +80,8 @@ class RemoteLabNode:
     # ---- state, for the dump ----
 
     @property
-    def state(self) -> wire.State:
-        state = self._state or self._ask(wire.GetState()).state
+    def state(self) -> wire.LabState:
+        state = self._state or self._ask(wire.LabGetState()).state
         assert state is not None
         return state
 

@@ -18,7 +18,7 @@ def main(argv: list[str]) -> None:
     keys = Keys(arguments.public.encode(), arguments.secret.encode())
     harness = HarnessConnection(f"{arguments.id}-1", keys, arguments.address, wire.decode_request, tied=True)
     node = LabNode(arguments.id, arguments.nodes, arguments.seed)
-    answer = wire.Answer()
+    answer = wire.LabAnswer()
     try:
         while True:
             harness.send(answer)
@@ -27,24 +27,24 @@ def main(argv: list[str]) -> None:
         harness.close()
 
 
-def answer_to(node: LabNode, request: wire.Request) -> wire.Answer:
+def answer_to(node: LabNode, request: wire.LabRequest) -> wire.LabAnswer:
     """Execute a request on the node, and return the answer."""
-    if isinstance(request, wire.GetState):
-        state = wire.State(node.current_epoch, node.accepted_epoch, node.last_committed, node.history)
-        return wire.Answer([], Role(node.role), node.synced, state)
-    return wire.Answer(_apply(node, request), node.role, node.synced)
+    if isinstance(request, wire.LabGetState):
+        state = wire.LabState(node.current_epoch, node.accepted_epoch, node.last_committed, node.history)
+        return wire.LabAnswer([], Role(node.role), node.synced, state)
+    return wire.LabAnswer(_apply(node, request), node.role, node.synced)
 
 
-def _apply(node: LabNode, request: wire.Start | wire.Receive | wire.Tick | wire.Propose) -> Outgoing:
+def _apply(node: LabNode, request: wire.LabStart | wire.LabReceive | wire.LabTick | wire.LabPropose) -> Outgoing:
     """Give an input to the node, and return the messages that it sends."""
     match request:
-        case wire.Start():
+        case wire.LabStart():
             return node.start(request.now)
-        case wire.Receive():
+        case wire.LabReceive():
             return node.receive(request.source, request.message, request.now)
-        case wire.Tick():
+        case wire.LabTick():
             return node.tick(request.now)
-        case wire.Propose():
+        case wire.LabPropose():
             return node.propose(request.payload, request.now)
 
 

@@ -20,33 +20,33 @@ class NodeArguments(msgspec.Struct, frozen=True):
     secret: str
 
 
-class Start(Wire, frozen=True, tag="start"):
+class LabStart(Wire, frozen=True, tag="start"):
     now: int
 
 
-class Receive(Wire, frozen=True, tag="receive"):
+class LabReceive(Wire, frozen=True, tag="receive"):
     source: int
     message: Message
     now: int
 
 
-class Tick(Wire, frozen=True, tag="tick"):
+class LabTick(Wire, frozen=True, tag="tick"):
     now: int
 
 
-class Propose(Wire, frozen=True, tag="propose"):
+class LabPropose(Wire, frozen=True, tag="propose"):
     payload: bytes
     now: int
 
 
-class GetState(Wire, frozen=True, tag="tell"):
+class LabGetState(Wire, frozen=True, tag="tell"):
     """Asks for the state, for the dump."""
 
 
-Request = Start | Receive | Tick | Propose | GetState
+LabRequest = LabStart | LabReceive | LabTick | LabPropose | LabGetState
 
 
-class State(Wire, frozen=True):
+class LabState(Wire, frozen=True):
     """The parts of db-19's state that the dump has."""
 
     current_epoch: int
@@ -55,7 +55,7 @@ class State(Wire, frozen=True):
     history: list[Txn]
 
 
-class Answer(Wire, frozen=True):
+class LabAnswer(Wire, frozen=True):
     """The answer to a request: the messages to send, as (destination, message) in order, and the node's role.
 
     `state`: only in the answer to GetState.
@@ -64,9 +64,9 @@ class Answer(Wire, frozen=True):
     sent: list[tuple[int, Message]] = msgspec.field(default_factory=list)
     role: Role = Role.LOOKING
     synced: bool = False
-    state: State | None = None
+    state: LabState | None = None
 
 
 # Both raise msgspec.DecodeError.
-decode_request: Callable[[bytes], Request] = msgspec.msgpack.Decoder(Request).decode
-decode_answer: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(Answer).decode
+decode_request: Callable[[bytes], LabRequest] = msgspec.msgpack.Decoder(LabRequest).decode
+decode_answer: Callable[[bytes], LabAnswer] = msgspec.msgpack.Decoder(LabAnswer).decode

@@ -16,7 +16,7 @@ from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.commands import CommandError
 from zab_chaos.node.events import ClientEvent, LinkEvent, Received
 from zab_chaos.node.lockstep import wire
-from zab_chaos.node.lockstep.wire import Answer, NodeStatus, StopPoint, Timestamps
+from zab_chaos.node.lockstep.wire import LockstepAnswer, NodeStatus, StopPoint, Timestamps
 
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.lockstep.server import LockstepServer
@@ -38,15 +38,15 @@ class RemoteReplica:
         self._limit = server.config.limits.frame_bytes
         channels, clients, clock = server.channels, server.port.connections, server.clock
         self._effects: dict[type, Callable[[Any], None]] = {
-            wire.Send: self._send,
-            wire.Reset: lambda effect: channels.reset(effect.peer, effect.why),
-            wire.Answers: lambda effect: clients.send(effect.client, effect.items),
-            wire.Drop: lambda effect: clients.drop(effect.client, effect.why),
-            wire.Spend: lambda effect: server.disk.spend(effect.slow_ms),
-            wire.Rate: lambda effect: setattr(clock, "rate", effect.rate),
-            wire.Jump: lambda effect: clock.jump(effect.nanoseconds),
-            wire.Settle: lambda effect: server.settle(),
-            wire.Stop: lambda effect: server.end_after_round(effect.why),
+            wire.SendEffect: self._send,
+            wire.ResetEffect: lambda effect: channels.reset(effect.peer, effect.why),
+            wire.AnswersEffect: lambda effect: clients.send(effect.client, effect.items),
+            wire.DropEffect: lambda effect: clients.drop(effect.client, effect.why),
+            wire.SpendEffect: lambda effect: server.disk.spend(effect.slow_ms),
+            wire.RateEffect: lambda effect: setattr(clock, "rate", effect.rate),
+            wire.JumpEffect: lambda effect: clock.jump(effect.nanoseconds),
+            wire.SettleEffect: lambda effect: server.settle(),
+            wire.StopEffect: lambda effect: server.end_after_round(effect.why),
         }
 
     # ---- the rounds ----
@@ -54,18 +54,18 @@ class RemoteReplica:
     def boot(self) -> None:
         """Let the process recover its state. Raises Died."""
         server = self._server
-        self.ask(wire.Boot(self.timestamps(), server.node.pid(server.life)))
+        self.ask(wire.BootRequest(self.timestamps(), server.node.pid(server.life)))
 
     def start(self, now: int) -> Iterator[None]:
-        return self._steps(wire.Start(self.timestamps(now)))
+        return self._steps(wire.StartRequest(self.timestamps(now)))
 
     def round(
         self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]:
         links = [self._frame(event) if isinstance(event, Received) else event for event in frames]
-        return self._steps(wire.Round(self.timestamps(now()), links, list(clients)))
+        return self._steps(wire.RoundRequest(self.timestamps(now()), links, list(clients)))
 
-    def _steps(self, request: wire.Request) -> Iterator[None]:
+    def _steps(self, request: wire.LockstepRequest) -> Iterator[None]:
         answer = self.ask(request)
         while answer.stop is not StopPoint.OVER:
             if answer.stop is StopPoint.SYNCING:
@@ -73,11 +73,11 @@ class RemoteReplica:
                 yield
             else:
                 self._server.pause_here()
-            answer = self.ask(wire.GoOn(self.timestamps()))
+            answer = self.ask(wire.GoOnRequest(self.timestamps()))
 
     # ---- requests ----
 
-    def ask(self, request: wire.Request) -> Answer:
+    def ask(self, request: wire.LockstepRequest) -> LockstepAnswer:
         """Send a request, apply the effects of the answer to the world, and return the answer. Raises Died, OutOfStep."""
         server = self._server
         answer = server.hub.ask(server.process, request)
@@ -100,7 +100,7 @@ class RemoteReplica:
         shown = copy.copy(self._server.clock).now_ns() if now is None else now
         return Timestamps(world.now, shown, world.last_stamp)
 
-    def _send(self, effect: wire.Send) -> None:
+    def _send(self, effect: wire.SendEffect) -> None:
         """Hand a frame of the process to the world, which carries its payload and numbers it within a session."""
         try:
             frame.parse(effect.frame, self._cluster, effect.peer, self._limit)
@@ -158,7 +158,7 @@ class RemoteCommands:
 
     def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
         frames = self._server.channels.frames
-        answer = self._replica.ask(wire.Command(self._replica.timestamps(), command, arguments, frames))
+        answer = self._replica.ask(wire.CommandRequest(self._replica.timestamps(), command, arguments, frames))
         if answer.refused is not None:
             raise CommandError(answer.refused)
         return answer.reply or {}
@@ -166,7 +166,7 @@ class RemoteCommands:
     def due(self, now: int) -> None:
         at = self.wakes_at()
         if at is not None and now >= at:
-            self._replica.ask(wire.Due(self._replica.timestamps(now)))
+            self._replica.ask(wire.DueRequest(self._replica.timestamps(now)))
 
     def wakes_at(self) -> int | None:
         return self._replica.status.command

@@ -51,11 +51,11 @@ class LockstepServer(SimServer):
 
     def _trace_runs(self, runs: list[Any]) -> None:
         """Have the process write its trace, also if there are no runs: it writes what it has collected, too."""
-        self.replica.ask(wire.Channels(self.replica.timestamps(), runs))
+        self.replica.ask(wire.ChannelsRequest(self.replica.timestamps(), runs))
 
     def write_last_lines(self, why: str) -> None:
         """Have the process write its last trace lines and end. Raises Died."""
-        self.replica.ask(wire.Close(self.replica.timestamps(), self.channels.runs.fetch(), why))
+        self.replica.ask(wire.CloseRequest(self.replica.timestamps(), self.channels.runs.fetch(), why))
 
     def pause(self) -> None:
         self.process.pause()
@@ -92,7 +92,7 @@ class LockstepNode(SimNode):
 
     def __init__(
         self, number: int, world: World, net: SimNet, plan: SimPlan, sink: Sink, machines: Mapping[int, SimNode],
-        *, hub: Hub[wire.Answer], key_file: Path, folder: RunFolder, record: bool, defect: str | None,
+        *, hub: Hub[wire.LockstepAnswer], key_file: Path, folder: RunFolder, record: bool, defect: str | None,
     ) -> None:  # fmt: skip
         self.hub = hub
         self.folder = folder

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.backends.lockstep.compare import Difference, first_difference
+from zab_chaos.harness.backends.lockstep.compare import FileDifference, first_difference
 
 FILES = {
     "run.json": b'{"backend": "sim", "command": "zab run x --on sim", "seed": 1}',
@@ -58,15 +58,15 @@ def test_the_earliest_difference_is_returned(pair: tuple[Path, Path]) -> None:
     two.joinpath("ops.jsonl").write_bytes(b'{"t":7,"type":"invoke"}\n')
     two.joinpath("dump.bin").unlink()
     found = first_difference(one, two)
-    assert found == Difference("ops.jsonl", 2, '{"t":8,"type":"complete"}', "the end of the file", 8)
+    assert found == FileDifference("ops.jsonl", 2, '{"t":8,"type":"complete"}', "the end of the file", 8)
     assert str(found) == ('ops.jsonl, line 2\n  expected  {"t":8,"type":"complete"}\n  got       the end of the file')
 
 
 def test_a_file_that_only_one_has(pair: tuple[Path, Path]) -> None:
     one, two = pair
     two.joinpath("trace/node-1-2.jsonl").write_text("{}\n")
-    assert first_difference(one, two) == Difference("trace/node-1-2.jsonl", 0, "no file", "a file")
-    assert first_difference(two, one) == Difference("trace/node-1-2.jsonl", 0, "a file", "no file")
+    assert first_difference(one, two) == FileDifference("trace/node-1-2.jsonl", 0, "no file", "a file")
+    assert first_difference(two, one) == FileDifference("trace/node-1-2.jsonl", 0, "a file", "no file")
 
 
 def test_disks_are_compared_if_both_runs_kept_them(pair: tuple[Path, Path]) -> None:
