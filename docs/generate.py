@@ -258,6 +258,8 @@ def format_default(value: Any) -> str:
     """Format the default of a key in an array of tables ([[...]])."""
     if value is REQUIRED:
         return "required"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "none" if value is None else "[]" if value == () else str(value)
 
 
@@ -275,7 +277,7 @@ def default_as_toml(owner: Any, key: str) -> str:
         return ""
     field = next(field for field in fields(owner) if field.name == key)
     value = field.default_factory() if callable(field.default_factory) else field.default
-    if key == "name" or key in grammar.REQUIRED_KEYS["ticket"]:
+    if key == "name" or (owner is Ticket and key in grammar.REQUIRED_KEYS["ticket"]):
         return "required"
     if key == "exit":
         return "the verdict's"
