@@ -234,7 +234,7 @@ KINDS = (
     ),
     Kind(
         name="corrupt",
-        doc="kill the node and flip one bit of a file on its disk, or make zeros of a sector",
+        doc="kill the node and flip one bit of a file on its disk, or overwrite a sector with zeros",
         make=Corrupt,
         needs=frozenset({Ability.DISK_FILES}),
         keys=(
@@ -248,8 +248,8 @@ KINDS = (
                 name="zeros",
                 rule=boolean(),
                 default=False,
-                doc="whether a sector becomes zeros: one that a later sync shows to have been written. Without such a sector, "
-                "and in ZooKeeper's files, one bit is flipped all the same",
+                doc="overwrite a sector of which a later sync proves that it was durable. If there is none, and in ZooKeeper's "
+                "files, one bit is flipped instead",
             ),
             REPLACE,
         ),

@@ -342,15 +342,15 @@ KINDS = (
                 rule=choice(*VARIANTS),
                 default="plain",
                 needs=Ability.UNSYNCED,
-                doc="at a step of the disk, what survives of the unsynced bytes: as of power-cut, or of crash with keeps_cache "
-                '(killed); with disk = "fuse" plain only',
+                doc="at a step of the disk, what survives of the unsynced bytes: as for power-cut, or all of them (killed), as for "
+                'crash with keeps_cache; with disk = "fuse" plain only',
             ),
             Key(
                 name="wipe",
                 rule=boolean(),
                 default=False,
                 needs=Ability.WIPE,
-                doc="whether the disk of a node that dies there is lost with it, as of wipe",
+                doc="whether a node that dies there loses its disk too, as for wipe",
             ),
             CRASH_AT,
             ENOUGH,

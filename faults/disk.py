@@ -255,8 +255,8 @@ KINDS = (
                 rule=boolean(),
                 default=False,
                 needs=Ability.UNSYNCED,
-                doc="whether what a failed sync was to write stays readable for the next life and counts as clean, as on ext4, "
-                'until the power goes. On the ordinary disk and with disk = "fuse" the file system decides',
+                doc="whether the next life can read what the failed sync did not write, until a power cut, as on ext4. "
+                'On the ordinary disk and with disk = "fuse" the file system decides',
             ),
         ),
         leaves="maybe-down",

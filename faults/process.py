@@ -319,7 +319,7 @@ ENOUGH = Key(
     name="enough",
     rule=choice("all", "one", "none"),
     default="all",
-    doc="whether all targets must reach the point, one of them (if only the next leader can), or none",
+    doc="how many targets must reach the point for the fault to be confirmed; `one` if only the next leader can reach it",
 )
 CRASH_AT = Key(
     name="crash-at",
@@ -372,8 +372,8 @@ KINDS = (
                 rule=boolean(),
                 default=False,
                 needs=Ability.UNSYNCED,
-                doc="die at the next sync or in the middle of the write before it (or after 0.5 s): written bytes stay in the "
-                "machine's page cache, but are not durable. On the ordinary disk every crash does this",
+                doc="die at the next sync or in the middle of the write before it, or after 0.5 s: written bytes stay in the "
+                "machine's page cache, but are not durable. On the ordinary disk every crash keeps them",
             ),
             CRASH_AT,
             ENOUGH,
