@@ -342,8 +342,8 @@ KINDS = (
                 rule=choice(*VARIANTS),
                 default="plain",
                 needs=Ability.UNSYNCED,
-                doc="at a step of the disk, what survives of the unsynced bytes: as for power-cut, or all of them (killed), as for "
-                'crash with keeps_cache; with disk = "fuse" plain only',
+                doc="at a step of the disk, what survives of the unsynced bytes: as for power-cut, or all of them (killed), as "
+                'for crash with keeps_cache; with disk = "fuse" plain only',
             ),
             Key(
                 name="wipe",

@@ -6,7 +6,15 @@ from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.lockstep.wire import AnswersEffect, DropEffect, LockstepEffect, JumpEffect, RateEffect, ResetEffect, SendEffect
+from zab_chaos.node.lockstep.wire import (
+    AnswersEffect,
+    DropEffect,
+    LockstepEffect,
+    JumpEffect,
+    RateEffect,
+    ResetEffect,
+    SendEffect,
+)
 from zab_chaos.node.tree.outcomes import Outcome
 
 

@@ -143,7 +143,9 @@ class LockstepProcess:
     def _answer(self, stop: StopPoint, **more: Any) -> None:
         effects = self.effects.copy()
         self.effects.clear()
-        self.connection.send(LockstepAnswer(stop, effects, self.stamped, self._status(), self.disk.faults.slow_ms, **more))
+        self.connection.send(
+            LockstepAnswer(stop, effects, self.stamped, self._status(), self.disk.faults.slow_ms, **more)
+        )
 
     def _exchange(self, stop: StopPoint, **more: Any) -> wire.LockstepRequest:
         """Send an answer, and return the next request."""
@@ -189,7 +191,9 @@ class LockstepProcess:
             config, self.life, parts.peer, booted.store, booted.recovered, self.trace, self.recording, booted.crash,
             self.network, LockstepClients(self.effects), parts,
         )  # fmt: skip
-        self.commands = Commands(self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.StopEffect(why)))
+        self.commands = Commands(
+            self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.StopEffect(why))
+        )
         self.booted = True
 
     def _prepare(self, crash: CrashPoints) -> None:

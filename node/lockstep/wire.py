@@ -96,7 +96,16 @@ class CloseRequest(Wire, frozen=True, tag="close"):
     why: str
 
 
-LockstepRequest = BootRequest | StartRequest | RoundRequest | GoOnRequest | DueRequest | CommandRequest | ChannelsRequest | CloseRequest
+LockstepRequest = (
+    BootRequest
+    | StartRequest
+    | RoundRequest
+    | GoOnRequest
+    | DueRequest
+    | CommandRequest
+    | ChannelsRequest
+    | CloseRequest
+)
 
 
 # ---- effects on the simulated world ----
@@ -146,7 +155,17 @@ class StopEffect(Wire, frozen=True, tag="stop"):
     why: str
 
 
-LockstepEffect = SendEffect | ResetEffect | AnswersEffect | DropEffect | SpendEffect | RateEffect | JumpEffect | SettleEffect | StopEffect
+LockstepEffect = (
+    SendEffect
+    | ResetEffect
+    | AnswersEffect
+    | DropEffect
+    | SpendEffect
+    | RateEffect
+    | JumpEffect
+    | SettleEffect
+    | StopEffect
+)
 
 
 class StopPoint(IntEnum):
