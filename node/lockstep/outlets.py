@@ -9,8 +9,8 @@ from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.lockstep.wire import (
     AnswersEffect,
     DropEffect,
-    LockstepEffect,
     JumpEffect,
+    LockstepEffect,
     RateEffect,
     ResetEffect,
     SendEffect,
