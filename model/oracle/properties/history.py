@@ -116,7 +116,7 @@ class ServiceProgress(Progress):
     `progress_within`. Does not verify the times of faults: it is not known which nodes could have served then.
     """
 
-    statement = "While no fault is there, writes go on within the bound, also in mid-run."
+    statement = "While no fault is active, writes succeed within the time bound, also during the run."
 
     def _served(self) -> list[int]:
         return sorted([*self.facts.writes_done, *self.facts.refusals])
