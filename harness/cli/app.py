@@ -196,7 +196,7 @@ def explore(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run many seeds of a scenario, in the simulator or on the backend of --on, and show the smallest that fails."""
+    """Run many seeds of a scenario, by default in the simulator, and show the smallest seed that fails."""
     from zab_chaos.harness.cli.explore import explore_command
 
     return explore_command(
@@ -244,7 +244,7 @@ def shrink(
         bool,
         typer.Option(
             "--rerun",
-            help="Try candidates on the run's own backend instead of the simulator. Always so for other systems' runs.",
+            help="Try candidates on the run's own backend, not in the simulator. Implied for ZooKeeper and other systems.",
         ),
     ] = False,
     times: Annotated[
@@ -291,7 +291,7 @@ def replay(
         str | None, typer.Option(metavar="EVENT", help="Stop at trace event N, or with iN at input N.")
     ] = None,
     show: Annotated[
-        bool, typer.Option("--show", help="Print the node's protocol state there, and the inputs around it.")
+        bool, typer.Option("--show", help="Print the node's protocol state at --until, and the inputs around it.")
     ] = False,
     step: Annotated[
         bool | None,
@@ -351,7 +351,7 @@ def list_results(
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """List the stored runs, the newest first, with their verdicts; or print the path of one's report."""
+    """List the stored runs, the newest first, with their verdicts; or print the path of a run's report."""
     from zab_chaos.harness.cli.results import results_command
 
     return results_command(run, scenario=scenario, verdict=verdict, last=last, results=results, json=json)
@@ -462,7 +462,7 @@ def client(
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Send requests to a node of a running ensemble: one, or a shell. Exit codes: 0 done, 1 failed, 2 unknown."""
+    """Send one request to a node of a running ensemble, or open a shell. Exit codes: 0 done, 1 failed, 2 unknown."""
     from zab_chaos.harness.cli.client import client_command
 
     return client_command(address, words or [], secret=secret, results=results, timeout=timeout, json=json)
@@ -474,7 +474,7 @@ def inject(
         list[str] | None,
         typer.Argument(
             metavar="FAULT [KEY=VALUE...]",
-            help="A fault as in a scenario, or heal [NUMBER]. Without it: list the faults so far.",
+            help="A fault as in a scenario, or heal [NUMBER]. Default: list the faults injected so far.",
         ),
     ] = None,
     ensemble: Annotated[
@@ -575,7 +575,7 @@ def clean(
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Remove containers, networks, volumes, key files and locks of killed runs. Running ones are not touched."""
+    """Remove containers, networks, volumes, key files and locks of killed runs. Runs in progress are not touched."""
     from zab_chaos.harness.cli.clean import clean_command
 
     return clean_command(results, everything=everything, json=json)
@@ -622,7 +622,7 @@ def bench(
 app.command()(lab)
 
 zookeeper = typer.Typer(
-    help="Apache ZooKeeper's releases: list them, fetch one, check that known bugs are seen where they exist.",
+    help="Apache ZooKeeper's releases: list them, fetch one, or check them for the known bugs.",
 )
 app.add_typer(zookeeper, name="zookeeper")
 
