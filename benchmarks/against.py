@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from benchmarks.ensemble import Ensemble, follower, processor_seconds
+from benchmarks.ensemble import BenchmarkEnsemble, follower, processor_seconds
 from benchmarks.failover import WRITES_BEFORE_KILL, SteadyLoad
 from benchmarks.figures import Figure, MissingRequirement, Scale, median, percentile
 from benchmarks.load import ClosedLoop, LoadResult, create_keys
@@ -73,7 +73,7 @@ class OurWriter:
         return (load.reached_ns - killed) / 1e6
 
 
-class OurNodes(Ensemble):
+class OurNodes(BenchmarkEnsemble):
     """An ensemble of our nodes as a Contender."""
 
     name = OURS

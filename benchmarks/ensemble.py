@@ -27,7 +27,7 @@ HOST = "127.0.0.1"
 SETTLE_SECONDS = 60.0  # for a leader, or for a restarted node to be synchronized, on a busy machine
 
 
-class Ensemble:
+class BenchmarkEnsemble:
     """`size` nodes with their disks in a temporary folder below `folder`. Entering it reserves ports and makes keys; `start`
     starts the nodes."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.ensemble import SETTLE_SECONDS, Ensemble, follower
+from benchmarks.ensemble import SETTLE_SECONDS, BenchmarkEnsemble, follower
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.load import create_keys, path
 from zab_chaos.harness.client.client import Client
@@ -23,7 +23,7 @@ WRITES_BEFORE_KILL = 2000  # acknowledged ones
 def failover(folder: Path, scale: Scale) -> list[Figure]:
     """Return median and maximum of the trials, in ms, with a client at a follower. Raises HarnessError."""
     commits, answers = [], []
-    with Ensemble(folder, scale.nodes) as ensemble:
+    with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
         ensemble.start()
         for number in range(scale.failovers):
             commit, answer = _trial(ensemble, scale, number)
@@ -37,7 +37,7 @@ def failover(folder: Path, scale: Scale) -> list[Figure]:
     ]
 
 
-def _trial(ensemble: Ensemble, scale: Scale, number: int) -> tuple[float, float]:
+def _trial(ensemble: BenchmarkEnsemble, scale: Scale, number: int) -> tuple[float, float]:
     leader = ensemble.settle()
     status = ensemble.cluster.status(leader)
     if status is None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.ensemble import Ensemble
+from benchmarks.ensemble import BenchmarkEnsemble
 from benchmarks.figures import Figure, Scale
 from benchmarks.load import ClosedLoop, create_keys
 
@@ -12,7 +12,7 @@ MIB = 2**20
 
 def memory(folder: Path, scale: Scale) -> list[Figure]:
     """Return the resident memory of each node after all writes, and the most during them. Raises HarnessError."""
-    with Ensemble(folder, scale.nodes) as ensemble:
+    with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
         ensemble.start()
         leader = ensemble.settle()
         seen = [ensemble.memory()]

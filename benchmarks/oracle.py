@@ -11,8 +11,7 @@ from heapq import merge
 from pathlib import Path
 
 from benchmarks.figures import Figure, Scale, median
-from benchmarks.synthetic import EVENTS, NODES
-from benchmarks.synthetic import Run as Traces
+from benchmarks.synthetic import EVENTS, NODES, SyntheticRun
 from zab_chaos.model.events import Event, Run, event_from_json, operation_from_json
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.oracle import Oracle
@@ -27,7 +26,7 @@ def judging(folder: Path, scale: Scale) -> list[Figure]:
     In the traces each transaction has 1 + 2 * 3 events. For whole runs the two lines of its client count too, and the time
     includes everything that is judged at the end.
     """
-    run = Traces(scale.judged, BATCH, epochs=1)
+    run = SyntheticRun(scale.judged, BATCH, epochs=1)
     took = [measure_round(run) for _ in range(scale.rounds)]
     traces = [scale.judged * (1 + 2 * NODES) / seconds for seconds, _ in took]
     whole = [scale.judged * EVENTS / seconds for _, seconds in took]
@@ -35,7 +34,7 @@ def judging(folder: Path, scale: Scale) -> list[Figure]:
 
 
 @seldom_collected()
-def measure_round(run: Traces) -> tuple[float, float]:
+def measure_round(run: SyntheticRun) -> tuple[float, float]:
     """Return the seconds to decode, merge and judge the nodes' traces, and those for everything up to the verdict."""
     oracle = Oracle()
     begin = time.perf_counter()

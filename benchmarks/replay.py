@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.ensemble import Ensemble
+from benchmarks.ensemble import BenchmarkEnsemble
 from benchmarks.figures import NORMAL, Figure, Scale, median
 from benchmarks.load import ClosedLoop, create_keys
 from zab_chaos.harness.errors import HarnessError
@@ -25,7 +25,7 @@ OUTSTANDING = 5
 
 def replaying(folder: Path, scale: Scale) -> list[Figure]:
     """Record an ensemble under load, then measure its replay, with all comparisons, on one core. Raises HarnessError."""
-    with Ensemble(folder, scale.nodes, record=True) as ensemble:
+    with BenchmarkEnsemble(folder, scale.nodes, record=True) as ensemble:
         ensemble.start()
         with ensemble.client(ensemble.settle()) as client:
             create_keys(client, scale.keys)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
+from benchmarks.ensemble import SETTLE_SECONDS, BenchmarkEnsemble
 from benchmarks.figures import Figure, Scale, median
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.tree.outcomes import Ok
@@ -17,7 +17,7 @@ def startup(folder: Path, scale: Scale) -> list[Figure]:
 
 
 def _one(folder: Path, scale: Scale) -> float:
-    with Ensemble(folder, scale.nodes) as ensemble, ensemble.unbound_client() as client:
+    with BenchmarkEnsemble(folder, scale.nodes) as ensemble, ensemble.unbound_client() as client:
         return until_first_write(ensemble.start, lambda: isinstance(client.create("/first", b"1"), Ok))
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import time
 from pathlib import Path
 
-from benchmarks.ensemble import Ensemble
+from benchmarks.ensemble import BenchmarkEnsemble
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.load import ClosedLoop, create_keys
 
@@ -32,7 +32,7 @@ def payloads(folder: Path, scale: Scale) -> list[Figure]:
 def _one(folder: Path, scale: Scale, name: str) -> list[Figure]:
     writes = max(1, min(scale.writes, ROUND_BYTES // scale.payload))
     rates, busy = [], []
-    with Ensemble(folder, scale.nodes) as ensemble:
+    with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
         ensemble.start()
         with ensemble.client(ensemble.settle()) as client:
             create_keys(client, scale.keys)

@@ -25,7 +25,7 @@ TICK = 10_000  # nanoseconds between two lines
 ZERO = 1_000_000_000
 
 
-class Run:
+class SyntheticRun:
     """The lines of one run: of each node's trace, and of the other files."""
 
     def __init__(self, transactions: int, batch: int, epochs: int = EPOCHS) -> None:
@@ -166,7 +166,7 @@ class Run:
 
 def campaign(out: Path, runs: int, transactions: int, batch: int) -> int:
     """Write so many equal runs below `out`, with different seeds. Return how many events they have together."""
-    made = Run(transactions, batch)
+    made = SyntheticRun(transactions, batch)
     for seed in range(1, runs + 1):
         made.save(out / f"run-{seed:06}", seed)
     return runs * transactions * EVENTS

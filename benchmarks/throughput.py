@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.ensemble import Ensemble, follower
+from benchmarks.ensemble import BenchmarkEnsemble, follower
 from benchmarks.figures import Figure, Scale, median, percentile
 from benchmarks.load import ClosedLoop, create_keys
 from zab_chaos.harness.machine.environment import sync_latency
@@ -14,7 +14,7 @@ def throughput(folder: Path, scale: Scale) -> list[Figure]:
     """Return the median of rounds that alternate between a client at the leader and one at a follower. Raises HarnessError."""
     rates: dict[str, list[float]] = {"leader": [], "follower": []}
     delays: dict[str, list[float]] = {"leader": [], "follower": []}
-    with Ensemble(folder, scale.nodes) as ensemble:
+    with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
         ensemble.start()
         leader = ensemble.settle()
         places = {"leader": leader, "follower": follower(ensemble.cluster, leader)}
@@ -43,7 +43,7 @@ def throughput(folder: Path, scale: Scale) -> list[Figure]:
 def latency(folder: Path, scale: Scale) -> list[Figure]:
     """Return p50 and p99 with one write outstanding, and the time of a sync of the bare disk. Raises HarnessError."""
     figures: list[Figure] = []
-    with Ensemble(folder, scale.nodes) as ensemble:
+    with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
         ensemble.start()
         leader = ensemble.settle()
         with ensemble.client(leader) as client:

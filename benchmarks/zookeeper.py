@@ -154,9 +154,9 @@ class ZooKeeper:
             client.stop()
             client.close()
 
-    def writer(self, node: int, outstanding: int) -> "Writer":
+    def writer(self, node: int, outstanding: int) -> "KazooWriter":
         """Return a client that connects to this server first."""
-        return Writer(self._hosts(node), outstanding)
+        return KazooWriter(self._hosts(node), outstanding)
 
     def memory(self) -> dict[int, int]:
         return resident_bytes(self.cluster)
@@ -165,7 +165,7 @@ class ZooKeeper:
         return ",".join(self.cluster.address(node) for node in sorted(self.cluster.nodes, key=lambda it: it != first))
 
 
-class Writer:
+class KazooWriter:
     """kazoo with its defaults, which keeps a number of writes outstanding. It is connected on entry."""
 
     def __init__(self, hosts: str, outstanding: int) -> None:

@@ -25,7 +25,7 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import DISK
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS, describe_kinds
-from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Ticket, Workload, ZooKeeper, load
+from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Ticket, Workload, ZooKeeperSettings, load
 from zab_chaos.harness.backends.registry import OURS, ours
 from zab_chaos.harness.backends.zookeeper.points import LOCATIONS, Location
 from zab_chaos.harness.cli.bench import shown
@@ -233,7 +233,7 @@ def keys() -> str:
         "workload": Workload,
         "nemesis": Nemesis,
         "expect": Expect,
-        "zookeeper": ZooKeeper,
+        "zookeeper": ZooKeeperSettings,
         "ticket": Ticket,
     }
     rows = [

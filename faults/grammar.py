@@ -30,9 +30,9 @@ from zab_chaos.faults.rules import (
 from zab_chaos.faults.scenario import (
     EXITS,
     OPERATIONS,
-    Disk,
     Expect,
     FaultStep,
+    InitialDisk,
     Mistake,
     Nemesis,
     Operation,
@@ -40,7 +40,7 @@ from zab_chaos.faults.scenario import (
     ScenarioError,
     Ticket,
     Workload,
-    ZooKeeper,
+    ZooKeeperSettings,
 )
 from zab_chaos.faults.targets import NAME as LABEL
 from zab_chaos.faults.targets import read_target
@@ -220,7 +220,7 @@ class _Reader:
             faults=tuple(faults),
             nemesis=nemesis,
             expect=self._read_expect(),
-            zookeeper=self._read_dataclass("zookeeper", ZooKeeper),
+            zookeeper=self._read_dataclass("zookeeper", ZooKeeperSettings),
             ticket=self._read_dataclass("ticket", Ticket) if "ticket" in self.document else None,
             source=source,
             file=self.file,
@@ -292,7 +292,7 @@ class _Reader:
                 operations.append(Operation(name=values.pop("as"), **values))
         return operations
 
-    def _read_disks(self) -> dict[int, Disk]:
+    def _read_disks(self) -> dict[int, InitialDisk]:
         """Return the initial disks that have no mistakes, by their index in the file."""
         disks = {}
         for index, table in enumerate(self._raw_tables("disk")):
@@ -300,7 +300,7 @@ class _Reader:
             self._report_unknown_keys(path, table, tuple(key.name for key in DISK), "key of a disk")
             values = {key.name: self._read_value(path, key, table.get(key.name, key.default)) for key in DISK}
             if REQUIRED not in values.values():
-                disks[index] = Disk(**values)
+                disks[index] = InitialDisk(**values)
         return disks
 
     def _read_fault(self, path: Path, table: dict[str, Any]) -> FaultStep | None:

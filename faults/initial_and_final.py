@@ -5,7 +5,7 @@ from typing import Any
 
 from zab_chaos.faults.kind import Key
 from zab_chaos.faults.rules import InvalidValueError, Rule, integer
-from zab_chaos.faults.scenario import Disk
+from zab_chaos.faults.scenario import InitialDisk
 
 # The properties that a run may be expected to violate. They are those of `zab_chaos.model.oracle.properties`, which `faults`
 # may not import.
@@ -73,7 +73,7 @@ DISK: tuple[Key, ...] = (
 )
 
 
-def disk_mistakes(disks: Mapping[int, Disk], nodes: int) -> list[tuple[int, str, str]]:
+def disk_mistakes(disks: Mapping[int, InitialDisk], nodes: int) -> list[tuple[int, str, str]]:
     """Return the mistakes in the initial disks as (index of the disk, what is wrong, what is allowed). `disks`: by index."""
     found = []
     for index, disk in disks.items():

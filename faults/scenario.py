@@ -108,7 +108,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
+class InitialDisk:
     """The initial content of a node's disk, as if the ensemble had run before."""
 
     node: int
@@ -149,7 +149,7 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeper:
+class ZooKeeperSettings:
     """The settings of a run on Apache ZooKeeper. `names` and `synced` apply to disks that can lose unsynced bytes."""
 
     release: str | None = None
@@ -187,13 +187,13 @@ class Scenario:
     defect: str | None = None
     workload: Workload = Workload()
     operations: tuple[Operation, ...] = ()  # by time; if there are any, they replace the drawn load
-    disks: tuple[Disk, ...] = ()  # the disks that are not empty at the start
+    disks: tuple[InitialDisk, ...] = ()  # the disks that are not empty at the start
     timing: Timing = field(default_factory=Timing)
     limits: Limits = field(default_factory=Limits)
     faults: tuple[FaultStep, ...] = ()
     nemesis: Nemesis | None = None
     expect: Expect = Expect()
-    zookeeper: ZooKeeper = ZooKeeper()
+    zookeeper: ZooKeeperSettings = ZooKeeperSettings()
     ticket: Ticket | None = None
     source: str = field(default="", compare=False, repr=False)  # the file's text
     file: str = field(default="", compare=False)  # its name

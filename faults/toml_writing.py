@@ -9,15 +9,15 @@ from msgspec import structs
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import (
     EXITS,
-    Disk,
     Expect,
     FaultStep,
+    InitialDisk,
     Nemesis,
     Operation,
     Scenario,
     Ticket,
     Workload,
-    ZooKeeper,
+    ZooKeeperSettings,
     overrides,
 )
 
@@ -51,18 +51,18 @@ def write(scenario: Scenario) -> str:
         del expect["exit"]
     state = {path: [False if value is None else value for value in held] for path, held in expect.pop("state").items()}
     parts.append(_table("[expect]", expect | ({"state": state} if state else {})))
-    parts.append(_table("[zookeeper]", _differences(scenario.zookeeper, ZooKeeper())))
+    parts.append(_table("[zookeeper]", _differences(scenario.zookeeper, ZooKeeperSettings())))
     if scenario.ticket is not None:
         parts.append(_table("[ticket]", {name: value for name, value in _fields(scenario.ticket).items() if value}))
     return "\n".join(part for part in parts if part)
 
 
-def _fields(table: Workload | Disk | Nemesis | Expect | ZooKeeper | Ticket) -> dict[str, Any]:
+def _fields(table: Workload | InitialDisk | Nemesis | Expect | ZooKeeperSettings | Ticket) -> dict[str, Any]:
     """Return the fields of a table by name, in their order. Unlike `dataclasses.asdict` this copies nothing."""
     return {name: getattr(table, name) for name in table.__dataclass_fields__}
 
 
-def _differences(table: ZooKeeper, default: ZooKeeper) -> dict[str, Any]:
+def _differences(table: ZooKeeperSettings, default: ZooKeeperSettings) -> dict[str, Any]:
     return {name: value for name, value in _fields(table).items() if value != getattr(default, name)}
 
 

@@ -38,11 +38,11 @@ WHOLE_BYTES = 4096  # a larger Ready is not written whole: its payloads would be
 _HEADER = struct.Struct("<III")
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RecordedCall(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One call of the core by its driver."""
 
 
-class Booted(Entry, frozen=True, tag="boot"):
+class Booted(RecordedCall, frozen=True, tag="boot"):
     """The core was created with these arguments: always the first entry."""
 
     life: int
@@ -50,37 +50,37 @@ class Booted(Entry, frozen=True, tag="boot"):
     recovered: Recovered
 
 
-class Started(Entry, frozen=True, tag="start"):
+class Started(RecordedCall, frozen=True, tag="start"):
     now: int
 
 
-class LinkOpened(Entry, frozen=True, tag="link_up"):
+class LinkOpened(RecordedCall, frozen=True, tag="link_up"):
     peer: int
 
 
-class LinkClosed(Entry, frozen=True, tag="link_down"):
+class LinkClosed(RecordedCall, frozen=True, tag="link_down"):
     peer: int
     why: str
 
 
-class Stepped(Entry, frozen=True, tag="step"):
+class Stepped(RecordedCall, frozen=True, tag="step"):
     source: int
     message: Message
 
 
-class Ticked(Entry, frozen=True, tag="tick"):
+class Ticked(RecordedCall, frozen=True, tag="tick"):
     now: int
 
 
-class Submitted(Entry, frozen=True, tag="submit"):
+class Submitted(RecordedCall, frozen=True, tag="submit"):
     txns: list[bytes]
 
 
-class Synced(Entry, frozen=True, tag="synced"):
+class Synced(RecordedCall, frozen=True, tag="synced"):
     upto: int
 
 
-class SnapshotTaken(Entry, frozen=True, tag="snapshot"):
+class SnapshotTaken(RecordedCall, frozen=True, tag="snapshot"):
     """A snapshot was stored. `checksum` is the CRC-32 of the tree's state.
 
     A replay applies the deliveries itself and so has the state.
@@ -91,13 +91,13 @@ class SnapshotTaken(Entry, frozen=True, tag="snapshot"):
     checksum: int
 
 
-class ReadyTaken(Entry, frozen=True, tag="ready"):
+class ReadyTaken(RecordedCall, frozen=True, tag="ready"):
     """`ready()` was called; `content` is its result, see `encode_ready`. It is no input, but the call changes the core."""
 
     content: bytes | tuple[int, int]
 
 
-class Ended(Entry, frozen=True, tag="end"):
+class Ended(RecordedCall, frozen=True, tag="end"):
     """The life ended because it was asked to: always the last entry. A killed life has none."""
 
 
@@ -186,11 +186,11 @@ class Recording:
 
     def __init__(self, folder: str, node: int, life: int) -> None:
         self._file = AppendFile(Path(folder) / f"node-{node}-{life}.bin")
-        self._entries: list[Entry] = []
+        self._entries: list[RecordedCall] = []
         self._running = 0
         self._file.write(MAGIC)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: RecordedCall) -> None:
         """Buffer one entry. Its contents must not change until `flush` writes it."""
         self._entries.append(entry)
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Outcome, worst
 from zab_chaos.pipeline.campaign import summary
-from zab_chaos.pipeline.folders import Folder
+from zab_chaos.pipeline.folders import SourceFolder
 from zab_chaos.pipeline.ingest import Progress, ingest
 from zab_chaos.pipeline.judging import Judge, JudgedRun, judge_runs
 from zab_chaos.pipeline.measure import measure_runs
@@ -34,7 +34,7 @@ class Analysis:
 
 def analyze(
     spark: SparkSession,
-    found: Sequence[Folder],
+    found: Sequence[SourceFolder],
     out: Path,
     progress: Progress = lambda _: None,
     judge: Judge = oracle.judge,

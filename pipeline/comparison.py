@@ -13,10 +13,10 @@ from typing import Any
 
 from zab_chaos.model.verdict import WORST_FIRST, Outcome
 from zab_chaos.pipeline.campaign import NUMBERS, Number, experiment_of, value_of, values_of
-from zab_chaos.pipeline.folders import Folder
+from zab_chaos.pipeline.folders import SourceFolder
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import format_number, plural
-from zab_chaos.pipeline.significance import Difference, compare_means, compare_shares, holm
+from zab_chaos.pipeline.significance import MeasuredDifference, compare_means, compare_shares, holm
 
 SIGNIFICANCE_LEVEL = 0.05
 LEAST_EFFECT = 0.05
@@ -38,7 +38,7 @@ class ComparedValue:
     about: str
     more_is_better: bool
     runs: tuple[int, int]
-    difference: Difference
+    difference: MeasuredDifference
     examples: list[dict[str, str]]
     p: float = 1.0
 
@@ -151,7 +151,7 @@ def compare(before: Sequence[JudgedRun], after: Sequence[JudgedRun]) -> Comparis
     return Comparison(sorted(rows, key=lambda it: CHANGES.index(it.change)), counts)
 
 
-def select_campaign(verdicts: Sequence[JudgedRun], folders: Sequence[Folder]) -> list[JudgedRun]:
+def select_campaign(verdicts: Sequence[JudgedRun], folders: Sequence[SourceFolder]) -> list[JudgedRun]:
     """Select the runs of one campaign by its folders. A run whose copy is in the other campaign counts in both."""
     paths = {folder.path for folder in folders}
     mine = ((it, [path for path in (it.path, *it.copies) if path in paths]) for it in verdicts)

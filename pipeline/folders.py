@@ -27,7 +27,7 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class SourceFolder:
     """A run's folder, and the files in it that the judge reads, by their paths relative to the folder."""
 
     path: str
@@ -56,19 +56,19 @@ class Folder:
         return sha256(repr(digests).encode()).hexdigest()
 
 
-def find(places: Sequence[str]) -> list[Folder]:
+def find(places: Sequence[str]) -> list[SourceFolder]:
     """Find every run in or below the places (folders or shell patterns), each once, sorted by path. Raises NoRuns."""
     matched = {place: matching(place) for place in places}
     missing = [f"{place}: there is no such file or folder" for place, paths in matched.items() if not paths]
     if missing:
         raise NoRuns("\n".join(missing))
-    found: dict[str, Folder] = {}
+    found: dict[str, SourceFolder] = {}
     try:
         for path in _below({Path(path).absolute() for paths in matched.values() for path in paths}):
             match = _FILE.fullmatch(os.path.normpath(path))
             if match is not None:
                 status = path.stat()
-                folder = found.setdefault(match["folder"], Folder(match["folder"]))
+                folder = found.setdefault(match["folder"], SourceFolder(match["folder"]))
                 folder.files[match["name"]] = Size(status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise NoRuns(f"{error.filename} can't be read: {error.strerror}") from error
@@ -102,9 +102,9 @@ def _raise_unless_gone(error: OSError) -> None:
         raise error
 
 
-def _without_links(folders: Iterable[Folder]) -> list[Folder]:
+def _without_links(folders: Iterable[SourceFolder]) -> list[SourceFolder]:
     """Drop folders that are links to others: `results/latest` is a link to a run that is found anyway."""
-    by_real_path: dict[str, Folder] = {}
+    by_real_path: dict[str, SourceFolder] = {}
     for folder in sorted(folders, key=lambda it: it.path):
         real = os.path.realpath(folder.path)
         if real not in by_real_path or folder.path == real:

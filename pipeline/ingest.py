@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from zab_chaos.pipeline import columns as c
-from zab_chaos.pipeline.folders import Folder
+from zab_chaos.pipeline.folders import SourceFolder
 from zab_chaos.pipeline.lines import LINE_SCHEMA, lines_files, read_lines, run_row
 from zab_chaos.pipeline.tables import read_table, write_load
 
@@ -34,7 +34,9 @@ class Ingested:
     newly_read: list[int]
 
 
-def ingest(spark: SparkSession, found: Sequence[Folder], tables: Path, progress: Progress = lambda _: None) -> Ingested:
+def ingest(
+    spark: SparkSession, found: Sequence[SourceFolder], tables: Path, progress: Progress = lambda _: None
+) -> Ingested:
     """Read those of the runs that are new or changed into the tables in the folder `tables`."""
     known, load = _known_runs(spark, tables)
     changed = [folder for folder in found if folder.run not in known or known[folder.run]["stamp"] != folder.stamp]
@@ -57,9 +59,9 @@ def _known_runs(spark: SparkSession, tables: Path) -> tuple[dict[int, RunRow], i
     return {row["run"]: row for row in rows}, max((row["load"] for row in rows), default=0)
 
 
-def _batches(found: Sequence[Folder]) -> Iterator[list[Folder]]:
+def _batches(found: Sequence[SourceFolder]) -> Iterator[list[SourceFolder]]:
     """Split runs into batches that are read at once. A batch is limited in number and in bytes."""
-    batch: list[Folder] = []
+    batch: list[SourceFolder] = []
     for folder in found:
         batch.append(folder)
         if len(batch) == RUNS_AT_ONCE or sum(it.bytes for it in batch) > BYTES_AT_ONCE:
@@ -70,7 +72,7 @@ def _batches(found: Sequence[Folder]) -> Iterator[list[Folder]]:
 
 
 def _write_batch(
-    spark: SparkSession, tables: Path, load: int, batch: Sequence[Folder], known: dict[int, RunRow]
+    spark: SparkSession, tables: Path, load: int, batch: Sequence[SourceFolder], known: dict[int, RunRow]
 ) -> list[int]:
     """Write one load of every table. Return the numbers of the runs that were read, and add the new rows of `runs` to `known`.
 
@@ -92,7 +94,7 @@ def _write_batch(
     return new
 
 
-def _write_lines(spark: SparkSession, tables: Path, load: int, new: Sequence[Folder]) -> None:
+def _write_lines(spark: SparkSession, tables: Path, load: int, new: Sequence[SourceFolder]) -> None:
     """Write all tables except `runs`. The lines are cached until the last table is written."""
     files = [source for folder in new for source in lines_files(folder)]
     all_lines = spark.createDataFrame(
@@ -104,7 +106,7 @@ def _write_lines(spark: SparkSession, tables: Path, load: int, new: Sequence[Fol
     all_lines.unpersist()
 
 
-def _distribute(spark: SparkSession, folders: Sequence[Folder], items: Sequence[Any] | None = None) -> Any:
+def _distribute(spark: SparkSession, folders: Sequence[SourceFolder], items: Sequence[Any] | None = None) -> Any:
     """Distribute folders, or `items` that belong to them, over tasks: up to four for each core, within the limits of bytes a task."""
     context = spark.sparkContext
     given = folders if items is None else items

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from zab_chaos.model import events as ev
 from zab_chaos.model import runfiles
 from zab_chaos.pipeline import columns as c
-from zab_chaos.pipeline.folders import Folder
+from zab_chaos.pipeline.folders import SourceFolder
 
 LINE_SCHEMA = "run bigint, table string, file string, line int, reason string, torn boolean, text string"
 _TABLE_OF_FILE = {"ops.jsonl": c.OPERATIONS, "faults.jsonl": c.FAULTS, "harness.jsonl": c.MILESTONES}
@@ -33,7 +33,7 @@ class LinesFile(NamedTuple):
     name: str
 
 
-def lines_files(folder: Folder) -> list[LinesFile]:
+def lines_files(folder: SourceFolder) -> list[LinesFile]:
     """Return the files of JSON lines in a run's folder."""
     return [LinesFile(folder.run, folder.path, name) for name in sorted(folder.files) if name.endswith(".jsonl")]
 
@@ -61,7 +61,7 @@ def _table_of(record: Any, name: str) -> tuple[c.Table, str | None]:
     return _TABLE_OF_EVENT.get(type(record), c.EVENTS), None
 
 
-def run_row(folder: Folder) -> dict[str, Any]:
+def run_row(folder: SourceFolder) -> dict[str, Any]:
     """Return the run's row in the table `runs`, without the load."""
     path = Path(folder.path)
     content: dict[str, Any] = {}

@@ -14,7 +14,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MeasuredDifference:
     """The difference of two means or shares. `low` and `high` are the confidence interval of `after - before`."""
 
     before: float
@@ -33,7 +33,7 @@ class Difference:
         return self.value / abs(self.before) if self.before else None
 
 
-def compare_means(before: Sequence[float], after: Sequence[float]) -> Difference:
+def compare_means(before: Sequence[float], after: Sequence[float]) -> MeasuredDifference:
     """Compare two means by Welch's t-test, which does not assume equal variances. Each side needs two values.
 
     If neither side varies at all, a t-test is undefined. Then there are only two different values, and Fisher's exact test
@@ -44,22 +44,22 @@ def compare_means(before: Sequence[float], after: Sequence[float]) -> Difference
     error = sqrt(sum(parts))
     if not error:
         p = 1.0 if old == new else _fisher(0, len(before), len(after), len(after))
-        return Difference(old, new, new - old, new - old, p)
+        return MeasuredDifference(old, new, new - old, new - old, p)
     terms = [part**2 / (len(side) - 1) for part, side in zip(parts, (before, after), strict=True)]
     freedom = sum(parts) ** 2 / sum(terms)  # Welch and Satterthwaite
     within = _quantile(freedom) * error
     p = 2 * float(stats.t.sf(abs(new - old) / error, freedom))
-    return Difference(old, new, new - old - within, new - old + within, p)
+    return MeasuredDifference(old, new, new - old - within, new - old + within, p)
 
 
-def compare_shares(had: int, before: int, have: int, after: int) -> Difference:
+def compare_shares(had: int, before: int, have: int, after: int) -> MeasuredDifference:
     """Compare two shares, `had` of `before` runs and `have` of `after`, by Fisher's exact test. The interval is Newcombe's, from
     Wilson's interval of each share."""
     old, new = had / before, have / after
     a, b = (stats.binomtest(k, n).proportion_ci(CONFIDENCE, method="wilson") for k, n in ((had, before), (have, after)))
     low = new - old - hypot(new - b.low, a.high - old)
     high = new - old + hypot(b.high - new, old - a.low)
-    return Difference(old, new, float(low), float(high), _fisher(had, before, have, after))
+    return MeasuredDifference(old, new, float(low), float(high), _fisher(had, before, have, after))
 
 
 def interval_half_width(values: Sequence[float]) -> float:

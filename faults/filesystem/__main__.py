@@ -17,7 +17,7 @@ import msgspec
 
 from zab_chaos.faults.filesystem.mount import SUBTYPE, unmount
 from zab_chaos.faults.filesystem.operations import OPTIONS, DiskOperations, Fuse
-from zab_chaos.faults.filesystem.power import Disk
+from zab_chaos.faults.filesystem.power import MountedVolume
 from zab_chaos.faults.filesystem.volume import File, Names, Volume
 
 CHUNK = 2**16
@@ -33,7 +33,7 @@ COMMANDS = (
     "detach",
     "attach",
     "state",
-)  # methods of `Disk`
+)  # methods of `MountedVolume`
 
 
 class Process:
@@ -41,7 +41,7 @@ class Process:
 
     def __init__(self, folder: Path, names: Names) -> None:
         self._folder = folder
-        self._disk = Disk(names)
+        self._disk = MountedVolume(names)
 
     def run(self) -> None:
         """Serve the file system until it is unmounted, then write its files to the folder."""

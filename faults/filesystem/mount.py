@@ -158,7 +158,7 @@ class Mount:
             unmount(self.folder)
 
     def command(self, name: str, **arguments: Any) -> Any:
-        """Call a method of `zab_chaos.faults.filesystem.power.Disk` in its process. Raises MountError."""
+        """Call a method of `zab_chaos.faults.filesystem.power.MountedVolume` in its process. Raises MountError."""
         with self._lock:
             try:
                 pipe = self._running.stdin

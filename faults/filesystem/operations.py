@@ -15,7 +15,7 @@ from typing import Any, cast
 os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")  # the library prefers the older one if both are installed
 import mfusepy
 
-from zab_chaos.faults.filesystem.power import Disk
+from zab_chaos.faults.filesystem.power import MountedVolume
 from zab_chaos.faults.filesystem.volume import NAME_BYTES, File
 
 BLOCK = 4096
@@ -48,7 +48,7 @@ class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
 
     use_ns = True
 
-    def __init__(self, disk: Disk, ready: Callable[[], None]) -> None:
+    def __init__(self, disk: MountedVolume, ready: Callable[[], None]) -> None:
         self._disk = disk
         self._ready = ready
         self._open: dict[int, File] = {}

@@ -38,7 +38,7 @@ class _PendingCut:
     timer: threading.Timer = field(repr=False)
 
 
-class Disk:
+class MountedVolume:
     """A volume that programs use. `at_rest`: no process runs on it, and changes of its files are durable at once."""
 
     def __init__(self, names: Names) -> None:

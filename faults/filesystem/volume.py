@@ -77,7 +77,7 @@ Location = tuple[Folder, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class NameChange:
     """An unsynced change of names: a removal (no target), a creation (no source), or a rename."""
 
     inode: File | Folder
@@ -109,7 +109,7 @@ class Volume:
         self._rule = names
         self._order = 0
         self._unsynced: dict[File, None] = {}  # files with unsynced changes of their contents
-        self._changes: list[Change] = []
+        self._changes: list[NameChange] = []
 
     # ---- lookup ----
 
@@ -183,7 +183,7 @@ class Volume:
             self._check_replacement(inode, replaced, new)
         del source.names[old_name]
         target.names[name] = inode
-        self._changes.append(Change(inode, (source, old_name), (target, name)))
+        self._changes.append(NameChange(inode, (source, old_name), (target, name)))
         if isinstance(replaced, File):
             self._mark_removed(replaced)
 
@@ -206,11 +206,11 @@ class Volume:
         if name in folder.names:
             _fail(errno.EEXIST, path)
         folder.names[name] = inode
-        self._changes.append(Change(inode, None, (folder, name)))
+        self._changes.append(NameChange(inode, None, (folder, name)))
 
     def _unlink(self, path: str) -> None:
         folder, name = self._location(path)
-        self._changes.append(Change(folder.names.pop(name), (folder, name), None))
+        self._changes.append(NameChange(folder.names.pop(name), (folder, name), None))
 
     def _mark_removed(self, file: File) -> None:
         """Free the room of a file that has no name any more. Programs that have it open can still use it."""
@@ -278,13 +278,13 @@ class Volume:
         for inode in [*self._unsynced, *(found for _, found in self.walk())]:
             self.sync(inode)
 
-    def _covered(self, inode: File | Folder) -> Iterable[Change]:
+    def _covered(self, inode: File | Folder) -> Iterable[NameChange]:
         """Return the changes of names that a sync of this file or folder makes durable."""
         if self._rule == "journal":
             return self._changes
         return (change for change in self._changes if isinstance(inode, Folder) and change.touches(inode))
 
-    def _make_durable(self, change: Change) -> None:
+    def _make_durable(self, change: NameChange) -> None:
         """Make a change of names durable.
 
         An inode that was durable and lost its durable name, because an earlier change did not survive, stays lost.

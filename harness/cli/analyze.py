@@ -25,7 +25,7 @@ from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_atomically
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.pipeline.folders import Folder, NoRuns, find, matching
+from zab_chaos.pipeline.folders import NoRuns, SourceFolder, find, matching
 from zab_chaos.pipeline.naming import plural
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _place_mistake(place: str) -> str | None:
     return f"{place} is a file; give a run folder, or a folder of runs" if Path(place).is_file() else None
 
 
-def _find(places: Sequence[str]) -> list[Folder]:
+def _find(places: Sequence[str]) -> list[SourceFolder]:
     try:
         return find(places)
     except NoRuns as error:
@@ -185,7 +185,7 @@ def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
 
 def _compare(
     analysis: "Analysis",
-    campaigns: Sequence[Sequence[Folder]],
+    campaigns: Sequence[Sequence[SourceFolder]],
     names: Sequence[str],
     out: str,
     console: Console,

@@ -81,7 +81,7 @@ def _no_answer(target: _Target, why: str, *, single: bool) -> str:
 def _make_client(target: _Target, nodes: dict[int, str], timeout: float) -> PolledClient:
     """Return a client for these nodes, not connected yet. Raises BadInput."""
     if target.on == "zookeeper":
-        from zab_chaos.harness.backends.zookeeper.client import Client as ZooKeeperClient
+        from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 
         return ZooKeeperClient(nodes, target.first, timeout=timeout)
     try:

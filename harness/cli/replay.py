@@ -30,7 +30,7 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
 from zab_chaos.model.replay.difference import Difference
-from zab_chaos.model.replay.life import Rerun, StopPoint
+from zab_chaos.model.replay.life import ReplayStop, Rerun
 from zab_chaos.model.replay.replay import ReplayResult, recorded_lives, replay, replay_life
 from zab_chaos.model.replay.state import describe_state
 from zab_chaos.node.core.peer import Peer
@@ -75,7 +75,7 @@ def replay_command(
 
 
 def _replay(
-    folder: RunFolder, stop_at: StopPoint | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
+    folder: RunFolder, stop_at: ReplayStop | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
     *, show: bool, json: bool, all_lives: bool,
 ) -> int:  # fmt: skip
     """Replay the chosen lives, or stop within one. `all_lives`: replay all of them, also those whose recording is missing."""
@@ -94,7 +94,7 @@ def _can_step() -> bool:
 
 def _parse_options(
     recorded: list[tuple[int, int]], node: int | None, life: int | None, until: str | None, *, show: bool
-) -> tuple[StopPoint | None, list[tuple[int, int]]]:
+) -> tuple[ReplayStop | None, list[tuple[int, int]]]:
     """Return where to stop, and which lives to replay. Raises BadInput with all mistakes."""
     mistakes = []
     match = _UNTIL.fullmatch(until) if until is not None else None
@@ -109,7 +109,7 @@ def _parse_options(
         mistakes.append(f"--until and --show need a single life; choose it with --node and --life: {_lives(chosen)}")
     if mistakes:
         raise BadInput("\n".join(mistakes))
-    return (StopPoint(int(match[2]), input=bool(match[1])) if match else None), chosen
+    return (ReplayStop(int(match[2]), input=bool(match[1])) if match else None), chosen
 
 
 def _lives(lives: Iterable[tuple[int, int]]) -> str:
@@ -212,7 +212,7 @@ def _show_version_difference(folder: RunFolder, console: Console, *, equal: bool
 
 
 def _replay_until(
-    folder: RunFolder, one: tuple[int, int], stop_at: StopPoint | None, peer_type: type[Peer], console: Console,
+    folder: RunFolder, one: tuple[int, int], stop_at: ReplayStop | None, peer_type: type[Peer], console: Console,
     *, show: bool, json: bool,
 ) -> int:  # fmt: skip
     """Replay one life up to `stop_at`, or up to a difference before that, and show its state there."""

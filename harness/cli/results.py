@@ -13,7 +13,7 @@ from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results import run_folder as stored
-from zab_chaos.harness.results.index import NOT_JUDGED, Entry, matching, read_index
+from zab_chaos.harness.results.index import NOT_JUDGED, StoredRun, matching, read_index
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome
 
@@ -39,7 +39,7 @@ def results_command(
     return Exit.PASS
 
 
-def _chosen_run(run: str, entries: list[Entry], results: Path) -> RunFolder:
+def _chosen_run(run: str, entries: list[StoredRun], results: Path) -> RunFolder:
     if not run.isdecimal():
         return stored.find(results, run)
     if not 1 <= int(run) <= len(entries):
@@ -61,7 +61,7 @@ def _print_report(folder: RunFolder, *, json: bool) -> int:
     return Exit.PASS
 
 
-def _show_list(entries: list[Entry], last: int, results: Path, console: Console) -> None:
+def _show_list(entries: list[StoredRun], last: int, results: Path, console: Console) -> None:
     if not entries:
         say(console, f"there is no such run in {results}")
         return
@@ -81,7 +81,7 @@ def _show_list(entries: list[Entry], last: int, results: Path, console: Console)
     say(console, "\nPrint the path of a run's report with: zab results NUMBER")
 
 
-def _facts(number: int, one: Entry) -> dict[str, Any]:
+def _facts(number: int, one: StoredRun) -> dict[str, Any]:
     return {
         "number": number,
         "made": one.made.isoformat(),

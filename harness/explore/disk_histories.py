@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import permutations
 from random import Random
 
-from zab_chaos.faults.scenario import Disk
+from zab_chaos.faults.scenario import InitialDisk
 
 EPOCHS = (2, 3, 3, 4)
 TRANSACTIONS = (0, 0, 1, 2, 3)  # in an epoch
@@ -17,7 +17,7 @@ LATE_START = 0.3  # the probability that these epochs come after many others, wh
 EARLIER_EPOCHS = (253, 2**16 - 3)  # the number of those others: soon an epoch's number needs one more byte
 
 
-def draw_disks(random: Random, nodes: int) -> tuple[Disk, ...]:
+def draw_disks(random: Random, nodes: int) -> tuple[InitialDisk, ...]:
     """Return the disks that hold something, ordered by node.
 
     There are at least two of which one has the later epoch and the other the higher zxid.
@@ -28,13 +28,13 @@ def draw_disks(random: Random, nodes: int) -> tuple[Disk, ...]:
             return _shifted(random.choice(EARLIER_EPOCHS), disks) if random.random() < LATE_START else disks
 
 
-def _draw_epochs(random: Random, nodes: int) -> tuple[Disk, ...]:
+def _draw_epochs(random: Random, nodes: int) -> tuple[InitialDisk, ...]:
     """Draw some epochs, and return the disks after them.
 
     Each epoch is promised by a quorum, and joined by the whole quorum or by its leader alone. Transactions are broadcast only
     if the whole quorum has joined; a follower may have missed the last ones.
     """
-    disks = {node: Disk(node=node) for node in range(1, nodes + 1)}
+    disks = {node: InitialDisk(node=node) for node in range(1, nodes + 1)}
     for epoch in range(1, random.choice(EPOCHS) + 1):
         promised = random.sample(sorted(disks), random.randint(nodes // 2 + 1, nodes))
         joined = promised[: random.choice((1, len(promised), len(promised)))]
@@ -46,14 +46,14 @@ def _draw_epochs(random: Random, nodes: int) -> tuple[Disk, ...]:
         for node in joined:
             logged = broadcast if node == joined[0] else random.randint(0, broadcast)
             log = (*history, *((epoch, counter) for counter in range(1, logged + 1)))
-            disks[node] = Disk(node=node, accepted_epoch=epoch, current_epoch=epoch, log=log)
+            disks[node] = InitialDisk(node=node, accepted_epoch=epoch, current_epoch=epoch, log=log)
     return tuple(disk for disk in disks.values() if disk.accepted_epoch)
 
 
-def _shifted(epochs: int, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
+def _shifted(epochs: int, disks: tuple[InitialDisk, ...]) -> tuple[InitialDisk, ...]:
     """Return the disks with every epoch raised by `epochs`."""
     return tuple(
-        Disk(
+        InitialDisk(
             node=disk.node,
             accepted_epoch=disk.accepted_epoch + epochs,
             current_epoch=disk.current_epoch and disk.current_epoch + epochs,

@@ -75,7 +75,7 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
             f"node {node}, life {number}: it has no recording" for node, number in sorted({*traced} - {*recorded})
         ]
     for node, number in recorded:
-        life = RecordedLife(node)
+        life = LifeMessages(node)
         why = life.re_execute(folder, number, core)
         lives.append(life)
         if why is not None:
@@ -92,7 +92,7 @@ TimedContent = tuple[int, MessageContent]  # index of the moment at which the me
 SessionKey = tuple[int, int]  # peer, session number
 
 
-class RecordedLife:
+class LifeMessages:
     """The messages that one life sent and received, by session. It observes the life's re-execution.
 
     `_moments` are pairs: the node's clock, and the time of the last trace line before it. Messages refer to them by index;
@@ -204,12 +204,12 @@ def _host_clock(seen: list[tuple[int, int]]) -> Callable[[int], int]:
 # ---- matching sent with received messages ----
 
 
-def _pair_messages(lives: list[RecordedLife]) -> Iterator[SentMessage]:
-    senders: dict[tuple[int, int, int], list[RecordedLife]] = defaultdict(list)  # by node, peer, session
+def _pair_messages(lives: list[LifeMessages]) -> Iterator[SentMessage]:
+    senders: dict[tuple[int, int, int], list[LifeMessages]] = defaultdict(list)  # by node, peer, session
     for life in lives:
         for peer, session in life.outgoing:
             senders[life.node, peer, session].append(life)
-    receivers: dict[tuple[int, SessionKey], list[tuple[RecordedLife, list[TimedContent]]]] = defaultdict(list)
+    receivers: dict[tuple[int, SessionKey], list[tuple[LifeMessages, list[TimedContent]]]] = defaultdict(list)
     for life in lives:
         for (peer, session), items in life.incoming.items():
             sender = _sender(senders[peer, life.node, session], life.opened_at.get((peer, session), 0), life, session)
@@ -220,17 +220,17 @@ def _pair_messages(lives: list[RecordedLife]) -> Iterator[SentMessage]:
             yield from _session_messages(life, key, items, receivers.get((id(life), key), []))
 
 
-def _sender(candidates: list[RecordedLife], opened: int, receiver: RecordedLife, session: int) -> RecordedLife | None:
+def _sender(candidates: list[LifeMessages], opened: int, receiver: LifeMessages, session: int) -> LifeMessages | None:
     """Return the life that opened the session when the receiver did: a session number can occur in several lives."""
     key = receiver.node, session
     return min(candidates, key=lambda one: abs(one.opened_at.get(key, 0) - opened), default=None)
 
 
 def _session_messages(
-    life: RecordedLife,
+    life: LifeMessages,
     key: SessionKey,
     items: list[TimedContent],
-    receivers: list[tuple[RecordedLife, list[TimedContent]]],
+    receivers: list[tuple[LifeMessages, list[TimedContent]]],
 ) -> Iterator[SentMessage]:
     """Yield each message of one session, with its receipt if there was one; once for each time that it was received."""
     arrivals: dict[int, list[int]] = defaultdict(list)

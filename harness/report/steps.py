@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from zab_chaos.harness.report.html.sentences import describe_line
-from zab_chaos.harness.report.messages import RecordedLife
+from zab_chaos.harness.report.messages import LifeMessages
 from zab_chaos.model.events import UNREADABLE, trace_name
 from zab_chaos.model.replay import descriptions
 from zab_chaos.model.replay.replay import recorded_lives
@@ -67,7 +67,7 @@ class ReplayStep:
         return isinstance(self.entry, Stepped) and not isinstance(self.entry.message, m.Ping)
 
 
-class _SteppedLife(RecordedLife):
+class _SteppedLife(LifeMessages):
     """The steps of one life. It observes the life's re-execution.
 
     Not every input is a step: a clock reading in a round that had other inputs is not, and neither is a clock reading or a

@@ -13,7 +13,7 @@ _STAMP = re.compile(r"(\d{8}T\d{6}Z)-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoredRun:
     """One stored run. `made`: when it was made, in UTC."""
 
     folder: RunFolder
@@ -28,23 +28,23 @@ class Entry:
         return self.folder.file("report.html")
 
 
-def read_index(root: Path) -> list[Entry]:
+def read_index(root: Path) -> list[StoredRun]:
     """Return every run at any depth below `root`, the newest first."""
     return sorted(
         map(_entry, map(RunFolder, below(root))), key=lambda one: (one.made, str(one.folder.path)), reverse=True
     )
 
 
-def matching(entries: list[Entry], *, scenario: str | None, verdict: str | None) -> Iterator[Entry]:
+def matching(entries: list[StoredRun], *, scenario: str | None, verdict: str | None) -> Iterator[StoredRun]:
     """Yield the runs whose scenario's name contains `scenario` and that have this verdict; None matches all."""
     for one in entries:
         if (scenario is None or scenario in one.scenario) and (verdict is None or verdict.upper() == one.verdict):
             yield one
 
 
-def _entry(folder: RunFolder) -> Entry:
+def _entry(folder: RunFolder) -> StoredRun:
     facts, verdict = folder.read_run(), folder.read_verdict()
-    return Entry(
+    return StoredRun(
         folder=folder,
         made=_creation_time(folder),
         scenario=facts.get("scenario", folder.path.parent.name) + (" (defective)" if facts.get("defect") else ""),

@@ -82,7 +82,7 @@ class MilestoneLine(Timed, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class UnreadablePlace:
     """A place that can't be read. `line` counts from 1; 0 means the whole file."""
 
     file: str
@@ -98,7 +98,7 @@ class Source:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.damages: list[Damage] = []
+        self.damages: list[UnreadablePlace] = []
         self.more = 0
 
     def lines(self, name: str, kind: type[L], *, may_be_cut: bool = False) -> Iterator[tuple[int, L]]:
@@ -121,7 +121,7 @@ class Source:
     def damaged(self, file: str, line: int, why: str) -> None:
         """Note a damaged place."""
         if len(self.damages) < DAMAGES_MAX:
-            self.damages.append(Damage(file, line, why))
+            self.damages.append(UnreadablePlace(file, line, why))
         else:
             self.more += 1
 

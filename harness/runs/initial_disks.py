@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from zab_chaos.faults.scenario import Disk
+from zab_chaos.faults.scenario import InitialDisk
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.history import History
@@ -20,7 +20,7 @@ NO_CLIENT = 0  # the client number in transactions that no client asked for
 FIRST_CHILD = 1_000_000  # child counters of the root are this times the epoch, plus the counter of the zxid
 
 
-def write_disk(folder: Path, disk: Disk, segment_bytes: int) -> dict[str, Any]:
+def write_disk(folder: Path, disk: InitialDisk, segment_bytes: int) -> dict[str, Any]:
     """Write the described log and epochs to an empty disk. Return the fields of the milestone `disk`."""
     runs = list(_runs(disk))
     store, _, _ = Store.open(OrdinaryDisk(folder), bootstrap=True, segment_bytes=segment_bytes, digest=dg.NEWEST)
@@ -51,7 +51,7 @@ def transaction(epoch: int, counter: int) -> bytes:
     return encode(Txn(Origin(0, 0, NO_CLIENT, zx.zxid(epoch, counter)), change))
 
 
-def _runs(disk: Disk) -> Iterator[TxnRecords]:
+def _runs(disk: InitialDisk) -> Iterator[TxnRecords]:
     """Yield the transactions of each epoch of the log."""
     history = History(None, dg.HASHES[dg.NEWEST])
     for epoch, zxids in groupby(disk.log, key=lambda pair: pair[0]):
@@ -59,7 +59,7 @@ def _runs(disk: Disk) -> Iterator[TxnRecords]:
         yield history.append(TxnRun(zx.zxid(epoch, 1), txns))
 
 
-def _records(disk: Disk, runs: list[TxnRecords]) -> Iterator[Record]:
+def _records(disk: InitialDisk, runs: list[TxnRecords]) -> Iterator[Record]:
     """Yield the records that the node would have written if it had taken part in every epoch of its log."""
     for run in runs:
         yield EpochRecord(zx.epoch_of(run.first))

@@ -14,7 +14,7 @@ _NEVER = 0  # stands for a counter that the primary skipped; a transaction has t
 
 
 @dataclass(slots=True)
-class Primary:
+class EpochBroadcasts:
     """The broadcasts of one process in one epoch.
 
     `digests[c - 1]` is the digest of counter c, `txns[c - 1]` the content of its transaction, None if that was not recorded.
@@ -39,7 +39,7 @@ class PrimaryBroadcast(msgspec.Struct, frozen=True):
     """One `broadcast` event, its primary, and the counter that the primary should have broadcast next."""
 
     event: Broadcast
-    primary: Primary
+    primary: EpochBroadcasts
     expected: int
 
 
@@ -47,7 +47,7 @@ class Broadcasts:
     """The primaries of each epoch. There must be one; if there are more, each has its own record."""
 
     def __init__(self) -> None:
-        self.epochs: dict[int, list[Primary]] = {}
+        self.epochs: dict[int, list[EpochBroadcasts]] = {}
         self.highest = 0
 
     def add(self, event: Broadcast, delivered: int) -> PrimaryBroadcast:
@@ -76,12 +76,12 @@ class Broadcasts:
         end = first - 1 + len(digests)
         return digests in [primary.digests[first - 1 : end] for primary in self.epochs.get(epoch, ())]
 
-    def _primary(self, event: Broadcast, delivered: int) -> Primary:
+    def _primary(self, event: Broadcast, delivered: int) -> EpochBroadcasts:
         primaries = self.epochs.setdefault(event.epoch, [])
         for primary in primaries:
             if (primary.node, primary.life) == (event.node, event.life):
                 return primary
-        primary = Primary(event.epoch, event.node, event.life, delivered)
+        primary = EpochBroadcasts(event.epoch, event.node, event.life, delivered)
         primaries.append(primary)
         self.highest = max(self.highest, event.epoch)
         return primary

@@ -27,7 +27,7 @@ from zab_chaos.model.events import (
 from zab_chaos.node.core import digest as dg
 
 
-class Log:
+class DurableHistory:
     """A durable history: everything up to `floor` (the zxid of a snapshot), and above it segments of consecutive zxids."""
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class Log:
         self._firsts, self._digests, self._unreported = [], [], []
         self.floor = self.last = zxid
 
-    def copy(self) -> "Log":
+    def copy(self) -> "DurableHistory":
         """Return an independent copy."""
-        log = Log()
+        log = DurableHistory()
         log.floor, log.last, log._unreported = self.floor, self.last, list(self._unreported)
         log._firsts, log._digests = list(self._firsts), [digests[:] for digests in self._digests]
         return log
@@ -122,7 +122,7 @@ class EpochPromise(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Disk:
+class DiskHistory:
     """One disk of one node, over all lives on it. A lost disk is followed by a new one.
 
     - `accepted_in`, `current_in`, `last_in`: the lines that show f.p, f.a and the end of the log.
@@ -138,7 +138,7 @@ class Disk:
     amnesiac: bool = False
     accepted_epoch: int = 0  # f.p
     current_epoch: int = 0  # f.a
-    log: Log = field(default_factory=Log)
+    log: DurableHistory = field(default_factory=DurableHistory)
     accepted_in: Line | None = None
     current_in: Line | None = None
     last_in: Line | None = None
@@ -208,7 +208,7 @@ class BootComparison:
 
     `new_disk`: the boot is on another, empty disk. `amnesiac`: because of the disk, the node did not count in quorums.
     `own_epoch`: the former life was in discovery as a leader, so it may have been about to promise an epoch of its own.
-    `highest_delivery`: see `Disk`.
+    `highest_delivery`: see `DiskHistory`.
     """
 
     boot: Boot
@@ -226,7 +226,7 @@ class BootComparison:
     last_in: Line | None
 
 
-def compare(event: Boot, before: Boot, disk: Disk, own_epoch: bool) -> BootComparison:
+def compare(event: Boot, before: Boot, disk: DiskHistory, own_epoch: bool) -> BootComparison:
     """Compare a boot with its node's disk. Call this before `Disk.boot` replaces the content."""
     return BootComparison(
         boot=event,
@@ -245,7 +245,7 @@ def compare(event: Boot, before: Boot, disk: Disk, own_epoch: bool) -> BootCompa
     )
 
 
-def _is_new(event: Boot, disk: Disk) -> bool:
+def _is_new(event: Boot, disk: DiskHistory) -> bool:
     """Return whether a node that has lived before starts on another, empty disk. A node that was amnesiac stays amnesiac on the
     same disk until it is a member."""
     if event.disk == "amnesiac" and disk.amnesiac:

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from zab_chaos.model.events import Broadcast, TxnSummary
-from zab_chaos.model.oracle.broadcasts import Broadcasts, Primary
+from zab_chaos.model.oracle.broadcasts import Broadcasts, EpochBroadcasts
 from zab_chaos.model.oracle.delivered_history import DeliveredHistory
 
 FENCE = "fence"
@@ -76,7 +76,7 @@ class Effects:
             start = end
         return found
 
-    def _of_epoch(self, start: int, end: int, primaries: list[Primary]) -> list[TxnSummary | None]:
+    def _of_epoch(self, start: int, end: int, primaries: list[EpochBroadcasts]) -> list[TxnSummary | None]:
         """Return the contents of the history from index `start` to `end`, which is one epoch with these primaries."""
         zxids, digests = self._history.zxids[start:end], self._history.digests[start:end]
         place, consecutive = (zxids[0] & 0xFFFFFFFF) - 1, zxids[-1] - zxids[0] == end - start - 1
@@ -89,7 +89,7 @@ class Effects:
             for zxid, primary in zip(zxids, senders, strict=True)
         ]
 
-    def _primary_of(self, zxid: int, digest: int, primaries: list[Primary]) -> Primary | None:
+    def _primary_of(self, zxid: int, digest: int, primaries: list[EpochBroadcasts]) -> EpochBroadcasts | None:
         place = (zxid & 0xFFFFFFFF) - 1
         for primary in primaries:
             if place < len(primary.digests) and primary.digests[place] == digest:

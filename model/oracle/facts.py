@@ -43,7 +43,7 @@ from zab_chaos.model.events import (
 from zab_chaos.model.oracle.broadcasts import Broadcasts, PrimaryBroadcast
 from zab_chaos.model.oracle.changes import Changes
 from zab_chaos.model.oracle.delivered_history import DeliveredHistory, Delivery, HistoryPosition
-from zab_chaos.model.oracle.disks import BootComparison, Disk, compare
+from zab_chaos.model.oracle.disks import BootComparison, DiskHistory, compare
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.spans import FOREVER, Span
 from zab_chaos.model.oracle.znodes import STATE_ERRORS
@@ -94,8 +94,8 @@ class Node:
     role: str = ""
     phase: str = ""
     exit: Exit | None = None
-    disk: Disk = field(default_factory=Disk)
-    former_disks: list[Disk] = field(default_factory=list)
+    disk: DiskHistory = field(default_factory=DiskHistory)
+    former_disks: list[DiskHistory] = field(default_factory=list)
     # The zxids up to which the node had delivered, ascending, and when it reached each for the first time in any life.
     delivered_zxids: "array[int]" = field(default_factory=lambda: array("Q"))
     delivered_times: "array[int]" = field(default_factory=lambda: array("q"))
@@ -117,7 +117,7 @@ class Node:
         return self.delivered_zxids[place - 1] if place else 0
 
     @property
-    def disks(self) -> list[Disk]:
+    def disks(self) -> list[DiskHistory]:
         """Return all disks that the node ever had, the present one first."""
         return [self.disk, *self.former_disks]
 
@@ -250,7 +250,7 @@ class Facts:
                 node.former_disks.append(disk)
                 for lost in node.former_disks:
                     lost.successor = lost.successor or event
-                node.disk = disk = Disk()
+                node.disk = disk = DiskHistory()
             elif packed(event.last_zxid) < disk.log.last:
                 node.former_disks.append(replace(disk, log=disk.log.copy()))
         disk.boot(event)

@@ -20,7 +20,7 @@ from zlib_ng.zlib_ng import crc32
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay import descriptions as words
 from zab_chaos.model.replay.difference import Difference, DifferenceFound, output_difference, record_name
-from zab_chaos.model.replay.trace import Unreadable
+from zab_chaos.model.replay.trace import UnreadableTrace
 from zab_chaos.model.replay.trace_matcher import TraceMatcher
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
@@ -60,7 +60,7 @@ class ReplayObserver(Protocol):
         """Called with the messages that were sent: (receiver, message). Those without an open session were dropped."""
 
 
-class StopPoint(msgspec.Struct, frozen=True):
+class ReplayStop(msgspec.Struct, frozen=True):
     """Where to stop: after the input that led to trace event `number`, or to the next event of the core after it.
 
     `input`: `number` is the number of an input instead.
@@ -111,7 +111,7 @@ class Rerun:
 
     # ---- running ----
 
-    def run(self, until: StopPoint | None = None) -> bool:
+    def run(self, until: ReplayStop | None = None) -> bool:
         """Run to the end, the first difference (then `difference` is set), or `until`. Return whether that is reached."""
         try:
             reached = self._run(until)
@@ -119,7 +119,7 @@ class Rerun:
                 self._finish()
         except DifferenceFound as found:
             self.difference = self._describe(found)
-        except Unreadable as error:
+        except UnreadableTrace as error:
             self.difference = self._difference_at(trace_name(self.node, self.life), error.line, f"the line {error}")
         except DamagedRecording as error:
             self.difference = self._difference_at(record_name(self.node, self.life), error.offset, str(error))
@@ -127,7 +127,7 @@ class Rerun:
             return reached
         return False
 
-    def _run(self, until: StopPoint | None) -> bool:
+    def _run(self, until: ReplayStop | None) -> bool:
         handlers, recent, observer = self._handlers, self._recent, self.observer
         for entry in self._stream:
             kind = type(entry)
@@ -138,7 +138,7 @@ class Rerun:
                 self._check_order(entry)
             try:
                 handlers[kind](entry)
-            except (DifferenceFound, Unreadable):
+            except (DifferenceFound, UnreadableTrace):
                 raise
             except Exception as error:
                 raise DifferenceFound(f"the re-execution fails: {type(error).__name__}: {error}") from error

@@ -14,7 +14,7 @@ from zab_chaos.model.events import trace_name
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.replay.difference import Difference, record_name
 from zab_chaos.model.replay.life import Rerun
-from zab_chaos.model.replay.trace import CoreTrace, Unreadable
+from zab_chaos.model.replay.trace import CoreTrace, UnreadableTrace
 from zab_chaos.model.verdict import Evidence, Judgement, Property, Violation
 from zab_chaos.node.core.peer import Peer
 
@@ -102,7 +102,7 @@ def _unrecorded(folder: Path, node: int, life: int) -> ReplayResult | None:
     try:
         if trace.next() is None:
             return None
-    except Unreadable:
+    except UnreadableTrace:
         pass  # the trace is not empty, so there should be a recording
     return _missing_file(node, life, "there are events of the core, and no recording", record_name(node, life))
 

@@ -46,7 +46,7 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head).decode
 
 
-class Unreadable(Exception):
+class UnreadableTrace(Exception):
     """Raised for a line of a trace that cannot be read, or cannot be of this life."""
 
     def __init__(self, line: int, why: str) -> None:
@@ -96,7 +96,7 @@ class CoreTrace:
         """Return the first line of the life, which must be its boot, or None if the trace is empty. Call it before `next`."""
         line = next(self._lines, None)
         if line is not None and line.name != "boot":
-            raise Unreadable(line.line, f"a life begins with boot, not with {line.name}")
+            raise UnreadableTrace(line.line, f"a life begins with boot, not with {line.name}")
         return line
 
     def next(self) -> CoreLine | None:
@@ -116,9 +116,9 @@ class CoreTrace:
                 try:
                     head = _head(raw)
                 except msgspec.MsgspecError as error:
-                    raise Unreadable(number, f"is not readable: {error}") from error
+                    raise UnreadableTrace(number, f"is not readable: {error}") from error
                 if (head.node, head.life) != (node, life):
-                    raise Unreadable(number, f"is of node {head.node}, life {head.life}")
+                    raise UnreadableTrace(number, f"is of node {head.node}, life {head.life}")
                 if head.n != number:
-                    raise Unreadable(number, f"has event number {head.n}, {number} comes here")
+                    raise UnreadableTrace(number, f"has event number {head.n}, {number} comes here")
                 yield CoreLine(number, head.n, head.event, raw, head.t)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from zab_chaos.model.world.network import Pipe
+from zab_chaos.model.world.network import SimPipe
 from zab_chaos.node.channel.channels import LAST_FRAMES_NS
 
 if TYPE_CHECKING:
@@ -22,18 +22,18 @@ class SimLinks:
         self, server: "SimServer", peers: Iterable[int], life: int, decoder: msgspec.msgpack.Decoder[Any]
     ) -> None:
         plan = server.plan
-        self.connection_changes: list[tuple[Pipe, bool]] = []
+        self.connection_changes: list[tuple[SimPipe, bool]] = []
         self._server = server
-        self._pipes: dict[int, Pipe] = {}
+        self._pipes: dict[int, SimPipe] = {}
         self.channels = plan.channels(
             me=server.id, cluster=plan.cluster, incarnation=life, peers=peers, limits=plan.limits,
             heartbeat_ms=plan.timing.heartbeat_ms, decoder=decoder, dial=self._dial,
         )  # fmt: skip
 
-    def _dial(self, peer: int) -> Pipe:
+    def _dial(self, peer: int) -> SimPipe:
         server, plan = self._server, self._server.plan
-        wire = server.net.wires[server.id, peer]
-        pipe = self._pipes[peer] = Pipe(wire, server, plan.limits.queue_frames, plan.channels.immediate)
+        proxy = server.net.proxies[server.id, peer]
+        pipe = self._pipes[peer] = SimPipe(proxy, server, plan.limits.queue_frames, plan.channels.immediate)
         return pipe
 
     def apply_connection_changes(self) -> None:
@@ -43,8 +43,8 @@ class SimLinks:
         for pipe, connected in connection_changes:
             self._apply(pipe, connected)
 
-    def _apply(self, pipe: Pipe, connected: bool) -> None:
-        peer = pipe.wire.target
+    def _apply(self, pipe: SimPipe, connected: bool) -> None:
+        peer = pipe.proxy.target
         if self._pipes[peer] is not pipe:
             return  # this pipe was replaced meanwhile
         if connected:

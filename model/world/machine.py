@@ -113,6 +113,6 @@ def build(world: World, plan: SimPlan, sink: Sink, make_node: MakeNode = SimNode
     machines: dict[int, SimNode] = {}
     for number in range(1, plan.nodes + 1):
         machines[number] = make_node(number, world, net, plan, sink, machines)
-    for wire in net.wires.values():
-        wire.server_at = lambda node: machines[node].server if machines[node].up else None
+    for proxy in net.proxies.values():
+        proxy.server_at = lambda node: machines[node].server if machines[node].up else None
     return net, machines

@@ -1,8 +1,8 @@
 """Simulated links: they treat frames between two nodes as ZeroMQ's sockets, TCP and toxiproxy do.
 
-Link (i, j) carries what i sends to j, through a proxy of its own (`Wire`), which can be cut, slowed or deleted. A `Pipe` is
-the socket through which i's session sends; it keeps up one connection at a time. A connection delivers in order. When it
-breaks, it loses what is on its way, and it delivers nothing afterwards.
+Link (i, j) carries what i sends to j, through a proxy of its own (`SimProxy`), which can be cut, slowed or deleted. A
+`SimPipe` is the socket through which i's session sends; it keeps up one connection at a time. A connection delivers in
+order. When it breaks, it loses what is on its way, and it delivers nothing afterwards.
 """
 
 from collections import Counter, deque
@@ -24,7 +24,7 @@ RECONNECT_MAX_NS = 200 * MS  # ... up to this
 RESUME_POLL_NS = 20 * MS  # how often a start or handshake that waits for a stopped process looks whether it was resumed
 
 
-class Toxic(msgspec.Struct, frozen=True):
+class SimToxic(msgspec.Struct, frozen=True):
     """A toxic of toxiproxy, with its names of kinds, streams and attributes."""
 
     kind: str
@@ -32,7 +32,7 @@ class Toxic(msgspec.Struct, frozen=True):
     attributes: dict[str, int]
 
 
-class Wire:
+class SimProxy:
     """The proxy of one link. `others`: the nodes that are at neither of its ends."""
 
     def __init__(self, world: World, source: int, target: int, others: Sequence[int] = ()) -> None:
@@ -40,22 +40,22 @@ class Wire:
         self.source, self.target = source, target
         self.others = others
         self.enabled = True
-        self.toxics: dict[str, Toxic] = {}
+        self.toxics: dict[str, SimToxic] = {}
         self.met: Counter[str] = Counter()  # frames that passed a toxic, by its kind, for kinds that hit single frames
         self.hit: Counter[str] = Counter()  # how many of these frames were hit
         self._without_hit: set[str] = set()  # toxics that have hit no frame yet
         self.clear = True  # there are no toxics
-        self.connections: list[Connection] = []
-        self._held: list[tuple[Connection, bytes]] = []  # frames held by a stall
-        self._delayed: deque[tuple[Connection, bytes]] = deque()  # frames that a toxic is delaying
+        self.connections: list[SimConnection] = []
+        self._held: list[tuple[SimConnection, bytes]] = []  # frames held by a stall
+        self._delayed: deque[tuple[SimConnection, bytes]] = deque()  # frames that a toxic is delaying
         self.delayed_until = 0  # when the last delayed frame gets through
-        self._unreported: list[Connection] = []  # broken, but the cut link does not let the other end know
+        self._unreported: list[SimConnection] = []  # broken, but the cut link does not let the other end know
         self._bandwidth_free_at = 0
         self.server_at: Callable[[int], SimServer | None] = lambda node: None  # the server that is up on a node, if any
 
     # ---- requests to the proxy server ----
 
-    def add(self, name: str, toxic: Toxic) -> None:
+    def add(self, name: str, toxic: SimToxic) -> None:
         """Add a toxic. As in toxiproxy, the toxic before it then lets the frame through that it is just delaying."""
         if self._delayed:
             self._pass_cut(self._delayed.popleft())
@@ -118,7 +118,7 @@ class Wire:
     def _drops(self) -> bool:
         return any(toxic.kind == "timeout" for toxic in self.toxics.values())
 
-    def _hits(self, kind: str) -> list[Toxic]:
+    def _hits(self, kind: str) -> list[SimToxic]:
         """Return the toxics of this kind that hit the present frame. Each hits its first frame, then one in `one_in`."""
         here = {name: toxic for name, toxic in self.toxics.items() if toxic.kind == kind}
         hits = {name: toxic for name, toxic in here.items() if name in self._without_hit or self._drawn(toxic)}
@@ -127,7 +127,7 @@ class Wire:
         self.hit[kind] += bool(hits)
         return list(hits.values())
 
-    def _drawn(self, toxic: Toxic) -> bool:
+    def _drawn(self, toxic: SimToxic) -> bool:
         return self.world.chance.up_to(toxic.attributes["one_in"]) == 0
 
     def _flip(self, frame: bytes) -> bytes:
@@ -159,7 +159,7 @@ class Wire:
         """True if nothing gets through, not even the end of a connection."""
         return bool(self.toxics) and (self._drops or self._stalls)
 
-    def carry(self, connection: "Connection", frame: bytes) -> None:
+    def carry(self, connection: "SimConnection", frame: bytes) -> None:
         """Pass a frame through the toxics: first those that delay or hit it, then those that cut the link."""
         if self._drops:
             return
@@ -174,12 +174,12 @@ class Wire:
             self._pass_cut((connection, carried))
         self._repeat(frame)  # not the corrupt one, which would end a session even after all links are healed
 
-    def _pass_delay(self, passing: tuple["Connection", bytes]) -> None:
+    def _pass_delay(self, passing: tuple["SimConnection", bytes]) -> None:
         """Let the first delayed frame through, if it is this one. It may have been let through early (`add`)."""
         if self._delayed and self._delayed[0] is passing:
             self._pass_cut(self._delayed.popleft())
 
-    def _pass_cut(self, passing: tuple["Connection", bytes]) -> None:
+    def _pass_cut(self, passing: tuple["SimConnection", bytes]) -> None:
         """Pass a frame on to its connection, unless a stall holds it or a timeout drops it."""
         connection, frame = passing
         if self._stalls or self._held:
@@ -200,13 +200,13 @@ class Wire:
         self.delayed_until = max(self.delayed_until, now + wait)
         return self.delayed_until - now
 
-    def open(self, connection: "Connection") -> None:
+    def open(self, connection: "SimConnection") -> None:
         """Add a connection. Forget those of closed sockets, unless frames are still on their way in them."""
         now, held = self.world.now, bool(self._held or self._delayed)
         remaining = [one for one in self.connections if held or not one.pipe.closed or one.last_arrival > now]
         self.connections = [*remaining, connection]
 
-    def on_broken(self, connection: "Connection") -> None:
+    def on_broken(self, connection: "SimConnection") -> None:
         """A connection broke. Report it to the other end, after a delay, or once the link is no longer cut."""
         if self.cut and self.enabled:
             self._unreported.append(connection)
@@ -220,12 +220,12 @@ class Wire:
         return len(self._held)
 
 
-class Connection:
+class SimConnection:
     """One TCP connection of a pipe, to one life of the target."""
 
     __slots__ = ("_world", "broken", "endpoint", "last_arrival", "pipe", "unsent_from")
 
-    def __init__(self, pipe: "Pipe", endpoint: "SimServer") -> None:
+    def __init__(self, pipe: "SimPipe", endpoint: "SimServer") -> None:
         self.pipe = pipe
         self._world = pipe.world
         self.endpoint = endpoint
@@ -235,11 +235,11 @@ class Connection:
 
     def carry(self, frame: bytes) -> None:
         """Send a frame through the proxy."""
-        wire = self.pipe.wire
-        if wire.clear:
+        proxy = self.pipe.proxy
+        if proxy.clear:
             self.deliver(frame)
         else:
-            wire.carry(self, frame)
+            proxy.carry(self, frame)
 
     def deliver(self, frame: bytes) -> None:
         """Deliver a frame after a drawn delay, in order, unless it is lost."""
@@ -265,23 +265,23 @@ class Connection:
         """Break the connection. The frames that are on their way in it are lost."""
         if not self.broken:
             self.broken = True
-            wire = self.pipe.wire
-            if self in wire.connections:
-                wire.connections.remove(self)
-            wire.on_broken(self)
+            proxy = self.pipe.proxy
+            if self in proxy.connections:
+                proxy.connections.remove(self)
+            proxy.on_broken(self)
 
     def report_broken(self, _: object = None) -> None:
         self.pipe.on_broken(self)
 
 
-class Pipe:
+class SimPipe:
     """A PUSH socket. Implements `zab_chaos.node.channel.channels.Pipe`. `immediate`: see `zab_chaos.node.net.pipe`."""
 
-    def __init__(self, wire: Wire, source: "SimServer", queue_frames: int, immediate: bool) -> None:
-        self.wire = wire
-        self.world = wire.world
+    def __init__(self, proxy: SimProxy, source: "SimServer", queue_frames: int, immediate: bool) -> None:
+        self.proxy = proxy
+        self.world = proxy.world
         self.closed = False
-        self.connection: Connection | None = None
+        self.connection: SimConnection | None = None
         self._source = source
         self._limit = queue_frames
         self._immediate = immediate
@@ -296,15 +296,15 @@ class Pipe:
     def _attempt(self, _: object = None) -> None:
         if self._ended or self.connection is not None:
             return
-        endpoint = self._source.server_of(self.wire.target)
-        if not self.wire.enabled or endpoint is None:
+        endpoint = self._source.server_of(self.proxy.target)
+        if not self.proxy.enabled or endpoint is None:
             self.world.call_later(self._pause, self._attempt)
             self._pause = min(2 * self._pause, RECONNECT_MAX_NS)
-        elif self.wire.cut:
+        elif self.proxy.cut:
             self.world.call_later(HANDSHAKE_NS, self._attempt)
         elif endpoint.stopped or self._source.stopped:
             self.world.call_later(RESUME_POLL_NS, self._attempt)
-        elif (slow := 2 * self.wire.latency) > HANDSHAKE_NS:  # the dialling end waits for two round trips
+        elif (slow := 2 * self.proxy.latency) > HANDSHAKE_NS:  # the dialling end waits for two round trips
             self.world.call_later(HANDSHAKE_NS, self._attempt)
         else:
             delay = slow + sum(self.world.chance.delay() for _ in range(3))
@@ -313,13 +313,13 @@ class Pipe:
     def _connected(self, endpoint: "SimServer") -> None:
         if self._ended or self.connection is not None:
             return
-        if not endpoint.alive or not self.wire.enabled or self.wire.cut or endpoint.stopped or self._source.stopped:
+        if not endpoint.alive or not self.proxy.enabled or self.proxy.cut or endpoint.stopped or self._source.stopped:
             self._attempt()
             return
         self._pause = RECONNECT_NS
-        self.connection = Connection(self, endpoint)
-        self.wire.open(self.connection)
-        for milliseconds in self.wire.attribute("reset_peer", "timeout"):
+        self.connection = SimConnection(self, endpoint)
+        self.proxy.open(self.connection)
+        for milliseconds in self.proxy.attribute("reset_peer", "timeout"):
             self.world.call_later(milliseconds * MS, self.connection.reset)
         waiting, self._waiting = self._waiting, []
         for frame in waiting:
@@ -335,16 +335,16 @@ class Pipe:
             self._waiting.append(frame)
             return True
         endpoint = connection.endpoint
-        if self.wire.clear and not endpoint.stopped:
+        if self.proxy.clear and not endpoint.stopped:
             connection.deliver(frame)
             return True
         # A stopped process reads nothing and a stalled link passes nothing on: their queues fill.
-        if (endpoint.stopped and len(endpoint.inbox) > self._limit) or self.wire.held > self._limit:
+        if (endpoint.stopped and len(endpoint.inbox) > self._limit) or self.proxy.held > self._limit:
             return False
         connection.carry(frame)
         return True
 
-    def on_broken(self, connection: Connection) -> None:
+    def on_broken(self, connection: SimConnection) -> None:
         """The broken connection was noticed: connect again."""
         if self.connection is connection:
             self.connection = None
@@ -361,22 +361,25 @@ class Pipe:
         """Close, because the process ended. Frames that would arrive in the last `unsent` nanoseconds had not left it and are
         lost; if `unsent` is negative, none is."""
         if self.connection is not None:
-            self.connection.unsent_from = max(self.connection.last_arrival, self.wire.delayed_until) - unsent
+            self.connection.unsent_from = max(self.connection.last_arrival, self.proxy.delayed_until) - unsent
         self.close()
 
 
 class SimNet:
-    """The wires of all links between the nodes, by (source, target)."""
+    """The proxies of all links between the nodes, by (source, target)."""
 
     def __init__(self, world: World, nodes: int) -> None:
         ids = range(1, nodes + 1)
-        self.wires = {
-            (i, j): Wire(world, i, j, [node for node in ids if node not in (i, j)]) for i in ids for j in ids if i != j
+        self.proxies = {
+            (i, j): SimProxy(world, i, j, [node for node in ids if node not in (i, j)])
+            for i in ids
+            for j in ids
+            if i != j
         }
 
     def process_ended(self, server: "SimServer") -> None:
         """Break all connections to a process that ended."""
-        for wire in self.wires.values():
-            if wire.target == server.id:
-                for connection in [one for one in wire.connections if one.endpoint is server]:
+        for proxy in self.proxies.values():
+            if proxy.target == server.id:
+                for connection in [one for one in proxy.connections if one.endpoint is server]:
                     connection.reset()

@@ -30,8 +30,7 @@ from zab_chaos.node.replica import DECODER, Replica
 
 if TYPE_CHECKING:
     from zab_chaos.model.world.machine import SimNode
-    from zab_chaos.model.world.network import Pipe
-
+    from zab_chaos.model.world.network import SimPipe
 POLL_NS = 10_000_000  # how late a server looks at its clock, at most (zab_chaos.node.server, POLL_MS)
 KILLED = -9
 NODE, MODEL = f"{node.__name__}.", f"{model.__name__}."
@@ -171,7 +170,7 @@ class SimServer:
             self._busy = True
             self.world.call_later(left, self._computed)
 
-    def on_connection(self, pipe: "Pipe", connected: bool) -> None:
+    def on_connection(self, pipe: "SimPipe", connected: bool) -> None:
         """Take note that one of this server's pipes is connected, or no longer."""
         if self.booted and self.alive:
             self.links.connection_changes.append((pipe, connected))

@@ -20,7 +20,7 @@ from zab_chaos.harness.backends.simulator.ensemble import SimNetwork
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyServer
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.model.world.links import SimLinks
-from zab_chaos.model.world.network import Pipe, SimNet
+from zab_chaos.model.world.network import SimNet, SimPipe
 from zab_chaos.model.world.world import SimPlan, World
 from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.channel.runs import ChannelRun
@@ -215,7 +215,7 @@ class SimEnd:
         self.alive = self.booted = True
         self.stopped = False
         self.inbox: deque[bytes] = deque()
-        self.connection_changes: list[tuple[Pipe, bool]] = []
+        self.connection_changes: list[tuple[SimPipe, bool]] = []
         self._ends = ends
 
     def poke(self) -> None:
@@ -224,7 +224,7 @@ class SimEnd:
     def wake_in(self, _nanoseconds: int) -> None:
         """Do nothing: the node is driven anyway."""
 
-    def on_connection(self, pipe: Pipe, connected: bool) -> None:
+    def on_connection(self, pipe: SimPipe, connected: bool) -> None:
         self.connection_changes.append((pipe, connected))
 
     def server_of(self, peer: int) -> "SimEnd | None":

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.zookeeper import await_leader, deployed, eventually, start_ensemble
 from zab_chaos.harness.backends.zookeeper import txnlog
-from zab_chaos.harness.backends.zookeeper.client import Client
+from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.log import OpsFile
@@ -20,16 +20,16 @@ from zab_chaos.node.tree.requests import Check, Children, Create, Delete, Exists
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 
 
-def client_of(deployment: ZooKeeperDeployment, node: int, timeout: float = 10.0) -> Client:
+def client_of(deployment: ZooKeeperDeployment, node: int, timeout: float = 10.0) -> ZooKeeperClient:
     addresses = {each: deployment.cluster.client_address(each) for each in deployment.cluster.nodes}
-    return Client(addresses, node, number=1, timeout=timeout)
+    return ZooKeeperClient(addresses, node, number=1, timeout=timeout)
 
 
-def ask(client: Client, request: Request) -> Outcome:
+def ask(client: ZooKeeperClient, request: Request) -> Outcome:
     return client.wait(client.submit(request))
 
 
-def done(client: Client, request: Request) -> Ok:
+def done(client: ZooKeeperClient, request: Request) -> Ok:
     outcome = ask(client, request)
     assert isinstance(outcome, Ok), outcome
     return outcome
@@ -80,7 +80,7 @@ def test_every_answer_agrees_with_the_log_and_the_tree(tmp_path: Path, version: 
 class Writer:
     """A client that always has a few writes outstanding, and records them in ops.jsonl."""
 
-    def __init__(self, client: Client, path: Path) -> None:
+    def __init__(self, client: ZooKeeperClient, path: Path) -> None:
         self.client = client
         self.outcomes: list[tuple[str, Outcome]] = []
         self._ops = OpsFile(path)
@@ -158,7 +158,7 @@ def test_an_expired_session_is_replaced_by_a_new_one(tmp_path: Path) -> None:
     with deployed(tmp_path) as it:
         start_ensemble(it)
         addresses = {node: it.cluster.client_address(node) for node in it.cluster.nodes}
-        with Client(addresses, 1, number=1, session=1.0) as client:
+        with ZooKeeperClient(addresses, 1, number=1, session=1.0) as client:
             assert client.connect(20)
             assert done(client, Create("/a")).version == 0
             for node in it.cluster.nodes:

@@ -44,9 +44,12 @@ def test_logs_and_trees_of_all_servers_are_equal_and_contain_the_writes(tmp_path
 
 
 def test_differences_of_trees_are_listed_by_path(tmp_path: Path) -> None:
-    znode = tree.Znode(1, 0, (1 << 32) + 1, (1 << 32) + 1, 0, 0, (1 << 32) + 1)
-    other = tree.Znode(1, 2, (1 << 32) + 1, (2 << 32) + 5, 0, 3, (1 << 32) + 9)
-    trees = {1: tree.Tree({"/": znode, "/a": znode}, 9, 9), 2: tree.Tree({"/": znode, "/a": other, "/b": znode}, 9, 9)}
+    znode = tree.ServerZnode(1, 0, (1 << 32) + 1, (1 << 32) + 1, 0, 0, (1 << 32) + 1)
+    other = tree.ServerZnode(1, 2, (1 << 32) + 1, (2 << 32) + 5, 0, 3, (1 << 32) + 9)
+    trees = {
+        1: tree.ServerTree({"/": znode, "/a": znode}, 9, 9),
+        2: tree.ServerTree({"/": znode, "/a": other, "/b": znode}, 9, 9),
+    }
     assert tree.differences(trees) == [
         "/a: node-1 has version 0 of 1:1, children version 0 of 1:1, node-2 has version 2 of 2:5, children version 3 of 1:9",
         "/b: node-1 has none, node-2 has version 0 of 1:1, children version 0 of 1:1",

@@ -15,7 +15,7 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.faults.network import NetworkError
-from zab_chaos.harness.backends.zookeeper.client import Client
+from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.server import CRASHED
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.tree.requests import Create
@@ -110,7 +110,7 @@ def test_a_crash_point_is_armed_and_disarmed_while_a_server_runs(tmp_path: Path)
         for node, action in ((first, "crash"), (second, "pause")):
             it.cluster.control(node, "arm", point="before-write:TXN", action=action)
         it.cluster.control(first, "disarm", point="before-write:TXN")
-        client = Client(it.addresses, leader)
+        client = ZooKeeperClient(it.addresses, leader)
         client.submit(Create("/written", b"1"))
         eventually(lambda: client.poll(0.05) or it.cluster.paused(second))
         assert it.cluster.alive(first)

@@ -9,9 +9,9 @@ import pytest
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.zookeeper import releases, traces, tree
-from zab_chaos.harness.backends.zookeeper.client import Client
+from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.log import OpsFile
 from zab_chaos.harness.errors import HarnessError
@@ -69,7 +69,7 @@ class RecordedClient:
 
     def __init__(self, deployment: ZooKeeperDeployment, path: Path, node: int, number: int = 1) -> None:
         addresses = {each: deployment.cluster.client_address(each) for each in deployment.cluster.nodes}
-        self.client = Client(addresses, node, number=number)
+        self.client = ZooKeeperClient(addresses, node, number=number)
         self.ops = OpsFile(path)
 
     def submit(self, request: Request, then: Callable[[Outcome], None] = lambda outcome: None) -> Operation:
@@ -110,7 +110,7 @@ def judge(deployment: ZooKeeperDeployment, clients: dict[int, list[int]], ops: P
     trees = {node: tree.read(servers.client_address(node)).digest for node in servers.nodes}
     eventually(lambda: len({told.zxid for node in servers.nodes if (told := servers.srvr(node))}) == 1)
     operations = [operation_from_json(line) for line in ops.read_bytes().splitlines()]
-    evidence = Evidence(
+    evidence = RunEvidence(
         nodes=len(servers.nodes), lives=servers.recorded_lives(trees), operations=operations, sessions=clients,
         clock_offset=time.monotonic_ns() - time.time_ns(),
     )  # fmt: skip

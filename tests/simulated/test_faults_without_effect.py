@@ -11,7 +11,7 @@ from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.model.world.machine import SimNode
-from zab_chaos.model.world.network import Wire
+from zab_chaos.model.world.network import SimProxy
 from zab_chaos.model.world.server import SimServer
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.crash_points import CrashPoints
@@ -63,10 +63,10 @@ CASES: list[tuple[str, type, str, Any]] = [
     ('do = "crash-at"\npoint = "after-sync:TXN"' + LASTS, CrashPoints, "hit", nothing),
     ('do = "pause-at"\npoint = "before-send:ACK"' + LASTS, CrashPoints, "hit", nothing),
     ('do = "fail-at"\npoint = "before-sync:TXN"' + LASTS, CrashPoints, "hit", nothing),
-    ('do = "partition"\nhow = "timeout"' + LASTS, Wire, "_drops", property(never)),
-    ('do = "partition"\nhow = "disable"' + LASTS, Wire, "disable", nothing),
+    ('do = "partition"\nhow = "timeout"' + LASTS, SimProxy, "_drops", property(never)),
+    ('do = "partition"\nhow = "disable"' + LASTS, SimProxy, "disable", nothing),
     ('do = "stall"' + LASTS, Network, "cut", nothing),
-    ('do = "flap"' + LASTS, Wire, "_drops", property(never)),
+    ('do = "flap"' + LASTS, SimProxy, "_drops", property(never)),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.initial_and_final import disk_mistakes
-from zab_chaos.faults.scenario import Disk, Scenario, Workload, parse
+from zab_chaos.faults.scenario import InitialDisk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS
@@ -184,7 +184,7 @@ def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_ot
 
 
 def test_disks_that_are_given_are_kept(shipped: Callable[[str], Scenario]) -> None:
-    given = (Disk(node=1, accepted_epoch=1, current_epoch=1, log=((1, 1),)),)
+    given = (InitialDisk(node=1, accepted_epoch=1, current_epoch=1, log=((1, 1),)),)
     drawn = [swarm.draw_swarm(replace(shipped("long-mix"), disks=given), seed).disks for seed in SEEDS]
     assert set(drawn) == {given}
 

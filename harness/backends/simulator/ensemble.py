@@ -18,7 +18,7 @@ from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY
 from zab_chaos.harness.backends.processes.process_cluster import START_SECONDS, STOP_SECONDS
 from zab_chaos.model.world.machine import SimNode
-from zab_chaos.model.world.network import SimNet, Toxic, Wire
+from zab_chaos.model.world.network import SimNet, SimProxy, SimToxic
 from zab_chaos.model.world.server import SimServer
 from zab_chaos.model.world.world import World
 from zab_chaos.node.commands import CommandError
@@ -225,49 +225,49 @@ class SimCluster:
 
 
 class SimProxies(Proxies):
-    """Implements `zab_chaos.faults.proxies.Proxies` on the wires of the world, as toxiproxy does on real links."""
+    """Implements `zab_chaos.faults.proxies.Proxies` on the proxies of the world, as toxiproxy does on real links."""
 
     def __init__(self, net: SimNet) -> None:
-        self._wires = {f"{source}-{target}": wire for (source, target), wire in net.wires.items()}
+        self._proxies = {f"{source}-{target}": proxy for (source, target), proxy in net.proxies.items()}
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
         if enabled:
-            self._wire(name).enable()
+            self._proxy(name).enable()
 
     def names(self) -> list[str]:
-        return sorted(self._wires)
+        return sorted(self._proxies)
 
     def delete(self, name: str) -> None:
-        self._wire(name).delete()
+        self._proxy(name).delete()
 
     def enable(self, name: str) -> None:
-        self._wire(name).enable()
+        self._proxy(name).enable()
 
     def disable(self, name: str) -> None:
-        self._wire(name).disable()
+        self._proxy(name).disable()
 
     def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
         if attributes.get("rate", 0) < 0:
             raise NetworkError(f"a bandwidth of {attributes['rate']} KB/s would end the toxiproxy server; 0 stalls")
-        self._wire(name).add(toxic, Toxic(kind, stream, attributes))
+        self._proxy(name).add(toxic, SimToxic(kind, stream, attributes))
 
     def remove(self, name: str, toxic: str) -> None:
-        self._wire(name).remove(toxic)
+        self._proxy(name).remove(toxic)
 
     def toxics(self, name: str) -> dict[str, dict[str, Any]]:
         return {
             label: {"type": toxic.kind, "stream": toxic.stream, "toxicity": 1.0, "attributes": toxic.attributes}
-            for label, toxic in self._wire(name).toxics.items()
+            for label, toxic in self._proxy(name).toxics.items()
         }
 
     def frames(self, name: str, kind: str) -> tuple[int, int]:
-        wire = self._wire(name)
-        return wire.met[kind], wire.hit[kind]
+        proxy = self._proxy(name)
+        return proxy.met[kind], proxy.hit[kind]
 
-    def _wire(self, name: str) -> Wire:
-        if name not in self._wires:
+    def _proxy(self, name: str) -> SimProxy:
+        if name not in self._proxies:
             raise MissingError(f"there is no simulated proxy {name}")
-        return self._wires[name]
+        return self._proxies[name]
 
 
 class SimNetwork(Network):
@@ -279,4 +279,4 @@ class SimNetwork(Network):
     def __init__(self, net: SimNet) -> None:
         super().__init__("simulated:0")
         self._proxies = SimProxies(net)
-        self.create_links(dict.fromkeys(net.wires, ("", "")))
+        self.create_links(dict.fromkeys(net.proxies, ("", "")))

@@ -35,7 +35,7 @@ RETRY_SECONDS = 0.05
 RETRY = {"max_tries": -1, "delay": 0.02, "max_delay": 0.2, "backoff": 2, "max_jitter": 0.0, "ignore_expire": True}
 
 
-class Client(PolledClient):
+class ZooKeeperClient(PolledClient):
     """A client with one session at a time. `session` is the session's timeout in seconds."""
 
     def __init__(

@@ -19,9 +19,9 @@ from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.backends.zookeeper import sessions, tree
-from zab_chaos.harness.backends.zookeeper.client import Client
+from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
 from zab_chaos.harness.backends.zookeeper.links import ByteMeter, QuorumNetwork
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.salvage import progress_file
@@ -55,9 +55,9 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._release = release
         self._settings = {**scenario.zookeeper.settings, **(settings or {})}
         self._version: str | None = None
-        self._clients: list[Client] = []
-        self._lives: list[RecordedLife] | None = None  # as of the last reading of the servers' trees
-        self._tree: tree.Tree | None = None  # the tree of all servers, once they agree
+        self._clients: list[ZooKeeperClient] = []
+        self._lives: list[ServerLife] | None = None  # as of the last reading of the servers' trees
+        self._tree: tree.ServerTree | None = None  # the tree of all servers, once they agree
 
     def _build(self, stack: ExitStack) -> None:
         release = locate(self._release, lambda jar: self._display.say(f"fetching {jar}"))
@@ -121,9 +121,9 @@ class ZooKeeperDeployment(ProcessDeployment):
     def client(
         self, addresses: dict[int, str], node: int, number: int | None, timeout: float,
         poller: zmq.Poller | None = None,
-    ) -> Client:  # fmt: skip
+    ) -> ZooKeeperClient:  # fmt: skip
         """Return a new client. Its sessions become part of the evidence, under its number."""
-        client = Client(addresses, node, number=number, timeout=timeout, poller=poller)
+        client = ZooKeeperClient(addresses, node, number=number, timeout=timeout, poller=poller)
         self._clients.append(client)
         return client
 
@@ -144,7 +144,7 @@ class ZooKeeperDeployment(ProcessDeployment):
             return why
         try:
             trees = {node: tree.read(address) for node, address in self.addresses.items()}
-        except tree.Unreadable as error:
+        except tree.TreeUnreadable as error:
             return str(error)
         lives = self.cluster.recorded_lives({node: found.digest for node, found in trees.items()})
         self._lives = lives
@@ -163,7 +163,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         for node, address in self.addresses.items():
             status = self.cluster.role_status(node)
             if status is not None and status.established:
-                with suppress(tree.Unreadable):
+                with suppress(tree.TreeUnreadable):
                     trees[node] = tree.read(address).digest
         self._lives = self.cluster.recorded_lives(trees)
 
@@ -171,7 +171,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         """Write the traces, the ends of sessions and the tree into the run's folder; the servers have ended by now."""
         ops = self.folder.file("ops.jsonl")
         lives = self._lives if self._lives is not None else self.cluster.recorded_lives({})
-        evidence = Evidence(
+        evidence = RunEvidence(
             nodes=self._scenario.nodes,
             lives=lives,
             operations=[operation_from_json(line) for line in ops.read_bytes().splitlines()] if ops.exists() else [],
@@ -252,5 +252,5 @@ class _ZooKeeperLoad(LoadThread):
 
     def _client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
-    ) -> Client:
+    ) -> ZooKeeperClient:
         return self._deployment.client(addresses, node, number, self._load.timeout, poller)

@@ -16,9 +16,9 @@ from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.zookeeper import four_letter_words, points, server_log
-from zab_chaos.harness.backends.zookeeper.evidence import RecordedLife
+from zab_chaos.harness.backends.zookeeper.evidence import ServerLife
 from zab_chaos.harness.backends.zookeeper.links import ByteMeter
-from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server
+from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, ZooKeeperServer
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -42,7 +42,7 @@ class ZooKeeperCluster(ProcessCluster):
         super().__init__(folder, plan.nodes, faithful=False, disks=disks)
         self._plan = plan
         self._meter = meter
-        self._servers = {node: Server(folder, plan, node) for node in self.nodes}
+        self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
         self._records = _LifeRecords(self)
         self._log_ends = {node: LogEnd(self.data_folder(node)) for node in self.nodes}
         self._armed: dict[tuple[int, int], dict[str, str]] = {}  # by (node, life): the action at each armed crash point
@@ -61,7 +61,7 @@ class ZooKeeperCluster(ProcessCluster):
         self._records.record_end(node)
         return super().disk_folder(node)
 
-    def recorded_lives(self, trees: Mapping[int, str]) -> list[RecordedLife]:
+    def recorded_lives(self, trees: Mapping[int, str]) -> list[ServerLife]:
         """Return all lives so far, with what their disks held; servers that are up are recorded as they are now.
 
         `trees` has the digests of the trees that servers have shown.
@@ -70,11 +70,11 @@ class ZooKeeperCluster(ProcessCluster):
             self._records.record_end(node)
         return self._records.all(trees)
 
-    def established(self, life: RecordedLife) -> list[LeaderEstablished]:
+    def established(self, life: ServerLife) -> list[LeaderEstablished]:
         """Return the epochs for which a life was established as the leader, as its log file says."""
         return list(server_log.read_established(self.log(life.node, life.life), life.node, life.life))
 
-    def tree_mismatches(self, life: RecordedLife) -> list[TreeMismatch]:
+    def tree_mismatches(self, life: ServerLife) -> list[TreeMismatch]:
         """Return the differences that a life found between its tree and its leader's, as its log file says."""
         return list(server_log.read_tree_mismatches(self.log(life.node, life.life), life.node, life.life))
 
@@ -159,7 +159,7 @@ class ZooKeeperCluster(ProcessCluster):
         self._armed[node, number] = {crash_at: "crash"} if crash_at is not None else {}
         life = self._servers[node].spawn(number, crash_at, log)
         self._records.begin(
-            RecordedLife(node=node, life=number, began=began, ended=began, disk_before=disk, disk_after=disk)
+            ServerLife(node=node, life=number, began=began, ended=began, disk_before=disk, disk_after=disk)
         )
         return life
 
@@ -224,10 +224,10 @@ class _LifeRecords:
 
     def __init__(self, servers: ZooKeeperCluster) -> None:
         self._servers = servers
-        self._lives: dict[tuple[int, int], RecordedLife] = {}
+        self._lives: dict[tuple[int, int], ServerLife] = {}
         self._running: set[tuple[int, int]] = set()
 
-    def begin(self, life: RecordedLife) -> None:
+    def begin(self, life: ServerLife) -> None:
         self._lives[life.node, life.life] = life
         self._running.add((life.node, life.life))
 
@@ -241,7 +241,7 @@ class _LifeRecords:
             disk = read_disk(self._servers.data_folder(node))
             self._lives[key] = replace(self._lives[key], ended=time.monotonic_ns(), disk_after=disk, code=code, why=why)
 
-    def all(self, trees: Mapping[int, str]) -> list[RecordedLife]:
+    def all(self, trees: Mapping[int, str]) -> list[ServerLife]:
         """Return all lives; those of running servers with the disk as it is now and the digest of the tree."""
         now = time.monotonic_ns()
         for node, life in self._running:

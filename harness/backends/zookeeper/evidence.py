@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
-from zab_chaos.harness.backends.zookeeper.txnlog import Log
+from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog
 from zab_chaos.model.events import Complete, Invoke
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedLife:
+class ServerLife:
     """One life of a server, as far as it is on record. Times are monotonic nanoseconds.
 
     `disk_before` and `disk_after` are what its disk held when the life began and when it had ended. `code` is the exit status
@@ -22,8 +22,8 @@ class RecordedLife:
     life: int
     began: int
     ended: int
-    disk_before: Log
-    disk_after: Log
+    disk_before: TxnLog
+    disk_after: TxnLog
     code: int | None = None
     why: str | None = None
     tree: str | None = None
@@ -43,7 +43,7 @@ class RoleSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class RunEvidence:
     """Everything that is on record of a run.
 
     `nodes` is the size of the ensemble, `sessions` the sessions that each client has had, by its number. `established` and
@@ -52,7 +52,7 @@ class Evidence:
     """
 
     nodes: int
-    lives: Sequence[RecordedLife]
+    lives: Sequence[ServerLife]
     operations: Sequence[Invoke | Complete] = ()
     sessions: Mapping[int, Sequence[int]] = field(default_factory=dict)
     role_samples: Sequence[RoleSample] = ()
@@ -64,16 +64,16 @@ class Evidence:
         """Return the monotonic nanoseconds of a time on the wall clock."""
         return milliseconds * 1_000_000 + self.clock_offset
 
-    def leaders(self) -> list[tuple[LeaderEstablished, RecordedLife]]:
+    def leaders(self) -> list[tuple[LeaderEstablished, ServerLife]]:
         """Return the leaders that were established, in the order of time."""
         lives = self.lives_by_key()
         return [(led, lives[life_key(led)]) for led in sorted(self.established, key=attrgetter("time"))]
 
-    def lives_by_key(self) -> dict[tuple[int, int], RecordedLife]:
+    def lives_by_key(self) -> dict[tuple[int, int], ServerLife]:
         """Return the lives by (node, life)."""
         return {life_key(life): life for life in self.lives}
 
 
-def life_key(record: RecordedLife | RoleSample | LeaderEstablished | TreeMismatch) -> tuple[int, int]:
+def life_key(record: ServerLife | RoleSample | LeaderEstablished | TreeMismatch) -> tuple[int, int]:
     """Return the (node, life) that a record is about."""
     return record.node, record.life

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
-from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Transaction, TxnLog
 
 
-def transactions_by_zxid(lives: Iterable[RecordedLife]) -> dict[int, list[Transaction]]:
+def transactions_by_zxid(lives: Iterable[ServerLife]) -> dict[int, list[Transaction]]:
     """Return every transaction that any log has ever held, by zxid. A zxid with several transactions is a fork; the one that
     most logs hold comes first."""
     counts: Counter[tuple[int, int]] = Counter()
@@ -25,13 +25,13 @@ def transactions_by_zxid(lives: Iterable[RecordedLife]) -> dict[int, list[Transa
     return by_zxid
 
 
-def session_ends(evidence: Evidence) -> dict[int, Transaction]:
+def session_ends(evidence: RunEvidence) -> dict[int, Transaction]:
     """Return the transaction that ended each session, in the final history."""
     history = final_history(evidence, transactions_by_zxid(evidence.lives))
     return {txn.client: txn for txn in history if txn.type == CLOSE}
 
 
-def final_history(evidence: Evidence, by_zxid: Mapping[int, list[Transaction]]) -> list[Transaction]:
+def final_history(evidence: RunEvidence, by_zxid: Mapping[int, list[Transaction]]) -> list[Transaction]:
     """Return the history that the servers have at the end of the run. A transaction that only a former leader has logged is not
     part of it."""
     life = max(evidence.lives, key=lambda it: (it.tree is not None, it.disk_after.last), default=None)
@@ -59,7 +59,7 @@ def add_ephemeral_deletes(by_zxid: dict[int, list[Transaction]], history: Sequen
 
 
 def applied_history(
-    life: RecordedLife, evidence: Evidence, by_zxid: Mapping[int, list[Transaction]]
+    life: ServerLife, evidence: RunEvidence, by_zxid: Mapping[int, list[Transaction]]
 ) -> list[Transaction]:
     """Return what a server can have applied in this life, in order."""
     known = _known_history(life.disk_after, evidence, list(by_zxid))
@@ -67,7 +67,7 @@ def applied_history(
     return [*known, *(forks[0] for zxid, forks in by_zxid.items() if zxid > last)]
 
 
-def _known_history(log: Log, evidence: Evidence, zxids: Sequence[int], upto: float = inf) -> list[Transaction]:
+def _known_history(log: TxnLog, evidence: RunEvidence, zxids: Sequence[int], upto: float = inf) -> list[Transaction]:
     """Return the history of a log up to a zxid.
 
     Above the last snapshot that came from another server it is what the log itself holds. Below, it is taken from the log of a
@@ -79,11 +79,11 @@ def _known_history(log: Log, evidence: Evidence, zxids: Sequence[int], upto: flo
     return [*below, *(txn for txn in log.transactions if floor < txn.zxid <= upto)]
 
 
-def _donor(zxid: int, evidence: Evidence, zxids: Sequence[int]) -> RecordedLife | None:
+def _donor(zxid: int, evidence: RunEvidence, zxids: Sequence[int]) -> ServerLife | None:
     """Return the life whose log has the history up to a zxid: preferably one that has logged that transaction itself, and so
     everything before it; if no log has it, one that goes on beyond it."""
 
-    def preference(life: RecordedLife) -> tuple[bool, int, int]:
+    def preference(life: ServerLife) -> tuple[bool, int, int]:
         log = life.disk_after
         return not _has_logged(log, zxids, zxid), _snapshot_floor(log, zxids, zxid), -life.ended
 
@@ -93,13 +93,13 @@ def _donor(zxid: int, evidence: Evidence, zxids: Sequence[int]) -> RecordedLife 
     return min(candidates, key=preference, default=None)
 
 
-def _snapshot_floor(log: Log, zxids: Sequence[int], upto: float) -> int:
+def _snapshot_floor(log: TxnLog, zxids: Sequence[int], upto: float) -> int:
     """Return the zxid of the last snapshot, of those up to `upto`, that came from another server: the log does not have that
     transaction. 0 if there is none."""
     return max((zxid for zxid in log.snapshots if zxid <= upto and not _has_logged(log, zxids, zxid)), default=0)
 
 
-def _has_logged(log: Log, zxids: Sequence[int], zxid: int) -> bool:
+def _has_logged(log: TxnLog, zxids: Sequence[int], zxid: int) -> bool:
     """Return whether a log has a transaction.
 
     The zxid e:0, with which an epoch begins, is no transaction; it stands for the last one before that epoch.
@@ -110,6 +110,6 @@ def _has_logged(log: Log, zxids: Sequence[int], zxid: int) -> bool:
     return _holds(log, zxid)
 
 
-def _holds(log: Log, zxid: int) -> bool:
+def _holds(log: TxnLog, zxid: int) -> bool:
     at = bisect_left(log.transactions, zxid, key=lambda txn: txn.zxid)
     return at < len(log.transactions) and log.transactions[at].zxid == zxid

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, SESSION, Step, Transaction
 from zab_chaos.model.events import Complete, Invoke, packed
 from zab_chaos.model.oracle.facts import ORDERED
@@ -37,7 +37,7 @@ class RequestMatcher:
     `history` is the one that the servers have at the end: it shows when sessions began and ended.
     """
 
-    def __init__(self, evidence: Evidence, history: Sequence[Transaction]) -> None:
+    def __init__(self, evidence: RunEvidence, history: Sequence[Transaction]) -> None:
         self._began = {txn.client: txn.zxid for txn in reversed(history) if txn.type == SESSION}
         self._ended = {txn.client: txn.zxid for txn in history if txn.type == CLOSE}
         self._clients = {session: client for client, sessions in evidence.sessions.items() for session in sessions}

@@ -13,9 +13,9 @@ import psutil
 
 from zab_chaos.harness.backends.processes.stale_files import is_locked
 from zab_chaos.harness.backends.zookeeper import sessions
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
 from zab_chaos.harness.backends.zookeeper.traces import write_traces
-from zab_chaos.harness.backends.zookeeper.txnlog import Log, read_disk
+from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog, read_disk
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import Complete, Invoke
@@ -41,19 +41,24 @@ def salvage(folder: RunFolder) -> str | None:
     times = [line["t"] for line in folder.lines("harness.jsonl")] + [operation.t for operation in operations]
     began, ended = min(times, default=0), max(times, default=0)
     lives = [
-        RecordedLife(
-            node=node, life=1, began=began, ended=ended, disk_before=Log(), disk_after=_without_epochs(read_disk(disk))
+        ServerLife(
+            node=node,
+            life=1,
+            began=began,
+            ended=ended,
+            disk_before=TxnLog(),
+            disk_after=_without_epochs(read_disk(disk)),
         )
         for node, disk in disks.items()
     ]
     clock_offset = time.monotonic_ns() - time.time_ns()
-    evidence = Evidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=clock_offset)
+    evidence = RunEvidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=clock_offset)
     write_traces(evidence, folder)
     sessions.append_session_ends(folder.file("sessions.jsonl"), evidence)
     return DONE
 
 
-def _without_epochs(log: Log) -> Log:
+def _without_epochs(log: TxnLog) -> TxnLog:
     """Remove the epochs: it is not known in which life they were written, nor what faults did to the disk in between."""
     return replace(log, epochs=(None, None))
 

@@ -80,7 +80,7 @@ def proxy_host(source: int, target: int) -> str:
     return f"127.101.{source}.{target}"
 
 
-class Server:
+class ZooKeeperServer:
     """One server of an ensemble: writes its configuration, and starts its process once for each life."""
 
     def __init__(self, folder: RunFolder, plan: Plan, node: int) -> None:

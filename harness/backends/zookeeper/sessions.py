@@ -22,7 +22,7 @@ import msgspec
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.answers import REFUSALS
 from zab_chaos.harness.backends.zookeeper.client import RETRY, drop_connection, end_session
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.background import BackgroundThread
@@ -376,7 +376,7 @@ class SessionLoad(BackgroundThread):
                     for number in range(PERMANENT_ZNODES):
                         client.ensure_path(_permanent_path(number))
                 return
-            except (KazooException, tree.Unreadable):
+            except (KazooException, tree.TreeUnreadable):
                 if time.monotonic() > end or self._stop.is_set():
                     raise
 
@@ -421,7 +421,7 @@ class SessionLoad(BackgroundThread):
         for node, address in self._addresses.items():
             try:
                 found[node] = list(read_ephemerals(address))
-            except (KazooException, tree.Unreadable):
+            except (KazooException, tree.TreeUnreadable):
                 return None
         return found
 
@@ -443,7 +443,7 @@ def read_ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
                 yield f"{ROOT}/{name}", stat, Zxid(client.last_zxid)
 
 
-def append_session_ends(path: Path, evidence: Evidence) -> None:
+def append_session_ends(path: Path, evidence: RunEvidence) -> None:
     """Append the ends of sessions, as the servers' logs have them, to sessions.jsonl; do nothing if there is no such file."""
     if not path.exists():
         return

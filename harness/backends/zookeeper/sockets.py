@@ -23,7 +23,7 @@ ACKED_AT = 120  # of tcpi_bytes_acked in struct tcp_info
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class TcpConnection:
     """An established TCP connection, from one of its ends. `sent` is the number of bytes that were written at the local end."""
 
     local: tuple[str, int]
@@ -31,7 +31,7 @@ class Connection:
     sent: int
 
 
-def connections() -> Iterator[Connection]:
+def connections() -> Iterator[TcpConnection]:
     """Yield all established connections over IPv4, each from both ends. Raises OSError."""
     request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 1 << (INFO - 1), 0, ESTABLISHED)
     header = _HEADER.pack(_HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST | DUMP, 1, 0)
@@ -49,7 +49,7 @@ def connections() -> Iterator[Connection]:
                 answer = answer[length:]
 
 
-def read(message: bytes) -> Connection:
+def read(message: bytes) -> TcpConnection:
     """Decode a struct inet_diag_msg and its attributes.
 
     The bytes sent are those that were acknowledged and those still in the send queue.
@@ -62,4 +62,4 @@ def read(message: bytes) -> Connection:
         if kind == INFO:
             (acked,) = _ACKED.unpack_from(message, at + _ATTRIBUTE.size + ACKED_AT)
         at += max(_ATTRIBUTE.size, (length + 3) & ~3)
-    return Connection((socket.inet_ntoa(local), local_port), (socket.inet_ntoa(remote), remote_port), acked + queued)
+    return TcpConnection((socket.inet_ntoa(local), local_port), (socket.inet_ntoa(remote), remote_port), acked + queued)

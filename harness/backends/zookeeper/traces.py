@@ -26,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife, life_key
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, life_key
 from zab_chaos.harness.backends.zookeeper.histories import (
     add_ephemeral_deletes,
     applied_history,
@@ -34,7 +34,7 @@ from zab_chaos.harness.backends.zookeeper.histories import (
     transactions_by_zxid,
 )
 from zab_chaos.harness.backends.zookeeper.request_matching import RequestMatcher
-from zab_chaos.harness.backends.zookeeper.txnlog import Log, Step, Transaction
+from zab_chaos.harness.backends.zookeeper.txnlog import Step, Transaction, TxnLog
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import Complete, packed, trace_name
 from zab_chaos.node.core import digest as dg
@@ -43,14 +43,14 @@ from zab_chaos.node.core.zxid import Zxid, pair
 Event = dict[str, Any]
 
 
-def write_traces(evidence: Evidence, folder: RunFolder) -> None:
+def write_traces(evidence: RunEvidence, folder: RunFolder) -> None:
     """Write the traces of all lives into the run's folder."""
     for (node, life), events in traces(evidence).items():
         lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
         folder.file(trace_name(node, life)).write_bytes(lines)
 
 
-def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
+def traces(evidence: RunEvidence) -> dict[tuple[int, int], list[Event]]:
     """Return the trace of each life, by (node, life): its events, numbered, in the order of time."""
     by_zxid = transactions_by_zxid(evidence.lives)
     history = final_history(evidence, by_zxid)
@@ -66,7 +66,7 @@ def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
     return found
 
 
-def _event(life: RecordedLife, t: int, event: str, **fields: Any) -> Event:
+def _event(life: ServerLife, t: int, event: str, **fields: Any) -> Event:
     return {"t": min(max(t, life.began), life.ended), "node": life.node, "life": life.life, "event": event, **fields}
 
 
@@ -80,7 +80,7 @@ def _sort_key(event: Event) -> tuple[int, int]:
 # Disks
 
 
-def _disks(evidence: Evidence) -> Iterator[Event]:
+def _disks(evidence: RunEvidence) -> Iterator[Event]:
     for life in evidence.lives:
         yield _event(
             life, life.began, "boot", disk=_disk_condition(life), **_epochs_and_end(life.disk_before),
@@ -92,13 +92,13 @@ def _disks(evidence: Evidence) -> Iterator[Event]:
             yield _event(life, life.ended, "exit", code=life.code, why=life.why or "it ended by itself")
 
 
-def _epochs_and_end(log: Log) -> Event:
+def _epochs_and_end(log: TxnLog) -> Event:
     """Return the fields for the epochs on a disk and the end of its history."""
     accepted, current = (epoch or 0 for epoch in log.epochs)
     return {"accepted_epoch": accepted, "current_epoch": current, "last_zxid": pair(Zxid(log.last))}
 
 
-def _contents(log: Log) -> Event:
+def _contents(log: TxnLog) -> Event:
     """Return the fields for a disk's transactions (as the first and last of consecutive ones), snapshots and damage."""
     runs = [(batch[0].zxid, batch[-1].zxid) for batch in _consecutive(log.transactions)]
     return {
@@ -108,7 +108,7 @@ def _contents(log: Log) -> Event:
     }
 
 
-def _disk_condition(life: RecordedLife) -> str:
+def _disk_condition(life: ServerLife) -> str:
     """Return in which condition the disk was when the life began, as `boot` events name it."""
     log = life.disk_before
     if any(log.epochs) or log.last:
@@ -116,7 +116,7 @@ def _disk_condition(life: RecordedLife) -> str:
     return "fresh" if life.life == 1 else "amnesiac"
 
 
-def _truncations(evidence: Evidence) -> Iterator[Event]:
+def _truncations(evidence: RunEvidence) -> Iterator[Event]:
     """Yield an event for each life that lost transactions, although its log neither begins later nor is empty."""
     for life in evidence.lives:
         old, new = life.disk_before.transactions, life.disk_after.transactions
@@ -131,7 +131,7 @@ def _truncations(evidence: Evidence) -> Iterator[Event]:
 # Roles
 
 
-def _roles_and_phases(evidence: Evidence) -> Iterator[Event]:
+def _roles_and_phases(evidence: RunEvidence) -> Iterator[Event]:
     """Yield an event for each change of a sampled role or phase."""
     lives = evidence.lives_by_key()
     in_order = sorted(evidence.role_samples, key=lambda sample: (sample.node, sample.life, sample.t))
@@ -148,7 +148,7 @@ def _roles_and_phases(evidence: Evidence) -> Iterator[Event]:
                 yield _event(lives[key], sample.t, "phase", phase=name, epoch=sample.epoch)
 
 
-def _members(evidence: Evidence) -> Iterator[Event]:
+def _members(evidence: RunEvidence) -> Iterator[Event]:
     """Yield an event for each server that serves again after it had lost its disk: a leader has synchronized it, and it counts
     in quorums from then on."""
     for life in evidence.lives:
@@ -157,7 +157,7 @@ def _members(evidence: Evidence) -> Iterator[Event]:
             yield _event(life, served[0].t, "member", epoch=served[0].epoch, quorum=[])
 
 
-def _established(evidence: Evidence) -> Iterator[Event]:
+def _established(evidence: RunEvidence) -> Iterator[Event]:
     """Yield an event for each established leader, but none later than the last reading of its disk: that is not in evidence."""
     for led, life in evidence.leaders():
         t = evidence.monotonic(led.time)
@@ -166,7 +166,7 @@ def _established(evidence: Evidence) -> Iterator[Event]:
             yield _event(life, t, "established", epoch=led.epoch, last_zxid=pair(last), quorum=list(led.quorum))
 
 
-def _tree_mismatches(evidence: Evidence) -> Iterator[Event]:
+def _tree_mismatches(evidence: RunEvidence) -> Iterator[Event]:
     lives = evidence.lives_by_key()
     for mismatch in evidence.mismatches:
         life, t = lives[life_key(mismatch)], evidence.monotonic(mismatch.time)
@@ -178,7 +178,7 @@ def _tree_mismatches(evidence: Evidence) -> Iterator[Event]:
 
 
 def _broadcasts(
-    evidence: Evidence, by_zxid: Mapping[int, list[Transaction]], history: Sequence[Transaction]
+    evidence: RunEvidence, by_zxid: Mapping[int, list[Transaction]], history: Sequence[Transaction]
 ) -> Iterator[Event]:
     requests = RequestMatcher(evidence, history)
     known: set[tuple[int, int]] = set()
@@ -198,8 +198,8 @@ def _broadcasts(
 
 
 def _with_primary(
-    evidence: Evidence, epoch: int, forks: Sequence[Sequence[Transaction]]
-) -> Iterator[tuple[Transaction, RecordedLife]]:
+    evidence: RunEvidence, epoch: int, forks: Sequence[Sequence[Transaction]]
+) -> Iterator[tuple[Transaction, ServerLife]]:
     """Yield every transaction of an epoch with the life that made it. If several lives were established for the epoch, it is
     the last one that was established before the transaction."""
     established = [(led.time, life) for led, life in evidence.leaders() if led.epoch == epoch]
@@ -210,13 +210,13 @@ def _with_primary(
             yield txn, before[-1] if before else primaries[min(n, len(primaries) - 1)]
 
 
-def _likely_primaries(evidence: Evidence, epoch: int, times: Sequence[int]) -> list[RecordedLife]:
+def _likely_primaries(evidence: RunEvidence, epoch: int, times: Sequence[int]) -> list[ServerLife]:
     """Return one life of each node that can have led an epoch with transactions at these times, the likeliest first: one that
     was established, one that was seen to lead, one that lived at these times. The second is for the other side of a fork."""
     leaders = {it.node for it in evidence.role_samples if it.role == "LEADING" and it.epoch == epoch}
     established = {life_key(led) for led in evidence.established if led.epoch == epoch}
 
-    def unlikely(life: RecordedLife) -> tuple[bool, bool, int, int]:
+    def unlikely(life: ServerLife) -> tuple[bool, bool, int, int]:
         absent = sum(not life.began <= t <= life.ended for t in times)
         return life_key(life) not in established, life.node not in leaders, absent, life.began
 
@@ -233,7 +233,7 @@ def _effect(step: Step) -> list[Any]:
 # Deliveries
 
 
-def _deliveries(evidence: Evidence, by_zxid: Mapping[int, list[Transaction]]) -> Iterator[Event]:
+def _deliveries(evidence: RunEvidence, by_zxid: Mapping[int, list[Transaction]]) -> Iterator[Event]:
     answers: dict[int, list[tuple[int, int]]] = {}  # by node: (time, zxid)
     for it in evidence.operations:
         if isinstance(it, Complete) and it.outcome != "unknown" and it.zxid is not None and it.node is not None:
@@ -262,7 +262,7 @@ def _deliveries(evidence: Evidence, by_zxid: Mapping[int, list[Transaction]]) ->
             done = max(done, upto)
 
 
-def _next_began(life: RecordedLife, evidence: Evidence) -> float:
+def _next_began(life: ServerLife, evidence: RunEvidence) -> float:
     """Return when the server's next life began: a client may notice an answer after the server that gave it is gone."""
     return min((it.began for it in evidence.lives if life_key(it) == (life.node, life.life + 1)), default=inf)
 

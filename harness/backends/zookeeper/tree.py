@@ -31,12 +31,12 @@ silent.addHandler(logging.NullHandler())
 silent.propagate = False
 
 
-class Unreadable(Exception):
+class TreeUnreadable(Exception):
     """A server's tree could not be read. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Znode:
+class ServerZnode:
     """A znode's state, without its data.
 
     `value` is the CRC-32 of the data. `created` and `changed` are the zxids of its creation and last set. `owner` is the
@@ -54,11 +54,11 @@ class Znode:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ServerTree:
     """A server's znodes by path. `since` is the last zxid that the server had processed when the reading began, and `zxid` when
     it ended."""
 
-    znodes: dict[str, Znode]
+    znodes: dict[str, ServerZnode]
     zxid: int
     since: int
 
@@ -71,7 +71,7 @@ class Tree:
         return found.hexdigest()
 
 
-def read(address: str, session_seconds: float = 10.0) -> Tree:
+def read(address: str, session_seconds: float = 10.0) -> ServerTree:
     """Return all znodes of a server but ZooKeeper's own. Raises Unreadable."""
     with connected(address, session_seconds) as client:
         try:
@@ -79,11 +79,11 @@ def read(address: str, session_seconds: float = 10.0) -> Tree:
             since = client.last_zxid
             znodes = dict(_walk(client))
         except (KazooException, KazooTimeoutError) as error:
-            raise Unreadable(f"{address} did not show its tree: {type(error).__name__} {error}".strip()) from error
-        return Tree(znodes, client.last_zxid, since)
+            raise TreeUnreadable(f"{address} did not show its tree: {type(error).__name__} {error}".strip()) from error
+        return ServerTree(znodes, client.last_zxid, since)
 
 
-def write(tree: Tree, file: Path) -> None:
+def write(tree: ServerTree, file: Path) -> None:
     """Write a tree as tree.jsonl; write nothing if it changed while it was read, because it then belongs to no single zxid."""
     if tree.since != tree.zxid:
         return
@@ -93,7 +93,7 @@ def write(tree: Tree, file: Path) -> None:
             lines.write(msgspec.json.encode({"t": t, "zxid": at, "path": path, **_line(znode)}) + b"\n")
 
 
-def _line(znode: Znode) -> dict[str, Any]:
+def _line(znode: ServerZnode) -> dict[str, Any]:
     return {
         "value": znode.value, "version": znode.version, "created": pair(Zxid(znode.created)),
         "changed": pair(Zxid(znode.changed)), "children_version": znode.children_version,
@@ -109,13 +109,13 @@ def connected(address: str, session_seconds: float) -> Iterator[Any]:
         client.start(CONNECT_SECONDS)
         yield client
     except KazooTimeoutError as error:
-        raise Unreadable(f"{address} accepts no client: {error}") from error
+        raise TreeUnreadable(f"{address} accepts no client: {error}") from error
     finally:
         client.stop()
         client.close()
 
 
-def _walk(client: Any) -> Iterator[tuple[str, Znode]]:
+def _walk(client: Any) -> Iterator[tuple[str, ServerZnode]]:
     waiting = ["/"]
     while waiting:
         paths, waiting = waiting[:BATCH], waiting[BATCH:]
@@ -126,14 +126,14 @@ def _walk(client: Any) -> Iterator[tuple[str, Znode]]:
                 names = children.get(timeout=ANSWER_SECONDS)
             except NoNodeError:
                 continue  # it was deleted in the meantime
-            znode = Znode(
+            znode = ServerZnode(
                 crc32(data), stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.cversion, stat.pzxid
             )
             yield path, znode
             waiting += [child for name in names if (child := f"{path.rstrip('/')}/{name}") != RESERVED]
 
 
-def differences(trees: dict[int, Tree]) -> list[str]:
+def differences(trees: dict[int, ServerTree]) -> list[str]:
     """Return, in words and by path, the znodes in which servers differ. Each server is compared with the first one."""
     (first, reference), *others = sorted(trees.items())
     found = []
@@ -145,7 +145,7 @@ def differences(trees: dict[int, Tree]) -> list[str]:
     return found
 
 
-def _describe(znode: Znode | None) -> str:
+def _describe(znode: ServerZnode | None) -> str:
     if znode is None:
         return "none"
     own = f"version {znode.version} of {show(znode.changed)}"

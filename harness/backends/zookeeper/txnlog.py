@@ -66,7 +66,7 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class TxnLog:
     """The contents of a server's disk, or of one log file.
 
     `transactions` are in the order of their zxids. `snapshots` are the zxids in the names of complete snapshots. `torn` is the
@@ -92,7 +92,7 @@ class Log:
         return max((zxid for zxid in zxids if zxid >> 32 < epoch), default=0)
 
 
-def read_disk(folder: Path) -> Log:
+def read_disk(folder: Path) -> TxnLog:
     """Read the disk of a server, which may be running. `folder` is its dataDir. Raises OSError.
 
     A server writes acceptedEpoch, then the epoch's history, then currentEpoch. The files are read in the opposite order, so
@@ -110,7 +110,7 @@ def read_disk(folder: Path) -> Log:
             torn = part.torn
             damage += part.damage
     snapshots = tuple(number for kind, number, path in files if kind == "snapshot" and _is_complete(path))
-    return Log(tuple(transactions.values()), snapshots, torn, tuple(damage), (accepted, current))
+    return TxnLog(tuple(transactions.values()), snapshots, torn, tuple(damage), (accepted, current))
 
 
 class LogEnd:
@@ -150,13 +150,13 @@ class LogEnd:
         return 0
 
 
-def read(data: bytes, name: str = "log") -> Log:
+def read(data: bytes, name: str = "log") -> TxnLog:
     """Parse the bytes of one log file; `name` is for the texts of `damage`."""
     if len(data) < _FILE.size:
-        return Log(torn=_bytes_left(data, 0))  # the server died before it had written the header
+        return TxnLog(torn=_bytes_left(data, 0))  # the server died before it had written the header
     magic, _, _ = _FILE.unpack_from(data)
     if magic != MAGIC:
-        return Log(damage=(f"{name} begins with {magic!r}, and is no transaction log",))
+        return TxnLog(damage=(f"{name} begins with {magic!r}, and is no transaction log",))
     found: list[Transaction] = []
     damage: list[str] = []
     at = _FILE.size
@@ -164,12 +164,12 @@ def read(data: bytes, name: str = "log") -> Log:
         checksum, body = record
         if adler32(body) != checksum or len(body) < _HEADER.size:
             damage.append(f"{name}: the transaction at byte {at} can't be read: its checksum or its length is wrong")
-            return Log(tuple(found), damage=tuple(damage))
+            return TxnLog(tuple(found), damage=tuple(damage))
         found.append(decode(body))
         if found[-1].obscure is not None:
             damage.append(f"{name}: the transaction at byte {at} can't be decoded: {found[-1].obscure}")
         at += _RECORD.size + len(body) + 1
-    return Log(tuple(found), torn=_bytes_left(data, at), damage=tuple(damage))
+    return TxnLog(tuple(found), torn=_bytes_left(data, at), damage=tuple(damage))
 
 
 def decode(body: bytes) -> Transaction:
@@ -318,7 +318,7 @@ def _epoch(path: Path) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class LogDifference:
     """A zxid at which two servers' logs differ: their transactions differ, or one log has a gap there."""
 
     zxid: int
@@ -327,7 +327,7 @@ class Difference:
     missing: int | None  # the server whose log has the gap; None if both have a transaction
 
 
-def differences(logs: Mapping[int, Log]) -> list[Difference]:
+def differences(logs: Mapping[int, TxnLog]) -> list[LogDifference]:
     """Return where logs differ, in the order of zxids.
 
     Each two logs are compared only in the range that both have: the beginning may be in a snapshot, and the end not there yet.
@@ -342,7 +342,7 @@ def differences(logs: Mapping[int, Log]) -> list[Difference]:
         for zxid in sorted(here.keys() | there.keys()):
             if low <= zxid <= high and here.get(zxid) != there.get(zxid):
                 missing = one if zxid not in here else other if zxid not in there else None
-                found.append(Difference(zxid, one, other, missing))
+                found.append(LogDifference(zxid, one, other, missing))
     return sorted(found, key=lambda it: (it.zxid, it.one, it.other))
 
 

@@ -25,7 +25,7 @@ from zab_chaos.pipeline.naming import experiment
 CSV = ("path", "scenario", "defect", "seed", "verdict", "expected", "as_expected", "violated", "reasons", "command")
 
 
-class Recovery(NamedTuple):
+class RecoveryTime(NamedTuple):
     """The time from a fault to the next commit (None: never). `role`: of the node that was hit, "" if not determined."""
 
     do: str
@@ -44,7 +44,7 @@ class CampaignRun:
     expected: str
     verdict: str = NOT_JUDGED
     properties: dict[str, str] = field(default_factory=dict)  # name -> judgement
-    recoveries: list[Recovery] = field(default_factory=list)
+    recoveries: list[RecoveryTime] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     seed: int | None = None
     numbers: dict[str, float] = field(default_factory=dict)  # the verdict's metrics, by name
@@ -110,13 +110,13 @@ def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, An
     return run
 
 
-def _recoveries(faults: Any) -> Iterator[Recovery]:
+def _recoveries(faults: Any) -> Iterator[RecoveryTime]:
     """Yield the recoveries of the verdict's `metrics.faults`, without those that repair something (`restart`, `resume`)."""
     for one in faults if isinstance(faults, list) else []:
         if isinstance(one, dict) and one.get("do") not in MENDS:
             seconds = one.get("seconds")
             role = str(one.get("role") or "")
-            yield Recovery(str(one.get("do")), role, float(seconds) if isinstance(seconds, int | float) else None)
+            yield RecoveryTime(str(one.get("do")), role, float(seconds) if isinstance(seconds, int | float) else None)
 
 
 def campaign_csv(runs: list[CampaignRun]) -> str:

@@ -48,7 +48,7 @@ class NodeStep:
 
 
 @dataclass(slots=True)
-class Request:
+class ClientOperation:
     """A client's operation. `answered` is None if it was never answered; `by` is the node that answered."""
 
     client: int
@@ -67,7 +67,7 @@ class Diagram:
 
     exchange: Exchange = field(default_factory=Exchange)
     steps: list[NodeStep] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)
+    requests: list[ClientOperation] = field(default_factory=list)
     owners: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -151,7 +151,7 @@ def _steps(all_of: list[NodeStep], zero: int) -> dict[str, list[int]]:
     }
 
 
-def _requests(requests: list[Request], zero: int, paths: _Words, clients: _Words) -> dict[str, list[int]]:
+def _requests(requests: list[ClientOperation], zero: int, paths: _Words, clients: _Words) -> dict[str, list[int]]:
     sent = [_micros(one.sent, zero) for one in requests]
     return {
         "request.sent": differences(sent),
@@ -194,14 +194,14 @@ def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool) -> D
     return found
 
 
-def _read_requests(source: Source) -> list[Request]:
-    found: list[Request] = []
-    waiting: dict[tuple[int, int], Request] = {}
+def _read_requests(source: Source) -> list[ClientOperation]:
+    found: list[ClientOperation] = []
+    waiting: dict[tuple[int, int], ClientOperation] = {}
     for _, line in source.lines("ops.jsonl", RequestLine):
         key = (line.client, line.seq)
         if line.type == "invoke":
             path = line.path if isinstance(line.path, str) else ""
-            waiting[key] = Request(line.client, line.seq, path, line.node, line.t)
+            waiting[key] = ClientOperation(line.client, line.seq, path, line.node, line.t)
             found.append(waiting[key])
         elif (request := waiting.pop(key, None)) is not None:
             request.answered, request.by, request.zxid = line.t, line.node, _zxid(line.zxid)

@@ -2,7 +2,7 @@
 l.2.2)."""
 
 from zab_chaos.model.events import AcceptedEpoch, Boot, Confirmed, Established, Line, Member, Phase, packed
-from zab_chaos.model.oracle.disks import Disk, EpochPromise, JoinedEpoch
+from zab_chaos.model.oracle.disks import DiskHistory, EpochPromise, JoinedEpoch
 from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -192,7 +192,7 @@ class Promises(Checker):
                 words = f"{who} with node {node}, which has not confirmed since then that it follows that epoch"
                 self._unconfirmed.append((words, [joined.event, event]))
 
-    def _could_confirm(self, disk: Disk, joined: JoinedEpoch, event: Member) -> bool:
+    def _could_confirm(self, disk: DiskHistory, joined: JoinedEpoch, event: Member) -> bool:
         """Return whether the node of this disk was a member that could still confirm, after `joined`, that it follows the
         epoch.
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from zab_chaos.faults.initial_and_final import PROPERTIES
 from zab_chaos.faults.registry import KINDS, describe_kinds
-from zab_chaos.faults.scenario import Disk, Expect, Operation, ScenarioError, load, parse
+from zab_chaos.faults.scenario import Expect, InitialDisk, Operation, ScenarioError, load, parse
 from zab_chaos.model.oracle.properties import ALL
 
 # A busy machine is slow, not wrong.
@@ -373,7 +373,7 @@ progress_within = 5
 
 def test_disks_operations_and_expectations_are_read_and_written() -> None:
     scenario = parse(OUTSET)
-    assert scenario.disks == (Disk(node=2, accepted_epoch=3, current_epoch=2, log=((1, 1), (1, 2), (2, 1))),)
+    assert scenario.disks == (InitialDisk(node=2, accepted_epoch=3, current_epoch=2, log=((1, 1), (1, 2), (2, 1))),)
     assert scenario.operations == (Operation(at=1.0, do="cas", version=3, value="hello", node=2, awaits="L"),)
     expect = scenario.expect
     assert (expect.verdict, expect.exit, expect.progress_within) == ("VIOLATION", 1, 5.0)

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.faults.conftest import Play, Sleepers
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.kind import FaultContext
-from zab_chaos.faults.scenario import FaultStep, Operation, ScenarioError, Ticket, ZooKeeper, parse
+from zab_chaos.faults.scenario import FaultStep, Operation, ScenarioError, Ticket, ZooKeeperSettings, parse
 from zab_chaos.faults.scheduler import SETTLE_SECONDS
 from zab_chaos.faults.wait_step import STATES, WITHIN, Wait
 
@@ -166,7 +166,9 @@ def test_a_scenario_with_waits_is_written_as_it_was_read() -> None:
     scenario = parse(SCENARIO)
     assert scenario.operations == (Operation(at=0.0, node="Old", name="Written"),)
     assert scenario.operations[0].needs == {"Old"}
-    assert scenario.zookeeper == ZooKeeper(release="3.9.4", settings={"snapCount": "4"}, names="folder", synced=False)
+    assert scenario.zookeeper == ZooKeeperSettings(
+        release="3.9.4", settings={"snapCount": "4"}, names="folder", synced=False
+    )
     assert [step.until for step in scenario.faults] == [None, "Dead", None]
     assert scenario.ticket == Ticket(id="ZOOKEEPER-1", violates=("durability",), fails=("3.8.4",), passes=("3.9.4",))
     assert dataclasses.replace(parse(scenario.to_toml()), source="", file="") == dataclasses.replace(

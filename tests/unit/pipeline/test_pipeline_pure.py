@@ -9,7 +9,7 @@ import pytest
 
 from tests.corpus.story import ensemble
 from zab_chaos.pipeline import java
-from zab_chaos.pipeline.folders import Folder, find
+from zab_chaos.pipeline.folders import SourceFolder, find
 from zab_chaos.pipeline.lines import lines_files, read_lines, run_row
 from zab_chaos.pipeline.session import is_local
 
@@ -26,7 +26,7 @@ from zab_chaos.pipeline.session import is_local
 def test_a_run_json_that_cannot_be_used(tmp_path: Path, text: str | None, words: str) -> None:
     if text is not None:
         (tmp_path / "run.json").write_text(text)
-    row = run_row(Folder(str(tmp_path)))
+    row = run_row(SourceFolder(str(tmp_path)))
     assert (row["seed"], row["nodes"], row["scenario"]) == (None, None, None)
     assert words in row["error"]
 
@@ -34,7 +34,7 @@ def test_a_run_json_that_cannot_be_used(tmp_path: Path, text: str | None, words:
 def test_a_run_json_says_what_was_run(tmp_path: Path) -> None:
     said = {"nodes": 3, "seed": 7, "run": "r", "scenario": "s", "record": True, "expect": {"verdict": "PASS"}}
     (tmp_path / "run.json").write_text(json.dumps(said))
-    row = run_row(Folder(str(tmp_path)))
+    row = run_row(SourceFolder(str(tmp_path)))
     assert (row["error"], row["nodes"], row["seed"], row["name"], row["scenario"]) == (None, 3, 7, "r", "s")
     assert (row["record"], json.loads(row["expect"]), row["defect"]) == (True, {"verdict": "PASS"}, None)
 

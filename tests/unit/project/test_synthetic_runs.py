@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pipeline import shape
-from benchmarks.synthetic import EVENTS, Run, campaign
+from benchmarks.synthetic import EVENTS, SyntheticRun, campaign
 from zab_chaos.harness.runs.judgement import judge
 
 
 @pytest.mark.parametrize(("transactions", "batch"), [(1, 1), (7, 3), (250, 100)])
 def test_the_oracle_finds_nothing_wrong(transactions: int, batch: int, tmp_path: Path) -> None:
-    Run(transactions, batch).save(tmp_path / "run")
+    SyntheticRun(transactions, batch).save(tmp_path / "run")
     verdict = judge(tmp_path / "run")
     assert (verdict.verdict, verdict.reasons) == ("PASS", [])
     assert verdict.metrics["delivered"] == verdict.metrics["acked"] == transactions
 
 
 def test_a_transaction_has_as_many_events_as_are_counted(tmp_path: Path) -> None:
-    Run(10, 1).save(tmp_path / "run")
+    SyntheticRun(10, 1).save(tmp_path / "run")
     names = ("broadcast", "accept", "deliver")
     lines = [json.loads(line) for path in tmp_path.rglob("*.jsonl") for line in path.read_text().splitlines()]
     counted = sum(line.get("event") in names or line.get("type") in ("invoke", "complete") for line in lines)
@@ -33,7 +33,7 @@ def test_runs_differ_so_that_none_is_a_copy(tmp_path: Path) -> None:
 
 def test_a_broken_one_is_noticed(tmp_path: Path) -> None:
     """So the PASS above says something."""
-    run = Run(20, 5)
+    run = SyntheticRun(20, 5)
     run.traces[1] = [
         line.replace(b'"event":"deliver","epoch":2', b'"event":"deliver","epoch":3') for line in run.traces[1]
     ]

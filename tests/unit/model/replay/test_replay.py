@@ -11,7 +11,7 @@ import pytest
 
 from zab_chaos.faults.defects.durability import AckBeforeSync, PromiseNotDurable
 from zab_chaos.model.replay.difference import Difference
-from zab_chaos.model.replay.life import Rerun, StopPoint
+from zab_chaos.model.replay.life import ReplayStop, Rerun
 from zab_chaos.model.replay.replay import ReplayResult, equality_property, recorded_lives, replay, replay_life
 from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.core.following import Following
@@ -19,8 +19,8 @@ from zab_chaos.node.core.messages import Commit, CommitLeader, Phase, Propose, R
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import (
     MAGIC,
-    Entry,
     ReadyTaken,
+    RecordedCall,
     RecordingReader,
     SnapshotTaken,
     Stepped,
@@ -40,11 +40,11 @@ def trace(run: Path, node: int, life: int) -> Path:
     return run / "trace" / f"node-{node}-{life}.jsonl"
 
 
-def blocks(path: Path) -> list[list[Entry]]:
+def blocks(path: Path) -> list[list[RecordedCall]]:
     return [list(block) for block in RecordingReader(path).blocks()]
 
 
-def write(path: Path, content: list[list[Entry]]) -> None:
+def write(path: Path, content: list[list[RecordedCall]]) -> None:
     """Write a forged recording, whose checksums are correct."""
     running, parts = 0, [MAGIC]
     for block in content:
@@ -217,7 +217,7 @@ def test_a_block_that_no_node_writes_is_caught(run: Path) -> None:
 # ---- forged recordings with correct checksums, which the re-execution finds ----
 
 
-def matters(entry: Entry) -> bool:
+def matters(entry: RecordedCall) -> bool:
     """Return whether the core would do something else without this input."""
     if isinstance(entry, Stepped):
         return isinstance(entry.message, Propose | Commit)
@@ -419,10 +419,10 @@ def test_until_stops_after_the_input_that_led_to_the_event(original: Path) -> No
     lines = [json.loads(line) for line in trace(original, 3, 1).read_text().splitlines()]
     n = next(line["n"] for line in lines if line["event"] == "established")
     rerun = Rerun(original, 3, 1, Peer)
-    assert rerun.run(StopPoint(n))
+    assert rerun.run(ReplayStop(n))
     assert (rerun.machine.role, rerun.machine.phase) == (Role.LEADING, Phase.BROADCAST)
     before = Rerun(original, 3, 1, Peer)
-    assert before.run(StopPoint(n - 3))
+    assert before.run(ReplayStop(n - 3))
     assert before.machine.phase is not Phase.BROADCAST
     assert rerun.recent_inputs()[-1].split(":")[0] == str(rerun.inputs)
     assert rerun.next_inputs(3)[0].split(":")[0] == str(rerun.inputs + 1)
@@ -430,12 +430,12 @@ def test_until_stops_after_the_input_that_led_to_the_event(original: Path) -> No
 
 def test_until_an_input_counts_from_the_boot(original: Path) -> None:
     rerun = Rerun(original, 3, 2, Peer)
-    assert rerun.run(StopPoint(2, input=True))
+    assert rerun.run(ReplayStop(2, input=True))
     assert rerun.inputs == 2
     assert rerun.recent_inputs()[0].startswith("1: node 3 boots its life 2")
-    assert rerun.run(StopPoint(50, input=True)), "it can go on"
+    assert rerun.run(ReplayStop(50, input=True)), "it can go on"
     assert rerun.inputs == 50
-    assert not rerun.run(StopPoint(10**9, input=True))
+    assert not rerun.run(ReplayStop(10**9, input=True))
     assert rerun.difference is None
 
 

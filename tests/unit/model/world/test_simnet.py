@@ -7,7 +7,7 @@ import pytest
 
 from zab_chaos.faults.network import Toxic
 from zab_chaos.harness.backends.simulator.ensemble import SimNetwork
-from zab_chaos.model.world.network import Pipe, SimNet
+from zab_chaos.model.world.network import SimNet, SimPipe
 from zab_chaos.model.world.world import World
 
 MS = 1_000_000
@@ -29,7 +29,7 @@ class End:
     def poke(self) -> None:
         """Do nothing: the test reads the inbox."""
 
-    def on_connection(self, _pipe: Pipe, connected: bool) -> None:
+    def on_connection(self, _pipe: SimPipe, connected: bool) -> None:
         self.connection_changes.append(connected)
 
     def server_of(self, peer: int) -> "End | None":
@@ -48,8 +48,8 @@ class Bench:
         self.network = SimNetwork(self.net)
         self.ends: dict[int, Any] = {}
         self.ends.update({number: End(number, self.ends) for number in (1, 2, 3)})
-        self.net.wires[LINK].server_at = lambda node: self.ends[node]
-        self.pipe = Pipe(self.net.wires[LINK], self.ends[1], 10, immediate)  # type: ignore[arg-type]
+        self.net.proxies[LINK].server_at = lambda node: self.ends[node]
+        self.pipe = SimPipe(self.net.proxies[LINK], self.ends[1], 10, immediate)  # type: ignore[arg-type]
         self.sent = 0
 
     def settle(self, milliseconds: int = 100) -> None:

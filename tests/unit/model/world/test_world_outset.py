@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.faults.scenario import Disk, Expect, Operation, Scenario, Workload
+from zab_chaos.faults.scenario import Expect, InitialDisk, Operation, Scenario, Workload
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.results.final_state import judge_state
 from zab_chaos.harness.runs.initial_disks import write_disk
@@ -68,7 +68,7 @@ def test_a_state_that_was_not_read_is_unknown() -> None:
 BEFORE = tuple((1, counter) for counter in (1, 2, 3))
 
 
-def starts_from(*disks: Disk, held: dict[str, tuple[str | None, ...]]) -> Scenario:
+def starts_from(*disks: InitialDisk, held: dict[str, tuple[str | None, ...]]) -> Scenario:
     return Scenario(
         name="disks", about="-", duration=1.0, disks=disks, workload=Workload(clients=1, keys=1),
         expect=Expect(state=held),
@@ -78,8 +78,8 @@ def starts_from(*disks: Disk, held: dict[str, tuple[str | None, ...]]) -> Scenar
 @pytest.mark.parametrize("faithful", ["faithful", "ordinary"])
 def test_nodes_start_from_the_given_disks(faithful: str) -> None:
     """A quorum holds 1:3, so it may be committed, and all nodes get it."""
-    longer = [Disk(node=node, accepted_epoch=1, current_epoch=1, log=BEFORE) for node in (1, 2)]
-    shorter = Disk(node=3, accepted_epoch=4, current_epoch=1, log=BEFORE[:2])
+    longer = [InitialDisk(node=node, accepted_epoch=1, current_epoch=1, log=BEFORE) for node in (1, 2)]
+    shorter = InitialDisk(node=3, accepted_epoch=4, current_epoch=1, log=BEFORE[:2])
     scenario = starts_from(*longer, shorter, held={"/before-1-3": ("1.3",), "/before-1-4": (None,)})
     verdict = simulate(replace(scenario, disk=faithful), 1, None).verdict
     assert verdict.exit == 0, verdict.reasons
@@ -88,15 +88,15 @@ def test_nodes_start_from_the_given_disks(faithful: str) -> None:
 
 def test_a_later_epoch_wins_over_a_longer_log() -> None:
     """LADIS 2008, Figure 4: transactions that only the leader of an earlier epoch had logged are truncated."""
-    old = Disk(node=3, accepted_epoch=2, current_epoch=1, log=BEFORE)
-    new = [Disk(node=node, accepted_epoch=2, current_epoch=2, log=(*BEFORE[:1], (2, 1))) for node in (1, 2)]
+    old = InitialDisk(node=3, accepted_epoch=2, current_epoch=1, log=BEFORE)
+    new = [InitialDisk(node=node, accepted_epoch=2, current_epoch=2, log=(*BEFORE[:1], (2, 1))) for node in (1, 2)]
     held: dict[str, tuple[str | None, ...]] = {"/before-1-3": (None,), "/before-2-1": ("2.1",)}
     verdict = simulate(starts_from(old, *new, held=held), 1, None).verdict
     assert verdict.exit == 0, verdict.reasons
 
 
 def test_a_written_disk_recovers_the_given_state(tmp_path: Path) -> None:
-    disk = Disk(node=1, accepted_epoch=9, current_epoch=7, log=(*BEFORE, (5, 1), (5, 2)))
+    disk = InitialDisk(node=1, accepted_epoch=9, current_epoch=7, log=(*BEFORE, (5, 1), (5, 2)))
     held = write_disk(tmp_path, disk, 4096)
     _, recovered, report = Store.open(OrdinaryDisk(tmp_path), bootstrap=False, segment_bytes=4096)
     assert (recovered.accepted_epoch, recovered.current_epoch, recovered.amnesiac) == (9, 7, False)

@@ -14,13 +14,14 @@ from kazoo.protocol.serialization import Exists, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, ZnodeStat
 
 from zab_chaos.harness.backends.zookeeper import client, sessions
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife
-from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Transaction, TxnLog
 
 ENDED = Transaction(1 << 32 | 5, 77, 1, 100, CLOSE, 0)
 EXPIRED = Transaction(1 << 32 | 6, 78, 0, 100, CLOSE, 1)
-EVIDENCE = Evidence(
-    nodes=1, lives=[RecordedLife(node=1, life=1, began=0, ended=9, disk_before=Log(), disk_after=Log((ENDED, EXPIRED)))]
+EVIDENCE = RunEvidence(
+    nodes=1,
+    lives=[ServerLife(node=1, life=1, began=0, ended=9, disk_before=TxnLog(), disk_after=TxnLog((ENDED, EXPIRED)))],
 )
 
 

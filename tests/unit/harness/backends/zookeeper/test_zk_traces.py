@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from zab_chaos.harness.backends.zookeeper.evidence import Evidence, RecordedLife, RoleSample
+from zab_chaos.harness.backends.zookeeper.evidence import RoleSample, RunEvidence, ServerLife
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.backends.zookeeper.request_matching import NO_CLIENT
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.traces import traces
-from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Step, Transaction, TxnLog
 from zab_chaos.model.events import LOGS, Complete, Invoke, Run
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.oracle.properties import ALL
@@ -36,14 +36,14 @@ NEXT = txn(2, 1, ("set", "/a", 3, 8), client=4)  # of nobody whose records are k
 ALL_FOUR = (BEGIN, ONE, TWO, THREE)
 
 
-def log(*transactions: Transaction, snapshots: tuple[int, ...] = (), epochs: tuple[int, int] = (1, 1)) -> Log:
-    return Log(transactions, snapshots, epochs=epochs)
+def log(*transactions: Transaction, snapshots: tuple[int, ...] = (), epochs: tuple[int, int] = (1, 1)) -> TxnLog:
+    return TxnLog(transactions, snapshots, epochs=epochs)
 
 
-def lives(*after: Log, before: Log | None = None, tree: str | None = "ab" * 8) -> list[RecordedLife]:
+def lives(*after: TxnLog, before: TxnLog | None = None, tree: str | None = "ab" * 8) -> list[ServerLife]:
     return [
-        RecordedLife(
-            node=node, life=1, began=0, ended=900 * MS, disk_before=before or Log(), disk_after=disk, tree=tree
+        ServerLife(
+            node=node, life=1, began=0, ended=900 * MS, disk_before=before or TxnLog(), disk_after=disk, tree=tree
         )
         for node, disk in enumerate(after, 1)
     ]
@@ -66,12 +66,12 @@ OPERATIONS = [
 
 
 def evidence(
-    found: Sequence[RecordedLife], operations: Sequence[Invoke | Complete] = OPERATIONS, **more: Any
-) -> Evidence:
-    return Evidence(nodes=3, lives=found, operations=operations, sessions={9: [SESSION_ID]}, **more)
+    found: Sequence[ServerLife], operations: Sequence[Invoke | Complete] = OPERATIONS, **more: Any
+) -> RunEvidence:
+    return RunEvidence(nodes=3, lives=found, operations=operations, sessions={9: [SESSION_ID]}, **more)
 
 
-def judge(given: Evidence) -> Verdict:
+def judge(given: RunEvidence) -> Verdict:
     oracle = Oracle(LOGS)
     events = [event for trace in traces(given).values() for event in trace]
     for event in sorted(events, key=lambda one: (one["t"], one["node"], one["life"])):
@@ -83,7 +83,7 @@ def judge(given: Evidence) -> Verdict:
     return oracle.finish(Run(nodes=3, evidence=LOGS))
 
 
-def violated(given: Evidence) -> list[str]:
+def violated(given: RunEvidence) -> list[str]:
     return judge(given).violated
 
 
@@ -103,7 +103,7 @@ def test_each_property_without_evidence_is_one_of_the_oracles() -> None:
 
 def test_an_acknowledged_write_that_is_in_no_log_at_the_end_is_a_violation() -> None:
     first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS, tree=None)
-    again = RecordedLife(
+    again = ServerLife(
         node=1,
         life=2,
         began=510 * MS,
@@ -112,7 +112,7 @@ def test_an_acknowledged_write_that_is_in_no_log_at_the_end_is_a_violation() -> 
         disk_after=log(*ALL_FOUR[:3], NEXT),
         tree="ab" * 8,
     )
-    rest = [replace(it, disk_after=log(*ALL_FOUR[:3], NEXT)) for it in lives(Log(), Log(), Log())[1:]]
+    rest = [replace(it, disk_after=log(*ALL_FOUR[:3], NEXT)) for it in lives(TxnLog(), TxnLog(), TxnLog())[1:]]
     found = violated(evidence([first, again, *rest]))
     assert "durability" in found
     assert "committed stays" in found
@@ -255,14 +255,14 @@ def test_boot_events_show_the_disk_and_role_events_the_samples() -> None:
     assert boot["last_zxid"] == [1, 4]
     assert [event["role"] for event in trace if event["event"] == "role"] == ["LOOKING", "LEADING"]
     assert [event["phase"] for event in trace if event["event"] == "phase"] == ["ELECTION", "BROADCAST"]
-    dead = replace(life, code=1, disk_before=Log(), life=2)
+    dead = replace(life, code=1, disk_before=TxnLog(), life=2)
     assert [event["event"] for event in traces(evidence([dead], []))[1, 2]][-1] == "exit"
     assert traces(evidence([dead], []))[1, 2][0]["disk"] == "amnesiac"
 
 
 def test_a_server_that_lost_its_disk_is_a_member_again_when_it_serves() -> None:
     first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS)
-    again = RecordedLife(node=1, life=2, began=600 * MS, ended=900 * MS, disk_before=Log(), disk_after=log(*ALL_FOUR))
+    again = ServerLife(node=1, life=2, began=600 * MS, ended=900 * MS, disk_before=TxnLog(), disk_after=log(*ALL_FOUR))
     looking, serving = (
         RoleSample(650 * MS, 1, 2, "LOOKING", 0, None, False),
         RoleSample(700 * MS, 1, 2, "FOLLOWING", 1, 3, True),
@@ -339,7 +339,7 @@ def test_a_logged_check_whose_condition_was_false_is_a_violation() -> None:
     assert "values and versions" in violated(given)
 
 
-def events_of(given: Evidence, name: str) -> list[dict[str, Any]]:
+def events_of(given: RunEvidence, name: str) -> list[dict[str, Any]]:
     return [event for _, trace in sorted(traces(given).items()) for event in trace if event["event"] == name]
 
 
@@ -393,7 +393,7 @@ def test_a_fork_alone_is_no_evidence_of_two_leaders() -> None:
     assert "one leader an epoch" not in found
 
 
-def broadcasts(given: Evidence) -> list[tuple[int, int, int]]:
+def broadcasts(given: RunEvidence) -> list[tuple[int, int, int]]:
     """Return (node, life, digest) of each broadcast."""
     return [(it["node"], it["life"], int(it["digests"], 16)) for it in events_of(given, "broadcast")]
 

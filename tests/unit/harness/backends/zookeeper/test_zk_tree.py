@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from zab_chaos.harness.backends.zookeeper.tree import Tree, Znode, write
+from zab_chaos.harness.backends.zookeeper.tree import ServerTree, ServerZnode, write
 from zab_chaos.model.events import FinalZnode
 from zab_chaos.model.oracle.facts import Damage
 from zab_chaos.model.runfiles import RunReader
 
-ROOT = Znode(0, 0, 0, 0, 0, 1, (2 << 32) + 7)
-A = Znode(
+ROOT = ServerZnode(0, 0, 0, 0, 0, 1, (2 << 32) + 7)
+A = ServerZnode(
     value=5, version=3, created=(2 << 32) + 7, changed=(2 << 32) + 9, owner=77, children_version=0, children_changed=8
 )
 
 
 def written(since: int, zxid: int, folder: Path) -> list[FinalZnode]:
-    write(Tree({"/": ROOT, "/a": A}, zxid, since), folder / "tree.jsonl")
+    write(ServerTree({"/": ROOT, "/a": A}, zxid, since), folder / "tree.jsonl")
     damages: list[Damage] = []
     found = list(RunReader(folder, damages.append).tree())
     assert damages == []

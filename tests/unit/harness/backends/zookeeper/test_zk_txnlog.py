@@ -9,7 +9,7 @@ from zlib import adler32, crc32
 import pytest
 
 from zab_chaos.harness.backends.zookeeper import txnlog
-from zab_chaos.harness.backends.zookeeper.txnlog import Difference, Log, Transaction, differences, read, read_disk
+from zab_chaos.harness.backends.zookeeper.txnlog import LogDifference, Transaction, TxnLog, differences, read, read_disk
 
 SAMPLES = Path(__file__).parents[4] / "testdata" / "zookeeper"
 VERSIONS = ["3.4.10", "3.8.4", "3.9.4"]
@@ -29,7 +29,7 @@ def snapshot(data: bytes) -> bytes:
     return data + struct.pack("!qi", adler32(data), 1) + b"/"
 
 
-def zxids(log: Log) -> list[int]:
+def zxids(log: TxnLog) -> list[int]:
     return [one.zxid for one in log.transactions]
 
 
@@ -96,8 +96,8 @@ def test_zeros_end_a_log_and_other_bytes_after_the_last_transaction_are_torn() -
     torn = read(data + record(body(6))[:-5] + ZEROS)
     assert (zxids(torn), torn.damage) == ([5], ())
     assert torn.torn == len(record(body(6))[:-5].rstrip(b"\0"))
-    assert read(b"") == read(HEAD) == Log()
-    assert read(HEAD[:3]) == Log(torn=3)
+    assert read(b"") == read(HEAD) == TxnLog()
+    assert read(HEAD[:3]) == TxnLog(torn=3)
 
 
 def test_a_wrong_checksum_ends_the_reading_and_is_damage() -> None:
@@ -200,7 +200,7 @@ def test_the_files_of_a_disk_are_read_in_the_order_of_their_names(tmp_path: Path
     log = read_disk(tmp_path)
     assert zxids(log) == [5, 6, 7, 8]
     assert (log.snapshots, log.epochs, log.torn, log.last) == ((6, 10), (3, None), 1, 10)
-    assert read_disk(tmp_path / "none") == Log()
+    assert read_disk(tmp_path / "none") == TxnLog()
 
 
 def test_an_incomplete_snapshot_does_not_count(tmp_path: Path) -> None:
@@ -240,14 +240,14 @@ def test_the_epochs_of_a_running_server_never_seem_ahead_of_its_promise_or_its_h
     assert log.last >> 32 > 1
 
 
-def log_of(*digests: tuple[int, int]) -> Log:
-    return Log(tuple(Transaction(zxid, 1, 1, 1, 1, digest) for zxid, digest in digests))
+def log_of(*digests: tuple[int, int]) -> TxnLog:
+    return TxnLog(tuple(Transaction(zxid, 1, 1, 1, 1, digest) for zxid, digest in digests))
 
 
 def test_logs_differ_where_their_ranges_overlap_and_their_transactions_are_not_equal() -> None:
     whole = log_of((1, 1), (2, 2), (3, 3), (4, 4))
-    assert differences({1: whole, 2: log_of((2, 2), (3, 3)), 3: Log()}) == []
-    assert differences({1: whole, 2: log_of((1, 1), (3, 3))}) == [Difference(2, 1, 2, 2)]
-    assert differences({1: log_of((1, 1), (4, 4)), 2: whole}) == [Difference(2, 1, 2, 1), Difference(3, 1, 2, 1)]
-    assert differences({1: whole, 2: log_of((1, 1), (2, 9), (3, 3))}) == [Difference(2, 1, 2, None)]
+    assert differences({1: whole, 2: log_of((2, 2), (3, 3)), 3: TxnLog()}) == []
+    assert differences({1: whole, 2: log_of((1, 1), (3, 3))}) == [LogDifference(2, 1, 2, 2)]
+    assert differences({1: log_of((1, 1), (4, 4)), 2: whole}) == [LogDifference(2, 1, 2, 1), LogDifference(3, 1, 2, 1)]
+    assert differences({1: whole, 2: log_of((1, 1), (2, 9), (3, 3))}) == [LogDifference(2, 1, 2, None)]
     assert txnlog.show((7 << 32) + 3) == "7:3"
