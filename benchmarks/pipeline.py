@@ -1,7 +1,7 @@
 """Measures the time and memory of `zab analyze`: `python benchmarks/pipeline.py [EVENTS...]`.
 
-Three things are measured, each as users call it, with the start of Spark, on two cores (`local[2]`): one small run; growing
-numbers of events in synthetic runs (`synthetic` defines what one event is); and a campaign of short simulated runs. Memory is
+Two things are measured, each as users call it, with the start of Spark, on two cores (`local[2]`): growing numbers of events
+in synthetic runs (`synthetic` defines what one event is), and a campaign of short simulated runs. Memory is
 the most that all processes of the call held together, and processor time the sum of what they used. Both are sampled: no
 process waits for Spark's JVM, so its time would be missing from the times of children. The Java heap is limited to `HEAP`.
 """
@@ -23,11 +23,10 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import synthetic
-from benchmarks.figures import NORMAL, Figure, Scale, median
+from benchmarks.figures import NORMAL, Figure, Scale
 from zab_chaos.harness.errors import HarnessError
 
 HEAP = "2500m"
-SMALL = 300  # transactions in the one small run
 LARGE = 1_000_000  # most events in one run
 BATCH = 100
 SAMPLE = 0.2  # seconds between two samples
@@ -101,13 +100,10 @@ def _sample(pid: int, spent: dict[psutil.Process, float]) -> int:
 
 
 def pipeline(folder: Path, scale: Scale) -> list[Figure]:
-    """Measure the small run in several rounds, and the others once: they take long, and vary little."""
+    """Measure each once: they take long, and vary little."""
     figures = []
     with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as name:
         place = Path(name)
-        synthetic.campaign(place / "small", 1, SMALL, 1)
-        small = [analyze(place / "small", place / f"small-out-{number}").seconds for number in range(scale.rounds)]
-        figures.append(median("one small run", "s", small))
         for events in scale.events:
             runs, transactions = shape(events)
             synthetic.campaign(place / f"{events}", runs, transactions, BATCH)

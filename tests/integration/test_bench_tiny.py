@@ -26,7 +26,7 @@ TINY = Scale(
     sizes=(1, 3),
     payloads=(16, 4096),
     simulated=5.0,
-    events=(),  # a call of Spark takes long, and two calls show enough
+    events=(),  # a call of Spark takes long, and one shows enough
     campaign=2,
 )
 MARKS = {"containers": "containers", "against": "zookeeper"}
@@ -46,7 +46,6 @@ FIGURES = {
     "world": ["10 writes/s", "100 writes/s"],
     "curve": ["1 KiB plain", "1 KiB CURVE", "64 KiB plain", "64 KiB CURVE"],
     "pipeline": [
-        "one small run",
         "2 simulated runs",
         "2 simulated runs: processor",
         "2 simulated runs: memory at most",

@@ -433,7 +433,7 @@ def _permanent_path(number: int) -> str:
 def read_ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
     """Yield the path and stat of each ephemeral znode that a server has after a sync, and the zxid of its answer.
 
-    Raises KazooException, tree.Unreadable.
+    Raises KazooException, tree.TreeUnreadable.
     """
     with tree.connected(address, SESSION_SECONDS) as client:
         client.sync(ROOT)
