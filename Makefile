@@ -8,10 +8,6 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # their names, the long ones of tests/integration early and the short ones of tests/unit last, so that all workers end together.
 WORKERS ?= $$(( $$(nproc) + 1 ))
 IN_PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-# A crash and a partition in one scenario, a power cut, one of servers that do not sync, and two tickets, on releases that
-# have them and that have not.
-ZOOKEEPER_CI := a_scenario_passes_and_verifying_its_folder or (in_a_power_cut and plain) or does_not_sync \
-	or ((4643 or 2845) and not 3.8.0 and not 3.9.3)
 
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
@@ -24,7 +20,7 @@ define installed
 fi || echo "$(2) could not be installed; the tests that need it are skipped"
 endef
 
-.PHONY: help setup browser fuse demo test test-cluster test-zookeeper test-zookeeper-ci lint check mutants bench docs clean base-image image containers test-containers
+.PHONY: help setup browser fuse demo test test-cluster test-zookeeper lint check mutants bench docs clean base-image image containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,17 +42,14 @@ demo: setup ## run three nodes through a power outage, judge the run, and analyz
 		$(BIN)/zab analyze results/power-outage; \
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
 
-test: setup browser fuse ## run the test suite on all cores, without what needs a cluster, a container engine or ZooKeeper
-	$(BIN)/pytest $(IN_PARALLEL) -m "not cluster and not containers and not zookeeper"
+test: setup browser fuse ## run the test suite on all cores, without what needs a cluster or a container engine
+	$(BIN)/pytest $(IN_PARALLEL) -m "not cluster and not containers and (not zookeeper or sample)"
 
 test-cluster: setup ## test the pipeline on a real Spark cluster of three processes: some four minutes
 	$(BIN)/pytest -m cluster tests/integration
 
 test-zookeeper: setup fuse ## test on real ZooKeeper servers of ten releases, fetched from Maven Central: some minutes
 	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
-
-test-zookeeper-ci: setup fuse ## of these tests, a crash, a partition, power cuts and two tickets: some two minutes, what CI runs
-	$(BIN)/pytest -n 2 -m zookeeper -k "$(ZOOKEEPER_CI)" tests/integration/test_zookeeper_*.py
 
 lint: $(READY) ## check formatting, lint, types and import contracts
 	$(BIN)/ruff format --check .

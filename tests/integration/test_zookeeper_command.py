@@ -56,6 +56,7 @@ def zab(*words: str) -> tuple[int, Any]:
     return ended.returncode, json.loads(ended.stdout)
 
 
+@pytest.mark.sample
 def test_a_scenario_passes_and_verifying_its_folder_gives_the_same_verdict(tmp_path: Path) -> None:
     release("3.9.4")
     file = tmp_path / "hard-times.toml"

@@ -53,7 +53,7 @@ def ran(folder: Path, duration: float, faults: list[str], *options: str) -> tupl
     return ended.returncode, verdict, [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("variant", ["plain", "torn", "reordered", "pages"])
+@pytest.mark.parametrize("variant", [pytest.param("plain", marks=pytest.mark.sample), "torn", "reordered", "pages"])
 def test_a_release_without_defects_keeps_acknowledged_writes_in_a_power_cut(tmp_path: Path, variant: str) -> None:
     code, verdict, faults = ran(tmp_path, 5, [fault(2, "power-cut", "all", variant=variant, within_ms=5000)])
     assert (code, verdict["verdict"]) == (0, "PASS"), verdict["reasons"]
@@ -63,6 +63,7 @@ def test_a_release_without_defects_keeps_acknowledged_writes_in_a_power_cut(tmp_
     assert sum(evidence[node]["lost_bytes"] for node in evidence) > 0 or variant == "plain"
 
 
+@pytest.mark.sample
 def test_a_server_that_does_not_sync_loses_an_acknowledged_write_and_the_verdict_names_it(tmp_path: Path) -> None:
     code, verdict, _ = ran(tmp_path, 6, [fault(2, "power-cut", "all")], "--defect", "no-force-sync")
     assert (code, verdict["verdict"]) == (1, "VIOLATION")
