@@ -359,7 +359,7 @@ class Facts:
         write = invoke.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
-        if write and operation.outcome == "failed" and _was_served(operation):
+        if write and operation.outcome == "failed" and was_served(operation):
             self.refusals.append(operation.t)
         if operation.outcome == "ok":
             self.latencies.append(operation.t - invoke.due)
@@ -377,10 +377,10 @@ class Facts:
             if one.invoke.op in WRITES
         ]
 
-    def unserved_writes(self) -> list[tuple[int, int, int]]:
-        """Return each write that was not served, as (node, start, end).
+    def unserved_requests(self) -> list[tuple[Invoke, Span]]:
+        """Return each request that was not served, with the time in which it waited.
 
-        `start` is when its client sent it to the node, `end` when the client got an answer, gave up, or turned to another node.
+        That is from when its client sent it to the node until the client got an answer, gave up, or turned to another node.
         """
         found = []
         # By client: the node and the time of its next request, and when it first turned to another node after that.
@@ -390,9 +390,9 @@ class Facts:
             node, t, left_at = next_requests.get(invoke.client, (invoke.node, 0, FOREVER))
             left_at = left_at if invoke.node == node else t
             next_requests[invoke.client] = invoke.node, invoke.t, left_at
-            served = answer is not None and _was_served(answer)
-            if invoke.op in WRITES and invoke.node is not None and not served:
-                found.append((invoke.node, invoke.t, min(left_at, answer.t) if answer else left_at))
+            served = answer is not None and was_served(answer)
+            if invoke.node is not None and not served:
+                found.append((invoke, (invoke.t, min(left_at, answer.t) if answer else left_at)))
         return found
 
     # ---- the faults ----
@@ -509,7 +509,7 @@ def zxid_of(answer: Complete) -> int | None:
     return 0 if answer.error in STATE_ERRORS else None
 
 
-def _was_served(answer: Complete) -> bool:
+def was_served(answer: Complete) -> bool:
     """Return whether the request succeeded or was refused for its content."""
     return answer.outcome == "ok" or (answer.outcome == "failed" and answer.error not in NOT_SERVED)
 

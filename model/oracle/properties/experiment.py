@@ -73,7 +73,7 @@ class FaultTookEffect(Checker):
             if life.boot.t <= inject.t and life.last.t > heal.t:
                 self.findings.add(
                     f"fault {inject.id} ({inject.do}): node {node}, life {number} (process {life.boot.pid}), was to be "
-                    f"ended_processes, but went on",
+                    f"killed, but went on",
                     [inject, life.last],
                 )
 

@@ -1,17 +1,19 @@
 """The checkers for systems of which only the clients' history is known."""
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
-from zab_chaos.model.events import Complete
-from zab_chaos.model.oracle.facts import READS, Request
+from zab_chaos.model.events import Complete, Invoke
+from zab_chaos.model.oracle.facts import READS, Request, was_served
 from zab_chaos.model.oracle.linearization import Call, GaveUp, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.properties.progress import Progress
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, merged
+from zab_chaos.model.oracle.properties.progress import DEFAULT_BOUND, SECOND, Progress
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
+_Part = tuple[str, str, str]  # a part of the service: "key" or "node", its name, and "reads" or "writes"
 
 
 class LinearizableKeys(Checker):
@@ -112,11 +114,60 @@ class ReadableInTheEnd(Checker):
 class ServiceProgress(Progress):
     """LADIS 2008: as long as a quorum is up and connected, the service goes on.
 
-    Verifies that, while no fault is active and a write waits, some write succeeds (or is refused for its content) within
-    `progress_within`. Does not verify the times of faults: it is not known which nodes could have served then.
+    Verifies for the times in which no fault is active:
+
+    - If a write waits, some write succeeds (or is refused for its content) within `progress_within`.
+    - If writes of a key wait, one of them does; likewise reads of a key.
+    - If reads wait at a node, one of them does within `progress_within` or `converges_within`, whichever is longer. Writes
+      may be refused by all nodes but a leader.
+
+    Requests that come one after the other, at most a quarter of the bound apart, wait together. Does not verify the times of
+    faults: it is not known which nodes could have served then.
     """
 
-    statement = "While no fault is active, writes succeed within the time bound, also during the run."
+    statement = (
+        "While no fault is active, writes and reads of each key, and reads at each node, succeed within the time bound, also "
+        "during the run."
+    )
+    idle = "no write was answered"
+
+    def at_end(self) -> None:
+        super().at_end()
+        if not self.findings and not self.unknown and self.not_applicable is None:
+            self._check_parts(int((self.expected("progress_within") or DEFAULT_BOUND) * SECOND))
+
+    def _check_parts(self, bound: int) -> None:
+        """Check each part of the service: the writes of a key, the reads of a key, and the reads at a node."""
+        joined = max(bound, int((self.expected("converges_within") or 0) * SECOND))
+        quiet = [(window.start, window.end) for window in self._windows(bound)]
+        stopped = self.facts.milestones.get("workload-stopped")
+        waiting: dict[_Part, list[Span]] = {}
+        for invoke, (start, end) in self.facts.unserved_requests():
+            until = stopped.t if end == FOREVER and stopped is not None else end
+            for part in _parts(invoke):
+                waiting.setdefault(part, []).append((start, max(start, until)))
+        for part, spans in sorted(waiting.items()):
+            most = joined if part[0] == "node" else bound
+            long = [(a, b) for a, b in intersection(merged(spans, most // 4), quiet) if b - a > most]
+            for start, end in self._unserved(part, long, most):
+                self.findings.add(
+                    f"{part[0]} {part[1]}: none of its {part[2]} was answered for {(end - start) / 1e9:.1f} s, though some "
+                    f"waited ({self._times(start, end)}); no fault was there",
+                    [],
+                )
+
+    def _unserved(self, part: _Part, spans: list[Span], bound: int) -> Iterator[Span]:
+        """Find the times in these spans, longer than the bound, between two requests of the part that were served."""
+        if not spans:
+            return
+        served = sorted(
+            request.complete.t
+            for request in self.facts.requests.values()
+            if request.complete is not None and was_served(request.complete) and part in _parts(request.invoke)
+        )
+        for start, end in spans:
+            times = [start, *(t for t in served if start < t < end), end]
+            yield from ((a, b) for a, b in pairwise(times) if b - a > bound)
 
     def _served(self) -> list[int]:
         return sorted([*self.facts.writes_done, *self.facts.refusals])
@@ -134,6 +185,13 @@ class ServiceProgress(Progress):
 
     def _who(self, window: LeaderWindow) -> str:
         return "no fault was there"
+
+
+def _parts(invoke: Invoke) -> list[_Part]:
+    """Return the parts of the service that a request belongs to."""
+    reads = invoke.op in READS
+    parts: list[_Part] = [("key", invoke.path, "reads" if reads else "writes")] if invoke.op in SINGLE else []
+    return [*parts, ("node", str(invoke.node), "reads")] if reads else parts
 
 
 def by_key(requests: Iterable[Request]) -> list[tuple[str, list[Request]]]:

@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import Facts, Request
+from zab_chaos.model.oracle.facts import WRITES, Facts, Request
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
@@ -41,6 +41,7 @@ class Progress(Checker):
         "whoever follows that leader leaves no request unanswered."
     )
     liveness = True
+    idle = "nothing was delivered"
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -66,9 +67,7 @@ class Progress(Checker):
         windows = list(self._windows(bound))
         for window in windows:
             for start, end in self._stalls(window, idle, bound):
-                self._report(
-                    window, start, end, f"nothing was delivered for {(end - start) / 1e9:.1f} s, though writes waited"
-                )
+                self._report(window, start, end, f"{self.idle} for {(end - start) / 1e9:.1f} s, though writes waited")
             for start, end in intersection(leaderless, [(window.start, window.end)]):
                 if end - start > bound:
                     self._report(window, start, end, f"no leader was established for {(end - start) / 1e9:.1f} s")
@@ -121,13 +120,14 @@ class Progress(Checker):
         if any(low <= start and end <= high for low, high in self._reported):
             return  # reported already, for another node that could have led
         self._reported.append((start, end))
+        self.findings.add(f"{what} ({self._times(start, end)}); {self._who(window)}", [])
+
+    def _times(self, start: int, end: int) -> str:
+        """Return the time span in words, in seconds since the load began."""
         zero = self.facts.milestones.get("workload-started")
-        since = (
-            f"{(start - zero.t) / 1e9:.1f} s to {(end - zero.t) / 1e9:.1f} s of the load"
-            if zero
-            else f"{start} to {end}"
-        )
-        self.findings.add(f"{what} ({since}); {self._who(window)}", [])
+        if zero is None:
+            return f"{start} to {end}"
+        return f"{(start - zero.t) / 1e9:.1f} s to {(end - zero.t) / 1e9:.1f} s of the load"
 
     def _who(self, window: LeaderWindow) -> str:
         return f"node {window.node} could have led, it reached {node_names(sorted(window.peers))}"
@@ -149,7 +149,8 @@ class Progress(Checker):
         if not any(end - start > bound for start, end in times):
             return []
         nodes = {window.node, *window.peers}
-        waiting = [(asked, t) for node, asked, t in self.facts.unserved_writes() if node in nodes]
+        unserved = self.facts.unserved_requests()
+        waiting = [span for invoke, span in unserved if invoke.op in WRITES and invoke.node in nodes]
         return [(a, b) for a, b in intersection(times, merged(waiting, bound // 4)) if b - a > bound]
 
     def _leaderless(self, bound: int) -> Iterator[Span]:

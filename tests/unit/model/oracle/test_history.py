@@ -1,6 +1,7 @@
 """The judgement of a run of which only the clients' history is known."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,23 @@ def operation(seq: int, op: str, begin: float, end: float | None, value: int | N
 
 
 def run_of(
-    folder: Path, *operations: list[Line], milestones: tuple[str, ...] = ("safety-ended", "converged")
+    folder: Path,
+    *operations: list[Line],
+    milestones: tuple[str, ...] = ("safety-ended", "converged"),
+    faults: Sequence[tuple[str, float, Line]] = (),
+    **expect: float,
 ) -> Verdict:
-    facts = {"nodes": 3, "outcome": "finished", "expect": {"min_acked": 1, "progress_within": 5}, "evidence": "history"}
+    """Judge a run. `faults`: the lines of a fault, each with its type and its time in seconds."""
+    expected = {"min_acked": 1, "progress_within": 5, **expect}
+    facts = {"nodes": 3, "outcome": "finished", "expect": expected, "evidence": "history"}
     folder.joinpath("run.json").write_text(json.dumps(facts))
     lines = sorted((line for one in operations for line in one), key=lambda line: line["t"])
     folder.joinpath("ops.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     at = 1 + max(line["t"] for line in lines)
     told = [{"t": at, "event": name} for name in ("workload-stopped", *milestones)]
     folder.joinpath("harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in told))
+    lines = [{"type": kind, "t": int(at * SECOND), "id": 1, "confirmed": True, **of} for kind, at, of in faults]
+    folder.joinpath("faults.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return judge(folder, stored=False)
 
 
@@ -97,6 +106,74 @@ def test_a_refusal_of_the_content_of_a_write_is_progress(tmp_path: Path) -> None
     refused = operation(4, "set", 4, 5, 10, outcome="failed", error="too large")
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), late, refused, operation(2, "set", 9, 9.5, 8))
     assert verdict.violated == []
+
+
+WELL = [
+    line
+    for second in range(1, 12)
+    for line in (
+        operation(second, "set", second, second + 0.1, second),
+        operation(20 + second, "get", second + 0.2, second + 0.3, second),
+    )
+]  # writes and reads of /a at node 1 that are served, one of each in every second
+
+
+def on(lines: list[Line], **of: Any) -> list[Line]:
+    """Return the lines of an operation with another path or node."""
+    return [line | {name: value for name, value in of.items() if name in line} for line in lines]
+
+
+def gives_up(second: int, op: str, **of: Any) -> list[Line]:
+    """Return the lines of an operation that its client gives up after a second."""
+    return on(operation(100 + second, op, second, second + 1, 7, outcome="unknown", error="no answer"), **of)
+
+
+def test_a_key_whose_writes_are_not_served_is_no_progress(tmp_path: Path) -> None:
+    verdict = run_of(tmp_path, *WELL, *(gives_up(second, "set", path="/b") for second in range(2, 9)))
+    assert verdict.violated == ["progress"]
+    (violation,) = verdict.property("progress").violations
+    assert violation.words.startswith("key /b: none of its writes was answered for 7.0 s, though some waited")
+    assert violation.words.endswith("no fault was there")
+
+
+def test_a_key_whose_reads_are_not_served_is_no_progress(tmp_path: Path) -> None:
+    verdict = run_of(tmp_path, *WELL, *(gives_up(second, "get", path="/b") for second in range(2, 9)))
+    (violation,) = verdict.property("progress").violations
+    assert violation.words.startswith("key /b: none of its reads was answered for 7.0 s")
+
+
+def test_a_node_that_serves_no_reads_is_no_progress(tmp_path: Path) -> None:
+    """It has as long as the nodes have to converge: it may have to catch up before it can serve."""
+    waits = [gives_up(second, "get", path=f"/{second}", node=2) for second in range(2, 9)]
+    (violation,) = run_of(tmp_path, *WELL, *waits).property("progress").violations
+    assert violation.words.startswith("node 2: none of its reads was answered for 7.0 s")
+    assert run_of(tmp_path, *WELL, *waits, converges_within=8).violated == []
+
+
+def test_no_part_of_the_service_has_to_be_there_while_a_fault_is(tmp_path: Path) -> None:
+    waits = [gives_up(second, "set", path="/b") for second in range(2, 9)]
+    fault = [("inject", 4, {"do": "pause", "nodes": [2]}), ("heal", 6, {})]
+    assert run_of(tmp_path, *WELL, *waits, faults=fault).violated == []
+
+
+@pytest.mark.parametrize("told", [{"outcome": "ok"}, {"outcome": "failed", "error": "node exists"}])
+def test_one_answer_in_time_is_progress_of_a_key(tmp_path: Path, told: Line) -> None:
+    answered = on(operation(200, "create", 5, 5.1, 9, **told), path="/b")
+    answered[0]["value"] = 9
+    waits = [gives_up(second, "set", path="/b") for second in range(2, 9)]
+    assert "progress" not in run_of(tmp_path, *WELL, *waits, answered).violated
+
+
+def test_writes_that_all_nodes_but_the_leader_refuse_are_progress(tmp_path: Path) -> None:
+    refused = [
+        on(operation(100 + at, "set", at, at + 0.1, 7, outcome="failed", error="no leader"), node=2)
+        for at in range(2, 9)
+    ]
+    assert run_of(tmp_path, *WELL, *refused).violated == []
+
+
+def test_rare_requests_do_not_wait_together(tmp_path: Path) -> None:
+    assert run_of(tmp_path, *WELL, *(gives_up(second, "set", path="/b") for second in (2, 5, 8))).violated == []
 
 
 @pytest.mark.parametrize("op", ["multi", "children"])
