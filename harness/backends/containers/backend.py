@@ -13,7 +13,7 @@ class ContainerBackend(ZabBackend):
     """Runs scenarios on containers. The engine's SDK, which loads slowly, is imported only for a run. Raises MissingExtra."""
 
     name = "containers"
-    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.FILE_SYSTEM}
+    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.FILE_SYSTEM, Ability.SESSIONS}
 
     def check(self) -> None:
         with extra("containers", "--on containers"):

@@ -23,7 +23,7 @@ class ProcessBackend(ZabBackend):
     """The default backend: our own nodes as processes of this machine."""
 
     name = "processes"
-    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.CONTAINERS}
+    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.CONTAINERS, Ability.SESSIONS}
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         from zab_chaos.harness.backends.processes.zab_deployment import ZabDeployment

@@ -111,7 +111,7 @@ class SimBackend(ZabBackend):
     """The simulator as a backend."""
 
     name = "sim"
-    abilities = frozenset(Ability) - {Ability.CONTAINERS, Ability.FILE_SYSTEM}
+    abilities = frozenset(Ability) - {Ability.CONTAINERS, Ability.FILE_SYSTEM, Ability.SESSIONS}
     exact = True
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:

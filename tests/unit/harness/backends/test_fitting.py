@@ -196,3 +196,11 @@ def test_new_sessions_are_a_mistake_on_backends_without_them(asked: str) -> None
         "clients that could end their sessions and begin others" in words for words in mistakes(Bare(), scenario)
     )
     assert not any("anew" in words or "visits" in words for words in mistakes(registry.find("sim"), scenario))
+
+
+@pytest.mark.parametrize("name", ["processes", "sim", "lockstep", "containers"])
+def test_clients_with_sessions_are_a_mistake_on_nodes_without_ephemeral_znodes(name: str) -> None:
+    scenario = parse(f"{HEAD}[workload]\nsessions = 3\n")
+    (words,) = mistakes(registry.find(name), scenario)
+    assert words.startswith(f"[workload] sessions can't be done on {name}; it can be done on zookeeper")
+    assert not any("sessions" in words for words in mistakes(registry.find("zookeeper"), scenario))
