@@ -85,7 +85,7 @@ class ControlServer:
         """Heal the fault with this number, or heal everything and start the nodes that are down. Return that in words."""
         if number is None:
             self._ensemble.heal()
-            return self._noted("healed everything, and started who was down")
+            return self._noted("healed all faults, and started the nodes that were down")
         if number not in range(1, len(self._faults) + 1):
             raise BadInput(f"there is no fault {number}; there were {len(self._faults)}: `zab inject` lists them")
         self._faults[number - 1].heal()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.corpus.cases import legal, violates
+from tests.corpus.cases import leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
 
 
@@ -363,6 +363,24 @@ def values_older_than_what_its_first_leader_had() -> Story:
     story.read(2, (1, 3), node=2)
     story.catch_up(2)
     story.members = [1, 2, 3]
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_read_without_any_transaction() -> Story:
+    """Nothing was ever broadcast, and a read returns a value."""
+    story = ensemble(writes=0, min_acked=0)
+    story.complete(1, story.invoke(op="get"), (0, 0), value=7, version=0)
+    story.settle()
+    return story
+
+
+@leaves_unknown("values and versions", "PASS")
+def values_nothing_to_read() -> Story:
+    """Nothing was ever broadcast, and a read is told so. A run without any delivery says little, but no read was wrong."""
+    story = ensemble(writes=0, min_acked=0)
+    story.read(zxid=(0, 0))
     story.settle()
     return story
 
