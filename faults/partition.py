@@ -64,7 +64,7 @@ class Partition(Cut):
     def describe(self) -> str:
         shape = self.params["shape"]
         target = "" if shape in WITHOUT_TARGET else f" of {node_names(self.nodes)}"
-        return f"partition: {shape}{target}, {len(self.pairs)} links cut ({self.how})"
+        return f"{len(self.pairs)} links cut ({self.how}): {shape}{target}"
 
 
 class Stall(Cut):

@@ -186,15 +186,15 @@ class RunPhases:
             self._load.took_effect(effective)
         for record in active:
             if record.recovered is not None:
-                self._report(record, f"healed: {record.describe()}", record.recovered.confirmed)
+                self._report(record, f"{record.step.do} healed", record.recovered.confirmed)
         for record in self._scheduler.records[known:]:
-            self._report(record, record.describe(), record.injected.confirmed)
+            self._report(record, record.step.do, record.injected.confirmed)
         return next_due
 
-    def _report(self, record: FaultRecord, words: str, confirmed: bool) -> None:
+    def _report(self, record: FaultRecord, what: str, confirmed: bool) -> None:
         assert self._monitor.begun is not None
         at = self._host.now() - self._monitor.begun
-        self._display.say(f"{at:6.2f} s  {record.step.do}: {words}{'' if confirmed else ' (NOT CONFIRMED)'}")
+        self._display.say(f"{at:6.2f} s  {what}: {record.describe()}{'' if confirmed else ' (NOT CONFIRMED)'}")
 
     def converge(self) -> None:
         """Heal all faults, and wait until the nodes converge: first under load, then, with the load stopped, completely.
@@ -204,7 +204,7 @@ class RunPhases:
         self._phase("healing")
         for record in self._scheduler.heal_all():
             if record.recovered is not None:
-                self._report(record, f"healed: {record.describe()}", record.recovered.confirmed)
+                self._report(record, f"{record.step.do} healed", record.recovered.confirmed)
         self._records.milestone("safety-ended")
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within
