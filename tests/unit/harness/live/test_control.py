@@ -36,7 +36,8 @@ def inject(server: ControlServer, words: str) -> dict[str, Any]:
 
 
 def test_a_fault_is_injected_reported_listed_and_healed(server: ControlServer) -> None:
-    assert "partition" in inject(server, "partition shape=isolate target=node-1")["said"]
+    said = inject(server, "partition shape=isolate target=node-1")["said"]
+    assert said == "4 links cut (timeout): isolate of node 1"
     assert server.handle("faults", {})["faults"][0] | {"fault": ""} == {
         "number": 1,
         "fault": "",
