@@ -6,7 +6,7 @@ A file that is missing, was added or was changed is damage: a later judge can't 
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,39 +73,57 @@ def write_verdict(folder: Path, verdict: bytes) -> None:
 
 def check(folder: Path) -> tuple[Manifest | None, list[Damage]]:
     """Return the manifest, None if it can't be read, and every difference between it and the folder."""
+    manifest = _read(folder)
+    if isinstance(manifest, Damage):
+        return None, [manifest]
+    added = set(_files(folder)) - manifest.files.keys()
+    damages = _differences(folder, manifest, [*sorted(added), *sorted(manifest.files)])
+    if manifest.lives != _lives(manifest.files):
+        damages.append(Damage(NAME, 0, "lists other lives than traces"))
+    return manifest, damages
+
+
+def changes(folder: Path, names: Iterable[str]) -> list[Damage]:
+    """Return how these files differ from those that the run had when it ended; nothing if the manifest can't be read."""
+    manifest = _read(folder)
+    return [] if isinstance(manifest, Damage) else _differences(folder, manifest, names)
+
+
+def _read(folder: Path) -> Manifest | Damage:
+    """Return the manifest, or why it can't be used."""
     try:
         content = (folder / NAME).read_bytes()
         manifest = msgspec.json.decode(content, type=Manifest)
     except FileNotFoundError:
-        return None, [Damage(NAME, 0, "is missing: the run did not end properly, or the folder is incomplete")]
+        return Damage(NAME, 0, "is missing: the run did not end properly, or the folder is incomplete")
     except (OSError, *UNREADABLE) as error:
-        return None, [Damage(NAME, 0, f"is not readable: {error}")]
+        return Damage(NAME, 0, f"is not readable: {error}")
     if manifest.format != FORMAT or content != manifest.signed().to_json():
-        return None, [Damage(NAME, 0, "was changed: it is not as it was written")]
+        return Damage(NAME, 0, "was changed: it is not as it was written")
+    return manifest
+
+
+def _differences(folder: Path, manifest: Manifest, names: Iterable[str]) -> list[Damage]:
+    found = (_difference(folder / name, name, manifest.files.get(name)) for name in names)
+    return [damage for damage in found if damage is not None]
+
+
+def _difference(path: Path, name: str, entry: FileEntry | None) -> Damage | None:
+    """Compare a file with its entry in the manifest. Return None if they are equal, or if there is neither."""
     try:
-        return manifest, list(_differences(folder, manifest))
+        now = _entry(path) if path.is_file() else None
     except OSError as error:
-        return manifest, [Damage(error.filename or NAME, 0, f"can't be read: {error.strerror}")]
-
-
-def _differences(folder: Path, manifest: Manifest) -> Iterator[Damage]:
-    found = set(_files(folder))
-    for name in sorted(found - manifest.files.keys()):
-        yield Damage(name, 0, "did not exist when the run had ended")
-    for name, entry in sorted(manifest.files.items()):
-        yield from [Damage(name, 0, "is missing")] if name not in found else _changes(folder / name, name, entry)
-    if manifest.lives != _lives(manifest.files):
-        yield Damage(NAME, 0, "lists other lives than traces")
-
-
-def _changes(path: Path, name: str, entry: FileEntry) -> list[Damage]:
-    now = _entry(path)
+        return Damage(name, 0, f"can't be read: {error.strerror}")
     if now == entry:
-        return []
+        return None
+    if entry is None:
+        return Damage(name, 0, "did not exist when the run had ended")
+    if now is None:
+        return Damage(name, 0, "is missing")
     if now.lines != entry.lines:
         why = f"is the last of {now.lines} lines; when the run had ended, there were {entry.lines}"
-        return [Damage(name, now.lines or 0, why)]
-    return [Damage(name, 0, f"was changed: when the run had ended, its sha256 began with {entry.sha256[:16]}")]
+        return Damage(name, now.lines or 0, why)
+    return Damage(name, 0, f"was changed: when the run had ended, its sha256 began with {entry.sha256[:16]}")
 
 
 def _files(folder: Path) -> Iterator[str]:

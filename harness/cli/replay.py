@@ -7,6 +7,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
 from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import ReplayStop, Rerun
-from zab_chaos.model.replay.replay import ReplayResult, recorded_lives, replay, replay_life
+from zab_chaos.model.replay.replay import ReplayResult, changed_files, recorded_lives, replay, replay_life
 from zab_chaos.model.replay.state import describe_state
 from zab_chaos.node.core.peer import Peer
 
@@ -46,7 +47,8 @@ def replay_command(
     """Replay a run and show the result. Raises BadInput, HarnessError.
 
     `step`: open the stepper; None: open it on a terminal, unless an option was given that the stepper does not support.
-    Exit codes: 0 equal; 1 different; 2 nothing is recorded, or the nodes had an unknown defect.
+    Exit codes: 0 equal; 1 different; 2 nothing is recorded, the nodes had an unknown defect, or the files of what is different
+    were changed after the run.
     """
     without_options = node is None and life is None and until is None and not show and not json
     if step and not without_options:
@@ -142,9 +144,11 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
     evidence = [f"{one.file}:{one.line}" for one in violation[1].evidence] if violation is not None else []
     title = f"{folder.read_run().get('scenario', folder.name)}  {verdict.verdict if verdict else 'not judged'}"
     Stepper(steps, title, fault_timeline.origin(folder), evidence).run()
-    for gap in steps.gaps:
+    for gap in steps.gaps.values():
         say(console, gap)
-    return Exit.VIOLATION if steps.gaps else Exit.PASS
+    changed = [changed_files(folder.path, *life) for life in steps.gaps]
+    _show_changed_files(changed, console)
+    return _code(changed)
 
 
 # ---- whole lives ----
@@ -168,7 +172,9 @@ def _show_lives(folder: RunFolder, lives: Iterable[ReplayResult], console: Conso
     else:
         say(console, Text("EQUAL", "green") if equal else Text("DIFFERENT", "bold red"))
     _show_version_difference(folder, console, equal=equal)
-    code = Exit.VIOLATION if not equal else Exit.UNKNOWN if interrupted else Exit.PASS
+    changed = [one.changed for one in done if one.difference is not None]
+    _show_changed_files(changed, console)
+    code = Exit.UNKNOWN if equal and interrupted else _code(changed)
     if json:
         all_equal = equal if not (equal and interrupted) else None
         print_json({"exit": int(code), "equal": all_equal, "lives": msgspec.to_builtins(done)})
@@ -208,6 +214,19 @@ def _show_version_difference(folder: RunFolder, console: Console, *, equal: bool
         say(console, difference)
 
 
+def _show_changed_files(changed: list[list[str]], console: Console) -> None:
+    """`changed`: for each life that differs, how its files were changed after the run."""
+    for words in dict.fromkeys(chain.from_iterable(changed)):
+        say(console, f"UNKNOWN: {words}", "yellow")
+
+
+def _code(changed: list[list[str]]) -> Exit:
+    """Return the exit code, given for each life that differs how its files were changed."""
+    if not changed:
+        return Exit.PASS
+    return Exit.UNKNOWN if all(changed) else Exit.VIOLATION
+
+
 # ---- one life, up to a point ----
 
 
@@ -235,7 +254,9 @@ def _replay_until(
     }
     _show_stop(here, rerun.difference, console, show=show)
     _show_version_difference(folder, console, equal=rerun.difference is None)
-    code = Exit.PASS if rerun.difference is None else Exit.VIOLATION
+    changed = [changed_files(folder.path, *one)] if rerun.difference is not None else []
+    _show_changed_files(changed, console)
+    code = _code(changed)
     if json:
         print_json({"exit": int(code), "equal": rerun.difference is None, **here})
     return code

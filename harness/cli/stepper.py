@@ -54,7 +54,7 @@ class Stepper:
         self._evidence = evidence
         self._evidence_index = -1  # of the line that was shown last
         self._search_text = ""
-        self._message = "; ".join(steps.gaps)
+        self._message = "; ".join(steps.gaps.values())
         self._scrolled = 0  # lines
         self._asking = False  # whether the user is typing where to go
         self._prompt = TextArea(

@@ -162,7 +162,7 @@ class RunSteps:
     """All steps of a run, and a position among them.
 
     `at` is the number of steps done; 0 is before the first. `names` are the names of all variables, in the order in which
-    they are shown. `gaps` says in words which lives could not be re-executed to their end.
+    they are shown. `gaps` says of each life, (node, life), that could not be re-executed to its end, why.
     """
 
     def __init__(self, folder: Path, lives: list[_SteppedLife]) -> None:
@@ -172,7 +172,7 @@ class RunSteps:
         self.names = ["role"]
         for life in lives:
             _merge(self.names, life.names)
-        self.gaps: list[str] = []
+        self.gaps: dict[tuple[int, int], str] = {}
         self.at = 0
         self._now: dict[int, Variables] = {node: dict(DOWN) for node in self.nodes}
 
@@ -263,13 +263,15 @@ def read_steps(
     folder: Path, core: type[Peer], *, own_clocks: bool, say: Callable[[str], None] = lambda words: None
 ) -> RunSteps:
     """Re-execute all lives and report the progress to `say`. Lives that can't be re-executed to their end are in `gaps`."""
-    gaps, lives = [], []
+    gaps: dict[tuple[int, int], str] = {}
+    lives = []
     recorded = recorded_lives(folder)
     for done, (node, number) in enumerate(recorded, 1):
         say(f"re-executing node {node}, life {number} ({done} of {len(recorded)})")
         life = _SteppedLife(node, number)
         why = life.re_execute(folder, number, core)
-        gaps += [f"node {node}, life {number}: {why}"] if why is not None else []
+        if why is not None:
+            gaps[node, number] = f"node {node}, life {number}: {why}"
         life.finish()
         life.convert_times(own_clocks=own_clocks)
         for step in life.steps:

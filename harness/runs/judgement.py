@@ -76,5 +76,6 @@ def _reasons(found: Property, facts: dict[str, Any]) -> list[str]:
     if not found.violations:
         return []
     more = f" (and {len(found.violations) - 1} more)" if len(found.violations) > 1 else ""
-    first = f"{found.name} is violated: {found.violations[0].words}{more}"
+    certain = "is violated" if found.verdict is Judgement.VIOLATION else "is not certain"
+    first = f"{found.name} {certain}: {found.violations[0].words}{more}"
     return [first, *filter(None, [other_version(facts)])]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from zab_chaos.model import manifest
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.replay.difference import Difference, record_name
@@ -26,7 +27,10 @@ _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one life: the number of its inputs, of compared answers of the core (`outputs`) and trace events, and the
-    first difference, if there is one."""
+    first difference, if there is one.
+
+    `changed` says which files of a differing life were changed after the run. The difference then proves nothing.
+    """
 
     node: int
     life: int
@@ -34,6 +38,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     outputs: int
     events: int
     difference: Difference | None
+    changed: list[str] = []
 
 
 def recorded_lives(folder: Path) -> list[tuple[int, int]]:
@@ -59,7 +64,7 @@ def replay_life(folder: Path, node: int, life: int, peer_type: type[Peer] = Peer
     """Replay one life, to its end or its first difference."""
     if not (folder / trace_name(node, life)).is_file():
         what = "there is a recording, and no trace"
-        return _missing_file(node, life, what, trace_name(node, life))
+        return _missing_file(folder, node, life, what, trace_name(node, life))
     rerun = Rerun(folder, node, life, peer_type)
     rerun.run()
     return ReplayResult(
@@ -69,31 +74,43 @@ def replay_life(folder: Path, node: int, life: int, peer_type: type[Peer] = Peer
         outputs=rerun.outputs,
         events=rerun.matcher.events,
         difference=rerun.difference,
+        changed=changed_files(folder, node, life) if rerun.difference is not None else [],
     )
+
+
+def changed_files(folder: Path, node: int, life: int) -> list[str]:
+    """Say which of the files that the replay of a life rests on are not those that the run had when it ended."""
+    names = (trace_name(node, life), record_name(node, life), "run.json")  # run.json names the core
+    return [str(damage) for damage in manifest.changes(folder, names)]
 
 
 def equality_property(lives: Iterable[ReplayResult]) -> Property:
-    """Return the property `replay equality` of a run, given all its lives. `checked` counts inputs, answers and events."""
-    checked, violations, any_life = 0, [], False
-    for one in lives:
-        any_life = True
-        checked += one.inputs + one.outputs + one.events
-        if one.difference is not None:
-            violations.append(_violation(one.difference))
-    verdict = Judgement.PASS if any_life else Judgement.NOT_APPLICABLE
+    """Return the property `replay equality` of a run, given all its lives. `checked` counts inputs, answers and events.
+
+    It is UNKNOWN if files of every differing life were changed after the run.
+    """
+    lives = sorted(lives, key=lambda one: bool(one.changed))  # what is certain comes first
     return Property(
         name=NAME,
         source="zab-chaos",
-        verdict=Judgement.VIOLATION if violations else verdict,
+        verdict=_judgement(lives),
         statement=STATEMENT,
-        checked=checked,
-        violations=violations,
+        checked=sum(one.inputs + one.outputs + one.events for one in lives),
+        violations=[_violation(one.difference, one.changed) for one in lives if one.difference is not None],
     )
 
 
-def _violation(difference: Difference) -> Violation:
+def _judgement(lives: list[ReplayResult]) -> Judgement:
+    different = [one for one in lives if one.difference is not None]
+    if different:
+        return Judgement.UNKNOWN if all(one.changed for one in different) else Judgement.VIOLATION
+    return Judgement.PASS if lives else Judgement.NOT_APPLICABLE
+
+
+def _violation(difference: Difference, changed: list[str]) -> Violation:
+    doubt = f"; this proves nothing, because {', and '.join(changed)}" if changed else ""
     event = msgspec.to_builtins(difference)
-    return Violation(str(difference), [Evidence(difference.file, difference.place, event)])
+    return Violation(f"{difference}{doubt}", [Evidence(difference.file, difference.place, event)])
 
 
 def _unrecorded(folder: Path, node: int, life: int) -> ReplayResult | None:
@@ -104,15 +121,17 @@ def _unrecorded(folder: Path, node: int, life: int) -> ReplayResult | None:
             return None
     except UnreadableTrace:
         pass  # the trace is not empty, so there should be a recording
-    return _missing_file(node, life, "there are events of the core, and no recording", record_name(node, life))
+    what = "there are events of the core, and no recording"
+    return _missing_file(folder, node, life, what, record_name(node, life))
 
 
-def _missing_file(node: int, life: int, what: str, file: str) -> ReplayResult:
+def _missing_file(folder: Path, node: int, life: int, what: str, file: str) -> ReplayResult:
     """Return the result for a life whose recording or trace is missing."""
     difference = Difference(
         node=node, life=life, input=0, event=0, what=what, expected="", got="", file=file, place=0, inputs=[]
     )
-    return ReplayResult(node=node, life=life, inputs=0, outputs=0, events=0, difference=difference)
+    changed = changed_files(folder, node, life)
+    return ReplayResult(node=node, life=life, inputs=0, outputs=0, events=0, difference=difference, changed=changed)
 
 
 def _lives_in(folder: Path, name: re.Pattern[str]) -> list[tuple[int, int]]:

@@ -74,6 +74,6 @@ def test_simulated_runs_are_replayed_too(spark: Any, tmp_path: Path) -> None:
     for folder, it in found.items():
         same(it.json, judge_with_replay(folder))
         assert it.json["properties"][-1]["name"] == "replay equality"
-    violated = [name for name, judgement in found[damaged].judgements().items() if judgement == "VIOLATION"]
-    assert violated == ["replay equality"]
+    assert found[damaged].verdict == "UNKNOWN"
+    assert found[damaged].judgements()["replay equality"] == "UNKNOWN"
     assert found[good].judgements()["replay equality"] == "PASS"

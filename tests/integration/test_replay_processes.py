@@ -46,5 +46,5 @@ def test_what_real_processes_recorded_is_replayed(tmp_path: Path, capsys: pytest
     data = bytearray(recorded[-1].read_bytes())
     data[len(data) // 2] ^= 1
     recorded[-1].write_bytes(data)
-    assert main(["replay", "latest", "--results", str(results)]) == 1
-    capsys.readouterr()
+    assert main(["replay", "latest", "--results", str(results)]) == 2
+    assert f"record/{recorded[-1].name} was changed" in capsys.readouterr().out

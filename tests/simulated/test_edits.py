@@ -9,11 +9,12 @@ import pytest
 from tests.simulated.edits import edited
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs.judgement import judge as judge_with_replay
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
 from zab_chaos.model import manifest
 from zab_chaos.model.oracle.oracle import judge
-from zab_chaos.model.verdict import Outcome
+from zab_chaos.model.verdict import Judgement, Outcome
 
 SCENARIO = """
 [scenario]
@@ -34,6 +35,7 @@ for = 0.3
 """
 EDITED = 2000
 JUDGED_BY_WHAT_IT_SAYS = 500
+REPLAYED = 100
 NOTICED_AT_LEAST = 0.92  # of the edits that change what traces, operations and faults say
 
 
@@ -64,6 +66,17 @@ def test_no_edit_of_any_file_leaves_pass(folder: Path) -> None:
             assert verdict.verdict is not Outcome.PASS, f"{what} in {name}"
     assert done.keys() == set(names)
     assert judge(folder).verdict is Outcome.PASS
+
+
+def test_no_edit_of_a_trace_or_recording_looks_like_a_core_that_behaves_differently(folder: Path) -> None:
+    random = Random(17)
+    names = [name for name in files(folder) if name.startswith(("trace/", "record/"))]
+    for _ in range(REPLAYED):
+        name = random.choice(names)
+        with edited(folder / name, name, random) as what:
+            verdict = judge_with_replay(folder)
+            assert verdict.property("replay equality").verdict is not Judgement.VIOLATION, f"{what} in {name}"
+            assert what is None or verdict.verdict is not Outcome.PASS, f"{what} in {name}"
 
 
 def test_most_edits_are_noticed_by_the_content_of_the_lines(folder: Path) -> None:

@@ -156,6 +156,6 @@ def test_a_damaged_recording_is_a_gap_and_the_rest_is_read(run: Path, tmp_path: 
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     steps = read_steps(folder, Peer, own_clocks=True)
-    assert len(steps.gaps) == 1
-    assert steps.gaps[0].startswith("node 2, life 1: the checksum")
+    assert list(steps.gaps) == [(2, 1)]
+    assert steps.gaps[2, 1].startswith("node 2, life 1: the checksum")
     assert {step.node for step in steps.all} == {1, 2, 3}

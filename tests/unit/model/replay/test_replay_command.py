@@ -11,6 +11,7 @@ import pytest
 
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.model import manifest
 from zab_chaos.model.verdict import Judgement
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -201,3 +202,22 @@ def test_the_hash_seed_changes_nothing(original: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["equal"]
+
+
+def test_changed_files_of_a_life_make_a_difference_uncertain(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest.seal(run)
+    flip(run, 1, 1, 500)
+    verdict = judge(run)
+    assert verdict.property("replay equality").verdict is Judgement.UNKNOWN
+    assert any("not certain" in reason and "record/node-1-1.bin was changed" in reason for reason in verdict.reasons)
+    assert main(["replay", str(run)]) == main(["replay", str(run), "--node=1", "--life=1", "--until=i9999"]) == 2
+    assert capsys.readouterr().out.count("UNKNOWN: record/node-1-1.bin was changed") == 2
+
+
+def test_a_difference_in_unchanged_files_is_certain(run: Path) -> None:
+    flip(run, 1, 1, 500)
+    manifest.seal(run)
+    flip(run, 2, 1, 500)
+    found = judge(run).property("replay equality")
+    assert found.verdict is Judgement.VIOLATION
+    assert ["changed" in one.words for one in found.violations] == [False, True]
