@@ -6,6 +6,7 @@ from pathlib import Path
 
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.client.client import Client, PolledClient
+from zab_chaos.harness.client.connection import check_address
 from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.client.transport import SocketLine
@@ -93,9 +94,10 @@ def _make_client(target: _Target, nodes: dict[int, str], timeout: float) -> Poll
 
 def _target_with_key(address: str, secret: Path) -> _Target:
     """Return the node of an ensemble that was not started with `zab up`. Raises BadInput."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise BadInput(f"{address!r} is not an address; use host:port, such as 127.0.0.1:20001")
+    try:
+        check_address(address)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
     return _Target(nodes={1: address}, first=1, secret=secret)
 
 

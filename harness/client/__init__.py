@@ -61,7 +61,7 @@ def connect(
 
     `secret`: the ensemble's client key file, or its content. `timeout`: seconds after which an operation is unknown.
     `record`: a run's ops.jsonl, to which the operations are appended. The call does not wait for the connection; the first
-    operation does. Raises ValueError (no such node) and KeyFileError.
+    operation does. Raises ValueError (no such node, or an address that is not host:port) and KeyFileError.
     """
     return Session(_line(addresses, secret, node, timeout, record))
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 import zmq
 
 from zab_chaos.harness.client import core
-from zab_chaos.harness.client.connection import Connection
+from zab_chaos.harness.client.connection import Connection, check_address
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
 from zab_chaos.harness.client.session import Verbs
 from zab_chaos.node.net.keys import Keys
@@ -141,7 +141,8 @@ class PolledClient(Verbs[Outcome]):
 class Client(PolledClient):
     """A client over ZeroMQ.
 
-    `addresses`: host:port of each node, by id, or a list for the nodes 1, 2, ...; `node` is tried first.
+    `addresses`: host:port of each node, by id, or a list for the nodes 1, 2, ...; `node` is tried first. Raises ValueError
+    for an address of another form, or if there is no such node.
     """
 
     def __init__(
@@ -156,6 +157,8 @@ class Client(PolledClient):
         poller: zmq.Poller | None = None,
     ) -> None:
         by_id = addresses if isinstance(addresses, dict) else dict(enumerate(addresses, 1))
+        for address in by_id.values():
+            check_address(address)
         super().__init__(by_id, node, number=number, timeout=timeout, poller=poller)
         self._keys = keys
         self._own_context: zmq.Context[Any] | None = zmq.Context() if context is None else None
@@ -164,7 +167,7 @@ class Client(PolledClient):
     def close(self) -> None:
         super().close()
         if self._own_context is not None:
-            self._own_context.term()
+            self._own_context.destroy(linger=0)  # `term` would wait for a socket that an error has left open
             self._own_context = None
 
     def _dial(self, node: int) -> Connection:

@@ -4,6 +4,7 @@ A socket that reconnects would send what was queued for the old session into a n
 with its queue, and the client opens a new one.
 """
 
+import re
 from typing import Any
 
 import zmq
@@ -21,6 +22,15 @@ _BROKEN = {
     zmq.Event.HANDSHAKE_FAILED_AUTH: "the handshake failed: the peer has another key",
 }
 
+_ADDRESS = re.compile(r"[^\s/]+:([0-9]{1,5})")
+
+
+def check_address(address: str) -> None:
+    """Raise ValueError if this is not host:port."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match[1]) < 65536:
+        raise ValueError(f"{address!r} is not an address; use host:port, such as 127.0.0.1:20001")
+
 
 class Connection:
     """A connection to `address` (host:port). The constructor does not wait until it is established.
@@ -36,11 +46,15 @@ class Connection:
         self._socket.setsockopt(zmq.RECONNECT_IVL, -1)
         self._socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
         self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
-        keys.client(self._socket)
         self._monitor = self._socket.get_monitor_socket(sum(_BROKEN))
-        self._socket.connect(f"tcp://{address}")
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._monitor, zmq.POLLIN)
+        try:
+            keys.client(self._socket)
+            self._socket.connect(f"tcp://{address}")
+        except zmq.ZMQError:
+            self.close()
+            raise
 
     def send(self, frame: bytes) -> bool:
         """Send a frame. Return False if the connection accepts no more for now."""

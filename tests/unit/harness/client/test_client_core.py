@@ -7,6 +7,7 @@ import pytest
 import zmq
 
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
+from zab_chaos.harness.client import connect
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.leaderless import LEADERLESS_NS, Leaderless
@@ -272,6 +273,22 @@ def test_a_client_needs_nodes() -> None:
         Client([], keys)
     with pytest.raises(ValueError, match="no node 4; the nodes are 1, 2"):
         Client(["a:1", "b:2"], keys, node=4)
+
+
+@pytest.mark.parametrize("address", ["localhost", ":1", "localhost:", "localhost:65536", "http://localhost:80"])
+def test_an_address_that_is_not_host_and_port_is_refused_at_once(address: str) -> None:
+    with pytest.raises(ValueError, match=f"'{address}' is not an address; use host:port"):
+        connect({1: "localhost:1", 2: address}, Keys(*zmq.curve_keypair()))
+
+
+@pytest.mark.parametrize(("address", "public"), [("localhost", zmq.curve_keypair()[0]), ("localhost:1", b"no key")])
+def test_closing_does_not_block_after_a_failed_attempt_to_connect(
+    address: str, public: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ZeroMQ refuses some hosts, and keys, only when it connects. Its context ends when all sockets are closed."""
+    monkeypatch.setattr("zab_chaos.harness.client.client.check_address", lambda address: None)
+    with Client([address], Keys(public, b"")) as client, pytest.raises(zmq.ZMQError, match="Invalid argument"):
+        client.connect(1)
 
 
 def test_a_node_that_accepts_and_says_nothing_is_passed_over(
