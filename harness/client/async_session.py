@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import zmq
 
-from zab_chaos.harness.client.session import Done, Verbs, read_outcome
+from zab_chaos.harness.client.session import Done, Verbs, check_types, read_outcome
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.requests import Children, Exists, Request
@@ -66,7 +66,9 @@ class AsyncSession(Verbs[Awaitable[Done]]):
         """Submit a request (`zab_chaos.node.tree.requests`), and return a future of its outcome.
 
         Requests are sent together when the caller next awaits. They take effect in the order in which they were submitted.
+        Raises TypeError for a value of a wrong type.
         """
+        check_types(request)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Done] = loop.create_future()
 

@@ -13,12 +13,20 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
+import msgspec
+
 from zab_chaos.harness.client.hidden_frames import hidden_for
+from zab_chaos.node.clients.protocol import encode
 from zab_chaos.node.core.zxid import Zxid, pair
 from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 R = TypeVar("R")
+TYPES = (
+    "A path is str, data is bytes, a version is int, sequential is bool, and the steps of a multi are a list of Create, Set, "
+    "Delete and Check."
+)
+SHOWN_MAX = 200  # characters of a request in an error message
 STEP = 0.05  # seconds between two calls of `while_waiting`
 
 __all__ = ["ANY", "Done", "Failed", "Line", "Pending", "Session", "Unknown", "Verbs"]
@@ -61,7 +69,9 @@ class Unknown(Exception):
 
 Outcome = Done | Failed | Unknown
 
-__tracebackhide__ = hidden_for(Failed, Unknown)
+__tracebackhide__ = hidden_for(Failed, Unknown, TypeError)
+
+_decode = msgspec.msgpack.Decoder(Request).decode
 
 
 class Line(Protocol):
@@ -170,7 +180,8 @@ class Session(Verbs[Done]):
 
     def submit(self, request: Request) -> Pending:
         """Send a request (`zab_chaos.node.tree.requests`) without waiting. Several may be outstanding; they are answered in
-        order."""
+        order. Raises TypeError for a value of a wrong type."""
+        check_types(request)
         pending = Pending(request, self)
         self._line.submit(request, pending.resolve)
         return pending
@@ -200,6 +211,22 @@ class Session(Verbs[Done]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def check_types(request: Request) -> None:
+    """Raise TypeError if a value in the request has a wrong type. A node would disconnect a client that sends it."""
+    try:
+        _decode(encode(request))
+    except (TypeError, msgspec.ValidationError) as error:
+        why, _, _ = str(error).partition(" - at ")
+        raise TypeError(f"{_shortened(request)} can't be sent: {why}. {TYPES}") from None
+    except (ValueError, OverflowError):
+        pass  # text that UTF-8 can't encode, or a number beyond 64 bits: it fails as a bad request
+
+
+def _shortened(request: object) -> str:
+    shown = repr(request)
+    return shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}..."
 
 
 def read_outcome(outcome: outcomes.Outcome) -> Outcome:

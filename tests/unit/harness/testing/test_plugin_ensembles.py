@@ -82,6 +82,7 @@ def test_a_failed_assert_is_shown_first_and_the_verdict_in_a_section_of_its_own(
     ("line", "words"),
     [
         ("zab_cluster.client().get('/no')", "Failed: no node: there is no znode /no"),
+        ("zab_cluster.client().create('/a', 'text')", "TypeError: Create(path='/a', data='text', *) can't be sent: *"),
         ("zab_cluster.restart('one')", "FaultError: restart did not take effect: *"),
         ("zab_cluster.crash('boss')", "BadInput: crash: 'boss' is no target. Allowed: leader, *"),
         ("zab_cluster.until(lambda: False, timeout=0.1)", "TimeoutError: the condition did not come to hold *"),

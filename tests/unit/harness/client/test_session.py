@@ -1,0 +1,51 @@
+"""The sessions of the client library check the types in a request before they send it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.harness.client.fake_ensemble import FakeEnsemble
+from zab_chaos.harness.client import Create, Delete, Get, Multi, Set, connect, connect_async
+from zab_chaos.harness.client.session import Failed
+
+TEXT: Any = "text"
+NUMBER: Any = 3
+READ: Any = Get("/a")
+WRONG: list[tuple[Any, str]] = [
+    (
+        Create("/a", TEXT),
+        "Create(path='/a', data='text', sequential=False) can't be sent: Expected `bytes`, got `str`. A path",
+    ),
+    (Set("/a", b"1", TEXT), "Expected `int`, got `str`. A path is str, data is bytes, a version is int"),
+    (Delete("/a", version=True), "Expected `int`, got `bool`"),
+    (Get(NUMBER), "Expected `str`, got `int`"),
+    (Multi([Create("/a", b""), Set("/a", TEXT * 500)]), "... can't be sent: Expected `bytes`, got `str`"),
+    (Multi([READ]), "the steps of a multi are a list of Create, Set, Delete and Check"),
+    (TEXT, "'text' can't be sent"),
+]
+
+
+@pytest.mark.parametrize(("request_", "words"), WRONG)
+def test_a_value_of_a_wrong_type_is_an_error_at_the_call(ensemble: FakeEnsemble, request_: Any, words: str) -> None:
+    with connect(ensemble.addresses, ensemble.keys) as client:
+        with pytest.raises(TypeError) as error:
+            client.submit(request_)
+        assert words in str(error.value)
+        assert client.get("/").value == b""
+
+    async def submit() -> None:
+        async with connect_async(ensemble.addresses, ensemble.keys) as client:
+            with pytest.raises(TypeError) as error:
+                client.submit(request_)
+            assert words in str(error.value)
+            assert client.outstanding == 0
+
+    asyncio.run(submit())
+
+
+def test_text_and_numbers_that_cannot_be_encoded_are_bad_requests(ensemble: FakeEnsemble) -> None:
+    with connect(ensemble.addresses, ensemble.keys) as client:
+        for request in (Get("/\ud800"), Delete("/a", 2**70)):
+            with pytest.raises(Failed, match="bad request"):
+                client.ask(request)
