@@ -2,13 +2,16 @@
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from pyspark.sql import SparkSession
 
 from zab_chaos.pipeline import java
@@ -37,25 +40,55 @@ def session(
     if is_local(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise Spark takes the first python3 on the PATH
     try:
-        try:
-            with _stderr_into(log):
-                spark = builder.getOrCreate()
-        except Exception as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise SparkUnavailable(f"Spark did not start on {master}: {first}. Its messages are in {log}") from error
-        spark.sparkContext.setLogLevel("ERROR")
-        spark.conf.set("spark.sql.shuffle.partitions", str(4 * spark.sparkContext.defaultParallelism))
-        for package in packages:
-            spark.sparkContext.addPyFile(str(_zipped(package, place)))
-        try:
+        spark = _start(builder, master, log)
+        with _stopping(spark, log):
+            spark.sparkContext.setLogLevel("ERROR")
+            spark.conf.set("spark.sql.shuffle.partitions", str(4 * spark.sparkContext.defaultParallelism))
+            for package in packages:
+                spark.sparkContext.addPyFile(str(_zipped(package, place)))
             yield spark
-        except BaseException:
-            with suppress(Exception):  # it must not hide the first error; after an interrupt the JVM has ended already
-                spark.stop()
-            raise
-        spark.stop()
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _start(builder: SparkSession.Builder, master: str, log: Path) -> SparkSession:
+    """Start Spark, and restore the handler of SIGINT, which Spark replaces. Raises SparkUnavailable."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        with _stderr_into(log):
+            return builder.getOrCreate()
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise SparkUnavailable(f"Spark did not start on {master}: {first}. Its messages are in {log}") from error
+    except BaseException:  # an interrupt
+        _kill_jvm()
+        raise
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _stopping(spark: SparkSession, log: Path) -> Iterator[None]:
+    """Stop the session after the block. An interrupt kills its JVM first, which otherwise would finish its work."""
+    try:
+        yield
+    except BaseException as error:
+        with _stderr_into(log), suppress(Exception):  # what the stop prints or raises must not hide the first error
+            if not isinstance(error, Exception):
+                _kill_jvm()
+            spark.stop()
+        raise
+    spark.stop()
+
+
+def _kill_jvm() -> None:
+    """Kill Spark's JVM and its Python workers."""
+    for child in psutil.Process().children(recursive=True):
+        # The process may have ended meanwhile. psutil raises NoSuchProcess for a zombie, too.
+        with suppress(psutil.NoSuchProcess):
+            if "java" in child.name() or "spark" in " ".join(child.cmdline()):
+                child.kill()
 
 
 def is_local(master: str) -> bool:
@@ -67,7 +100,7 @@ def _settings(master: str, memory: str, place: Path) -> dict[str, str]:
     """Return the configuration of a session."""
     settings = {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": "-Xss4m",  # Java serializes a plan recursively; for a long one the default of 1 MB is too small
+        "spark.driver.extraJavaOptions": " ".join(_java_options(place)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -81,6 +114,15 @@ def _settings(master: str, memory: str, place: Path) -> dict[str, str]:
             "spark.local.dir": str(place),
         }
     return settings
+
+
+def _java_options(place: Path) -> list[str]:
+    """Return the driver's options for Java. A killed JVM can't remove its temporary files, so they are all in `place`."""
+    return [
+        "-Xss4m",  # Java serializes a plan recursively; for a long one the default of 1 MB is too small
+        f'"-Djava.io.tmpdir={place}"',
+        "-XX:-UsePerfData",  # which would be in /tmp
+    ]
 
 
 def _zipped(package: Path, place: Path) -> Path:

@@ -1,19 +1,14 @@
 """A Spark session that lasts as long as a command, with the packages of zab-chaos on its executors."""
 
-import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
 import zab_chaos
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import extra
-from zab_chaos.harness.machine.interrupt import Forced, Stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,33 +33,13 @@ def spark(master: str, memory: str, log: Path) -> Iterator["SparkSession"]:
     packages = [] if local else [Path(zab_chaos.__file__).parent]
     try:
         with (
-            _interruptible(),
             session.session(master, memory=memory, log=log, packages=packages) as started,
-            _interruptible(),
             _errors_as_messages(log),
         ):
             _require_modules(started)
             yield started
     except (JavaMissing, session.SparkUnavailable) as error:
         raise HarnessError(str(error)) from error
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Restore the handler of SIGINT, which Spark replaces. On an interrupt kill the JVM, which would first finish its work."""
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except (Stopped, Forced, KeyboardInterrupt):
-        for child in psutil.Process().children(recursive=True):
-            # The process may have ended meanwhile. psutil raises NoSuchProcess for a zombie, too.
-            with suppress(psutil.NoSuchProcess):
-                if "java" in child.name() or "spark" in " ".join(child.cmdline()):
-                    child.kill()
-        raise
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

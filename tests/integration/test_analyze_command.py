@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -44,6 +45,26 @@ def saved(folder: Path, **kind: Any) -> Path:
     story.settle()
     story.save(folder)
     return folder
+
+
+def test_an_interrupt_of_sparks_work_is_one_line_and_leaves_no_files(tmp_path: Path) -> None:
+    saved(tmp_path / "run", writes=4)
+    temporary, javas = tmp_path / "temporary", tmp_path / "javas"
+    for folder in (temporary, javas):
+        folder.mkdir()
+    options = f"{os.environ['SPARK_SUBMIT_OPTS']} -Djava.io.tmpdir={javas}"
+    command = [sys.executable, "-m", "zab_chaos.harness", "analyze", tmp_path / "run", "--out", tmp_path / "out"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "TMPDIR": str(temporary), "SPARK_SUBMIT_OPTS": options},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("reading runs"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.count("\n"), err[:19]) == (2, 1, "Error: interrupted;"), err
+    assert [*temporary.iterdir(), *javas.iterdir()] == []
 
 
 def test_two_campaigns_are_compared(tmp_path: Path) -> None:
