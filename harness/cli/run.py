@@ -49,12 +49,15 @@ def run_command(
     console = console_for(json=json)
     simulated = run_shown(scenario, replace(options, on="sim"), console, quiet=True) if compare else None
     begun = time.monotonic()
-    ran = run_shown(scenario, options, console, quiet=quiet)
+    if simulated is not None and simulated.interrupted:
+        ran = simulated
+    else:
+        ran = run_shown(scenario, options, console, quiet=quiet)
     seconds = time.monotonic() - begun
     terminal.show(ran.folder, console, brief=quiet)
     answer = {"folder": str(ran.folder.path), "run": ran.folder.read_run(), **msgspec.to_builtins(ran.verdict)}
     equal = True
-    if simulated is not None and not (simulated.interrupted or ran.interrupted):
+    if simulated is not None and not ran.interrupted:
         difference = first_difference(simulated.folder.path, ran.folder.path)
         equal = difference is None
         _show_comparison(simulated.folder.path, difference, console)
