@@ -134,10 +134,15 @@ class Scheduler:
     @property
     def progress_deadline(self) -> float:
         """The time by which the schedule must have advanced: whatever a step waits for, it waits for a limited time."""
-        if self.next_step is None and not self._blocking:
-            return 0.0
-        bounds: list[float] = [record.step.params["within"] for record in self._blocking]
-        return self._advanced_at + max([LEADER_SECONDS, SETTLE_SECONDS, *bounds])
+        bounds: list[float] = [record.injected_at + record.step.params["within"] for record in self._blocking]
+        if self.next_step is not None:
+            bounds.append(self._waits_since(self.next_step) + max(SETTLE_SECONDS, _target_seconds(self.next_step)))
+        return max(bounds, default=0.0)
+
+    def _waits_since(self, step: FaultStep) -> float:
+        """Return the time at which the step is, or was, the next one and due."""
+        assert self._started_at is not None
+        return max(self._started_at + step.at, self._advanced_at)
 
     @property
     def _blocking(self) -> list[FaultRecord]:
@@ -237,7 +242,7 @@ class Scheduler:
             return False
         if self.drawn and is_exclusive(step) and self._without_disk():
             return now >= self._started_at + step.at + OMITTED_SECONDS
-        since = max(self._started_at + step.at, self._advanced_at)
+        since = self._waits_since(step)
         if self._awaited(step) and now < since + SETTLE_SECONDS:
             return False
         kind = KINDS[step.do]
@@ -253,7 +258,7 @@ class Scheduler:
             # A target may still come: a leader, a node at a crash point or, on a slow machine, one that is healed late.
             may_come = error.no_leader or kind.target_state in (TargetState.DOWN, TargetState.PAUSED)
             may_come = may_come or any(record.heals_at is not None for record in self.active)
-            if may_come and now < since + step.params.get("within", LEADER_SECONDS):
+            if may_come and now < since + _target_seconds(step):
                 return False
             record = FaultRecord(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)
             self.records.append(record)
@@ -437,6 +442,11 @@ class Scheduler:
         """Log an error that concerns no single fault, as an unconfirmed heal line with id 0."""
         evidence = {where: error}
         self._log({"type": "heal", "t": self.host.now_ns(), "id": 0, "confirmed": False, "evidence": evidence})
+
+
+def _target_seconds(step: FaultStep) -> float:
+    """Return how long a step waits for its target."""
+    return float(step.params.get("within", LEADER_SECONDS))
 
 
 class _JsonLines:

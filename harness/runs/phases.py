@@ -146,8 +146,9 @@ class RunPhases:
             next_due = self._inject_due(now)
             times = [now + STEP, *([end] if now < end else []), *([next_due] if next_due is not None else [])]
             self._sleep(min(times) - self._host.now())
-        if self._schedule_unfinished():
-            raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
+        if self._schedule_unfinished() and (step := self._scheduler.next_step) is not None:
+            late = f"the schedule is {2 * LEADER_SECONDS:.0f} s late"
+            raise HarnessError(f"{late}: `{step.do}` was due at {step.at:g} s, and has not begun")
 
     def _schedule_deadline(self, end: float) -> float:
         """Return the time by which the whole schedule must have been injected; `end` is the planned end of the faults."""

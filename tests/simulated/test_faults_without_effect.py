@@ -82,3 +82,31 @@ def test_a_fault_without_effect_is_unknown(
     verdict = simulate(scenario, 3, None).verdict
     assert verdict.exit == Exit.UNKNOWN
     assert "not confirmed" in verdict.reasons[0]
+
+
+WITHOUT_A_QUORUM = """
+[scenario]
+name = "no-leader"
+nodes = 3
+duration = 4
+
+[[fault]]
+at = 0.5
+do = "crash"
+target = ["node-1", "node-2"]
+
+[[fault]]
+at = 2
+do = "wait"
+target = "leader"
+state = "leads"
+within = 40
+"""
+
+
+def test_a_wait_for_a_leader_that_cannot_be_is_unknown_and_says_so() -> None:
+    verdict = simulate(parse(WITHOUT_A_QUORUM), 1, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert [it.words for it in verdict.property("fault took effect").violations] == [
+        "fault 2 (wait) was not confirmed: there is no established leader"
+    ]

@@ -4,7 +4,7 @@ from typing import Any
 
 from zab_chaos.model.events import TRACES, Heal, Inject
 from zab_chaos.model.oracle.cross_checks import disagreements
-from zab_chaos.model.oracle.facts import cut_link_counters, ended_processes, tampering
+from zab_chaos.model.oracle.facts import cut_link_counters, ended_processes, evidence_of, tampering
 from zab_chaos.model.oracle.fault_evidence import contradictions
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement
@@ -34,7 +34,9 @@ class FaultTookEffect(Checker):
     def on_inject(self, event: Inject) -> None:
         self.checked += 1
         if not event.confirmed:
-            self.findings.add(f"fault {event.id} ({event.do}) was not confirmed", [event])
+            error = evidence_of(event).get("error")
+            why = f": {error}" if error else ""
+            self.findings.add(f"fault {event.id} ({event.do}) was not confirmed{why}", [event])
         for node, shown in ended_processes(event).items():
             self.checked += 1
             if shown["exit"] is None:
@@ -60,7 +62,8 @@ class FaultTookEffect(Checker):
         heals = {heal.id: heal for heal in self.facts.heals}
         for inject in self.facts.injects:
             heal = heals.get(inject.id)
-            if heal is None and self.facts.run.outcome == "finished":
+            begun = inject.confirmed or inject.nodes  # otherwise there was nothing to heal
+            if heal is None and begun and self.facts.run.outcome == "finished":
                 self.findings.add(f"nothing says that fault {inject.id} ({inject.do}) was healed", [inject])
             if heal is not None:  # a crash point is reached between the two, so either can have the evidence
                 for node, shown in {**ended_processes(heal), **ended_processes(inject)}.items():

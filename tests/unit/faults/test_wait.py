@@ -71,6 +71,19 @@ def test_a_wait_that_times_out_is_unconfirmed_and_the_schedule_goes_on(play: Cal
     assert p.told()[:3] == [("inject", 1, True), ("heal", 1, False), ("inject", 2, True)]
 
 
+def test_a_wait_for_a_leader_that_never_comes_ends_before_the_schedule_counts_as_late(
+    play: Callable[..., Play],
+) -> None:
+    p = play(wait("leader", "leads", at=5.0))
+    p.cluster.leading = None
+    p.scheduler.due(105.0)
+    assert p.scheduler.records == []
+    assert p.scheduler.progress_deadline == 105.0 + WITHIN
+    p.scheduler.due(105.0 + WITHIN)
+    assert p.told() == [("inject", 1, False)]
+    assert p.scheduler.progress_deadline == 0.0
+
+
 def test_a_fault_awaits_the_answer_to_an_operation(play: Callable[..., Play]) -> None:
     p = play(crash("node-1", awaits="Written"))
     p.scheduler.unanswered = {"Written"}
