@@ -123,21 +123,24 @@ class RunReader:
 
     def _lines(self, name: str, node: int | None = None) -> Iterator[Any]:
         """Read each line of a file. An incomplete last line is damage, which a kill excuses."""
-        path, decode = self.folder / name, decoder(name)
-        if not path.exists():
+        decode = decoder(name)
+        for number, text in enumerate(self._texts(name, node), 1):
+            try:
+                line = decode(text)
+            except UNREADABLE as error:
+                complete = text.endswith(b"\n")
+                why = f"is not readable: {error}" if complete else "is incomplete, and nothing says that it was killed"
+                self._on_damage(Damage(name, number, why, node, excusable=not complete))
+                continue
+            line.line = number
+            yield line
+
+    def _texts(self, name: str, node: int | None) -> Iterator[bytes]:
+        """Read the lines of a file, none if it does not exist. One that can't be read is damage."""
+        try:
+            with (self.folder / name).open("rb") as file:
+                yield from file
+        except FileNotFoundError:
             return
-        with path.open("rb") as file:
-            for number, text in enumerate(file, 1):
-                try:
-                    line = decode(text)
-                except UNREADABLE as error:
-                    complete = text.endswith(b"\n")
-                    why = (
-                        f"is not readable: {error}"
-                        if complete
-                        else "is incomplete, and nothing says that it was killed"
-                    )
-                    self._on_damage(Damage(name, number, why, node, excusable=not complete))
-                    continue
-                line.line = number
-                yield line
+        except OSError as error:
+            self._on_damage(Damage(name, 0, f"can't be read: {error.strerror}", node))

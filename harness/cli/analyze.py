@@ -68,6 +68,8 @@ def analyze_command(
             campaigns = [_find([place]) for place in compare] if compare else [_find(places)]
             by_path = {folder.path: folder for folders in campaigns for folder in folders}
             found = sorted(by_path.values(), key=lambda folder: folder.path)
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.touch()  # fails before Spark has started
             progress.step("starting Spark")
             with (
                 spark_session.spark(master, memory, log) as spark,

@@ -701,11 +701,7 @@ def _run_command(arguments: list[str] | None) -> int:
     except typer.Abort:
         return Exit.FORCED
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _print_error(
-                f"the disk is full: {error}. Free some space, or use --results DIR.", Exit.HARNESS_ERROR
-            )
-        return _print_error(_internal_error(error), Exit.HARNESS_ERROR)
+        return _print_error(_file_error(error), Exit.HARNESS_ERROR)
     except Exception as error:
         return _print_error(_internal_error(error), Exit.HARNESS_ERROR)
 
@@ -714,6 +710,17 @@ def _usage_message(error: Exception) -> str:
     """Return the text of a usage error, as typer would print it."""
     format_message = getattr(error, "format_message", None)
     return str(format_message() if format_message else error)
+
+
+def _file_error(error: OSError) -> str:
+    """Say what the user can do about an error of the operating system. One that names no file is an internal error."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full: {error}. Free some space, or use --results DIR."
+    if error.errno == errno.EFBIG:
+        return f"a file has reached the largest size that is allowed: {error}. Raise the limit (ulimit -f)."
+    if error.filename is not None:
+        return f"{error.filename} cannot be used: {error.strerror}. Make it accessible, or choose another place."
+    return _internal_error(error)
 
 
 def _internal_error(error: Exception) -> str:

@@ -138,7 +138,7 @@ class Rerun:
                 self._check_order(entry)
             try:
                 handlers[kind](entry)
-            except (DifferenceFound, UnreadableTrace):
+            except (DifferenceFound, UnreadableTrace, OSError):
                 raise
             except Exception as error:
                 raise DifferenceFound(f"the re-execution fails: {type(error).__name__}: {error}") from error

@@ -64,6 +64,17 @@ def test_options_for_comparisons_only(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "--fail-if-worse needs --compare A B" in told(["analyze", str(tmp_path), "--fail-if-worse"], capsys)
 
 
+def test_a_place_for_the_results_that_cannot_be_used_is_reported_before_spark_is_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.explore.spark_session.spark", lambda *_: pytest.fail("Spark is started"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    (tmp_path / "file").write_text("")
+    assert main(["analyze", str(tmp_path), "--out", str(tmp_path / "file" / "out")]) == 3
+    assert f"{tmp_path}/file/out cannot be used: Not a directory" in capsys.readouterr().err
+
+
 def test_without_the_packages_of_the_pipeline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """The command line: mistakes, help and lists. Runs are tested in tests/integration/test_run_processes.py."""
 
+import errno
 import json
 import os
 import subprocess
@@ -110,15 +111,26 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_file(
     assert "Traceback" in log.read_text()
 
 
-def test_a_full_disk_is_reported_with_a_remedy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "results/x"), "the disk is full"),
+        (OSError(errno.EFBIG, "File too large"), "ulimit -f"),
+        (PermissionError(errno.EACCES, "Permission denied", "results/x"), "results/x cannot be used: Permission denied"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "a/b"), "a/b cannot be used: Not a directory"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_reported_with_a_remedy(
+    error: OSError, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_results: Path) -> None:
-        raise OSError(28, "No space left on device", "results/x")
+        raise error
 
     monkeypatch.setattr("zab_chaos.harness.doctor.examine", fail)
     assert main(["doctor"]) == 3
-    assert "the disk is full" in said(capsys)
+    message = said(capsys)
+    assert words in message
+    assert "report it" not in message
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,6 +122,17 @@ def test_a_file_that_cannot_be_read_is_exit_3_and_no_verdict(run: Path, capsys: 
     assert judge(run).property("replay equality").verdict is Judgement.UNKNOWN
 
 
+def test_a_trace_that_cannot_be_read_is_no_difference(run: Path) -> None:
+    file = run / "trace" / "node-2-1.jsonl"
+    file.unlink()
+    file.symlink_to("/proc/self/mem")  # reading its first bytes is an error, for every user
+    verdict = judge(run)
+    assert verdict.property("replay equality").verdict is Judgement.UNKNOWN
+    assert "trace/node-2-1.jsonl can't be read" in "".join(
+        it.words for it in verdict.property("trace integrity").violations
+    )
+
+
 def test_show_until_shows_a_leader_as_it_was(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = map(json.loads, (original / "trace" / "node-3-1.jsonl").read_text().splitlines())
     n = next(line["n"] for line in lines if line["event"] == "broadcast")
