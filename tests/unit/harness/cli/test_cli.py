@@ -116,7 +116,10 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_file(
     [
         (OSError(errno.ENOSPC, "No space left on device", "results/x"), "the disk is full"),
         (OSError(errno.EFBIG, "File too large"), "ulimit -f"),
-        (PermissionError(errno.EACCES, "Permission denied", "results/x"), "results/x cannot be used: Permission denied"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "results/x"),
+            "results/x cannot be used: Permission denied",
+        ),
         (NotADirectoryError(errno.ENOTDIR, "Not a directory", "a/b"), "a/b cannot be used: Not a directory"),
     ],
 )
