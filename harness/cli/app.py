@@ -74,6 +74,10 @@ DefectName = Annotated[
     typer.Option("--defect", help="Build the nodes with this known bug.", autocompletion=complete_defect),
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Number of worker processes. Default: the number of cores.")]
+EnsembleFolder = Annotated[
+    Path | None,
+    typer.Option("--ensemble", metavar="FOLDER", help="The run folder of the ensemble, if several are running."),
+]
 RESULTS = Path("results")
 
 
@@ -458,6 +462,7 @@ def client(
         Path | None,
         typer.Option(metavar="FILE", help="The client key file, for an ensemble that `zab up` did not start."),
     ] = None,
+    ensemble: EnsembleFolder = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds until an operation counts as unknown.")] = 10.0,
     results: Results = RESULTS,
     json: Json = False,
@@ -465,7 +470,9 @@ def client(
     """Send one request to a node of a running ensemble, or open a shell. Exit codes: 0 done, 1 failed, 2 unknown."""
     from zab_chaos.harness.cli.client import client_command
 
-    return client_command(address, words or [], secret=secret, results=results, timeout=timeout, json=json)
+    return client_command(
+        address, words or [], secret=secret, folder=ensemble, results=results, timeout=timeout, json=json
+    )
 
 
 @app.command()
@@ -477,9 +484,7 @@ def inject(
             help="A fault as in a scenario, or heal [NUMBER]. Default: list the faults injected so far.",
         ),
     ] = None,
-    ensemble: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The run folder of the ensemble, if several are running.")
-    ] = None,
+    ensemble: EnsembleFolder = None,
     kinds: Annotated[bool, typer.Option("--list", help="List the faults and their keys.")] = False,
     results: Results = RESULTS,
     json: Json = False,

@@ -21,18 +21,23 @@ CONNECT_SECONDS = 5.0
 
 
 def client_command(
-    address: str, words: Sequence[str], *, secret: Path | None, results: Path, timeout: float, json: bool
-) -> int:
+    address: str, words: Sequence[str], *, secret: Path | None, folder: Path | None, results: Path, timeout: float,
+    json: bool,
+) -> int:  # fmt: skip
     """Send one request, or run a shell. Raises BadInput, HarnessError.
 
-    `address`: host:port, or the id of a node of the running ensemble. Exit codes: 0 the request is done, 1 it failed, 2 its
-    outcome is unknown.
+    `address`: host:port, or the id of a node of the running ensemble. `folder`: the ensemble's run folder, if several are
+    running. Exit codes: 0 the request is done, 1 it failed, 2 its outcome is unknown.
     """
     request = requests.parse_request(words) if words else None  # report mistakes before connecting
     if request is None:
         with extra("shell", "the shell of zab client"):
             from zab_chaos.harness.live.shell import shell  # the library behind it takes a moment to load
-    target = _target_with_key(address, secret) if secret is not None else _target_of_up(address, results)
+    if secret is not None and folder is not None:
+        raise BadInput(
+            "--ensemble names an ensemble of `zab up`, --secret the key of another one; leave one of them out"
+        )
+    target = _target_with_key(address, secret) if secret is not None else _target_of_up(address, results, folder)
     # A single request goes to the named node only; a shell may move to another one.
     nodes = target.nodes if request is None else {target.first: target.nodes[target.first]}
     client = _make_client(target, nodes, timeout)
@@ -101,14 +106,15 @@ def _target_with_key(address: str, secret: Path) -> _Target:
     return _Target(nodes={1: address}, first=1, secret=secret)
 
 
-def _target_of_up(address: str, results: Path) -> _Target:
+def _target_of_up(address: str, results: Path, folder: Path | None) -> _Target:
     """Return the nodes of the running ensemble of `zab up` that has this address or node id. Raises BadInput."""
     if address.isdecimal():
-        ensemble, first = chosen_ensemble(results), int(address)
+        ensemble, first = chosen_ensemble(results, folder), int(address)
         if first not in ensemble.nodes:
             raise BadInput(f"there is no node {first}; the nodes are {', '.join(map(str, sorted(ensemble.nodes)))}")
     else:
-        ensemble, first = _find_address(address, running_ensembles(results), results)
+        running = running_ensembles(results) if folder is None else [chosen_ensemble(results, folder)]
+        ensemble, first = _find_address(address, running, results)
     return _Target(
         nodes=ensemble.nodes, first=first, secret=Path(ensemble.secret), ops=Path(ensemble.folder) / "ops.jsonl",
         on=ensemble.on,

@@ -6,6 +6,7 @@ import msgspec
 import psutil
 import pytest
 
+from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live.address_file import FOLDER, AddressFile, chosen_ensemble, opened, running_ensembles
 from zab_chaos.node.net.keys import files_in
@@ -68,6 +69,25 @@ def test_with_several_ensembles_one_must_be_named(tmp_path: Path) -> None:
     assert chosen_ensemble(tmp_path, tmp_path / "second").folder.endswith("second")
     with pytest.raises(BadInput, match=r"no ensemble is running in .*third; these are"):
         chosen_ensemble(tmp_path, tmp_path / "third")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"), [("2", "no node 2; the nodes are 1"), ("127.0.0.1:3", "127.0.0.1:2 (node 1)\n")]
+)
+def test_a_client_is_told_which_ensemble_is_meant(
+    address: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the second ensemble has this node; its key file does not exist."""
+    leave(tmp_path)
+    other = msgspec.structs.replace(second(tmp_path), nodes={2: "127.0.0.1:3"}, secret=str(tmp_path / "second.key"))
+    (tmp_path / FOLDER / "second.json").write_bytes(msgspec.json.encode(other))
+    client = ["client", "--results", str(tmp_path), address, "get", "/a"]
+    assert main([*client, "--ensemble", str(tmp_path)]) == 4
+    assert words in capsys.readouterr().err
+    assert main([*client, "--ensemble", other.folder]) == 4
+    assert "second.key: the key file cannot be read" in capsys.readouterr().err
+    assert main([*client, "--ensemble", other.folder, "--secret", "x"]) == 4
+    assert "leave one of them out" in capsys.readouterr().err
 
 
 def second(results: Path) -> AddressFile:
