@@ -455,7 +455,8 @@ def client(
         list[str] | None,
         typer.Argument(
             metavar="COMMAND...",
-            help="create, get, set, delete, check, exists, ls or multi. Without a command: an interactive shell.",
+            help="create, get, set, delete, check, exists, ls or multi. Without a command: an interactive shell, "
+            "or the lines of a pipe.",
         ),
     ] = None,
     secret: Annotated[
@@ -467,7 +468,10 @@ def client(
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Send one request to a node of a running ensemble, or open a shell. Exit codes: 0 done, 1 failed, 2 unknown."""
+    """Send one request to a node of a running ensemble, or open a shell.
+
+    Exit codes: 0 done, 1 failed, 2 unknown, 4 not a valid request. Of several lines from a pipe, the highest code counts.
+    """
     from zab_chaos.harness.cli.client import client_command
 
     return client_command(

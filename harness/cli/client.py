@@ -10,7 +10,7 @@ from zab_chaos.harness.client.connection import check_address
 from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.client.transport import SocketLine
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.live import requests
 from zab_chaos.harness.live.address_file import FOLDER, AddressFile, chosen_ensemble, running_ensembles
@@ -27,7 +27,7 @@ def client_command(
     """Send one request, or run a shell. Raises BadInput, HarnessError.
 
     `address`: host:port, or the id of a node of the running ensemble. `folder`: the ensemble's run folder, if several are
-    running. Exit codes: 0 the request is done, 1 it failed, 2 its outcome is unknown.
+    running. Exit codes: 0 the request is done, 1 it failed, 2 its outcome is unknown; the highest one of lines from a pipe.
     """
     request = requests.parse_request(words) if words else None  # report mistakes before connecting
     if request is None:
@@ -49,8 +49,7 @@ def client_command(
             if client.node != target.first:
                 notice = f"node {target.first} does not answer; this shell is connected to node {client.node}"
                 say(console_for(json=False), notice)
-            shell(session)
-            return Exit.PASS
+            return shell(session)
         outcome = session.submit(request).outcome()
     if json:
         print_json(requests.outcome_json(outcome))

@@ -12,8 +12,8 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from zab_chaos.harness.client.session import Done, Session
-from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.live.requests import VERBS, outcome_text, parse_request, split_line
+from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.live.requests import VERBS, exit_code, outcome_text, parse_request, split_line
 from zab_chaos.node.tree.requests import Children
 
 EXIT_WORDS = ("exit", "quit")
@@ -47,24 +47,36 @@ class Completions(Completer):
             )
 
 
-def shell(session: Session) -> None:
-    """Execute one line after another until `exit`, the end of the input, or Ctrl-D. Mistakes do not end the shell."""
-    for line in _lines(session):
+def shell(session: Session) -> Exit:
+    """Execute one line after another until `exit`, the end of the input, or Ctrl-D. Mistakes do not end the shell.
+
+    If stdin is not a terminal, errors go to stderr, and the highest exit code of the lines is returned.
+    """
+    terminal = sys.stdin.isatty()
+    highest = Exit.PASS
+    for number, line in enumerate(_lines(session), 1):
         if line in EXIT_WORDS:
-            return
-        if line in ("help", "?"):
-            _say("\n".join(f"{word.example:48} {word.about}" for word in VERBS.values()))
-        elif line:
-            _answer(session, line)
+            break
+        if not line:
+            continue
+        code, words = _answer(session, line)
+        if terminal or code == Exit.PASS:
+            print(words, flush=True)  # noqa: T201
+        else:
+            print(f"line {number}: {words}", file=sys.stderr)  # noqa: T201
+            highest = max(highest, code)
+    return highest
 
 
-def _answer(session: Session, line: str) -> None:
+def _answer(session: Session, line: str) -> tuple[Exit, str]:
+    """Execute a line. Return its exit code and what to print."""
+    if line in ("help", "?"):
+        return Exit.PASS, "\n".join(f"{word.example:48} {word.about}" for word in VERBS.values())
     try:
-        request = parse_request(split_line(line))
+        outcome = session.submit(parse_request(split_line(line))).outcome()
     except BadInput as error:
-        _say(str(error))
-        return
-    _say(outcome_text(session.submit(request).outcome()))
+        return Exit.BAD_INPUT, str(error)
+    return exit_code(outcome), outcome_text(outcome)
 
 
 def _lines(session: Session) -> Iterator[str]:
@@ -92,7 +104,3 @@ def _history() -> History:
     except OSError:
         return InMemoryHistory()
     return FileHistory(HISTORY)
-
-
-def _say(words: str) -> None:
-    print(words, flush=True)  # noqa: T201
