@@ -53,6 +53,8 @@ def replay_command(
     without_options = node is None and life is None and until is None and not show and not json
     if step and not without_options:
         raise BadInput("--step shows all nodes; leave out --node, --life, --until, --show and --json")
+    if step and not _on_terminal():
+        raise BadInput("--step needs a terminal. Without --step, every output is compared with the recorded one.")
     folder = stored.find(results, run)
     console = console_for(json=json)
     try:
@@ -89,9 +91,13 @@ def _replay(
     return _show_lives(folder, lives, console, json=json)
 
 
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def _can_step() -> bool:
     """Return True if this is a terminal and the stepper's library is installed."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and importlib.util.find_spec("prompt_toolkit") is not None
+    return _on_terminal() and importlib.util.find_spec("prompt_toolkit") is not None
 
 
 def _parse_options(

@@ -90,6 +90,7 @@ def test_a_defect_that_is_not_here_is_exit_2(run: Path, capsys: pytest.CaptureFi
         (["--node", "2", "--until", "99999"], "node 2, life 1 ends before that"),
         (["--node", "2", "--until", "i99999"], "its last input i"),
         (["--node", "two"], "--node"),
+        (["--step"], "--step needs a terminal"),
     ],
 )
 def test_a_mistake_is_reported_with_exit_4(
