@@ -44,7 +44,14 @@ def complete_defect(incomplete: str) -> list[str]:
     return [name for name in sorted(DEFECTS) if name.startswith(incomplete)]
 
 
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder that holds the runs.")]
+def path(text: str) -> str:
+    """Return a path of the command line. An empty one is a mistake: it would mean the current folder."""
+    if text == "":
+        raise typer.BadParameter("the path is empty. Is a variable of the shell not set?")
+    return text
+
+
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder that holds the runs.", parser=path)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, all else on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the outcome.")]
 Junit = Annotated[
@@ -76,7 +83,9 @@ DefectName = Annotated[
 Jobs = Annotated[int | None, typer.Option(min=1, help="Number of worker processes. Default: the number of cores.")]
 EnsembleFolder = Annotated[
     Path | None,
-    typer.Option("--ensemble", metavar="FOLDER", help="The run folder of the ensemble, if several are running."),
+    typer.Option(
+        "--ensemble", metavar="FOLDER", help="The run folder of the ensemble, if several are running.", parser=path
+    ),
 ]
 RESULTS = Path("results")
 
@@ -219,6 +228,7 @@ def shrink(
             help="The folder of a failed run, `latest`, a scenario's name or file, or lab-flapping.",
             autocompletion=complete_scenario,
             show_default=False,
+            parser=path,
         ),
     ],
     seed: Annotated[
@@ -272,7 +282,7 @@ def shrink(
 
 @app.command()
 def verify(
-    runs: Annotated[list[str], typer.Argument(help="Run folders, or `latest`.", show_default=False)],
+    runs: Annotated[list[str], typer.Argument(help="Run folders, or `latest`.", show_default=False, parser=path)],
     results: Results = RESULTS,
     junit: Junit = None,
     json: Json = False,
@@ -286,7 +296,7 @@ def verify(
 
 @app.command()
 def replay(
-    run: Annotated[str, typer.Argument(help="A run folder, or `latest`.", show_default=False)],
+    run: Annotated[str, typer.Argument(help="A run folder, or `latest`.", show_default=False, parser=path)],
     node: Annotated[int | None, typer.Option(help="Replay only this node.")] = None,
     life: Annotated[
         int | None, typer.Option(help="Replay only this life (process incarnation) of each node; 1 is the first.")
@@ -317,7 +327,10 @@ def replay(
 @app.command()
 def report(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run folder, `latest`, or a folder of runs.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run folder, `latest`, or a folder of runs.", show_default=False, parser=path
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -345,6 +358,7 @@ def list_results(
             metavar="[NUMBER|RUN]",
             help="A run, or its number in the list: print the path of its report, which is written if needed.",
             show_default=False,
+            parser=path,
         ),
     ] = None,
     scenario: Annotated[
@@ -387,18 +401,25 @@ def analyze(
     places: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RESULTS...", help="Run folders, folders of runs, or shell patterns.", show_default=False
+            metavar="RESULTS...",
+            help="Run folders, folders of runs, or shell patterns.",
+            show_default=False,
+            parser=path,
         ),
     ] = None,
     compare: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="Compare two campaigns: what got worse from A to B.")
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Compare two campaigns: what got worse from A to B.", parser=path),
     ] = None,
     fail_if_worse: Annotated[
         bool, typer.Option("--fail-if-worse", help="With --compare: exit with 1 if something got worse.")
     ] = False,
     master: Annotated[str, typer.Option(metavar="URL", help="The Spark master.")] = "local[*]",
     out: Annotated[
-        str, typer.Option(metavar="DIR", help="Write tables, verdicts and metrics here. Tables that exist are reused.")
+        str,
+        typer.Option(
+            metavar="DIR", help="Write tables, verdicts and metrics here. Tables that exist are reused.", parser=path
+        ),
     ] = "results/analysis",
     memory: Annotated[str, typer.Option(metavar="SIZE", help="The Java heap of the driver.")] = "4g",
     replay: Annotated[
@@ -695,8 +716,8 @@ def _run_command(arguments: list[str] | None) -> int:
         return int(app(arguments, prog_name="zab", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)
-        path = context.command_path if context else "zab"
-        return _print_error(f"{_usage_message(error)}\nTry: {path} --help", Exit.BAD_INPUT)
+        command = context.command_path if context else "zab"
+        return _print_error(f"{_usage_message(error)}\nTry: {command} --help", Exit.BAD_INPUT)
     except BadInput as error:
         return _print_error(str(error), Exit.BAD_INPUT)
     except HarnessError as error:

@@ -64,6 +64,18 @@ def test_a_mistake_is_exit_code_4_with_a_message_on_what_is_allowed(
     assert words in said(capsys)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verify", "latest"], ["replay"], ["report"], ["shrink"], ["results"], ["analyze"], ["analyze", "--compare", "a"],
+        ["analyze", "a", "--out"], ["run", "steady-state", "--results"], ["inject", "crash", "--ensemble"],
+    ],
+)  # fmt: skip
+def test_an_empty_path_is_not_the_current_folder(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, ""]) == 4
+    assert "the path is empty" in said(capsys)
+
+
 def test_up_refuses_a_backend_that_other_programs_cannot_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--on", "sim"]) == 4
     assert "zab up runs processes or zookeeper" in capsys.readouterr().err
