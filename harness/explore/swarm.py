@@ -119,6 +119,10 @@ OPERATIONS_PER_VISIT = 3.0  # on average
 # A request that no state allows (a bad path) is refused without a transaction. In some seeds clients send such requests, too.
 BAD_PATH_SHARE = 0.08
 BAD_PATH_MIX = {"set": 2.0, "get": 1.0, BAD_PATH: 2.0}
+# A parent can be deleted only when it has no children, and a child needs its parent, also while the other's transaction is
+# under way. In some seeds clients mostly create, fill and delete a znode that they share.
+GROWING_SHARE = 0.1
+GROWING_MIX = {"create": 1.0, "sequential": 2.0, "delete": 2.0, "children": 1.0, "get": 1.0}
 # A single node is a quorum by itself and waits for no acknowledgement.
 SINGLE_NODE_SHARE = 0.03
 # If a frame does not fit into the queue to its peer, the session ends. In some seeds the queues hold hardly anything.
@@ -148,6 +152,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         workload = _with_moves(workload)
     elif Random(f"astray {seed}").random() < BAD_PATH_SHARE:
         workload = replace(workload, mix=BAD_PATH_MIX, burst=max(workload.burst, 3))
+    elif Random(f"growing {seed}").random() < GROWING_SHARE:
+        workload = replace(workload, mix=GROWING_MIX, burst=max(workload.burst, 3), clients=max(workload.clients, 3))
     workload = _with_clients(Random(f"clients {seed}"), workload)
     drawn = replace(
         scenario,

@@ -16,12 +16,14 @@ from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, E
 CREATED_MAX = 10_000  # paths of its own children that a client remembers for deletion
 STALE_RATIO = 0.2  # of the conditions: they name a version that the client knows to be replaced
 REFUSED_RATIO = 0.3  # of the multis: they contain a step that must be refused
-ABSENT_RATIO = 0.1  # of the reads: they ask for a znode that does not exist
+ABSENT_RATIO = 0.1  # of the reads: they ask for the shared znode, which often does not exist
 READS = ("get", "exists", "children")
+CREATING = ("create", "sequential", "delete")
 CONDITIONAL_RATIO = 0.5  # of the deletions of a child: they have a condition on its version
 NAMELESS_RATIO = 0.3  # of the sequential children: their name is only the number
 COMPOSED_RATIO = 0.4  # of the multis: they consist of any steps in any order
 STEPS_MAX = 5  # of such a multi
+SHARED_RATIO = 0.4  # of the creations and deletions, if the mix has all of CREATING: they concern the shared znode
 REPEATED_RATIO = 0.2  # of the creations and deletions: they concern the child that was deleted last
 
 
@@ -95,9 +97,10 @@ def key_path(key: int) -> str:
 class Draw:
     """Draws one client's operations in their order, and turns operations into requests.
 
-    Creations and deletions concern children of the keys with names of the client's own, so that no client's set fails
-    because its znode was deleted. Conditions name the version that the client saw last, or sometimes an earlier one; writes
-    of other clients make them fail, as they should.
+    Most creations and deletions concern children of the keys with names of the client's own, so that no client's set fails
+    because its znode was deleted. The others concern the shared znode, whose number is that of the last key plus one: all
+    clients create it, create sequential children of it, and delete them and it. Conditions name the version that the client
+    saw last, or sometimes an earlier one; writes of other clients make them fail, as they should.
 
     The operation itself is drawn from another random stream than the details of its request (`_details`, `_forms`), so that
     a written operation results in the same request as a drawn one.
@@ -112,12 +115,15 @@ class Draw:
         self._random = random.Random(f"{seed}/{client}")
         self._details = random.Random(f"{seed}/{client}/details")
         self._forms = random.Random(f"{seed}/{client}/forms")
+        self._shared = random.Random(f"{seed}/{client}/shared")
+        self._shares = load.mix.keys() >= set(CREATING)
         self._filler = self._random.randbytes(load.payload_bytes)
         # Sorted, so that the order in which a mix is written down changes nothing.
         self._kinds, weights = zip(*sorted(load.mix.items()), strict=True)
         self._weights = list(accumulate(weights))
         self._count = 0
         self._created: deque[str] = deque(maxlen=CREATED_MAX)
+        self._leaves: list[str] = []  # its children of the shared znode
         self._deleted: str | None = None  # the last child whose deletion it has requested
         self._versions: dict[str, int] = {}
 
@@ -133,6 +139,8 @@ class Draw:
         key = self._random.randrange(self._keys)
         if kind in READS and self._random.random() < ABSENT_RATIO:
             key = self._keys
+        if kind in CREATING and self._shares and self._shared.random() < SHARED_RATIO:
+            kind, key = self._shared.choice((*CREATING, "delete")), self._keys
         moves = self._moves > 0 and self._random.random() < self._moves
         anew = self._visits > 0 and self._random.random() < self._visits
         node = self._random.randrange(self._nodes) + 1 if moves or anew else None
@@ -143,10 +151,13 @@ class Draw:
         path, kind = key_path(operation.key), operation.do
         data = self.payload() if operation.value is None else operation.value.encode()
         version = ANY if operation.version is None else operation.version
+        shared = operation.key == self._keys
         if kind == "create":
-            return self._create(path, data)
+            return Create(path, data) if shared else self._create(path, data)
         if kind == "sequential":
             return self._sequential(path, data)
+        if kind == "delete" and shared:
+            return Delete(self._leaves.pop() if self._leaves else path, version)
         if kind == "delete":
             return self._delete(path, data, operation.version)
         if kind == "set":
@@ -174,7 +185,8 @@ class Draw:
             seen = [(request.path, outcome.version)]
         self._versions.update((path, version) for path, version in seen if version is not None)
         if type(request) is Create and request.sequential and outcome.path is not None:
-            self._created.append(outcome.path)
+            shared = request.path.startswith(f"{key_path(self._keys)}/")
+            (self._leaves if shared else self._created).append(outcome.path)
 
     def _condition(self, path: str) -> int:
         """Return the version that was seen last, or sometimes the one before."""

@@ -158,6 +158,13 @@ def test_in_some_seeds_clients_use_invalid_paths(
     assert "whatever the state, a path in it is wrong" in found[0].words
 
 
+def test_in_some_seeds_clients_grow_and_fell_a_shared_znode(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    growing = [one for one in drawn if one.workload.mix == swarm.GROWING_MIX]
+    assert 0.5 < len(growing) / len(drawn) / swarm.GROWING_SHARE < 1.5
+    assert all(one.workload.clients >= 3 for one in growing)
+
+
 def test_some_ensembles_have_one_node(shipped: Callable[[str], Scenario]) -> None:
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     alone = [one for one in drawn if one.nodes == 1]

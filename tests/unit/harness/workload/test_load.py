@@ -103,6 +103,30 @@ def test_sequential_children_are_deleted_under_the_name_that_the_answer_told() -
     assert gone.path == "/key-0/7-0000000003"
 
 
+def test_clients_create_fill_and_delete_a_znode_that_they_share() -> None:
+    """A client deletes its own children of the shared znode first."""
+    drawn = Draw(LoadParameters(mix={"create": 1, "sequential": 1, "delete": 1}, keys=2), 1, 1)
+    requests = []
+    for number in range(400):
+        request = drawn.request(drawn.choose())
+        requests.append(request)
+        if isinstance(request, Create) and request.sequential:
+            drawn.learn(request, Ok(Zxid(1), 0, path=f"{request.path}{number:010}"))
+    shared = [one for one in requests if getattr(one, "path", "").startswith("/key-2")]
+    assert 0.3 < len(shared) / len(requests) < 0.5
+    done = [(type(one), one.path == "/key-2") for one in shared if isinstance(one, Create | Delete)]
+    assert set(done) == {(Create, True), (Create, False), (Delete, True), (Delete, False)}
+    children = [one for one in shared if isinstance(one, Create) and one.path != "/key-2"]
+    assert all(one.sequential for one in children)
+    assert len({one.path for one in shared if isinstance(one, Delete) and one.path != "/key-2"}) > len(children) / 2
+
+
+@pytest.mark.parametrize("mix", [{"create": 1, "delete": 1}, {"delete": 1}, {"sequential": 1, "delete": 1}])
+def test_without_all_kinds_of_changes_no_znode_is_shared(mix: dict[str, float]) -> None:
+    requests = draw(LoadParameters(mix=mix, keys=2))
+    assert [one for one in requests if getattr(one, "path", "").startswith("/key-2")] == []
+
+
 def test_some_sequential_children_are_called_by_their_number_alone() -> None:
     drawn = draw(LoadParameters(mix={"sequential": 1}, keys=1), client=7)
     paths = collections.Counter(request.path for request in drawn if isinstance(request, Create))
