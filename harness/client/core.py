@@ -38,6 +38,8 @@ BATCH_REQUESTS = 500  # requests in one message at most
 BATCH_BYTES = 2**18  # a message of this size gets no further request; it stays well below a node's limit
 CONNECT_NS = 1_000_000_000  # a node that has not sent WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached
+SHOWN_MAX = 200  # characters of a request in an error message
+ENCODABLE = "a path must be text that UTF-8 can encode, and a version must fit into 64 bits"
 
 
 @dataclass(slots=True, eq=False)
@@ -282,6 +284,14 @@ class ClientCore:
         for operation in batch:
             try:
                 encode(operation.request)
-            except (TypeError, ValueError, OverflowError) as error:
+            except (TypeError, ValueError, OverflowError):
                 self._unsent.remove(operation)
-                self._complete(operation, Failed(BAD_REQUEST, f"the request cannot be sent: {error}"))
+                self._complete(
+                    operation, Failed(BAD_REQUEST, f"{shortened(operation.request)} can't be sent: {ENCODABLE}")
+                )
+
+
+def shortened(request: object) -> str:
+    """Return a request as text for an error message."""
+    shown = repr(request)
+    return shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}..."

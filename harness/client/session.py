@@ -15,6 +15,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
 
+from zab_chaos.harness.client.core import shortened
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.node.clients.protocol import encode
 from zab_chaos.node.core.zxid import Zxid, pair
@@ -26,7 +27,6 @@ TYPES = (
     "A path is str, data is bytes, a version is int, sequential is bool, and the steps of a multi are a list of Create, Set, "
     "Delete and Check."
 )
-SHOWN_MAX = 200  # characters of a request in an error message
 STEP = 0.05  # seconds between two calls of `while_waiting`
 
 __all__ = ["ANY", "Done", "Failed", "Line", "Pending", "Session", "Unknown", "Verbs"]
@@ -219,14 +219,9 @@ def check_types(request: Request) -> None:
         _decode(encode(request))
     except (TypeError, msgspec.ValidationError) as error:
         why, _, _ = str(error).partition(" - at ")
-        raise TypeError(f"{_shortened(request)} can't be sent: {why}. {TYPES}") from None
+        raise TypeError(f"{shortened(request)} can't be sent: {why}. {TYPES}") from None
     except (ValueError, OverflowError):
         pass  # text that UTF-8 can't encode, or a number beyond 64 bits: it fails as a bad request
-
-
-def _shortened(request: object) -> str:
-    shown = repr(request)
-    return shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}..."
 
 
 def read_outcome(outcome: outcomes.Outcome) -> Outcome:

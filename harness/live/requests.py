@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import re
 import shlex
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -37,7 +38,7 @@ VERBS = {
     "check": Verb("fail unless the znode exists and has that version", "check /a [--version N]"),
     "exists": Verb("show whether the znode exists", "exists /a"),
     "ls": Verb("list the names of a znode's children", "ls /"),
-    "multi": Verb("execute several writes, all or none", "multi 'create /a/b 1' 'check /a --version 3'"),
+    "multi": Verb("execute several writes, all or none", "multi 'create /a/b 1' 'set /a y'"),
 }
 
 
@@ -52,9 +53,15 @@ def _parser() -> _Parser:
     parsers["create"].add_argument("--sequential", action="store_true")
     parsers["set"].add_argument("data")
     for name in ("set", "delete", "check"):
-        parsers[name].add_argument("--version", type=int, default=ANY)
+        parsers[name].add_argument("--version", type=_version, default=ANY)
     parsers["multi"].add_argument("steps", nargs="+")
     return parser
+
+
+def _version(text: str) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at most 18 digits")
+    return int(text)
 
 
 def parse_request(words: Sequence[str]) -> Request:
@@ -92,7 +99,14 @@ def _steps(lines: Sequence[str]) -> list[Step]:
     """Return the steps of a multi. Raises BadInput with the mistakes of all steps."""
     steps: list[Step] = []
     mistakes: list[str] = []
+    bare = [line for line in lines if len(line.split()) < 2]
+    if bare:
+        mistakes.append(
+            f"{shlex.join(bare)}: write each step of a multi as one argument, in quotes, such as: {VERBS['multi'].example}"
+        )
     for number, line in enumerate(lines, 1):
+        if line in bare:
+            continue
         try:
             step = parse_request(split_line(line))
         except BadInput as error:

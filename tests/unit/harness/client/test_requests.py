@@ -43,7 +43,11 @@ def test_the_example_of_every_verb_is_a_valid_line() -> None:
         ("", "Known: check, create"),
         ("set /a", "set: the following arguments are required: data; for example: set /a other"),
         ("get /a /b", "get: unrecognized arguments: /b; for example: get /a"),
-        ("set /a x --version two", "invalid int value: 'two'"),
+        ("set /a x --version two", "--version: 'two' is not a whole number of at most 18 digits; for example"),
+        (
+            "set /a x --version 9223372036854775808",
+            "--version: '9223372036854775808' is not a whole number of at most 18",
+        ),
         ("delete /a --vers 2", "unrecognized arguments"),
         ("multi", "multi: the following arguments are required: steps"),
     ],
@@ -61,6 +65,15 @@ def test_all_mistakes_in_a_multi_are_reported_at_once() -> None:
     assert "step 2: set: the following arguments are required: data" in told
     assert "step 4: delete '/d: No closing quotation" in told
     assert "step 3" not in told
+
+
+def test_steps_without_quotes_are_one_mistake() -> None:
+    with pytest.raises(BadInput) as error:
+        parse_request(split_line("multi 'delete /a' create /b 'two words'"))
+    assert str(error.value).splitlines() == [
+        "create /b: write each step of a multi as one argument, in quotes, such as: multi 'create /a/b 1' 'set /a y'",
+        "step 4: there is no request 'two'. Known: check, create, delete, exists, get, ls, multi, set.",
+    ]
 
 
 ANSWERS: list[tuple[Outcome, str, int]] = [
