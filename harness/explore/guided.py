@@ -23,6 +23,9 @@ SHARPNESS = (
 )
 WEIGHT_MAX = 10.0
 WEIGHT_MIN = 0.2
+WEIGHTS_FILE = (
+    "--weights needs a file that `zab explore --guided` has stored, such as results/swarm/long-mix-weights-101.json."
+)
 
 
 class Guide:
@@ -81,15 +84,16 @@ def read_weights(path: Path) -> Weights:
     """Read weights that a --guided exploration stored. Raises BadInput."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        found = Weights(_numbers(content["faults"], DRAWABLE), _numbers(content["points"], POINTS))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadInput(f"{path} does not contain weights of `zab explore --guided`: {error!r}") from None
-    return found
+        return Weights(_numbers(content["faults"], DRAWABLE), _numbers(content["points"], POINTS))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}. {WEIGHTS_FILE}") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise BadInput(f"{path} does not contain weights. {WEIGHTS_FILE}") from None
 
 
 def _numbers(values: Mapping[str, float], known: Sequence[str]) -> dict[str, float]:
     if not set(values) <= set(known) or not all(0 < float(value) <= WEIGHT_MAX for value in values.values()):
-        raise ValueError("an unknown name, or an invalid weight")
+        raise ValueError
     return {name: float(value) for name, value in values.items()}
 
 

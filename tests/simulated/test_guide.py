@@ -64,8 +64,10 @@ def test_weights_are_kept_and_decide_what_is_drawn(tmp_path: Path, shipped: Call
 )
 def test_a_file_without_weights_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(text)
-    with pytest.raises(BadInput, match="does not contain weights"):
+    with pytest.raises(BadInput, match=r"w\.json does not contain weights\. --weights needs a file that"):
         read_weights(tmp_path / "w.json")
+    with pytest.raises(BadInput, match=r"gone cannot be read: No such file or directory\. --weights needs"):
+        read_weights(tmp_path / "gone")
 
 
 def test_a_guided_seed_is_drawn_again_with_its_batchs_weights(
