@@ -168,6 +168,6 @@ def find(results: Path, name: str) -> RunFolder:
     for path in (Path(name), results / name):
         if path.joinpath(RUN).is_file():
             return RunFolder(path.resolve())
-    known = sorted(str(folder.relative_to(results)) for folder in runs(results))
-    some = "\n".join(f"  {run}" for run in known[-5:]) or "  (none yet)"
+    newest = sorted(runs(results), key=lambda folder: folder.name, reverse=True)[:5]  # the names begin with the time
+    some = "\n".join(f"  {folder.relative_to(results)}" for folder in newest) or "  (none yet)"
     raise BadInput(f"no run at {name}: there is no run.json. The newest runs in {results}:\n{some}")

@@ -44,10 +44,11 @@ def test_a_run_is_found_by_path_by_place_and_as_latest(tmp_path: Path) -> None:
         assert run_folder.find(tmp_path, name).path == run.path
 
 
-def test_an_unknown_run_raises_with_the_existing_ones(tmp_path: Path) -> None:
-    run = run_folder.create(tmp_path, "a", 1)
-    run.write_run({})
-    with pytest.raises(BadInput, match=f"a/{run.name}"):
+def test_an_unknown_run_raises_with_the_newest_ones(tmp_path: Path) -> None:
+    for place in ("b/20260101T000000Z-1", "a/20260102T000000Z-1", "c/20260103T000000Z-1"):
+        (tmp_path / place).mkdir(parents=True)
+        run_folder.RunFolder(tmp_path / place).write_run({})
+    with pytest.raises(BadInput, match="c/20260103T000000Z-1\n  a/20260102T000000Z-1\n  b/20260101T000000Z-1"):
         run_folder.find(tmp_path, "nowhere")
 
 
