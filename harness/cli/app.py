@@ -737,9 +737,9 @@ def _run_command(arguments: list[str] | None) -> int:
 
 
 def _usage_message(error: Exception) -> str:
-    """Return the text of a usage error, as typer would print it."""
+    """Return the text of a usage error, as typer would print it, but without its word for a number with limits."""
     format_message = getattr(error, "format_message", None)
-    return str(format_message() if format_message else error)
+    return str(format_message() if format_message else error).replace("a valid int range", "a whole number")
 
 
 def _file_error(error: OSError) -> str:

@@ -43,7 +43,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["run"], "Missing argument"),
         (["run", "steady-state", "--sede", "1"], "--seed"),
         (["run", "steady-state", "--seed", "-1"], "--seed"),
-        (["run", "steady-state", "--nodes", "many"], "--nodes"),
+        (["run", "steady-state", "--nodes", "many"], "--nodes': 'many' is not a whole number."),
         (["run", "steady-state", "--nodes", "99"], "whole number from 1 to 15"),
         (["run", "steady-state", "--disk", "paper"], "one of faithful, ordinary, fuse"),
         (["run", "power-outage", "--disk", "ordinary"], 'disk = "faithful" or "fuse"'),
