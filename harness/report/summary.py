@@ -47,8 +47,9 @@ def describe_property(item: Property) -> list[str]:
             f"    {event.file}:{event.line}  {describe_line(event.file, event.event)}"
             for event in violation.evidence[:EVIDENCE_SHOWN]
         ]
-    more = max(0, len(item.violations) - VIOLATIONS_SHOWN) + item.more
-    return [*lines, f"  and {more} more (verdict.json)"] if more else lines
+    hidden = len(item.violations) - VIOLATIONS_SHOWN
+    lines += [f"  and {hidden} more (verdict.json)"] if hidden > 0 else []
+    return [*lines, f"  and {item.more} more, which the verdict does not list"] if item.more else lines
 
 
 def other_reasons(verdict: Verdict) -> list[str]:

@@ -131,7 +131,7 @@ def test_a_violation_is_told_in_words_with_its_evidence(run: RunFolder) -> None:
     assert "node 1 lost [1, 0]" in text
     assert "trace/node-1-1.jsonl:9  node 1 (life 1) became LOOKING" in text
     assert "{" not in text  # the line itself is in the file, and folded in the page
-    assert "and 12 more (verdict.json)" in text
+    assert "  and 2 more (verdict.json)\n  and 10 more, which the verdict does not list\n" in text
 
 
 def left(node: int, life: int, *runs: list[list[int]], **fields: Any) -> dict[str, Any]:
