@@ -276,7 +276,8 @@ class Oracle:
         if isinstance(least, int) and acked < least:
             found.append(f"{acked} writes were acknowledged; at least {least} are needed to judge")
         if self._traced and not len(facts.history):
-            found.append("nothing was delivered")
+            written = any(facts.write_outcomes.values())
+            found.append("nothing was delivered" if written else "nothing was written, so nothing could be judged")
         return found
 
     def _beyond_reasons(self) -> list[str]:

@@ -1,10 +1,12 @@
 """An ensemble that is used by hand, in the simulated world: its methods, its folder, and its errors."""
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from zab_chaos.faults.kind import FaultError
 from zab_chaos.faults.registry import KINDS
@@ -12,6 +14,7 @@ from zab_chaos.faults.scenario import load
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live import Done, Ensemble, Failed, Unknown
 from zab_chaos.harness.live.fault_methods import STATE_WORDS, kind_of, method_names
+from zab_chaos.harness.report import terminal
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.verdict import Judgement, Outcome
@@ -164,6 +167,18 @@ def test_the_verdict_without_any_write_is_unknown(tmp_path: Path) -> None:
     assert cluster.verdict is not None
     assert cluster.verdict.verdict is Outcome.UNKNOWN
     assert "0 writes were acknowledged" in " ".join(cluster.verdict.reasons)
+
+
+def test_an_idle_ensemble_is_unknown_because_nothing_was_written_and_no_scenario_is_named(tmp_path: Path) -> None:
+    with standing(tmp_path, min_acked=0) as cluster:
+        pass
+    assert cluster.verdict is not None
+    assert cluster.folder is not None
+    assert cluster.verdict.reasons == ["nothing was written, so nothing could be judged"]
+    shown = StringIO()
+    terminal.show(cluster.folder, Console(file=shown, width=120))
+    assert "Nothing was written, so nothing could be judged" in shown.getvalue()
+    assert "the scenario expects" not in shown.getvalue()
 
 
 def test_an_interrupted_ensemble_has_no_verdict_and_run_json_says_so(tmp_path: Path) -> None:
