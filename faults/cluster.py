@@ -1,6 +1,6 @@
 """The interface between faults and backends: what a fault may do to an ensemble."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -30,6 +30,8 @@ class Status:
     unsynced_bytes: int = 0
     waiting: int = 0  # requests that are not answered yet
     in_flight_bytes: int = 0  # bytes of the transactions that it has prepared as the leader and not delivered yet
+    # What it holds because of clients and their requests, by what it is: 0 each when there are none.
+    leftovers: Mapping[str, int] = field(default_factory=dict)
 
 
 class Cluster(Protocol):

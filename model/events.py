@@ -523,7 +523,7 @@ class Milestone(Line, kw_only=True):
     node: int | None = None  # of `ended`, with `life` and `code`
     life: int | None = None
     code: int | None = None
-    why: str | None = None  # of `not-converged`
+    why: str | None = None  # of `not-converged`, and of `left-alone` if the nodes were not at rest
     runs: list[tuple[int, int, str, list[TxnSummary]]] | None = None  # of `disk`: epoch, first, digests, txns
 
     @property

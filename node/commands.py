@@ -104,6 +104,7 @@ class Commands:
             "unsynced_bytes": self._disk.unsynced_bytes,
             "waiting": application.waiting,
             "in_flight_bytes": application.primary.outstanding_bytes,
+            "leftovers": application.leftovers() | replica.claims.leftovers(),
         }
 
     def arm(self, point: str, action: str = "crash", seed: int = 0) -> None:

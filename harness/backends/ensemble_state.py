@@ -61,6 +61,17 @@ def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | N
     return None
 
 
+def leftovers(answers: Mapping[int, Status]) -> str | None:
+    """Return what the nodes still hold of clients and requests, in words; None if nothing. Ask when there are no clients."""
+    words = [
+        f"node-{node}: {number} {what}"
+        for node, status in answers.items()
+        for what, number in status.leftovers.items()
+        if number != 0
+    ]
+    return ", ".join(words) or None
+
+
 def node_names(nodes: Sequence[int]) -> str:
     """Return the nodes' names, such as `node-1, node-3`."""
     return ", ".join(f"node-{node}" for node in nodes)

@@ -13,7 +13,7 @@ from zab_chaos.faults.registry import reduced_to
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRecord, Scheduler
 from zab_chaos.harness.backends.backend import Deployment, Load
-from zab_chaos.harness.backends.ensemble_state import node_names, statuses
+from zab_chaos.harness.backends.ensemble_state import leftovers, node_names, statuses
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.report.progress import Display
@@ -230,11 +230,15 @@ class RunPhases:
         self._records.milestone("not-converged", nodes=zxids, why=why)
 
     def _observe_quietly(self) -> None:
-        """Leave the converged nodes alone for a while: without a cause they must not leave their leader."""
+        """Leave the converged nodes alone for a while.
+
+        Without a cause they must not leave their leader, and of the clients, which are closed, they must hold nothing.
+        """
         seconds = self._deployment.quiet_seconds
         if seconds:
             self._sleep(self._deployment.settle_seconds + seconds)
-            self._records.milestone("left-alone", seconds=seconds)
+            why = leftovers(statuses(self._cluster))
+            self._records.milestone("left-alone", seconds=seconds, **({"why": why} if why else {}))
 
     def _node_ended(self) -> bool:
         """Return whether a node has ended. After healing nobody starts it again, so the nodes can't converge any more."""

@@ -68,6 +68,11 @@ class Application:
         """The unanswered requests of this node's clients plus, at the leader, those of any node that are not judged."""
         return self.sessions.waiting + len(self._waiting)
 
+    def leftovers(self) -> dict[str, int]:
+        """Return how much is held, by what it is. Without clients and requests on the way, each number must be 0."""
+        refusals = {"refusals to send to other nodes": len(self._refusals)}
+        return self.sessions.leftovers() | self.primary.leftovers() | refusals
+
     def idle(self, machine: Peer) -> bool:
         """Return whether there is nothing to forward, to answer or to notice, as between heartbeats without clients."""
         return (

@@ -70,6 +70,10 @@ class Connections(Generic[Identity]):
         events, self.unreported = self.unreported, []
         return events
 
+    def leftovers(self) -> dict[str, int]:
+        """Return how many connections are known, and how many clients have one. Without clients there must be none."""
+        return {"connections": len(self._clients), "connected clients": len(self._identities)}
+
     def receive(self, identity: Identity, parts: Sequence[bytes]) -> None:
         """Process one message."""
         if len(parts) != 1:

@@ -48,3 +48,8 @@ class ClientSession:
         self.bytes = 0
         self.open_writes: dict[int, PendingRequest] = {}
         self.refusals = 0
+
+    @property
+    def miscounted(self) -> bool:
+        """Whether the session has no request in its queue, but counts some."""
+        return not self.queue and bool(self.bytes or self.open_writes or self.refusals)

@@ -63,6 +63,7 @@ class ClientSessions:
         self._unfenced: dict[int, ClientSession] = {}  # sessions whose fence was not requested from the present leader
         self._unforwarded: list[tuple[int, PendingRequest]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}
+        self._miscounted = 0  # sessions that ended without a request in their queue, and counted some
 
     @property
     def waiting(self) -> int:
@@ -77,6 +78,19 @@ class ClientSessions:
     def idle(self) -> bool:
         """Return whether `writes` and `answers` would return nothing, and no session waits for a delivery."""
         return not (self._unforwarded or self._answers or self._watched)
+
+    def leftovers(self) -> dict[str, int]:
+        """Return how much is held, by what it is. Without clients and requests on the way, each number must be 0."""
+        return {
+            "sessions": len(self._sessions),
+            "sessions that wait for a delivery": len(self._watched),
+            "zxids that refusals wait for": len(self._refused),
+            "fences to request": len(self._unfenced),
+            "writes to forward": len(self._unforwarded),
+            "clients with unsent answers": len(self._answers),
+            "bytes of requests": self._bytes,
+            "sessions that ended and counted requests that they did not have": self._miscounted,
+        }
 
     @property
     def joined(self) -> bool:
@@ -108,6 +122,7 @@ class ClientSessions:
         self._watched.pop(client, None)
         self._unfenced.pop(client, None)
         self._answers.pop(client, None)
+        self._miscounted += session.miscounted
         for entry in session.queue:
             self._count -= 1
             self._bytes -= entry.size

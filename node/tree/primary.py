@@ -93,6 +93,13 @@ class Primary:
         """How many transactions are prepared and not yet delivered."""
         return len(self._queue)
 
+    def leftovers(self) -> dict[str, int]:
+        """Return how much is held, by what it is. Without outstanding transactions, each number must be 0."""
+        return {
+            "outstanding transactions": len(self._queue),
+            "znodes with outstanding transactions": len(self._futures),
+        }
+
     def prepare(self, request: ForwardedRequest, origin: Origin) -> bytes | Refusal:
         """Return the encoded transaction for `request`, or its refusal. A refusal changes only the client's highest seq."""
         latest = self.latest(origin.client)

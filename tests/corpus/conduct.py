@@ -299,6 +299,14 @@ def recovery_is_late_to_notice() -> Story:
     return story
 
 
+@violates("recovery")
+def recovery_leaves_something_over() -> Story:
+    """The nodes converge and stay together, but one of them still has the session of a client that is gone."""
+    story = ensemble()
+    story.settle(held="node-2: 1 sessions")
+    return story
+
+
 # ---- channels ----
 
 

@@ -384,13 +384,15 @@ class Story:
         seconds: float = 0.5,
         invoked: int | None = None,
         leaves: float | None = None,
+        held: str | None = None,
         why: str = "different zxids",
         late: Zxid | None = None,
     ) -> None:
         """End the run: the workload ends, everything is healed, and the nodes converge, or do not (`why`).
 
         `invoked` is the number of operations that the workload counted. `leaves`: node 2 leaves its leader that many
-        seconds later, while the nodes are left alone from 1 s to 5 s later. `late` is a transaction that the leader
+        seconds later, while the nodes are left alone from 1 s to 5 s later. `held`: what they still hold of the clients at
+        the end of a time in which they were left alone. `late` is a transaction that the leader
         delivers after the nodes have converged and before the milestone is written.
         """
         self.milestone("workload-stopped", invoked=len(self.asked) if invoked is None else invoked)
@@ -410,6 +412,9 @@ class Story:
             self.event(2, "role", role="LOOKING", leader=None, why="broadcast took too long")
             self.t = end
             self.milestone("left-alone", seconds=4)
+        if held is not None:
+            self.t += 5_000_000_000
+            self.milestone("left-alone", seconds=4, why=held)
         for node, server in self.servers.items():
             if server.up:
                 self.event(node, "exit", code=0, why="asked to")

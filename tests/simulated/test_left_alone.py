@@ -9,12 +9,15 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.node.clients.application import Layers
+from zab_chaos.node.clients.connections import Connections
+from zab_chaos.node.clients.session import ClientSession
 from zab_chaos.node.clients.sessions import ClientSessions
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import CommitLeader
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.tree.primary import Primary
+from zab_chaos.node.tree.seqs import NO_SEQ
 
 SCENARIO = Scenario(name="left alone", duration=0.5)
 
@@ -83,6 +86,33 @@ class CountsTooLittle(Primary):
         self.outstanding_bytes = -1
 
 
+class CountsWhatWasAnswered(ClientSessions):
+    """The bytes of an answered request stay in its session's count."""
+
+    def _advance(self, session: ClientSession, before: int = NO_SEQ) -> None:
+        size = session.bytes
+        super()._advance(session, before)
+        session.bytes = size
+
+
+class WatchesWhoHasGone(ClientSessions):
+    """A session that waits for a delivery is still watched when its client has left."""
+
+    def gone(self, client: int) -> None:
+        watched = self._watched.copy()
+        super().gone(client)
+        self._watched |= watched
+
+
+class RemembersOldZnodes(Primary):
+    """What is known about the future of a znode is kept when that has become the present."""
+
+    def delivered(self, data: bytes) -> None:
+        futures = self._futures.copy()
+        super().delivered(data)
+        self._futures |= futures
+
+
 @pytest.mark.parametrize(
     ("layers", "violated"),
     [
@@ -90,6 +120,9 @@ class CountsTooLittle(Primary):
         (Layers(sessions=CountsWhoHasGone), ["recovery"]),
         (Layers(primary=CountsWhatIsLost), ["recovery"]),
         (Layers(primary=CountsTooLittle), ["recovery"]),
+        (Layers(sessions=CountsWhatWasAnswered), ["recovery"]),
+        (Layers(sessions=WatchesWhoHasGone), ["recovery"]),
+        (Layers(primary=RemembersOldZnodes), ["recovery"]),
     ],
 )
 def test_nothing_is_in_flight_at_the_end(
@@ -100,3 +133,13 @@ def test_nothing_is_in_flight_at_the_end(
     scenario = replace(given, workload=replace(given.workload, moves=5.0))
     verdict = simulate(scenario, 1, None, replace(plan_of(scenario, None), layers=layers)).verdict
     assert list(verdict.violated) == violated, verdict.reasons
+
+
+def test_a_client_that_left_without_a_word_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clients move without BYE: a node that does not look for them keeps them."""
+    scenario = replace(SCENARIO, workload=replace(SCENARIO.workload, moves=10.0))
+    assert not simulate(scenario, 1, None).verdict.violated
+    monkeypatch.setattr(Connections, "_sweep", lambda self: None)
+    verdict = simulate(scenario, 1, None).verdict
+    assert list(verdict.violated) == ["recovery"]
+    assert "connections" in verdict.reasons[0]

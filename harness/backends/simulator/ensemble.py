@@ -83,6 +83,7 @@ class SimCluster:
         if answer is None:
             return None
         answer["last_zxid"], answer["delivered"] = tuple(answer["last_zxid"]), tuple(answer["delivered"])
+        answer["leftovers"] |= machine.server.port.connections.leftovers()
         return Status(**answer)
 
     def leader(self) -> int | None:

@@ -11,8 +11,8 @@ class Recovery(Checker):
 
     Verifies that all nodes converged after `safety-ended`, within `converges_within` if the scenario expects it, and that
     writes were never unavailable for longer than `unavailable_at_most`, if it expects that. If the nodes were left alone
-    afterwards, none left an established leader. Does not verify that they converged on the right history; the safety
-    properties do.
+    afterwards, none left an established leader, and they held nothing of the clients, which were gone. Does not verify that
+    they converged on the right history; the safety properties do.
     """
 
     name = "recovery"
@@ -60,12 +60,14 @@ class Recovery(Checker):
         return [node.exit for node in self.facts.nodes.values() if node.exit is not None and node not in up]
 
     def _check_left_alone(self) -> None:
-        """Check that every node keeps its leader while the nodes are left alone."""
+        """Check that every node keeps its leader while the nodes are left alone, and is at rest in the end."""
         alone = self.facts.milestones.get("left-alone")
         if alone is None or alone.seconds is None:
             return
         self.checked += 1
         begin = alone.t - int(alone.seconds * 1e9)
+        if alone.why:
+            self.findings.add(f"the nodes were not at rest, though all clients were gone: {alone.why}", [alone])
         for event in self._left:
             if begin < event.t < alone.t:
                 after = (event.t - begin) / 1e9

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.harness.backends.ensemble_state import disagreement, leader_of
+from zab_chaos.harness.backends.ensemble_state import disagreement, leader_of, leftovers
 
 
 def member(node: int, **changes: object) -> Status:
@@ -66,3 +66,9 @@ def test_a_silent_node_is_a_disagreement() -> None:
     answers = ensemble()
     del answers[1]
     assert disagreement(answers, [1, 2, 3]) == "no answer from node-1"
+
+
+def test_what_is_left_over_is_named_by_node() -> None:
+    assert leftovers(ensemble()) is None
+    held = ensemble(member(1, leftovers={"sessions": 2, "claims": 0}), member(3, leftovers={"bytes of requests": -4}))
+    assert leftovers(held) == "node-1: 2 sessions, node-3: -4 bytes of requests"
