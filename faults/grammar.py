@@ -478,6 +478,7 @@ class _Reader:
                 wrong = f'a part of what was not synced can be left on a faithful disk only, not with disk = "{scenario.disk}"'
                 self._report((*place, "variant"), wrong, 'plain, or [scenario] disk = "faithful"')
         self._check_operations(scenario)
+        self._check_names()
         for index, wrong in contradictions(scenario.faults, scenario.nodes):
             self._report(places[index], wrong)
         if scenario.nemesis is not None:
@@ -506,9 +507,19 @@ class _Reader:
                     known = ", ".join(sorted(named)) or "nothing: no fault has a name"
                     wrong = f"no fault is called {asked!r}"
                     self._report(("operation", index, key), wrong, known, suggest(str(asked), named))
-            if table.get("as") in named:
-                wrong = f"a fault is called {table['as']!r} too"
-                self._report(("operation", index, "as"), wrong, "a name of its own")
+
+    def _check_names(self) -> None:
+        """Check that all faults and operations have different names."""
+        kinds = ("fault", "operation")
+        tables = [(kind, index, one) for kind in kinds for index, one in enumerate(self._raw_tables(kind))]
+        places = [(kind, index, "as") for kind, index, table in tables if "as" in table]
+        used: dict[str, Path] = {}
+        for place in sorted(places, key=self.lines.line_of):
+            name = str(self.document[place[0]][place[1]]["as"])
+            first = used.setdefault(name, place)
+            if first != place:
+                wrong = f"the name {name} is already used in line {self.lines.line_of(first)}, by {_where(first[:2])}"
+                self._report(place, wrong, "a name of its own")
 
     def _check_nemesis(self, scenario: Scenario) -> None:
         assert scenario.nemesis is not None

@@ -330,6 +330,19 @@ def test_every_mistake_of_written_operations_is_told() -> None:
     )
 
 
+def test_a_name_that_is_used_twice_is_told_with_all_other_mistakes() -> None:
+    source = with_operations('at = 1\nas = "X"', 'at = 2\nas = "X"', "at = 9", 'at = 3\nas = "Y"')
+    line = source.splitlines().index('as = "X"') + 1
+    assert mistakes_of(source) == [
+        (
+            line + 3,
+            f"[[operation]] number 2, as: the name X is already used in line {line}, by [[operation]] number 1. "
+            "Allowed: a name of its own.",
+        ),
+        (line + 5, "[[operation]] number 3, at: 9 is too much. Allowed: up to 5 s."),
+    ]
+
+
 def test_a_faults_defaults_are_left_out_of_a_written_file() -> None:
     scenario = parse(with_faults('at = 1\ndo = "power-cut"\ntarget = "all"\nfor = 1'))
     assert "variant" not in scenario.to_toml()
