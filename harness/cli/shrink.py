@@ -45,12 +45,17 @@ PREFIX = "shrunk/"  # of a shrunk scenario's name
 
 @dataclass(slots=True)
 class _Progress:
-    """Prints a line of progress every PROGRESS_SECONDS: the number of tries, and the size of the smallest scenario so far."""
+    """Prints a line of progress at most every PROGRESS_SECONDS; none with --quiet."""
 
     console: Console
     quiet: bool
     printed: float = field(default_factory=time.monotonic)  # the time of the last line
-    size: str = ""
+    size: str = ""  # of the smallest scenario so far
+
+    def tell(self, words: str) -> None:
+        if not self.quiet and time.monotonic() - self.printed > PROGRESS_SECONDS:
+            self.printed = time.monotonic()
+            say(self.console, words)
 
     def on_step(self, scenario: Scenario) -> None:
         load = f"{len(scenario.operations)}" if scenario.operations else f"{scenario.workload.rate:g} a second"
@@ -58,9 +63,7 @@ class _Progress:
         self.size = f"{faults}, operations: {load}, {scenario.nodes} nodes, {scenario.duration:g} s"
 
     def on_try(self, search: Search) -> None:
-        if not self.quiet and time.monotonic() - self.printed > PROGRESS_SECONDS:
-            self.printed = time.monotonic()
-            say(self.console, f"{search.tries} tries: {self.size}")
+        self.tell(f"{search.tries} tries: {self.size}")
 
 
 def shrink_command(
@@ -84,12 +87,14 @@ def shrink_command(
     if not quiet:
         say(console, "reproducing the failure in the simulator")
     with LocalWorkers(jobs or environment.cores()) as workers:
-        start = find_starting_point(case, workers)
+        start = find_starting_point(case, workers, _Progress(console, quiet).tell)
         if start is None:
             return _report_not_reproduced(case, console, json=json)
         result = _shrink_in_simulator(case, start, workers, limit, console, quiet=quiet)
     to_confirm = confirm and not result.interrupted
-    confirm_result = partial(_confirm, result.scenario, start, file, results, console) if to_confirm else None
+    confirm_result = (
+        partial(_confirm, result.scenario, start, file, results, console, quiet=quiet) if to_confirm else None
+    )
     return _report(start, result, file, ["sim"], console, json=json, confirm=confirm_result)
 
 
@@ -186,19 +191,17 @@ def _shrink_in_simulator(
 ) -> _Result:  # fmt: skip
     begun = time.monotonic()
     scenario, failure, defect = start.scenario, start.failure, case.defect
-    seeds = witness_seeds(workers, defect, failure, scenario, scenario.seed)
+    progress = _Progress(console, quiet)
+    say(console, f"{scenario.name}, seed {scenario.seed}: {failure}")
+    seeds = witness_seeds(workers, defect, failure, scenario, scenario.seed, progress.tell)
     which = "seed" if len(seeds) == 1 else "all of the seeds"
-    say(
-        console,
-        f"{scenario.name}, seed {scenario.seed}: {failure}; each candidate must fail with {which} {', '.join(map(str, seeds))}",
-    )
+    say(console, f"each candidate must fail with {which} {', '.join(map(str, seeds))}")
 
     def evaluate(small: Scenario) -> tuple[SeedResult, int]:
         found, _ = simulate_seed(Task(scenario=small, defect=defect), small.seed)
         seeds_after = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
-        return found, len(seeds_that_fail(workers, defect, failure, small, seeds_after))
+        return found, len(seeds_that_fail(workers, defect, failure, small, seeds_after, progress.tell))
 
-    progress = _Progress(console, quiet)
     search = Search(workers, partial(still_fails, defect, failure, seeds), limit, progress.on_try)
     return _run_search(search, progress, case, start, begun, evaluate)
 
@@ -291,17 +294,21 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"
 
 
-def _confirm(scenario: Scenario, start: StartingPoint, file: Path, results: Path, console: Console) -> dict[str, Any]:
+def _confirm(
+    scenario: Scenario, start: StartingPoint, file: Path, results: Path, console: Console, *, quiet: bool
+) -> dict[str, Any]:
     """Run the result on real processes until it fails in the same way, up to CONFIRM_TRIES times.
 
     Print whether it did, and return that for the JSON answer.
     """
     verdicts = []
     for number in range(CONFIRM_TRIES):
+        if not quiet:
+            say(console, f"confirming on real processes, run {number + 1} of at most {CONFIRM_TRIES}")
         options = options_for(str(file), scenario, seed=scenario.seed + number, results=results)
-        ran = run_quietly(scenario, options)
+        ran = run_quietly(scenario, options, console if console.is_terminal and not quiet else None)
         violated = ran.verdict.violated
-        verdicts.append(str(ran.verdict.verdict))
+        verdicts.append(f"{ran.verdict.verdict} of {_names(violated)}" if violated else str(ran.verdict.verdict))
         if ran.verdict.verdict == start.failure.verdict and start.failure.property in (None, *violated):
             say(console, Text("confirmed", "green").append(f" on real processes: {start.failure}; {ran.folder.path}"))
             return {"confirmed": True, "tries": number + 1, "run": str(ran.folder.path)}
@@ -309,9 +316,9 @@ def _confirm(scenario: Scenario, start: StartingPoint, file: Path, results: Path
             break
     why = (
         ran.verdict.reasons[0] if ran.verdict.exit == Exit.HARNESS_ERROR and ran.verdict.reasons
-        else "delays and disk times differ on real processes, so the same interleaving may not occur"
+        else f"in none of the runs {start.failure}. Delays and disk times differ there, so the same interleaving may not occur"
     )  # fmt: skip
-    say(console, Text("not reproduced", "yellow").append(f" on real processes ({', '.join(verdicts)}): {why}"))
+    say(console, Text("not reproduced", "yellow").append(f" on real processes ({'; '.join(verdicts)}): {why}"))
     return {"confirmed": False, "tries": len(verdicts), "run": str(ran.folder.path), "why": why}
 
 

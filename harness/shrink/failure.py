@@ -21,7 +21,7 @@ from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
-from zab_chaos.harness.shrink.search import Failure, failure_of, reparsed, seeds_that_fail
+from zab_chaos.harness.shrink.search import Failure, Tell, failure_of, reparsed, seeds_that_fail
 from zab_chaos.model.events import TRACES
 
 FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator with its own seed
@@ -136,7 +136,7 @@ def _preferred_properties(scenario: Scenario, violated: Sequence[str]) -> tuple[
     return (*known, *violated)
 
 
-def find_starting_point(case: FailingCase, workers: LocalWorkers) -> StartingPoint | None:
+def find_starting_point(case: FailingCase, workers: LocalWorkers, tell: Tell) -> StartingPoint | None:
     """Find a fixed schedule that fails in the simulator; None if there is none.
 
     It fails with the case's seed or, if that is not known to fail in the simulator, with one of the next seeds.
@@ -156,10 +156,11 @@ def find_starting_point(case: FailingCase, workers: LocalWorkers) -> StartingPoi
         failure = None  # it is another bug than that of the run
     for scenario in fixed_schedules(case):
         for seed in [case.seed] if failure is not None else range(case.seed, case.seed + FURTHER_SEEDS):
+            tell(f"simulating a fixed schedule with seed {seed}")
             start = _try_schedule(case, replace(scenario, seed=seed), failure)
             if start is not None:
                 return start if failure is None else replace(start, before=found)
-    return None if failure is None else _with_another_seed(case, failure, found, workers)
+    return None if failure is None else _with_another_seed(case, failure, found, workers, tell)
 
 
 def _try_schedule(case: FailingCase, scenario: Scenario, failure: Failure | None) -> StartingPoint | None:
@@ -172,12 +173,12 @@ def _try_schedule(case: FailingCase, scenario: Scenario, failure: Failure | None
 
 
 def _with_another_seed(
-    case: FailingCase, failure: Failure, found: SeedResult, workers: LocalWorkers
+    case: FailingCase, failure: Failure, found: SeedResult, workers: LocalWorkers, tell: Tell
 ) -> StartingPoint | None:
     """Look for a later seed that fails. The case's own may pass with a fixed schedule if the nemesis had postponed faults."""
     seeds = range(case.seed + 1, case.seed + FURTHER_SEEDS)
     for scenario in fixed_schedules(case):
-        failing = seeds_that_fail(workers, case.defect, failure, scenario, seeds)
+        failing = seeds_that_fail(workers, case.defect, failure, scenario, seeds, tell)
         if failing:
             return StartingPoint(scenario=replace(scenario, seed=failing[0]), failure=failure, before=found)
     return None

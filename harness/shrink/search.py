@@ -16,6 +16,7 @@ from zab_chaos.model.verdict import Outcome
 
 WITNESSES_MAX = 2  # further seeds with which a candidate must fail, if the original scenario fails with so many
 WITNESSES_TRIED = 4  # further seeds that are tried with the original scenario
+Tell = Callable[[str], None]  # tells the user about the progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,24 +128,28 @@ def still_fails(defect: str | None, failure: Failure, seeds: Sequence[int], scen
 
 
 def witness_seeds(
-    workers: LocalWorkers, defect: str | None, failure: Failure, scenario: Scenario, seed: int
+    workers: LocalWorkers, defect: str | None, failure: Failure, scenario: Scenario, seed: int, tell: Tell
 ) -> list[int]:
     """Return `seed` and a few others with which the scenario fails.
 
     A candidate that fails with all of them depends less on a single interleaving.
     """
     others = [seed + number for number in range(1, WITNESSES_TRIED + 1)]
-    failing = seeds_that_fail(workers, defect, failure, scenario, others)
+    failing = seeds_that_fail(workers, defect, failure, scenario, others, tell)
     return [seed, *failing[:WITNESSES_MAX]]
 
 
 def seeds_that_fail(
-    workers: LocalWorkers, defect: str | None, failure: Failure, scenario: Scenario, seeds: Sequence[int]
+    workers: LocalWorkers, defect: str | None, failure: Failure, scenario: Scenario, seeds: Sequence[int], tell: Tell
 ) -> list[int]:
     """Return the seeds with which the scenario fails in the same way."""
     cases = [replace(scenario, seed=seed) for seed in seeds]
     results = workers.results(partial(_fails_with_its_seed, defect, failure), cases)
-    return [seed for seed, fails in zip(seeds, results, strict=True) if fails]
+    failing: list[int] = []
+    for number, (seed, fails) in enumerate(zip(seeds, results, strict=True), 1):
+        failing += [seed] if fails else []
+        tell(f"{number} of {len(seeds)} other seeds tried, {len(failing)} fail as well")
+    return failing
 
 
 def _fails_with_its_seed(defect: str | None, failure: Failure, scenario: Scenario) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, load, parse
+from zab_chaos.harness.cli import shrink
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.shrink.candidates import fewer_nodes, plainer_faults, with_faults, with_operations
@@ -137,6 +138,18 @@ def test_a_drawn_schedule_shrinks_to_the_same_file_with_any_number_of_workers(
     assert small.nemesis is None
     assert 0 < len(small.faults) < answers[0]["before"]["faults"]
     assert "local primary order" in violated(small, "gap-accepted")
+
+
+def test_the_output_shows_the_progress(
+    lossy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shrink, "PROGRESS_SECONDS", 0.0)
+    out = tmp_path / "small.toml"
+    asked = ["--defect", "gap-accepted", "--seed", "3", "--out", str(out), "--jobs", "1", "--budget", "1"]
+    assert main(["shrink", lossy, *asked, "--no-confirm"]) == 0
+    printed = capsys.readouterr().out
+    assert "simulating a fixed schedule with seed 3" in printed
+    assert "4 of 4 other seeds tried" in printed
 
 
 def test_a_failed_run_is_shrunk_beside_it(lossy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
