@@ -261,7 +261,8 @@ def _report_unknown(why: str, console: Console, *, json: bool) -> int:
 def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -> None:
     """Print the scenario, its size before and after, and how the search ended."""
     console.print()
-    console.print(Syntax(result.scenario.source.rstrip(), "toml", background_color="default", word_wrap=True))
+    # A wrapped line would not be TOML.
+    say(console, Syntax("", "toml", background_color="default").highlight(result.scenario.source.rstrip()))
     console.print()
     rows = {"before": facts_of(start.scenario, start.before)}
     if result.after is not None:

@@ -140,16 +140,18 @@ def test_a_drawn_schedule_shrinks_to_the_same_file_with_any_number_of_workers(
     assert "local primary order" in violated(small, "gap-accepted")
 
 
-def test_the_output_shows_the_progress(
+def test_the_output_shows_the_progress_and_a_scenario_that_can_be_copied(
     lossy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(shrink, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setenv("COLUMNS", "40")
     out = tmp_path / "small.toml"
     asked = ["--defect", "gap-accepted", "--seed", "3", "--out", str(out), "--jobs", "1", "--budget", "1"]
     assert main(["shrink", lossy, *asked, "--no-confirm"]) == 0
     printed = capsys.readouterr().out
     assert "simulating a fixed schedule with seed 3" in printed
     assert "4 of 4 other seeds tried" in printed
+    assert out.read_text() in printed
 
 
 def test_a_failed_run_is_shrunk_beside_it(lossy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
