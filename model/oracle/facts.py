@@ -446,6 +446,13 @@ class Facts:
         """Return the milestone that ends the liveness phase: `converged` or `not-converged`. None if there is neither."""
         return self.milestones.get("converged") or self.milestones.get("not-converged")
 
+    def why_unsettled(self) -> str:
+        """Say why it is not known whether the nodes recovered, in a run that lacks a milestone of the liveness phase."""
+        if self.run.outcome == "interrupted":
+            return "the run was interrupted before the nodes could recover, so recovery is not judged"
+        missing = "converged or not-converged" if "safety-ended" in self.milestones else "safety-ended"
+        return f"harness.jsonl has no `{missing}`: it is not known whether the nodes recovered"
+
     def up_at_end(self) -> list[Node]:
         """Return the correct servers (LADIS 2008): they started, and neither a fault nor they themselves ended them before
         the run was settled."""

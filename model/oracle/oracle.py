@@ -248,7 +248,7 @@ class Oracle:
     def _conclude(self, properties: list[Property]) -> Verdict:
         facts = self.facts
         unknown = self._too_little_to_judge()
-        unknown += [why for checker in self.checkers for why in checker.unknown]
+        unknown += dict.fromkeys(why for checker in self.checkers for why in checker.unknown)  # without duplicates
         beyond = self._beyond_reasons() if facts.beyond_fault_model() else []
         outcomes = [outcome_of(item) for item in properties]
         outcomes += [Outcome.UNKNOWN] if unknown else []

@@ -89,7 +89,7 @@ class ReliableDelivery(Checker):
             return
         settled = self.facts.settled()
         if settled is None:
-            self.unknown.append("the run has neither `converged` nor `not-converged`")
+            self.unknown.append(self.facts.why_unsettled())
             return
         history = self.facts.history
         target = history.length_at(settled.t)

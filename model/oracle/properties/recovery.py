@@ -35,8 +35,7 @@ class Recovery(Checker):
         self._check_unavailability()
         begin, settled = self.facts.milestones.get("safety-ended"), self.facts.settled()
         if begin is None or settled is None:
-            missing = "safety-ended" if begin is None else "converged or not-converged"
-            self.unknown.append(f"harness.jsonl has no `{missing}`: it is not known whether the nodes recovered")
+            self.unknown.append(self.facts.why_unsettled())
             return
         self.checked += 1
         if settled.event == "not-converged":

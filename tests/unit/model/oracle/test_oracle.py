@@ -226,3 +226,16 @@ def test_safety_is_judged_under_unknown_faults() -> None:
     verdict = finish_with_tampered_link(story)
     assert verdict.verdict is Outcome.VIOLATION
     assert verdict.property("agreement").verdict is Judgement.VIOLATION
+
+
+def test_after_an_interruption_one_reason_says_that_recovery_is_not_judged() -> None:
+    story = ensemble()
+    story.run["outcome"] = "interrupted"
+    assert finish(feed(story, faults_first=False), story).reasons == [
+        "the run did not finish: interrupted",
+        "the run was interrupted before the nodes could recover, so recovery is not judged",
+    ]
+    story.run["outcome"] = "finished"
+    assert finish(feed(story, faults_first=False), story).reasons == [
+        "harness.jsonl has no `safety-ended`: it is not known whether the nodes recovered"
+    ]
