@@ -46,6 +46,8 @@ STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
     "level": ("serves, has delivered its whole log, and has the same last zxid as the other targets", _level),
 }
 
+ADJECTIVES = ("out", "ahead", "level", "down")  # the other states are verbs
+
 
 class Wait(Fault):
     """A wait for a state of nodes. Confirmed if the state was seen `within` so many seconds."""
@@ -90,12 +92,20 @@ class Wait(Fault):
         return self.reached or self.late
 
     def describe(self) -> str:
-        return f"until {node_names(self.nodes)} {self.params['state'] if self.params['state'] != 'down' else 'is down'}"
+        words = f"{node_names(self.nodes)} {_in_words(self.params['state'], len(self.nodes))}"
+        return words if self.reached else f"until {words}"
 
 
 def ask_status(cluster: Cluster, node: int) -> Status | None:
     """Return a node's status; None if it is down, is paused, or does not answer."""
     return cluster.status(node, ANSWER_SECONDS) if cluster.alive(node) and not cluster.paused(node) else None
+
+
+def _in_words(state: str, nodes: int) -> str:
+    """Return the predicate of a sentence about so many nodes: `leads`, `are level`."""
+    if state in ADJECTIVES:
+        return f"{'is' if nodes == 1 else 'are'} {state}"
+    return state if nodes == 1 else state.removesuffix("s")
 
 
 def _shown(status: Status | None) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.console import say, wrapping_table
 from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
 from zab_chaos.harness.results import fault_timeline
-from zab_chaos.harness.results.fault_spans import read_spans
+from zab_chaos.harness.results.fault_spans import WAITS, read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
@@ -59,13 +59,13 @@ def _faults(folder: RunFolder, console: Console) -> None:
     if not spans:
         return
     zero = fault_timeline.origin(folder)
-    pauses = fault_timeline.pauses_of_writes(folder, [span.at for span in spans])
+    pauses = iter(fault_timeline.pauses_of_writes(folder, [span.at for span in spans if span.do not in WAITS]))
     table = wrapping_table(title="Faults")
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("took effect")
     table.add_column("writes paused", justify="right")
-    for span, pause in zip(spans, pauses, strict=True):
+    for span in spans:
         at, lasted = span.seconds(zero)
         table.add_row(
             f"{at:.2f}",
@@ -73,10 +73,14 @@ def _faults(folder: RunFolder, console: Console) -> None:
             span.on,
             "" if lasted is None else f"{lasted:.2f}",
             Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
-            "to the end" if pause is None else f"{pause * 1000:.0f} ms",
+            "" if span.do in WAITS else _pause_words(next(pauses)),
         )
     console.print(table)
     console.print()
+
+
+def _pause_words(seconds: float | None) -> str:
+    return "to the end" if seconds is None else f"{seconds * 1000:.0f} ms"
 
 
 def _properties(verdict: dict[str, Any], console: Console) -> None:

@@ -8,6 +8,7 @@ from zab_chaos.harness.results.source import FaultLine, Source
 KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
 CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other link faults only disturb a link
 MENDS = {"restart", "resume"}  # these repair something, and are shown as a moment
+WAITS = {"wait"}  # these break nothing
 
 
 @dataclass(slots=True)

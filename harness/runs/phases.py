@@ -186,11 +186,15 @@ class RunPhases:
             self._effective_faults = effective
             self._load.took_effect(effective)
         for record in active:
-            if record.recovered is not None:
-                self._report(record, f"{record.step.do} healed", record.recovered.confirmed)
+            self._report_end(record)
         for record in self._scheduler.records[known:]:
             self._report(record, record.step.do, record.injected.confirmed)
         return next_due
+
+    def _report_end(self, record: FaultRecord) -> None:
+        if record.recovered is not None:
+            over = "healed" if record.kind.heals else "is over"
+            self._report(record, f"{record.step.do} {over}", record.recovered.confirmed)
 
     def _report(self, record: FaultRecord, what: str, confirmed: bool) -> None:
         assert self._monitor.begun is not None
@@ -204,8 +208,7 @@ class RunPhases:
         """
         self._phase("healing")
         for record in self._scheduler.heal_all():
-            if record.recovered is not None:
-                self._report(record, f"{record.step.do} healed", record.recovered.confirmed)
+            self._report_end(record)
         self._records.milestone("safety-ended")
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -115,6 +116,22 @@ def test_a_fault_lasts_until_a_later_one_has_taken_effect(play: Callable[..., Pl
     p.scheduler.due(152.0)
     assert not p.cluster.paused(1)
     assert p.told()[2:] == [("heal", 2, True), ("inject", 3, True), ("heal", 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("state", "nodes", "words"),
+    [
+        ("leads", [3], "node 3 leads"),
+        ("level", [1], "node 1 is level"),
+        ("serves", [1, 2], "nodes 1 and 2 serve"),
+        ("down", [1, 2], "nodes 1 and 2 are down"),
+    ],
+)
+def test_a_wait_is_described_until_its_state_is_reached_and_then(state: str, nodes: list[int], words: str) -> None:
+    waits = Wait(FaultContext(SimpleNamespace(), None), nodes, {"state": state, "within": WITHIN})  # type: ignore[arg-type]
+    assert waits.describe() == f"until {words}"
+    waits.reached = True
+    assert waits.describe() == words
 
 
 def test_down_is_seen_in_the_process(sleepers: Callable[..., Sleepers]) -> None:

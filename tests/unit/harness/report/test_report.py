@@ -124,6 +124,16 @@ def test_faults_and_properties_are_tables_within_80_columns(run: RunFolder) -> N
     assert all(len(line) <= 80 for line in lines if str(run.path) not in line)
 
 
+def test_a_wait_pauses_no_writes_and_ends_no_pause(run: RunFolder) -> None:
+    judge(run)
+    faults = list(run.lines("faults.jsonl"))
+    wait = faults[0] | {"t": int(12.5 * SECOND), "id": 3, "do": "wait"}
+    write_lines(run, "faults.jsonl", [faults[0], wait, *faults[1:]])
+    lines = shown(run).splitlines()
+    assert any("crash" in line and "790 ms" in line for line in lines)
+    assert next(line for line in lines if " wait " in line).rstrip().endswith("yes")
+
+
 def test_a_violation_is_told_in_words_with_its_evidence(run: RunFolder) -> None:
     judge(run, verdict="VIOLATION", exit=1, properties=[broken("durability", 5) | {"more": 10}])
     text = shown(run)

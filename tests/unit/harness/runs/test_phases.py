@@ -1,0 +1,48 @@
+"""The lines that a run shows while its faults are injected and healed."""
+
+from pathlib import Path
+
+from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import run
+
+SCENARIO = """
+[scenario]
+name = "words"
+nodes = 3
+duration = 1
+
+[[fault]]
+at = 0.2
+do = "wait"
+target = "all"
+state = "serves"
+
+[[fault]]
+at = 0.3
+do = "pause"
+target = "node-1"
+for = 0.2
+"""
+
+
+class Kept(Display):
+    """Keeps what is shown."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, words: str) -> None:
+        self.said.append(words)
+
+
+def test_a_wait_is_shown_when_it_begins_and_when_it_is_over(tmp_path: Path) -> None:
+    screen = Kept()
+    run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), screen)
+    assert [line.split(" s  ")[1] for line in screen.said] == [
+        "wait: until nodes 1, 2 and 3 serve",
+        "wait is over: nodes 1, 2 and 3 serve",
+        "pause: node 1 paused",
+        "pause healed: node 1 paused",
+    ]
