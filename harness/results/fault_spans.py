@@ -37,9 +37,15 @@ class FaultSpan:
     @property
     def detail(self) -> str:
         """The parameters that are set, and the links."""
-        words = [f"{name} {value}" for name, value in self.params.items() if value not in (None, "", [], "never")]
+        words = [f"{name} {value}" for name, value in self.params.items() if self._says(name, value)]
         links = ", ".join(f"{one}→{other}" for one, other in self.pairs)
         return "; ".join(words[:8] + ([f"links {links}"] if links else []))
+
+    def _says(self, name: str, value: Any) -> bool:
+        """Return whether a parameter says something: it is set and, as for a direction, not overridden by another one."""
+        if name == "direction" and (self.params.get("pairs") or self.params.get("shape", "one-way") != "one-way"):
+            return False
+        return value not in (None, "", [], "never")
 
     @property
     def end(self) -> int | None:

@@ -124,6 +124,21 @@ def test_faults_and_properties_are_tables_within_80_columns(run: RunFolder) -> N
     assert all(len(line) <= 80 for line in lines if str(run.path) not in line)
 
 
+@pytest.mark.parametrize(
+    ("params", "shown"),
+    [
+        ({"shape": "majority-minority", "pairs": None, "direction": "out"}, "shape majority-minority"),
+        ({"shape": "one-way", "pairs": None, "direction": "in"}, "shape one-way; direction in"),
+        ({"pairs": [[1, 2]], "direction": "both"}, "pairs [[1, 2]]"),
+        ({"pairs": None, "direction": "both", "ms": 5}, "direction both; ms 5"),
+    ],
+)
+def test_a_direction_is_shown_only_where_it_counts(run: RunFolder, params: dict[str, Any], shown: str) -> None:
+    (crash, *_) = run.lines("faults.jsonl")
+    write_lines(run, "faults.jsonl", [crash | {"do": "partition", "params": params}])
+    assert [span.detail for span in read_spans(Source(run.path))] == [shown]
+
+
 def test_a_wait_pauses_no_writes_and_ends_no_pause(run: RunFolder) -> None:
     judge(run)
     faults = list(run.lines("faults.jsonl"))
