@@ -103,7 +103,8 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
     except (Stopped, Interrupted):
         interrupted = True
     good = sum(one.holds for one in checked)
-    say(console, f"\n{good} of {len(checked)} scenarios end as expected.")
+    if checked or not interrupted:
+        say(console, f"\n{good} of {len(checked)} scenarios end as expected.")
     if interrupted:
         say(console, f"interrupted: {len(checked)} of {len(chosen)} scenarios were run")
     if json:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.harness.cli.app import complete_defect, complete_scenario, main
+from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.results import run_folder
 
 BAD = """
@@ -146,6 +147,17 @@ def test_a_place_that_cannot_be_used_is_reported_with_a_remedy(
     message = said(capsys)
     assert words in message
     assert "report it" not in message
+
+
+def test_a_check_that_is_interrupted_at_once_says_only_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise Interrupted("interrupted")
+
+    monkeypatch.setattr("zab_chaos.harness.cli.scenarios._check_one", interrupted)
+    assert main(["scenarios", "--check", "--only", "leader-crash", "--on", "sim"]) == 2
+    assert capsys.readouterr().out == "interrupted: 0 of 1 scenarios were run\n"
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
