@@ -27,6 +27,11 @@ def test_a_name_or_any_path_is_found(shelf: Path, tmp_path: Path) -> None:
     assert catalogue.find(str(own)) == own
 
 
+def test_a_folder_is_no_scenario_file(shelf: Path) -> None:
+    with pytest.raises(BadInput, match=f"^{shelf}/defects is a folder, not a scenario file"):
+        catalogue.find(f"{shelf}/defects")
+
+
 @pytest.mark.parametrize("wrong", ["leader-crsh", "leadercrash", "somewhere/leader-crash.toml"])
 def test_a_near_miss_gets_a_suggestion(shelf: Path, wrong: str) -> None:
     with pytest.raises(BadInput, match="Did you mean leader-crash"):
