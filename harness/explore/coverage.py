@@ -12,7 +12,7 @@ from rich.text import Text
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.console import wrapping_table
-from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combination, unreached
+from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS_TO_REACH, Combination, unreached
 
 
 def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, console: Console) -> dict[str, Any]:
@@ -53,20 +53,20 @@ def _message_table(missing: list[str]) -> Table:
 
 def _point_table(missing: list[str]) -> Table:
     """Return a table with a row for each record or message, and a column for each step of a crash point."""
-    steps = list(dict.fromkeys(point.split(":")[0] for point in POINTS))
+    steps = list(dict.fromkeys(point.split(":")[0] for point in POINTS_TO_REACH))
     table = wrapping_table(
         "record or message",
         *(step.replace("-", "-\n") for step in steps),
-        title=f"Crash points: {len(POINTS) - len(missing)} of {len(POINTS)} reached",
+        title=f"Crash points: {len(POINTS_TO_REACH) - len(missing)} of {len(POINTS_TO_REACH)} reached",
     )
-    for what in dict.fromkeys(point.split(":")[1] for point in POINTS):
+    for what in dict.fromkeys(point.split(":")[1] for point in POINTS_TO_REACH):
         points = [f"{step}:{what}" for step in steps]
         table.add_row(what, *(_point_cell(point, missing) for point in points))
     return table
 
 
 def _point_cell(point: str, missing: list[str]) -> Text:
-    if point not in POINTS:
+    if point not in POINTS_TO_REACH:
         return Text("")
     return Text("never", "yellow") if point in missing else Text("reached", "green")
 
@@ -79,11 +79,11 @@ def _fault_table(reached: set[Combination], missing: list[str]) -> Table:
     )
     for fault in sorted({combination[3] for combination in reached}):
         under = {combination[:3] for combination in reached if combination[3] == fault}
-        points = {what for _, _, what in under} & set(POINTS)
+        points = {what for _, _, what in under} & set(POINTS_TO_REACH)
         table.add_row(
             "none" if fault == NO_FAULT else fault,
             f"{len(under)} of {len(everything)}",
-            f"{len(points)} of {len(POINTS)}",
+            f"{len(points)} of {len(POINTS_TO_REACH)}",
         )
     for fault in missing:
         table.add_row(fault, Text("never happened", "yellow"), "")

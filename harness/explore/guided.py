@@ -15,7 +15,8 @@ from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import SeedResult, Task, explore_with
 from zab_chaos.harness.explore.swarm import EVEN, Weights
 from zab_chaos.harness.explore.workers import WorkerPool
-from zab_chaos.model.coverage import NO_FAULT, POINTS, Combination
+from zab_chaos.model.coverage import NO_FAULT, POINTS_TO_REACH, Combination
+from zab_chaos.node.crash_points import POINTS
 
 BATCH = 100  # seeds with the same weights
 SHARPNESS = (
@@ -39,7 +40,7 @@ class Guide:
     def learn(self, found: SeedResult) -> None:
         """Count what one more seed has reached."""
         self.seeds += 1
-        self.hits.update({what for _, _, what, _ in found.reached} & set(POINTS))
+        self.hits.update({what for _, _, what, _ in found.reached} & set(POINTS_TO_REACH))
         for role, phase, what, fault in found.reached:
             self.under.setdefault(fault, set()).add((role, phase, what, NO_FAULT))
 
@@ -53,7 +54,7 @@ class Guide:
             return EVEN
         everything = len(set[Combination]().union(*self.under.values()))
         counts = {kind: len(self.under.get(kind, ())) for kind in DRAWABLE}
-        points = {point: self.seeds / (2 * self.hits[point] + 1) for point in POINTS}
+        points = {point: self.seeds / (2 * self.hits[point] + 1) for point in POINTS_TO_REACH}
         faults = {kind: ((everything + 1) / (counts[kind] + 1)) ** SHARPNESS for kind in DRAWABLE}
         return Weights(_clamped(faults), _clamped(points))
 
