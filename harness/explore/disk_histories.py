@@ -15,6 +15,8 @@ TRANSACTIONS = (0, 0, 1, 2, 3)  # in an epoch
 PROMISED_OUTSIDE = 0.3  # the probability that a node outside the quorum has promised an epoch, too
 LATE_START = 0.3  # the probability that these epochs come after many others, which have left nothing
 EARLIER_EPOCHS = (253, 2**16 - 3)  # the number of those others: soon an epoch's number needs one more byte
+LONE_PROMISE = 0.5  # the probability that one node has promised epochs that nobody else has
+LONE_EPOCHS = (2, 3)  # the number of these epochs
 
 
 def draw_disks(random: Random, nodes: int) -> tuple[InitialDisk, ...]:
@@ -26,6 +28,20 @@ def draw_disks(random: Random, nodes: int) -> tuple[InitialDisk, ...]:
         disks = _draw_epochs(random, nodes)
         if any(a.current_epoch < b.current_epoch and a.log[-1:] > b.log[-1:] for a, b in permutations(disks, 2)):
             return _shifted(random.choice(EARLIER_EPOCHS), disks) if random.random() < LATE_START else disks
+
+
+def with_lone_promise(random: Random, disks: tuple[InitialDisk, ...]) -> tuple[InitialDisk, ...]:
+    """Return the disks, in which sometimes one node's last promise is some epochs above those of all others.
+
+    It was the first to promise these epochs, and each of their leaders failed before a second node did. If it is not elected
+    itself, the others may have a leader that must resign when it hears of this promise.
+    """
+    if random.random() >= LONE_PROMISE:
+        return disks
+    latest = max(disks, key=lambda disk: (disk.current_epoch, disk.log[-1:]))
+    node = random.choice([disk.node for disk in disks if disk is not latest])
+    epoch = max(disk.accepted_epoch for disk in disks) + random.choice(LONE_EPOCHS)
+    return tuple(replace(disk, accepted_epoch=epoch) if disk.node == node else disk for disk in disks)
 
 
 def _draw_epochs(random: Random, nodes: int) -> tuple[InitialDisk, ...]:

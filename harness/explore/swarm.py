@@ -13,7 +13,7 @@ import msgspec
 from zab_chaos.faults.nemesis import DAMAGE, draw
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, InitialDisk, Nemesis, Scenario, Workload, overrides
-from zab_chaos.harness.explore.disk_histories import draw_disks
+from zab_chaos.harness.explore.disk_histories import draw_disks, with_lone_promise
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, POINTS
 
@@ -198,7 +198,9 @@ def _focus(random: Random) -> Focus | None:
 def _disks(given: tuple[InitialDisk, ...], seed: int, nodes: int) -> tuple[InitialDisk, ...]:
     """Draw histories for the disks in some seeds, unless the scenario gives the contents of disks."""
     random = Random(f"past {seed}")
-    return draw_disks(random, nodes) if random.random() < HISTORY_SHARE and not given else given
+    if random.random() >= HISTORY_SHARE or given:
+        return given
+    return with_lone_promise(Random(f"promise {seed}"), draw_disks(random, nodes))
 
 
 def describe(scenario: Scenario) -> str:

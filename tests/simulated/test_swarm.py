@@ -11,8 +11,8 @@ import pytest
 from zab_chaos.faults.initial_and_final import disk_mistakes
 from zab_chaos.faults.scenario import InitialDisk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
-from zab_chaos.harness.explore import swarm
-from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS
+from zab_chaos.harness.explore import disk_histories, swarm
+from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.clients.sessions import ClientSessions
@@ -188,6 +188,24 @@ def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_ot
     ages = [max(disk.accepted_epoch for disk in one.disks) for one in old]
     assert all(any(age > epochs for age in ages) for epochs in EARLIER_EPOCHS)
     assert min(ages) < min(EARLIER_EPOCHS)
+
+
+def test_in_some_pasts_one_node_has_promised_epochs_that_nobody_else_has(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its promise is above the epoch of a leader that the others can have without it."""
+    some = [one for seed in range(1, 600) if (one := swarm.draw_swarm(shipped("long-mix"), seed)).disks]
+    monkeypatch.setattr(disk_histories, "LONE_PROMISE", 0.0)
+    none = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in some]
+    pairs = [(one, before) for one, before in zip(some, none, strict=True) if one != before]
+    assert 0.5 < len(pairs) / len(some) / LONE_PROMISE < 1.5
+    for one, before in pairs:
+        assert replace(one, disks=before.disks, source="") == replace(before, source="")
+        assert not disk_mistakes(dict(enumerate(one.disks)), one.nodes)
+        ((lone, earlier),) = [both for both in zip(one.disks, before.disks, strict=True) if both[0] != both[1]]
+        others = max(disk.accepted_epoch for disk in before.disks)
+        assert lone == replace(earlier, accepted_epoch=lone.accepted_epoch)
+        assert lone.accepted_epoch - others in LONE_EPOCHS
 
 
 def test_disks_that_are_given_are_kept(shipped: Callable[[str], Scenario]) -> None:
