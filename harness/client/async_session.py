@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import zmq
 
-from zab_chaos.harness.client.session import Done, Verbs, check_types, read_outcome
+from zab_chaos.harness.client.session import Done, Verbs, read_outcome, refusal_of
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.requests import Children, Exists, Request
@@ -68,7 +68,7 @@ class AsyncSession(Verbs[Awaitable[Done]]):
         Requests are sent together when the caller next awaits. They take effect in the order in which they were submitted.
         Raises TypeError for a value of a wrong type.
         """
-        check_types(request)
+        refusal = refusal_of(request)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Done] = loop.create_future()
 
@@ -83,6 +83,9 @@ class AsyncSession(Verbs[Awaitable[Done]]):
 
         if self._pump is None:
             raise ValueError("enter the session first: async with connect_async(...) as client")
+        if refusal is not None:
+            known(refusal)
+            return future
         self._line.enqueue(request, known)
         if not self._turn_scheduled:
             self._turn_scheduled = True

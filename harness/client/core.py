@@ -39,7 +39,6 @@ BATCH_BYTES = 2**18  # a message of this size gets no further request; it stays 
 CONNECT_NS = 1_000_000_000  # a node that has not sent WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached
 SHOWN_MAX = 200  # characters of a request in an error message
-ENCODABLE = "a path must be text that UTF-8 can encode, and a version must fit into 64 bits"
 
 
 @dataclass(slots=True, eq=False)
@@ -286,9 +285,15 @@ class ClientCore:
                 encode(operation.request)
             except (TypeError, ValueError, OverflowError):
                 self._unsent.remove(operation)
-                self._complete(
-                    operation, Failed(BAD_REQUEST, f"{shortened(operation.request)} can't be sent: {ENCODABLE}")
-                )
+                self._complete(operation, unencodable(operation.request))
+
+
+def unencodable(request: Request) -> Failed:
+    """Return the outcome of a request that MessagePack can't encode."""
+    return Failed(
+        BAD_REQUEST,
+        f"{shortened(request)} can't be sent: a path must be text that UTF-8 can encode, and a version must fit into 64 bits",
+    )
 
 
 def shortened(request: object) -> str:

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
 
-from zab_chaos.harness.client.core import shortened
+from zab_chaos.harness.client.core import shortened, unencodable
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.node.clients.protocol import encode
 from zab_chaos.node.core.zxid import Zxid, pair
@@ -181,9 +181,12 @@ class Session(Verbs[Done]):
     def submit(self, request: Request) -> Pending:
         """Send a request (`zab_chaos.node.tree.requests`) without waiting. Several may be outstanding; they are answered in
         order. Raises TypeError for a value of a wrong type."""
-        check_types(request)
         pending = Pending(request, self)
-        self._line.submit(request, pending.resolve)
+        refusal = refusal_of(request)
+        if refusal is None:
+            self._line.submit(request, pending.resolve)
+        else:
+            pending.resolve(refusal)
         return pending
 
     def ask(self, request: Request) -> Done:
@@ -213,15 +216,19 @@ class Session(Verbs[Done]):
         self.close()
 
 
-def check_types(request: Request) -> None:
-    """Raise TypeError if a value in the request has a wrong type. A node would disconnect a client that sends it."""
+def refusal_of(request: Request) -> outcomes.Failed | None:
+    """Return the outcome of a request that can't be encoded, and so neither recorded nor sent; None if it can.
+
+    Raises TypeError if a value in it has a wrong type: a node would disconnect the client.
+    """
     try:
         _decode(encode(request))
     except (TypeError, msgspec.ValidationError) as error:
         why, _, _ = str(error).partition(" - at ")
         raise TypeError(f"{shortened(request)} can't be sent: {why}. {TYPES}") from None
     except (ValueError, OverflowError):
-        pass  # text that UTF-8 can't encode, or a number beyond 64 bits: it fails as a bad request
+        return unencodable(request)
+    return None
 
 
 def read_outcome(outcome: outcomes.Outcome) -> Outcome:
