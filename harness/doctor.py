@@ -24,7 +24,7 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.machine import checkout, environment
 from zab_chaos.harness.machine.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
-from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)
@@ -84,7 +84,7 @@ def show(findings: list[Finding], console: Console) -> None:
     colours = {"ok": "green", "warning": "yellow", "missing": "bold red", "absent": "dim"}
     for finding in findings:
         table.add_row(finding.name, f"[{colours[finding.state]}]{finding.state}[/]", finding.found)
-    console.print(table)
+    show_table(console, table)
     for finding in findings:
         if finding.mend and finding.state != "ok":
             say(console, f"\n{finding.name}: {finding.mend}")

@@ -18,7 +18,7 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore import spark_session
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.html.campaign import campaign_csv, run_from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.terminal import COLOURS
@@ -142,7 +142,7 @@ def _find(places: Sequence[str]) -> list[SourceFolder]:
 def show(analysis: "Analysis", out: str, console: Console) -> None:
     """Print the runs, worst first, the reasons for their verdicts, and the paths of the results."""
     runs = analysis.summary["runs"]
-    console.print(_table(runs[:SHOWN_MAX]))
+    show_table(console, _table(runs[:SHOWN_MAX]))
     if len(runs) > SHOWN_MAX:
         say(console, f"... and {len(runs) - SHOWN_MAX} more, none of them worse", "dim")
     for run in [run for run in runs if run["reasons"]][:SHOWN_MAX]:

@@ -11,7 +11,7 @@ from benchmarks.figures import NORMAL, QUICK, Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure, store
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, check_names
-from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
 
 def bench_command(
@@ -62,7 +62,7 @@ def show(report: dict[str, Any], console: Console) -> None:
     """Print a line about the machine, then a row for each figure with its lowest and highest round."""
     console.print(_machine(report), highlight=False)
     console.print()
-    console.print(_table(report))
+    show_table(console, _table(report))
     for name, measured in report["measurements"].items():
         _show_problems(name, measured, console)
 

@@ -16,7 +16,7 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted, check_names, d
 from zab_chaos.harness.explore.kill_matrix import SWARM, DefectResult, DefectRuns, Effort, try_defect
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
 BACKENDS = ("both", "sim", "processes")
 
@@ -73,7 +73,7 @@ def check(
         except (Stopped, Interrupted):
             say(console, f"interrupted at {defects[len(rows)].name}; the matrix is incomplete")
     console.print()
-    console.print(matrix(rows))
+    show_table(console, matrix(rows))
     answer = {
         **header(_repeat_command(only, on, effort), started),
         "versions": environment.versions(),

@@ -10,7 +10,7 @@ from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, did_you_mean
 from zab_chaos.harness.live.address_file import AddressFile, chosen_ensemble
-from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
 
@@ -97,7 +97,7 @@ def _show_faults(faults: Sequence[dict[str, Any]]) -> None:
     for fault in faults:
         nodes = " ".join(map(str, fault["nodes"]))
         table.add_row(str(fault["number"]), fault["fault"], nodes, "over" if fault["over"] else "active")
-    console.print(table, highlight=False)
+    show_table(console, table)
 
 
 def _key_usage(key: Key) -> str:
@@ -118,5 +118,5 @@ def _list_kinds(*, json: bool) -> int:
     table = wrapping_table("fault", "what it does", "keys")
     for kind in KINDS.values():
         table.add_row(kind.name, kind.doc, " ".join(_key_usage(key) for key in kind.keys))
-    console_for(json=False).print(table, highlight=False)
+    show_table(console_for(json=False), table)
     return Exit.PASS

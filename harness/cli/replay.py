@@ -20,7 +20,7 @@ from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import say
+from zab_chaos.harness.report.console import say, show_table
 from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.steps import read_steps
@@ -169,7 +169,7 @@ def _show_lives(folder: RunFolder, lives: Iterable[ReplayResult], console: Conso
     except Stopped:
         interrupted = True
     equal = all(one.difference is None for one in done)
-    console.print(_table(done))
+    show_table(console, _table(done))
     for one in done:
         if one.difference is not None:
             _show_difference(one.difference, console)

@@ -10,7 +10,7 @@ from rich.text import Text
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.cli.report import write_report
 from zab_chaos.harness.errors import BadInput, Exit
-from zab_chaos.harness.report.console import say
+from zab_chaos.harness.report.console import say, show_table
 from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.index import NOT_JUDGED, StoredRun, matching, read_index
@@ -67,14 +67,12 @@ def _show_list(entries: list[StoredRun], last: int, results: Path, console: Cons
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("", justify="right")
-    table.add_column("made (UTC)", min_width=10)  # a date; on a narrow terminal the time is below it
-    table.add_column("verdict", no_wrap=True)
-    for name in ("scenario", "run"):
-        table.add_column(name, overflow="fold")  # what identifies a row is never cut off
+    for name in ("made (UTC)", "verdict", "scenario", "run"):
+        table.add_column(name)
     for number, one in enumerate(entries[:last], 1):
         verdict = Text(one.verdict, COLOURS.get(one.verdict, "dim"))
         table.add_row(str(number), f"{one.made:%Y-%m-%d %H:%M:%S}", verdict, one.scenario, one.folder.name)
-    console.print(table, highlight=False)
+    show_table(console, table)
     hidden = len(entries) - last
     if hidden > 0:
         say(console, f"and {hidden:,} older ones; --last {len(entries)} lists all")

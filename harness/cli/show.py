@@ -7,6 +7,7 @@ from rich.table import Table
 
 from zab_chaos.harness.cli.output import print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, check_names
+from zab_chaos.harness.report.console import show_table
 from zab_chaos.harness.report.html.transcript_page import transcript_page
 from zab_chaos.harness.results.run_folder import write_atomically
 from zab_chaos.model.transcripts.drawing import DrawnEnsemble
@@ -41,11 +42,9 @@ def _list(transcripts: dict[str, Path], *, json: bool) -> int:
         print_json(about)
         return Exit.PASS
     table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
     for name, sentence in about.items():
         table.add_row(name, sentence)
-    Console().print(table)
+    show_table(Console(), table)
     return Exit.PASS
 
 

@@ -23,7 +23,7 @@ from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_see
 from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import say
+from zab_chaos.harness.report.console import say, show_table
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
@@ -267,7 +267,7 @@ def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -
     rows = {"before": facts_of(start.scenario, start.before)}
     if result.after is not None:
         rows["after"] = facts_of(result.scenario, result.after)
-    console.print(_size_table(rows))
+    show_table(console, _size_table(rows))
     summary = f"{result.search.tries} tries in {result.seconds:.0f} s"
     if result.others is not None:
         summary += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"

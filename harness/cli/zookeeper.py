@@ -16,7 +16,7 @@ from zab_chaos.harness.cli.output import console_for, header, print_json, write_
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.tickets import ReleaseRuns, TicketResult, attempts, tickets, try_release
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.runs.run import FinishedRun
 
 
@@ -32,7 +32,7 @@ def list_command(*, json: bool) -> int:
             str(one["version"]), "here" if one["here"] else "[dim]zab zookeeper fetch {version}[/]".format(**one)
         )
     console = console_for(json=json)
-    console.print(table)
+    show_table(console, table)
     say(console, "\nAny other released version can be fetched too.")
     return Exit.PASS
 
@@ -78,7 +78,7 @@ def check_command(
             say(console, "interrupted; the matrix is incomplete")
     done = [row for row in rows if row.tried]
     console.print()
-    console.print(matrix(done))
+    show_table(console, matrix(done))
     answer = {
         **header(_repeat_command(names, releases, times), started),
         "complete": complete,
@@ -113,8 +113,6 @@ def _try_release(
 def matrix(rows: Sequence[TicketResult]) -> Table:
     """Return the ticket matrix as a table for the terminal."""
     table = wrapping_table("ticket", "property", "runs", "with it", "without it", "result")
-    for column, widest in ((0, "ZOOKEEPER-0000"), (-1, "as stated")):
-        table.columns[column].min_width = len(widest)
     for row in rows:
         table.add_row(
             row.ticket.id,

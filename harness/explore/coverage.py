@@ -11,7 +11,7 @@ from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.report.console import wrapping_table
+from zab_chaos.harness.report.console import show_table, wrapping_table
 from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS_TO_REACH, Combination, unreached
 
 
@@ -32,7 +32,7 @@ def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, 
     )
     for table in tables:
         console.print()
-        console.print(table)
+        show_table(console, table)
     path = results / f"coverage-{scenario.name.replace('/', '-')}.json"
     _write(path, reached, missing)
     console.print(Text(f"\ncoverage {path}, fault by fault"), soft_wrap=True)
@@ -56,7 +56,7 @@ def _point_table(missing: list[str]) -> Table:
     steps = list(dict.fromkeys(point.split(":")[0] for point in POINTS_TO_REACH))
     table = wrapping_table(
         "record or message",
-        *(step.replace("-", "-\n") for step in steps),
+        *(step.replace("-", "\n") for step in steps),
         title=f"Crash points: {len(POINTS_TO_REACH) - len(missing)} of {len(POINTS_TO_REACH)} reached",
     )
     for what in dict.fromkeys(point.split(":")[1] for point in POINTS_TO_REACH):
@@ -68,7 +68,7 @@ def _point_table(missing: list[str]) -> Table:
 def _point_cell(point: str, missing: list[str]) -> Text:
     if point not in POINTS_TO_REACH:
         return Text("")
-    return Text("never", "yellow") if point in missing else Text("reached", "green")
+    return Text("never", "yellow") if point in missing else Text("yes", "green")
 
 
 def _fault_table(reached: set[Combination], missing: list[str]) -> Table:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zab_chaos.harness.report import summary
-from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import WAITS, read_spans
@@ -62,7 +62,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
     pauses = iter(fault_timeline.pauses_of_writes(folder, [span.at for span in spans if span.do not in WAITS]))
     table = wrapping_table(title="Faults")
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
     table.add_column("took effect")
     table.add_column("writes paused", justify="right")
     for span in spans:
@@ -75,7 +75,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
             Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
             "" if span.do in WAITS else _pause_words(next(pauses)),
         )
-    console.print(table)
+    show_table(console, table)
     console.print()
 
 
@@ -97,7 +97,7 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
             item["name"], item["source"], str(item["checked"]), Text(item["verdict"], COLOURS.get(item["verdict"], ""))
         )
     if table.row_count:
-        console.print(table)
+        show_table(console, table)
         for why, names in unjudged.items():
             say(console, f"not judged: {', '.join(names)} ({why})", "dim")
         console.print()

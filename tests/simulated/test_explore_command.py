@@ -102,7 +102,7 @@ def test_coverage_prints_the_points_that_were_never_reached(
     assert told["file"] == str(results / "coverage-short.json")
     rows = [line.split() for line in err.splitlines()]
     assert ["LEADING", "BROADCAST"] in [row[:2] for row in rows]
-    assert ["TXN", *["reached"] * 4] in rows
+    assert ["TXN", *["yes"] * 4] in rows
     assert ["SNAP", *["never"] * 4] in rows
     assert any(row[:1] == ["crash"] and row[1].isdecimal() for row in rows)
     content = json.loads((results / "coverage-short.json").read_text())
