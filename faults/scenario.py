@@ -220,6 +220,7 @@ class Scenario:
         if expect["answered_within"] is None and exact:  # elsewhere an answer may reach its client late
             expect["answered_within"] = expect["progress_within"]
         expect["counter_max"] = self.limits.counter_max
+        expect["outstanding"] = self.limits.outstanding
         return expect
 
     @property

@@ -142,6 +142,48 @@ def quorum_of_what_a_boot_found() -> Story:
     return story
 
 
+def _in_flight(story: Story, accepted: list[int]) -> None:
+    """Let node 1 broadcast 1:4 to 1:6. Only the counters `accepted` reach node 2 before the next broadcast."""
+    for counter in (4, 5, 6):
+        story.propose(to=[1, 2] if counter in accepted else [1])
+    for zxid in [(1, 4), (1, 5), (1, 6)]:
+        for node in (2, 3):
+            if zxid > story.servers[node].last:
+                story.accept(node, zxid)
+    for node in (1, 2, 3):
+        story.catch_up(node)
+    story.settle()
+
+
+@violates("quorum durability")
+def quorum_far_behind_its_primary() -> Story:
+    """At most two transactions may be in flight, and node 1 broadcasts 1:6 when nobody else holds 1:4."""
+    story = ensemble(outstanding=2)
+    _in_flight(story, [])
+    return story
+
+
+@legal("quorum durability")
+def quorum_as_far_behind_as_it_may_be() -> Story:
+    """The same, but node 2 holds 1:4 by then."""
+    story = ensemble(outstanding=2)
+    _in_flight(story, [4])
+    return story
+
+
+@legal("quorum durability")
+def quorum_has_gone_on_without_its_primary() -> Story:
+    """At most three transactions may be in flight. Node 1 broadcasts 1:4 when the others, who held 1:3, are in epoch 2."""
+    story = ensemble(outstanding=3)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write()
+    story.broadcast(1, (1, 4))
+    story.accept(1, (1, 4))
+    story.join(1)
+    story.settle()
+    return story
+
+
 # ---- promises ----
 
 

@@ -2,6 +2,8 @@
 
 from array import array
 
+from zab_chaos.model.events import Broadcast
+from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import LISTED, node_names, zxid_range
 from zab_chaos.model.oracle.facts import Facts, Node
@@ -17,16 +19,32 @@ class QuorumDurability(Checker):
     counts. A node that has lost its disk does not count until it is a member again. Does not verify quorums for later
     deliveries (agreement compares them with the first), nor the bytes in a snapshot (state equality does) or those that a
     boot recovered.
+
+    Verifies for each broadcast, if run.json has the nodes' limit `outstanding`, that no more transactions of its epoch are
+    in flight: broadcast, and not held by a quorum of the nodes that have started. Disks in a later epoch count as if they
+    held all of them.
     """
 
     name = "quorum durability"
     source = "DSN 2011"
-    statement = "When a transaction is first delivered, a quorum holds it durably. So does every node that delivers it."
+    statement = (
+        "When a transaction is first delivered, a quorum holds it durably. So does every node that delivers it. A primary is "
+        "ahead of a quorum by no more transactions than the limit."
+    )
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._examples: dict[int, list[tuple[Delivery, list[int]]]] = {}  # by number of holders: the first deliveries
         self._counts: dict[int, int] = {}  # by number of holders: how many deliveries
+        self._in_flight = 0  # the most transactions in flight, and the broadcast with which they were so many
+        self._most_ahead: Broadcast | None = None
+
+    def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
+        event = broadcast.event
+        held = sorted((_counter_held(node, event.epoch) for node in self.facts.nodes.values()), reverse=True)
+        in_flight = event.first + event.count - 1 - held[len(held) // 2]
+        if in_flight > self._in_flight:
+            self._in_flight, self._most_ahead = in_flight, event
 
     def on_deliver(self, delivery: Delivery) -> None:
         event, first = delivery.event, delivery.first
@@ -54,6 +72,17 @@ class QuorumDurability(Checker):
             for delivery, holders in self._examples[number]:
                 self._report(delivery, sorted(holders), quorum)
             self.findings.more += self._counts[number] - len(self._examples[number])
+        self._check_in_flight()
+
+    def _check_in_flight(self) -> None:
+        event, limit = self._most_ahead, self.facts.run.expect.get("outstanding")
+        if event is not None and isinstance(limit, int) and self._in_flight > limit:
+            last = event.first + event.count - 1
+            self.findings.add(
+                f"node {event.node} broadcast up to {event.epoch}:{last} when no quorum held the last {self._in_flight} of "
+                f"them; at most {limit} may be in flight",
+                [event],
+            )
 
     def _report(self, delivery: Delivery, holders: list[int], quorum: int) -> None:
         event, first = delivery.event, delivery.last - delivery.appended + 1
@@ -62,6 +91,13 @@ class QuorumDurability(Checker):
             f"node {event.node} was the first to deliver {zxid_range(first, delivery.last)}, {held}; a quorum is {quorum}",
             [event],
         )
+
+
+def _counter_held(node: Node, epoch: int) -> int:
+    """Return the highest counter of the epoch that a disk of the node held. For a disk in a later epoch, which may have held
+    more, the result is above all counters."""
+    last = max((disk.log.last for disk in node.disks if not disk.amnesiac), default=0)
+    return max(0, last - (epoch << 32))
 
 
 def _holds(node: Node, first: int, digests: "array[int]") -> bool:
