@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from zab_chaos.node.clients.protocol import (
+    FORGOTTEN,
     VERSION,
     Answers,
     Bye,
@@ -91,7 +92,7 @@ class Connections(Generic[Identity]):
         client = self._clients.get(identity)
         if client is None:
             if type(message) is not Bye:
-                self._reject(identity, "requests came before HELLO, or after this node had forgotten the client")
+                self._reject(identity, FORGOTTEN)
         elif type(message) is Requests:
             self.unreported.append(ClientRequests(client, message.items))
         else:

@@ -19,6 +19,8 @@ VERSION = 2
 HEARTBEAT_MS = 500
 SILENCE_MS = 2000
 
+FORGOTTEN = "requests came before HELLO, or after this node had forgotten the client"  # a reason to reject
+
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]  # a u64: MessagePack has no larger integer
 
 

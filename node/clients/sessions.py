@@ -18,6 +18,7 @@ A session is held (its reads wait and its writes are kept back) as long as this 
 from collections.abc import Iterable
 from typing import cast
 
+from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.clients.session import ClientSession, PendingRequest
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, outcome_of
@@ -135,7 +136,7 @@ class ClientSessions:
         """
         session = self._sessions.get(client)
         if session is None:
-            return "requests came before HELLO, or after this node had forgotten the client"
+            return FORGOTTEN
         if len(session.queue) + len(batch) > 2 * self._share:
             return (
                 f"{len(session.queue)} of the client's requests are waiting here and it sends {len(batch)} more; "

@@ -4,6 +4,27 @@ from typing import Any
 
 from tests.corpus.cases import ends, legal, violates
 from tests.corpus.story import Story, ensemble
+from zab_chaos.node.clients.protocol import FORGOTTEN
+
+
+def _forgotten(story: Story) -> Story:
+    """Let node 2 say to a connected client that it does not know it."""
+    words = f"node 2 does not serve this client: {FORGOTTEN}"
+    story.complete(1, story.invoke(op="get", node=2), outcome="unknown", error=words, node=2)
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_forgotten() -> Story:
+    """A node does not know a client that is connected to it, where none may be forgotten."""
+    return _forgotten(ensemble(clients_are_kept=True))
+
+
+@legal("client order")
+def client_order_forgotten_by_a_full_node() -> Story:
+    """The same where a node forgets clients that do not read their answers."""
+    return _forgotten(ensemble())
 
 
 @violates("client order")

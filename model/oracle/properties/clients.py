@@ -9,6 +9,7 @@ from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
@@ -43,6 +44,7 @@ class ClientOrder(Checker):
     - No transaction answers two writes.
     - No write is refused as superseded. That is for clients that do not send in order on one connection at a time; ours
       do.
+    - No node says that it does not know a client that is connected to it, if run.json says that `clients_are_kept`.
 
     Verifies for each node, over all its lives: a read that was invoked after an answer of that node was known is not older
     than that answer, unless the node lost its disk in between. Does not verify the values that were read (values and
@@ -61,6 +63,7 @@ class ClientOrder(Checker):
         super().__init__(facts)
         self._sessions: dict[int, _Session] = {}
         self._owners: dict[int, Complete] = {}  # by zxid
+        self._forgotten: list[Complete] = []  # whose node said that it did not know the client
         self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
 
     def on_boot(self, event: Boot, _known: bool) -> None:
@@ -70,8 +73,10 @@ class ClientOrder(Checker):
     # ---- answer by answer ----
 
     def on_complete(self, event: Complete, invoke: Invoke) -> None:
-        if event.outcome == "unknown":
-            return  # the client gave up; nobody answered
+        if event.outcome == "unknown":  # the client gave up; nobody answered
+            if event.error is not None and event.error.endswith(FORGOTTEN):
+                self._forgotten.append(event)
+            return
         self.checked += 1
         session = self._sessions.setdefault(event.client, _Session())
         if session.answered is not None and event.seq < session.answered.seq:
@@ -116,6 +121,7 @@ class ClientOrder(Checker):
     # ---- at the end ----
 
     def at_end(self) -> None:
+        self._check_forgotten()
         self._check_effects()
         requests = self.facts.requests.values()
         sessions: dict[int, list[Request]] = {}
@@ -152,6 +158,14 @@ class ClientOrder(Checker):
                         request.complete if request is not None else None,
                     ],
                 )
+
+    def _check_forgotten(self) -> None:
+        """Check that no node has forgotten a client that was connected to it."""
+        for event in self._forgotten if self.facts.run.expect.get("clients_are_kept") else ():
+            self.findings.add(
+                f"node {event.node} did not know client {event.client} when that sent seq {event.seq} on its open connection",
+                [event],
+            )
 
     def _check_session(self, requests: Iterable[Request]) -> None:
         """Check that each state that a client was shown lies between its earlier writes and its later ones."""
