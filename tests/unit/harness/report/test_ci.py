@@ -111,7 +111,7 @@ def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) ->
     assert suite["failures"] == "1"
     failure = case.find("failure")
     assert failure is not None
-    assert str(failure.get("message")).startswith("PASS (expected: VIOLATION): 17 writes acknowledged")
+    assert re.match(r"PASS \(expected: VIOLATION\): \d+ writes acknowledged", str(failure.get("message")))
     assert "repeat   zab run good.toml --on sim --seed 3" in str(failure.text)
 
 
