@@ -61,17 +61,32 @@ def _unexpected(runs: list[CampaignRun], place: Path) -> Html:
     """Return a table of the runs that did not end as their scenario expects, and of defects that were not caught."""
     unexpected = [run for run in runs if not run.as_expected]
     rows = [
-        (badge(run.verdict), run.name, "VIOLATION" if run.defect else run.expected, _reason(run), *_where(run, place))
+        (
+            _lines(badge(run.verdict), f"expected {'VIOLATION' if run.defect else run.expected}"),
+            run.name,
+            _lines(_reason(run), *_where(run, place)),
+        )
         for run in unexpected[:MAX_UNEXPECTED]
     ]
     if not rows:
-        return element("p", "Every run ended as its scenario expects, and every defect was caught.")
+        caught = ", and every defect was caught" if any(run.defect for run in runs) else ""
+        return element("p", f"Every run ended as its scenario expects{caught}.")
     more = f" (the first {MAX_UNEXPECTED} of {len(unexpected)})" if len(unexpected) > MAX_UNEXPECTED else ""
-    heads = ("verdict", "scenario", "expected", "why", "command that repeats it", "report")
-    return table(f"Runs that did not end as expected{more}", heads, rows)
+    heads = ("verdict", "scenario", "why, the command that repeats it, and its report")
+    return element("div", table(f"Runs that did not end as expected{more}", heads, rows), class_="stacked")
+
+
+def _lines(*lines: object) -> Html:
+    """Return the content of a cell in lines. Commands and paths are long: side by side each would be broken many times."""
+    return join(*(element("div", one) for one in lines))
 
 
 def _reason(run: CampaignRun) -> str:
+    if run.verdict == NOT_JUDGED:
+        verify = element("code", f"zab verify {shlex.quote(str(run.folder))}")
+        return join("it has no verdict that can be read; ", verify, " judges it")
+    if run.verdict == "PASS":
+        return "no property is violated" + (f", so the defect {run.defect} was not caught" if run.defect else "")
     first = run.reasons[0] if run.reasons else ""
     return first if len(first) <= MAX_REASON else first[:MAX_REASON] + " ..."
 

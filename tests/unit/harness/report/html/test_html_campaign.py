@@ -85,6 +85,27 @@ def test_the_page_names_what_to_look_at_and_how_to_repeat_it(root: Path) -> None
     assert text.count("<script") == 1  # the page's own, which its policy names by its hash
 
 
+def test_a_run_without_reasons_is_explained_too() -> None:
+    runs = [
+        CampaignRun(Path("r", defect or verdict), "x", defect, "zab run x", "VIOLATION", verdict)
+        for verdict, defect in (("PASS", None), ("PASS", "old-bug"), ("NOT-JUDGED", None))
+    ]
+    text = campaign_page(runs, "all", Path("campaign.html"))
+    assert "<div>expected VIOLATION</div>" in text
+    assert "<div>no property is violated</div><div><code>zab run x</code></div>" in text
+    assert "no property is violated, so the defect old-bug was not caught" in text
+    assert "it has no verdict that can be read; <code>zab verify r/NOT-JUDGED</code> judges it" in text
+
+
+@pytest.mark.parametrize(
+    ("defect", "words"), [(None, "expects."), ("old-bug", "expects, and every defect was caught.")]
+)
+def test_only_a_campaign_with_defects_says_that_they_were_caught(defect: str | None, words: str) -> None:
+    verdict = "PASS" if defect is None else "VIOLATION"
+    run = CampaignRun(Path("r"), "x", defect, "zab run x", "PASS", verdict)
+    assert f"Every run ended as its scenario {words}" in campaign_page([run], "all", Path("campaign.html"))
+
+
 def test_one_run_is_singular(root: Path) -> None:
     text = campaign_page(read_campaign(root / "good"), "good", root / "campaign.html")
     assert "<h1>1 run</h1>" in text
