@@ -88,6 +88,9 @@ EnsembleFolder = Annotated[
     ),
 ]
 RESULTS = Path("results")
+INACCESSIBLE = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
 
 
 def show_version(requested: bool) -> None:
@@ -743,12 +746,13 @@ def _usage_message(error: Exception) -> str:
 
 
 def _file_error(error: OSError) -> str:
-    """Say what the user can do about an error of the operating system. One that names no file is an internal error."""
+    """Say what the user can do about an error of the operating system. A file that is missing is an internal error: commands
+    report those that a user names."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full: {error}. Free some space, or use --results DIR."
     if error.errno == errno.EFBIG:
         return f"a file has reached the largest size that is allowed: {error}. Raise the limit (ulimit -f)."
-    if error.filename is not None:
+    if error.errno in INACCESSIBLE and error.filename is not None:
         return f"{error.filename} cannot be used: {error.strerror}. Make it accessible, or choose another place."
     return _internal_error(error)
 

@@ -110,16 +110,17 @@ def test_a_results_folder_that_cannot_be_written_is_exit_code_3(
     assert "--results" in said(capsys)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("unheard of"), FileNotFoundError(errno.ENOENT, "no such file", "a/b")])
 def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    error: Exception, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_results: Path) -> None:
-        raise RuntimeError("unheard of")
+        raise error
 
     monkeypatch.setattr("zab_chaos.harness.doctor.examine", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert main(["doctor"]) == 3
-    assert "internal error: RuntimeError: unheard of" in said(capsys)
+    assert f"internal error: {type(error).__name__}: {error}" in said(capsys)
     (log,) = tmp_path.glob("zab-error-*.log")
     assert "Traceback" in log.read_text()
 
