@@ -281,7 +281,11 @@ def test_an_address_that_is_not_host_and_port_is_refused_at_once(address: str) -
         connect({1: "localhost:1", 2: address}, Keys(*zmq.curve_keypair()))
 
 
-@pytest.mark.parametrize(("address", "public"), [("localhost", zmq.curve_keypair()[0]), ("localhost:1", b"no key")])
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [("localhost", zmq.curve_keypair()[0]), ("localhost:1", b"no key")],
+    ids=["a bad address", "a bad key"],
+)
 def test_closing_does_not_block_after_a_failed_attempt_to_connect(
     address: str, public: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
