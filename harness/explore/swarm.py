@@ -128,6 +128,9 @@ SINGLE_NODE_SHARE = 0.03
 # If a frame does not fit into the queue to its peer, the session ends. In some seeds the queues hold hardly anything.
 SHORT_QUEUES_SHARE = 0.2
 QUEUE_FRAMES = (1, 2)
+# A leader at which too many requests wait refuses all but fences. In some seeds hardly any may wait, and many clients write.
+CROWDED_SHARE = 0.05
+CROWDED_LIMITS = {"waiting": 4, "outstanding": 1}
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -141,9 +144,11 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     if scenario.nemesis is not None:
         drawn_for = float(random.choice(DURATIONS))
         duration = min(duration, drawn_for if heals[0] < LONG_FAULT else max(drawn_for, LONG_RUN))
-    workload = _workload(random, duration)
+    workload, limits = _workload(random, duration), _limits(random, scenario.limits)
     emphasis = Random(f"emphasis {seed}")
     focus = _focus(emphasis) if scenario.nemesis is not None else None
+    if Random(f"crowded {seed}").random() < CROWDED_SHARE and focus is not LAGGING:  # which needs few clients
+        workload, limits = _with_crowd(workload, duration), _with(limits, CROWDED_LIMITS)
     if focus is not None:
         weights = weights.times(focus.weights)
         if focus.rates:
@@ -163,7 +168,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         duration=duration,
         workload=workload if not scenario.operations else scenario.workload,
         timing=timing,
-        limits=_with_short_queues(Random(f"queues {seed}"), _limits(random, scenario.limits)),
+        limits=_with_short_queues(Random(f"queues {seed}"), limits),
         expect=replace(scenario.expect, converges_within=CONVERGES_SECONDS, unavailable_at_most=None, min_acked=1),
     )
     if scenario.nemesis is not None:
@@ -270,6 +275,10 @@ def _workload(random: Random, duration: float) -> Workload:
         burst=random.choice((1, 1, 3, 10)),
         moves=random.choice((0.0, 0.5, 2.0, 5.0)),
     )
+
+
+def _with_crowd(given: Workload, duration: float) -> Workload:
+    return replace(given, clients=8, burst=3, rate=float(min(max(RATES), max(1, MOST_OPERATIONS // duration))))
 
 
 def _with_moves(given: Workload) -> Workload:

@@ -42,8 +42,22 @@ def test_a_drawn_scenario_is_a_scenario_file(name: str, shipped: Callable[[str],
 
 def test_some_seeds_limit_the_waiting_requests(shipped: Callable[[str], Scenario]) -> None:
     """Writes that are refused because too many wait keep their order too."""
-    drawn = {swarm.draw_swarm(shipped("long-mix"), seed).limits.waiting for seed in range(1, 40)}
-    assert drawn == {12, 40, Limits().waiting}
+    drawn = {swarm.draw_swarm(shipped("long-mix"), seed).limits.waiting for seed in SEEDS}
+    assert drawn == {swarm.CROWDED_LIMITS["waiting"], 12, 40, Limits().waiting}
+
+
+def test_in_some_seeds_a_crowd_of_clients_meets_a_leader_with_hardly_any_room(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    monkeypatch.setattr(swarm, "CROWDED_SHARE", 0.0)
+    others = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in drawn]
+    crowded = [(one, other) for one, other in zip(drawn, others, strict=True) if one != other]
+    assert 0.5 < len(crowded) / len(drawn) / swarm.CROWDED_SHARE < 1.5
+    for one, other in crowded:
+        assert (one.limits.waiting, one.limits.outstanding, one.workload.clients) == (4, 1, 8)
+        assert one.workload.rate * one.duration <= swarm.MOST_OPERATIONS
+        assert replace(one, limits=other.limits, workload=other.workload, source="") == replace(other, source="")
 
 
 def test_a_drawn_scenario_is_described(shipped: Callable[[str], Scenario]) -> None:
