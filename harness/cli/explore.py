@@ -87,9 +87,10 @@ class _Exploration:
             self.cases.append(_case_of(self.task, self.name, found, self.nodes))
         show_draw = not self.quiet and self.summary.total <= SHOWN_MAX
         _print_seed(used, found, self.console, show_draw=show_draw)
+        is_last = self.summary.seeds == self.summary.total or (found.failed and not self.keep_going)
         if self.summary.progress_due():
             write_answer(self.summary.to_dict(), self.out, json=False)
-            if not self.quiet:
+            if not self.quiet and not is_last:  # the totals begin with the same line
                 say(self.console, self.summary.progress_line())
         if found.failed:
             self.failing_task = self.failing_task or used

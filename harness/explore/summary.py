@@ -70,7 +70,7 @@ class ExplorationSummary:
     def progress_line(self) -> str:
         """Return the number of seeds done and failed, the speed and the time left."""
         left = (self.total - self.seeds) * self.wall_seconds / max(1, self.seeds)
-        speed = f"{self.seeds / self.wall_seconds:.1f}/s, {self.seconds / self.wall_seconds:.0f} simulated s a second"
+        speed = f"{self.seeds / self.wall_seconds:.1f}/s, {self.seconds / self.wall_seconds:.0f}x real time"
         parts = [
             f"{self.seeds}/{self.total} seeds",
             *([speed] if self.simulated else []),

@@ -1,6 +1,7 @@
 """The commands `zab explore` and `zab run --on sim`."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,6 +86,16 @@ def test_keep_going_reports_every_failure(tmp_path: Path, capsys: pytest.Capture
     asked = ["explore", "defects/ack-before-sync", "--defect", "ack-before-sync", "--seeds", "1..3", "--jobs", "1"]
     assert main([*asked, "--keep-going", "--json", "--results", str(tmp_path)]) == 1
     assert [one["seed"] for one in json.loads(capsys.readouterr().out)["failed"]] == [1, 2, 3]
+
+
+def test_the_totals_are_printed_once_and_tell_the_speed(
+    short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.explore.summary.PROGRESS_SECONDS_MAX", 0.0)
+    assert main(["explore", short, "--seeds", "1..2", "--jobs", "1", "--results", str(tmp_path)]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "/2 seeds, " in line]
+    assert [line.split(" ")[0] for line in lines] == ["1/2", "2/2"]
+    assert re.search(r"/s, \d+x real time, 0 failed, 0 unknown$", lines[1])
 
 
 def test_swarm_prints_the_drawn_scenario(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
