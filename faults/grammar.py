@@ -23,6 +23,7 @@ from zab_chaos.faults.rules import (
     matching,
     number,
     number_range,
+    shown,
     suggest,
     text,
     text_table,
@@ -55,7 +56,7 @@ def label() -> Rule:
 
     def read(value: object, _nodes: int) -> str:
         if not isinstance(value, str) or not LABEL.fullmatch(value):
-            raise InvalidValueError(f"{value!r} is no name", allowed)
+            raise InvalidValueError(f"{shown(value)} is no name", allowed)
         return value
 
     return Rule(allowed, read)
@@ -342,9 +343,7 @@ class _Reader:
             return None
         name = table["awaits"]
         if not isinstance(name, str) or name not in names:
-            allowed = ", ".join(sorted(names)) or "nothing: no earlier fault and no operation has a name"
-            wrong = f"no earlier fault and no operation is called {name!r}"
-            self._report((*path, "awaits"), wrong, allowed, suggest(str(name), names))
+            self._report_unknown_name((*path, "awaits"), name, names, "earlier fault and no operation")
             return None
         return str(name)
 
@@ -358,7 +357,7 @@ class _Reader:
             return None
         name = table["as"]
         if not isinstance(name, str) or not LABEL.fullmatch(name):
-            self._report((*path, "as"), f"{name!r} is no name for nodes", "a capital, then letters, digits and -")
+            self._report((*path, "as"), f"{shown(name)} is no name for nodes", "a capital, then letters, digits and -")
             return None
         return name
 
@@ -380,8 +379,7 @@ class _Reader:
         later = sorted({name for name, when in self._fault_names() if isinstance(at, float | int) and when > at})
         name = table["until"]
         if name not in later:
-            allowed = ", ".join(later) or "nothing: no later fault has a name"
-            self._report((*path, "until"), f"no later fault is called {name!r}", allowed, suggest(str(name), later))
+            self._report_unknown_name((*path, "until"), name, later, "later fault")
             return None
         return str(name)
 
@@ -459,6 +457,16 @@ class _Reader:
                 hint = f"{name} is a key of [{home}]." if home is not None else suggest(name, known)
                 self._report((*path, name), f"{name!r} is no {what}", ", ".join(known), hint)
 
+    def _report_unknown_name(self, path: Path, name: object, known: Collection[str], which: str) -> None:
+        """Report a name that nothing has. `which`: the kind of fault that the key may name."""
+        wrong = f"no {which} is called {shown(name)}"
+        if known:
+            self._report(path, wrong, ", ".join(sorted(known)), suggest(name, known))
+        else:
+            possible = str(name).capitalize()
+            example = possible if LABEL.fullmatch(possible) else "Old"
+            self._report(path, wrong, "", f'No {which} has a name yet; give one with `as = "{example}"`.')
+
     def _report(self, path: Path, wrong: str, allowed: str = "", suggestion: str = "") -> None:
         self.mistakes.append(Mistake(self.lines.line_of(path), _where(path), wrong, allowed, suggestion))
 
@@ -504,9 +512,7 @@ class _Reader:
             for key in ("awaits", "node"):
                 asked = table.get(key)
                 if (isinstance(asked, str) or key == "awaits") and asked is not None and asked not in named:
-                    known = ", ".join(sorted(named)) or "nothing: no fault has a name"
-                    wrong = f"no fault is called {asked!r}"
-                    self._report(("operation", index, key), wrong, known, suggest(str(asked), named))
+                    self._report_unknown_name(("operation", index, key), asked, named, "fault")
 
     def _check_names(self) -> None:
         """Check that all faults and operations have different names."""
@@ -556,7 +562,7 @@ def _known_defect(value: Any, nodes: int) -> Any:
 def _weights(value: Any, known: tuple[str, ...], what: str) -> dict[str, float]:
     allowed = "{ name = weight, ... } with " + ", ".join(known)
     if not isinstance(value, dict):
-        raise InvalidValueError(f"{value!r} is not a table of weights", allowed)
+        raise InvalidValueError(f"{shown(value)} is not a table of weights", allowed)
     weight = number(0, 1_000_000)
     for name, one in value.items():
         if name not in known:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zab_chaos.faults.kind import Key
-from zab_chaos.faults.rules import InvalidValueError, Rule, integer
+from zab_chaos.faults.rules import InvalidValueError, Rule, integer, shown
 from zab_chaos.faults.scenario import InitialDisk
 
 # The properties that a run may be expected to violate. They are those of `zab_chaos.model.oracle.properties`, which `faults`
@@ -30,14 +30,14 @@ def znode_values() -> Rule:
 
     def read(value: Any, _nodes: int) -> dict[str, tuple[str | None, ...]]:
         if not isinstance(value, dict) or not value:
-            raise InvalidValueError(f"{value!r} is not a table of znode values", allowed)
+            raise InvalidValueError(f"{shown(value)} is not a table of znode values", allowed)
         found = {}
         for path, held in value.items():
             values = held if isinstance(held, list) else [held]
             if not path.startswith("/") or not values:
-                raise InvalidValueError(f"{path!r} = {held!r} is not the path of a znode with its value", allowed)
+                raise InvalidValueError(f"{path!r} = {shown(held)} is not the path of a znode with its value", allowed)
             if not all(one is False or isinstance(one, str) for one in values):
-                raise InvalidValueError(f"{path!r} = {held!r}: a value is a text, or false", allowed)
+                raise InvalidValueError(f"{path!r} = {shown(held)}: a value is a text, or false", allowed)
             found[path] = tuple(None if one is False else one for one in values)
         return found
 
@@ -50,15 +50,15 @@ def log_zxids() -> Rule:
 
     def read(value: Any, _nodes: int) -> tuple[tuple[int, int], ...]:
         if not isinstance(value, list | tuple) or len(value) > MAX_LOGGED:
-            raise InvalidValueError(f"{value!r} is no log", allowed)
+            raise InvalidValueError(f"{shown(value)} is no log", allowed)
         last = (0, 0)
         for one in value:
             if not isinstance(one, list) or len(one) != 2 or not all(type(part) is int for part in one):
-                raise InvalidValueError(f"{one!r} is no zxid", allowed)
+                raise InvalidValueError(f"{shown(one)} is no zxid", allowed)
             epoch, counter = one
             follows = counter == last[1] + 1 if epoch == last[0] else epoch > last[0] and counter == 1
             if not follows or epoch > MAX_EPOCH:
-                raise InvalidValueError(f"{one!r} does not follow {list(last)!r}", allowed)
+                raise InvalidValueError(f"{shown(one)} does not follow {list(last)!r}", allowed)
             last = (epoch, counter)
         return tuple((one[0], one[1]) for one in value)
 

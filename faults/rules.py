@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import date, time
 from typing import Any
 
 
@@ -26,9 +27,24 @@ class Rule:
 
 
 def suggest(word: object, known: Iterable[str]) -> str:
-    """Return `Did you mean ...?`, or an empty text if no known word is similar."""
-    near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.55)
-    return f"Did you mean {near[0]}?" if near else ""
+    """Return `Did you mean ...?`, or an empty text if no known word is similar. Small and capital letters are the same."""
+    by_small_letters = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(str(word).lower(), by_small_letters, n=1, cutoff=0.65)
+    return f"Did you mean {by_small_letters[near[0]]}?" if near else ""
+
+
+def shown(value: object) -> str:
+    """Return a value as a file has it, with texts in single quotes."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{', '.join(map(shown, value))}]"
+        case dict():
+            return f"{{ {', '.join(f'{name} = {shown(one)}' for name, one in value.items())} }}"
+        case date() | time():
+            return value.isoformat()
+    return repr(value)
 
 
 def number(low: float, high: float, unit: str = "") -> Rule:
@@ -37,9 +53,9 @@ def number(low: float, high: float, unit: str = "") -> Rule:
 
     def read(value: Any, _nodes: int) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidValueError(f"{value!r} is not a number", allowed)
+            raise InvalidValueError(f"{shown(value)} is not a number", allowed)
         if not low <= value <= high:  # also rejects NaN, and an integer that is too large for a float
-            raise InvalidValueError(f"{value!r} is out of range", allowed)
+            raise InvalidValueError(f"{shown(value)} is out of range", allowed)
         return float(value)
 
     return Rule(allowed, read)
@@ -51,9 +67,9 @@ def integer(low: int, high: int, unit: str = "") -> Rule:
 
     def read(value: Any, _nodes: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidValueError(f"{value!r} is not a whole number", allowed)
+            raise InvalidValueError(f"{shown(value)} is not a whole number", allowed)
         if not low <= value <= high:
-            raise InvalidValueError(f"{value!r} is out of range", allowed)
+            raise InvalidValueError(f"{shown(value)} is out of range", allowed)
         return value
 
     return Rule(allowed, read)
@@ -65,7 +81,7 @@ def choice(*words: str) -> Rule:
 
     def read(value: Any, _nodes: int) -> str:
         if value not in words:
-            raise InvalidValueError(f"{value!r} is not known here", allowed, suggest(value, words))
+            raise InvalidValueError(f"{shown(value)} is not known here", allowed, suggest(value, words))
         return str(value)
 
     return Rule(allowed, read)
@@ -90,10 +106,10 @@ def list_of(one: Rule, what: str, fewest: int = 0) -> Rule:
 
     def read(value: Any, nodes: int) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) < fewest:
-            raise InvalidValueError(f"{value!r} is no such list", allowed)
+            raise InvalidValueError(f"{shown(value)} is no such list", allowed)
         found = tuple(one.read(item, nodes) for item in value)
         if len(set(found)) < len(found):
-            raise InvalidValueError(f"{value!r} names something twice", allowed)
+            raise InvalidValueError(f"{shown(value)} names something twice", allowed)
         return found
 
     return Rule(allowed, read)
@@ -103,8 +119,10 @@ def matching(pattern: str, words: str) -> Rule:
     """Return the rule for a text that matches the pattern as a whole. `words` say what is allowed."""
 
     def read(value: Any, _nodes: int) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise InvalidValueError(f"{value!r} is not allowed here", words)
+        if not isinstance(value, str):
+            raise InvalidValueError(f"{shown(value)} is not a text", words)
+        if not re.fullmatch(pattern, value):
+            raise InvalidValueError(f"{shown(value)} is not allowed here", words)
         return value
 
     return Rule(words, read)
@@ -118,7 +136,7 @@ def text_table(words: str) -> Rule:
             not isinstance(one, str | int) or isinstance(one, bool) or "\n" in f"{name}{one}"
             for name, one in value.items()
         ):
-            raise InvalidValueError(f"{value!r} is not a table of texts and whole numbers", words)
+            raise InvalidValueError(f"{shown(value)} is not a table of texts and whole numbers", words)
         return {name: str(one) for name, one in value.items()}
 
     return Rule(words, read)
@@ -129,7 +147,7 @@ def boolean() -> Rule:
 
     def read(value: Any, _nodes: int) -> bool:
         if not isinstance(value, bool):
-            raise InvalidValueError(f"{value!r} is neither true nor false", "true or false (without quotes)")
+            raise InvalidValueError(f"{shown(value)} is neither true nor false", "true or false (without quotes)")
         return value
 
     return Rule("true or false", read)
@@ -142,7 +160,7 @@ def text(longest: int = 2000) -> Rule:
     def read(value: Any, _nodes: int) -> str:
         if not isinstance(value, str) or not 1 <= len(value.strip()) <= longest:
             raise InvalidValueError(
-                f"{value!r} is not a text" if not isinstance(value, str) else "the text is empty", allowed
+                f"{shown(value)} is not a text" if not isinstance(value, str) else "the text is empty", allowed
             )
         return value.strip()
 
@@ -157,10 +175,10 @@ def number_range(low: float, high: float, unit: str = "") -> Rule:
     def read(value: Any, nodes: int) -> tuple[float, float]:
         ends = value if isinstance(value, list) else [value, value]
         if len(ends) != 2:
-            raise InvalidValueError(f"{value!r} is not a range", allowed)
+            raise InvalidValueError(f"{shown(value)} is not a range", allowed)
         smallest, largest = (single.read(end, nodes) for end in ends)
         if smallest > largest:
-            raise InvalidValueError(f"in {value!r} the smallest comes after the largest", allowed)
+            raise InvalidValueError(f"in {shown(value)} the smallest comes after the largest", allowed)
         return smallest, largest
 
     return Rule(allowed, read)
@@ -173,7 +191,7 @@ def pairs() -> Rule:
     def read(value: Any, nodes: int) -> tuple[tuple[int, int], ...]:
         flat = _flat(value)
         if flat is None or not flat or len(flat) % 2:
-            raise InvalidValueError(f"{value!r} is not a list of pairs", allowed)
+            raise InvalidValueError(f"{shown(value)} is not a list of pairs", allowed)
         found = list(zip(flat[::2], flat[1::2], strict=True))
         for source, target in found:
             if source == target or not (1 <= source <= nodes and 1 <= target <= nodes):

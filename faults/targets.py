@@ -7,7 +7,7 @@ from random import Random
 
 from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.kind import Kind, TargetState
-from zab_chaos.faults.rules import InvalidValueError, suggest
+from zab_chaos.faults.rules import InvalidValueError, shown, suggest
 
 Target = str | tuple[str, ...]
 _NODE = re.compile(r"node-([1-9][0-9]{0,8})")
@@ -30,7 +30,7 @@ def read_target(value: object, kind: Kind, nodes: int, names: Collection[str] = 
             raise InvalidValueError("the list of targets is empty", allowed)
         words = tuple(_word(item, kind, nodes, names, allowed) for item in value)
         if len(set(words)) < len(words):
-            raise InvalidValueError(f"{value!r} names a target twice", allowed)
+            raise InvalidValueError(f"{shown(value)} names a target twice", allowed)
         return words
     return _word(value, kind, nodes, names, allowed)
 
@@ -42,7 +42,7 @@ def _allowed(kind: Kind, nodes: int, names: Collection[str]) -> str:
 
 def _word(value: object, kind: Kind, nodes: int, names: Collection[str], allowed: str) -> str:
     if not isinstance(value, str):
-        raise InvalidValueError(f"{value!r} is no target", allowed)
+        raise InvalidValueError(f"{shown(value)} is no target", allowed)
     match = _NODE.fullmatch(value)
     if match and int(match[1]) > nodes:
         raise InvalidValueError(f"there is no {value}: the ensemble has {nodes} nodes", allowed)

@@ -321,13 +321,51 @@ def test_every_mistake_of_written_operations_is_told() -> None:
         "'nod' is no key of an operation",
         "[[operation]] number 6: the key at is missing",
         "[[operation]] number 7, node: 9 is too much. Allowed: 1 to 3",
-        "[[operation]] number 8, awaits: no fault is called 'X'. Allowed: nothing: no fault has a name",
+        "[[operation]] number 8, awaits: no fault is called 'X'. No fault has a name yet; give one with `as = \"X\"`.",
     ):
         assert part in words
     assert len(told) == 10
     assert "operations are written as [[operation]] tables" in str(
         mistakes_of('operation = 1\n[scenario]\nname="x"\nabout="y"')
     )
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (
+            'target = "nope"',
+            "'nope' is no target. Allowed: leader, follower, one, minority, majority, all, node-1 to node-3",
+        ),
+        ('target = "Leader-1"', "no earlier fault calls its nodes Leader-1"),
+        (
+            'target = "led"\nawaits = "old"',
+            'No earlier fault and no operation has a name yet; give one with `as = "Old"`.',
+        ),
+        ("target = true", "target: true is no target"),
+        ("target = [2026-01-01, 1.5]", "target: 2026-01-01 is no target"),
+    ],
+)
+def test_a_mistake_shows_what_was_written_and_suggests_only_what_is_close(fault: str, words: str) -> None:
+    told = "\n".join(text for _, text in mistakes_of(with_faults(f'at = 1\ndo = "crash"\n{fault}')))
+    assert words in told
+    assert "Did you mean node" not in told
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("name = 2026-01-01", "name: 2026-01-01 is not a text. Allowed: 1 to 100 small letters, digits, - and /."),
+        (
+            'name = "x"\nrecord = { a = false, b = [12:00:00] }',
+            "record: { a = false, b = [12:00:00] } is neither true nor false",
+        ),
+        ('name = "x"\n[expect]\nverdict = "pass"', "Did you mean PASS?"),
+    ],
+)
+def test_a_value_is_shown_as_the_file_has_it(head: str, words: str) -> None:
+    ((_, told),) = mistakes_of(f'[scenario]\nabout = "y"\n{head}\n')
+    assert words in told
 
 
 def test_a_name_that_is_used_twice_is_told_with_all_other_mistakes() -> None:
