@@ -140,12 +140,11 @@ class ServiceProgress(Progress):
         """Check each part of the service: the writes of a key, the reads of a key, and the reads at a node."""
         joined = max(bound, int((self.expected("converges_within") or 0) * SECOND))
         quiet = [(window.start, window.end) for window in self._windows(bound)]
-        stopped = self.facts.milestones.get("workload-stopped")
+        stopped = self._end_of_load(self._served())
         waiting: dict[_Part, list[Span]] = {}
         for invoke, (start, end) in self.facts.unserved_requests():
-            until = stopped.t if end == FOREVER and stopped is not None else end
             for part in _parts(invoke):
-                waiting.setdefault(part, []).append((start, max(start, until)))
+                waiting.setdefault(part, []).append((start, end if end != FOREVER else max(start, stopped)))
         for part, spans in sorted(waiting.items()):
             most = joined if part[0] == "node" else bound
             long = [(a, b) for a, b in intersection(merged(spans, most // 4), quiet) if b - a > most]

@@ -132,14 +132,19 @@ class Progress(Checker):
     def _who(self, window: LeaderWindow) -> str:
         return f"node {window.node} could have led, it reached {node_names(sorted(window.peers))}"
 
+    def _end_of_load(self, served: list[int]) -> int:
+        """Return when the load was stopped; if that is not known, the time of the last request or answer."""
+        stopped = self.facts.milestones.get("workload-stopped")
+        if stopped is not None:
+            return stopped.t
+        return max([0, *served, *(due for due, _ in self.facts.write_waits())])
+
     def _idle(self, served: list[int], bound: int) -> Iterator[Span]:
         """Find the times longer than the bound in which no client was served."""
         dues = [due for due, _ in self.facts.write_waits()]
         if not dues:
             return
-        stopped = self.facts.milestones.get("workload-stopped")
-        end = stopped.t if stopped is not None else max(*dues, *served, 0)
-        first = min(dues)
+        first, end = min(dues), self._end_of_load(served)
         times = [first, *(t for t in served if first < t < end), end]
         yield from ((a, b) for a, b in itertools.pairwise(times) if b - a > bound)
 
