@@ -261,7 +261,12 @@ MILESTONES = Table(
         RUN,
         Column("t", NUMBER, "ns", "time"),
         Column("event", TEXT, "", "started, established, workload-started, safety-ended, converged, ..."),
-        Column("seconds", "double", "s", "converged: time until convergence; left-alone: for how long"),
+        Column(
+            "seconds",
+            "double",
+            "s",
+            "converged: time until convergence; last-question: time limit; left-alone: for how long",
+        ),
         Column("raw", TEXT, "JSON", "the whole line"),
         LINE,
     ),

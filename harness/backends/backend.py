@@ -182,6 +182,9 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     def on_established(self) -> None:
         """Called once, when the new ensemble is complete and before a client uses it."""
 
+    def on_recovered(self) -> None:
+        """Called when everything is healed and the ensemble serves again, before the load stops."""
+
     def disagreement(self) -> str | None:
         """Return why the ensemble has not converged, in words; None if it has."""
         return ensemble_state.disagreement(ensemble_state.statuses(self.cluster), self.cluster.nodes)

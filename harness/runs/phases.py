@@ -212,7 +212,8 @@ class RunPhases:
         self._records.milestone("safety-ended")
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within
-        self._wait_until(self._deployment.formed, bound, self._node_ended)
+        if self._wait_until(self._deployment.formed, bound, self._node_ended):
+            self._deployment.on_recovered()
         self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
         remaining = begun + bound - self._host.now()
         converged = self._wait_until(lambda: self._deployment.disagreement() is None, remaining, self._node_ended)

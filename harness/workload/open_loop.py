@@ -17,12 +17,14 @@ from typing import Protocol
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
 from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
+from zab_chaos.node.tree.paths import ROOT
 from zab_chaos.node.tree.refusal import NO_LEADER, NODE_EXISTS
-from zab_chaos.node.tree.requests import Create, Request
+from zab_chaos.node.tree.requests import Create, Get, Request
 
 WINDOW_NS = 1_000_000_000  # the rate and the latencies are those of the last second
 SETUP_WINDOW = 1000  # creations in flight while the keys are created; halved each time that is too much for a node
 RECREATE_NS = 50_000_000  # pause after a failed creation of a key: a node without a leader refuses at once
+ASK_AGAIN_NS = 50_000_000  # pause after a last question that was not answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,10 @@ class Lane:
         self.client = client
         self.agenda = agenda
         self.delayed_by_fault = False  # the next operation was due, but has to wait for a fault
+        self.ask_ns: int | None = (
+            0  # when to ask its last question; None while it is outstanding, and when it was answered
+        )
+        self.served = False  # whether its last question was answered
 
     def has_room(self, window: int) -> bool:
         """Return whether another operation can be sent now, with at most `window` in flight."""
@@ -71,13 +77,14 @@ class OpenLoop:
 
     First client 1 creates the keys' znodes, which is recorded, too; then the load begins (`begun`). The driver sets
     `effective_faults`, the faults that have taken effect with the nodes that they hit, for operations that await a fault. It
-    reads `answered`, the names of the operations that were answered, for faults that await one. While `stopping` is set,
-    nothing is submitted.
+    reads `answered`, the names of the operations that were answered, for faults that await one. While `asking_last` is set,
+    each client submits nothing but its last question: a read of the root, again and again until it succeeds. While
+    `stopping` is set, nothing is submitted.
     """
 
     def __init__(self, load: LoadParameters, seed: int, log: OperationLog, clients: Sequence[ClientCore]) -> None:
         self.lanes = [Lane(client, Agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
-        self.begun = self.stopping = False
+        self.begun = self.asking_last = self.stopping = False
         self.effective_faults: Mapping[str, Sequence[int]] = {}
         self.answered: frozenset[str] = frozenset()
         self._load = load
@@ -94,6 +101,8 @@ class OpenLoop:
         """Submit the client's due operations as far as it has room. Return when its next one is due, if that is known."""
         if self.stopping:
             return None
+        if self.asking_last:
+            return self._ask_last(lane, now)
         if not self.begun:
             return self._create_keys(lane, now)
         due = self._next_due(lane)
@@ -163,6 +172,20 @@ class OpenLoop:
                 self._recreate_ns = operation.completed_ns + RECREATE_NS
 
         self._invoke(lane, Create(key_path(key), self._draw.payload()), now, now, known)
+
+    def _ask_last(self, lane: Lane, now: int) -> int | None:
+        """Ask the client's last question, unless it is outstanding or answered. Return when to call again, if known."""
+
+        def known(operation: Operation, outcome: Outcome) -> None:
+            lane.served = isinstance(outcome, Ok)
+            lane.ask_ns = None if lane.served else operation.completed_ns + ASK_AGAIN_NS
+            self._complete(lane, operation, outcome, operation.submitted_ns)
+
+        if lane.ask_ns is None or now < lane.ask_ns:
+            return lane.ask_ns
+        lane.ask_ns = None
+        self._invoke(lane, Get(ROOT), now, now, known)
+        return None
 
     def _submit(self, lane: Lane, now: int, due: int) -> None:
         request, planned = lane.agenda.next_operation()

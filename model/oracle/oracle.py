@@ -31,6 +31,7 @@ UNIQUE_MILESTONES = frozenset(
         "workload-started",
         "workload-stopped",
         "safety-ended",
+        "last-question",
         "converged",
         "left-alone",
         "stopped",

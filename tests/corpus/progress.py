@@ -396,3 +396,27 @@ def progress_who_has_no_memory_does_not_count() -> Story:
     story.write()
     story.settle()
     return story
+
+
+def _last_question(answered_after: float) -> Story:
+    """Let a client ask its last question, which is refused, and ask it again some seconds later, when it is answered."""
+    story = _linked()
+    story.milestone("last-question", seconds=8)
+    seq = story.invoke(op="get", path="/")
+    story.complete(1, seq, outcome="failed", error="overloaded")
+    story.t += int(answered_after * SECOND)
+    story.read(path="/")
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_last_question_refused() -> Story:
+    """A client is not served for more than 8 s after everything was healed. It never waits for an answer."""
+    return _last_question(9)
+
+
+@legal("progress")
+def progress_last_question_answered() -> Story:
+    """The same, but it is served after 7 s."""
+    return _last_question(7)

@@ -32,6 +32,7 @@ from zab_chaos.model.world.machine import MakeNode, SimNode, build
 from zab_chaos.model.world.world import BEGINNING, SimPlan, World
 from zab_chaos.node.components import components_with
 
+QUESTION_BOUNDS = 2  # how many times `answered_within` a client's last question may take: it may have to find a node
 SEGMENT_BYTES = 2**18  # limit for a log segment: a simulated start reads less, and more segments begin
 
 
@@ -60,6 +61,7 @@ class SimDeployment(Deployment):
         self.monitor = NoMonitor()
         self.outcomes = OutcomeCounts()
         self._scenario = scenario
+        self._load: SimLoad | None = None
         timing = scenario.timing
         self.settle_seconds = timing.timeout_ms / 1000
         if not self.world.chance.loses_frames:  # else a lost frame may make a node leave its leader at any time
@@ -76,7 +78,15 @@ class SimDeployment(Deployment):
         return self.records.fault
 
     def workload(self, seed: int) -> SimLoad:
-        return SimLoad(self.world, self._ordered(), self.records, load_parameters(self._scenario), seed)
+        self._load = SimLoad(self.world, self._ordered(), self.records, load_parameters(self._scenario), seed)
+        return self._load
+
+    def on_recovered(self) -> None:
+        """Let each client of the load ask a last question: all must be served again in time."""
+        if self._load is not None:
+            seconds = QUESTION_BOUNDS * self._scenario.expected(exact=True)["answered_within"]
+            self.records.milestone("last-question", seconds=seconds)
+            self._load.ask_last(seconds)
 
     def line(self, number: int, node: int, timeout: float) -> SimLine:
         return SimLine(self.world, self._ordered(), self.records, self.outcomes, number, node, timeout)

@@ -83,6 +83,12 @@ class SimLoad:
         }
         return {path: value for path, (known, value) in texts.items() if known}
 
+    def ask_last(self, seconds: float) -> None:
+        """Submit no more operations but a last question of each client. Wait at most `seconds` for all to be answered."""
+        self._loop.asking_last = True
+        self._turn()
+        self._world.run_until(lambda: all(lane.served for lane in self._loop.lanes), int(seconds * 1e9))
+
     def stop(self, grace: float = 5.0) -> Counters:
         """Submit no more operations, wait at most `grace` seconds for the outstanding ones, and close the clients."""
         self._loop.stopping = True

@@ -31,6 +31,9 @@ class Progress(Checker):
     - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
     - A node that follows the leader answers every request within `answered_within`, if run.json gives that.
 
+    If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
+    answer in time.
+
     Does not verify what happens while faults affect too many nodes, nor how fast single writes are.
     """
 
@@ -56,10 +59,11 @@ class Progress(Checker):
         answered = self.expected("answered_within")
         if self.unknown:
             return
+        self._check_last_questions()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._service = ServiceTimes(facts)
         served = self._served()
-        self.checked = len(served)
+        self.checked += len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
         delayed, leaderless = list(self._delayed_requests()), list(self._leaderless(bound))
         if not idle and not livelocks and not delayed and not leaderless:
@@ -79,6 +83,25 @@ class Progress(Checker):
         undisturbed = {node: list(self._undisturbed(node, windows)) for node in {stay.node for _, stay in delayed}}
         for request, stay in delayed:
             self._check_delayed(request, stay, undisturbed[stay.node])
+
+    def _check_last_questions(self) -> None:
+        """Check that each client was served in time after everything was healed, unless the run was interrupted."""
+        milestones = self.facts.milestones
+        asked = milestones.get("last-question")
+        if asked is None or asked.seconds is None or "interrupted" in milestones:
+            return
+        questions: dict[int, list[Request]] = {}  # by client
+        for request in self.facts.requests.values():
+            if request.invoke.t > asked.t:
+                questions.setdefault(request.invoke.client, []).append(request)
+        self.checked += len(questions)
+        end = asked.t + int(asked.seconds * SECOND)
+        for client, requests in questions.items():
+            if not any(_succeeded_by(end, request) for request in requests):
+                self.findings.add(
+                    f"client {client} was not served in the {asked.seconds:g} s after everything was healed",
+                    [asked, requests[0].invoke, requests[-1].complete],
+                )
 
     def _delayed_requests(self) -> Iterator[tuple[Request, RequestStay]]:
         """Find the requests that a node had for longer than `answered_within`."""
@@ -171,3 +194,9 @@ class Progress(Checker):
             begun = times[bisect_right(times, start) : bisect_right(times, end)]
             if len(begun) > MAX_ELECTIONS:
                 yield start, end, begun
+
+
+def _succeeded_by(end: int, request: Request) -> bool:
+    """Return whether a request had succeeded by the time `end`."""
+    answer = request.complete
+    return answer is not None and answer.outcome == "ok" and answer.t <= end
