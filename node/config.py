@@ -3,6 +3,7 @@
 import msgspec
 
 from zab_chaos.node.core.digest import Algorithm
+from zab_chaos.node.core.settings import CLIENTS_MAX
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,6 +28,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     frame_bytes: int = 128 * 2**20  # one frame on a link
     counter_max: int = 2**32 - 1  # transactions in one epoch; then the leader resigns and the next epoch begins
     queue_frames: int = 1000  # frames queued for one peer; a full queue closes the session
+    # Clients whose highest seq the tree remembers; equal in the whole ensemble, because it is part of the digest. A client
+    # that is forgotten while a write of it is under way is not protected by its fence: that write may still take effect.
+    clients_max: int = CLIENTS_MAX
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -83,6 +83,7 @@ class Replica:
             outstanding=limits.outstanding,
             counter_max=limits.counter_max,
             digest=config.digest,
+            clients_max=limits.clients_max,
         )
         if recording is not None:
             recording.add(Booted(life, settings, recovered))
@@ -92,6 +93,7 @@ class Replica:
             life,
             layers,
             hash_bytes=HASHES[config.digest],
+            clients_max=limits.clients_max,
             waiting=limits.waiting,
             request_bytes=limits.request_bytes,
             flight=limits.frame_bytes // FRAME_SHARE,

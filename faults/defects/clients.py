@@ -52,8 +52,8 @@ class ExecutedTwice(Application):
 class WrongValueRead(Tree):
     """A get returns the value before the last set, with the version after it."""
 
-    def __init__(self, hash_bytes: Hash) -> None:
-        super().__init__(hash_bytes)
+    def __init__(self, hash_bytes: Hash, clients_max: int) -> None:
+        super().__init__(hash_bytes, clients_max)
         self._before: dict[str, bytes] = {}
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
@@ -72,8 +72,8 @@ class WrongValueRead(Tree):
 class DirtyTree(Tree):
     """Reads return uncommitted sets that were prepared on this node (`uncommitted`)."""
 
-    def __init__(self, hash_bytes: Hash) -> None:
-        super().__init__(hash_bytes)
+    def __init__(self, hash_bytes: Hash, clients_max: int) -> None:
+        super().__init__(hash_bytes, clients_max)
         self.uncommitted: dict[str, SetTxn] = {}
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
@@ -108,8 +108,8 @@ class DirtyPrimary(Primary):
 class StaleChildren(Tree):
     """The list of a znode's children is cached at the first read, and never updated."""
 
-    def __init__(self, hash_bytes: Hash) -> None:
-        super().__init__(hash_bytes)
+    def __init__(self, hash_bytes: Hash, clients_max: int) -> None:
+        super().__init__(hash_bytes, clients_max)
         self._lists: dict[str, list[str]] = {}
 
     def read(self, request: Read) -> Ok | Failed:

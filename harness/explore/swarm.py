@@ -116,6 +116,7 @@ TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
 # sessions and begin new ones.
 VISITING_SHARE = 0.15
 OPERATIONS_PER_VISIT = 3.0  # on average
+VISITORS_KNOWN = 12  # then: so few clients are remembered that nodes forget some in nearly every run
 # A request that no state allows (a bad path) is refused without a transaction. In some seeds clients send such requests, too.
 BAD_PATH_SHARE = 0.08
 BAD_PATH_MIX = {"set": 2.0, "get": 1.0, BAD_PATH: 2.0}
@@ -160,6 +161,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     elif Random(f"growing {seed}").random() < GROWING_SHARE:
         workload = replace(workload, mix=GROWING_MIX, burst=max(workload.burst, 3), clients=max(workload.clients, 3))
     workload = _with_clients(Random(f"clients {seed}"), workload)
+    if workload.visits:
+        limits = _with(limits, {"clients_max": VISITORS_KNOWN})
     drawn = replace(
         scenario,
         seed=seed,

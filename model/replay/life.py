@@ -212,7 +212,7 @@ class Rerun:
             )
         self.matcher.expect_boot(entry)
         self.machine = self._peer_type(entry.settings, entry.recovered)
-        self.tree = Tree(dg.HASHES[entry.settings.digest])
+        self.tree = Tree(dg.HASHES[entry.settings.digest], entry.settings.clients_max)
         snapshot = entry.recovered.snapshot
         if snapshot is not None:
             self.tree.load(snapshot[2], snapshot[0])

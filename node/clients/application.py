@@ -32,8 +32,8 @@ class Application:
 
     `patience` (nanoseconds): how long writes wait for a leader before they fail. `flight`: how many bytes are forwarded to
     a leader at once, and how many a leader may have proposed and not delivered. `hash_bytes`: the hash of the tree's
-    digest. `waiting`: how many requests may wait. `fenced_errors` (a defect overrides it): the errors whose refusals become
-    transactions.
+    digest. `clients_max`: how many clients the tree remembers. `waiting`: how many requests may wait. `fenced_errors` (a
+    defect overrides it): the errors whose refusals become transactions.
     """
 
     fenced_errors = STATE_ERRORS
@@ -45,12 +45,13 @@ class Application:
         layers: "Layers",
         *,
         hash_bytes: Hash,
+        clients_max: int,
         waiting: int,
         request_bytes: int,
         flight: int,
         patience: int,
     ) -> None:
-        self.tree = layers.tree(hash_bytes)
+        self.tree = layers.tree(hash_bytes, clients_max)
         self.sessions = layers.sessions(node, life, self.tree, waiting)
         self.primary = layers.primary(self.tree, request_bytes)
         self._node = node

@@ -6,13 +6,15 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import Algorithm
 
 MS = 1_000_000  # nanoseconds
+CLIENTS_MAX = 2**14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The node's id, the ensemble's members, and the core's timeouts and limits.
 
-    Times are nanoseconds of the node's own clock. `digest` as in NodeConfig.
+    Times are nanoseconds of the node's own clock. `digest` as in NodeConfig, `clients_max` as in its limits; the core does not
+    use `clients_max`, but a replay of its deliveries needs it.
     """
 
     me: int
@@ -24,3 +26,4 @@ class Settings:
     outstanding: int = 1000
     counter_max: int = zx.COUNTER_MAX
     digest: Algorithm = "blake2b"  # for recordings that do not name one
+    clients_max: int = CLIENTS_MAX  # likewise

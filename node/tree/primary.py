@@ -104,11 +104,11 @@ class Primary:
         """Return the encoded transaction for `request`, or its refusal. A refusal changes only the client's highest seq."""
         latest = self.latest(origin.client)
         if type(request) is Fence:  # fences may repeat, also when the client's seq is higher
-            raise_seq(self._judged, origin.client, max(origin.seq, latest))
+            raise_seq(self._judged, origin.client, max(origin.seq, latest), self._tree.clients_max)
             return self._prepared(origin, FenceTxn(), {})
         if origin.seq <= latest:
             return superseded(origin.seq, latest)
-        raise_seq(self._judged, origin.client, origin.seq)
+        raise_seq(self._judged, origin.client, origin.seq, self._tree.clients_max)
         change, draft = self._judge(request)
         return change if isinstance(change, Refusal) else self._prepared(origin, change, draft)
 

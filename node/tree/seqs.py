@@ -8,20 +8,19 @@ from struct import Struct
 
 from zab_chaos.node.core.digest import Hash
 
-CLIENTS_MAX = 2**14  # most clients in a table
 NO_SEQ = -1  # the seq of an unknown client
 
 _PAIR = Struct(">QQ")
 
 
-def raise_seq(seqs: dict[int, int], client: int, seq: int) -> int | None:
+def raise_seq(seqs: dict[int, int], client: int, seq: int, clients_max: int) -> int | None:
     """Raise the client's seq to at least `seq`, and make it the most recently used client.
 
-    Return the client that was forgotten for it, or None.
+    Return the client that was forgotten for it, because there are at most `clients_max`, or None.
     """
     known = seqs.pop(client, NO_SEQ)
     seqs[client] = seq if seq > known else known
-    if len(seqs) <= CLIENTS_MAX:
+    if len(seqs) <= clients_max:
         return None
     oldest = next(iter(seqs))
     del seqs[oldest]

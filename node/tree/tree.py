@@ -3,12 +3,13 @@
 import msgspec
 
 from zab_chaos.node.core.digest import Hash, blake2b
+from zab_chaos.node.core.settings import CLIENTS_MAX
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok
 from zab_chaos.node.tree.paths import ROOT, name_of, parent_of, path_error
 from zab_chaos.node.tree.refusal import BAD_PATH, no_node
 from zab_chaos.node.tree.requests import Children, Exists, Get, Read
-from zab_chaos.node.tree.seqs import CLIENTS_MAX, raise_seq, session_share
+from zab_chaos.node.tree.seqs import raise_seq, session_share
 from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
 from zab_chaos.node.tree.znode import Znode
 
@@ -43,11 +44,12 @@ class Tree:
 
     `digest` (64 bits) is the sum of the shares of all znodes and clients: it depends on the state only, not on its history.
     A share is computed when the digest is read: once, however often a batch of transactions changes the znode.
-    `hash_bytes`: the ensemble's `HASHES[NodeConfig.digest]`.
+    `hash_bytes`: the ensemble's `HASHES[NodeConfig.digest]`. `clients_max`: how many clients are remembered.
     """
 
-    def __init__(self, hash_bytes: Hash = blake2b) -> None:
+    def __init__(self, hash_bytes: Hash = blake2b, clients_max: int = CLIENTS_MAX) -> None:
         self._hash_bytes = hash_bytes
+        self.clients_max = clients_max
         self.zxid: Zxid = ZERO
         self._start([(ROOT, b"", 0, 0)], [])
 
@@ -86,7 +88,7 @@ class Tree:
         """
         origin, change = txn.origin, txn.change
         client = origin.client
-        forgotten = raise_seq(self.sessions, client, origin.seq)
+        forgotten = raise_seq(self.sessions, client, origin.seq, self.clients_max)
         self._changed_clients.add(client)
         if forgotten is not None:
             self._forget(forgotten)
@@ -124,7 +126,7 @@ class Tree:
             decoded = _decoder.decode(state)
         except msgspec.DecodeError as error:
             raise StateError(f"a snapshot's state of {len(state)} bytes is not a tree: {error}") from error
-        _validate(decoded)
+        _validate(decoded, self.clients_max)
         self._start(decoded.znodes, decoded.sessions)
         self.zxid = zxid
 
@@ -199,7 +201,7 @@ class Tree:
         return Failed(refusal.error, refusal.words, self.zxid)
 
 
-def _validate(state: _State) -> None:
+def _validate(state: _State, clients_max: int) -> None:
     """Raise StateError unless `dump` could have written the state."""
     seen: set[str] = set()
     for path, _data, version, sequence in state.znodes:
@@ -216,5 +218,5 @@ def _validate(state: _State) -> None:
     if ROOT not in seen:
         raise StateError("a snapshot's state is damaged: the root is missing")
     clients = {client for client, seq in state.sessions if 0 <= client < 2**64 and seq >= 0}
-    if len(clients) != len(state.sessions) or len(clients) > CLIENTS_MAX:
+    if len(clients) != len(state.sessions) or len(clients) > clients_max:
         raise StateError("a snapshot's state is damaged: its clients are not what a tree remembers")

@@ -21,6 +21,7 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree import primary
+from zab_chaos.node.tree.tree import Tree
 
 SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
@@ -159,6 +160,30 @@ def test_in_some_seeds_clients_come_and_go(shipped: Callable[[str], Scenario]) -
     visiting = [one for one in drawn if one.visits]
     assert 0.5 < len(visiting) / len(drawn) / swarm.VISITING_SHARE < 1.5
     assert all(one.visits * swarm.OPERATIONS_PER_VISIT == pytest.approx(one.rate) for one in visiting)
+
+
+def test_clients_that_come_and_go_are_forgotten(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All nodes forget the same ones. Nothing else is drawn otherwise."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    monkeypatch.setattr(swarm, "VISITORS_KNOWN", Limits().clients_max)
+    others = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in drawn]
+    few = [(one, other) for one, other in zip(drawn, others, strict=True) if one != other]
+    assert 0.5 < len(few) / len(drawn) / swarm.VISITING_SHARE < 1.5
+    assert all(replace(one, limits=other.limits, source="") == replace(other, source="") for one, other in few)
+    forgotten: list[int] = []
+    forget = Tree._forget
+
+    def counted(tree: Tree, client: int) -> None:
+        forgotten.append(client)
+        forget(tree, client)
+
+    monkeypatch.setattr(Tree, "_forget", counted)
+    one = next(one for one, _ in few if one.workload.visits)
+    verdict = simulate(one, one.seed or 0, None).verdict
+    assert forgotten
+    assert verdict.exit == 0, verdict.reasons
 
 
 def test_in_some_seeds_clients_use_invalid_paths(

@@ -14,7 +14,7 @@ from zab_chaos.node.boot import boot_event
 from zab_chaos.node.config import Limits, NodeConfig
 from zab_chaos.node.core.digest import NEWEST, Algorithm
 from zab_chaos.node.core.peer import Peer
-from zab_chaos.node.core.settings import MS
+from zab_chaos.node.core.settings import CLIENTS_MAX, MS
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.driver import Aborted
 from zab_chaos.node.events import ClientRequests, ClientUp, LinkDown, LinkUp, Received
@@ -56,9 +56,17 @@ class Link:
 class InMemoryEnsemble:
     """n replicas in one folder, which looks like that of a run. A killed replica just has no further rounds."""
 
-    def __init__(self, folder: Path, nodes: int, peer_type: type[Peer] = Peer, digest: Algorithm = NEWEST) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int,
+        peer_type: type[Peer] = Peer,
+        digest: Algorithm = NEWEST,
+        clients_max: int = CLIENTS_MAX,
+    ) -> None:
         self.folder = folder
         self.digest = digest
+        self.limits = Limits(snapshot_bytes=3000, segment_bytes=2**16, clients_max=clients_max)
         self.peer_type = peer_type
         self.members = range(1, nodes + 1)
         self.now = 1_000 * MS
@@ -80,7 +88,7 @@ class InMemoryEnsemble:
                 id=node, cluster="c", listen="", client="", control="", data="", trace="",
                 link_keys="", control_keys="", client_keys="",
                 peers={peer: "" for peer in self.members if peer != node},
-                limits=Limits(snapshot_bytes=3000, segment_bytes=2**16), digest=self.digest,
+                limits=self.limits, digest=self.digest,
             )  # fmt: skip
             place = self.folder / "data" / f"node-{node}"
             place.mkdir(exist_ok=True)
@@ -175,9 +183,11 @@ class InMemoryEnsemble:
         raise AssertionError("no leader within ten seconds")
 
 
-def eventful(folder: Path, peer_type: type[Peer] = Peer, digest: Algorithm = NEWEST) -> None:
+def eventful(
+    folder: Path, peer_type: type[Peer] = Peer, digest: Algorithm = NEWEST, clients_max: int = CLIENTS_MAX
+) -> None:
     """Record a run: writes at the leader and a follower; a follower is killed and gets a snapshot, and a leader is killed."""
-    ensemble = InMemoryEnsemble(folder, 3, peer_type, digest)
+    ensemble = InMemoryEnsemble(folder, 3, peer_type, digest, clients_max)
     ensemble.start(1, 2, 3)
     leader = ensemble.until_led()
     ensemble.rounds(5, writes=2, at=leader)

@@ -113,6 +113,20 @@ def test_a_life_that_is_replayed_with_another_algorithm_differs(tmp_path: Path) 
     assert all(one.difference is not None for one in replay(run))
 
 
+def test_a_replay_remembers_as_many_clients_as_the_nodes_did(tmp_path: Path) -> None:
+    """Which clients a tree remembers is part of its digest."""
+    run = tmp_path / "run"
+    eventful(run, clients_max=1)
+    assert all(one.difference is None for one in replay(run))
+    node, life = recorded_lives(run)[-1]
+    content = blocks(recording(run, node, life))
+    boot = content[0][0]
+    assert isinstance(boot, Booted)
+    content[0][0] = structs.replace(boot, settings=replace(boot.settings, clients_max=2))
+    write(recording(run, node, life), content)
+    assert [(one.node, one.life) for one in replay(run) if one.difference is not None] == [(node, life)]
+
+
 # ---- one algorithm for all ----
 
 
