@@ -41,8 +41,12 @@ class QuorumDurability(Checker):
 
     def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
         event = broadcast.event
+        last = event.first + event.count - 1
+        epoch, delivered = event.delivered
+        if last - (delivered if epoch == event.epoch else 0) <= self._in_flight:
+            return  # a quorum holds what is delivered, so there are no more than there were before
         held = sorted((_counter_held(node, event.epoch) for node in self.facts.nodes.values()), reverse=True)
-        in_flight = event.first + event.count - 1 - held[len(held) // 2]
+        in_flight = last - held[len(held) // 2]
         if in_flight > self._in_flight:
             self._in_flight, self._most_ahead = in_flight, event
 
