@@ -83,12 +83,15 @@ def _stopping(spark: SparkSession, log: Path) -> Iterator[None]:
 
 
 def _kill_jvm() -> None:
-    """Kill Spark's JVM and its Python workers."""
+    """Kill Spark's JVM and its Python workers, and wait until the JVM has ended: until then it could still answer a call."""
+    own = psutil.Process().children()
     for child in psutil.Process().children(recursive=True):
         # The process may have ended meanwhile. psutil raises NoSuchProcess for a zombie, too.
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
             if "java" in child.name() or "spark" in " ".join(child.cmdline()):
                 child.kill()
+                if child in own:
+                    child.wait(timeout=1)
 
 
 def is_local(master: str) -> bool:
