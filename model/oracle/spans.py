@@ -1,6 +1,7 @@
 """Operations on lists of time spans (start, end), in nanoseconds, ascending and disjoint."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 Span = tuple[int, int]
 FOREVER = 2**63
@@ -31,10 +32,17 @@ def intersection(one: list[Span], other: list[Span]) -> list[Span]:
     return found
 
 
+def gaps(span: Span, times: Iterable[int], bound: int) -> Iterator[Span]:
+    """Find the parts of a span, longer than the bound, in which there is none of these times. The times ascend."""
+    start, end = span
+    points = [start, *(t for t in times if start < t < end), end]
+    yield from ((a, b) for a, b in pairwise(points) if b - a > bound)
+
+
 def difference(one: list[Span], other: Iterable[Span]) -> list[Span]:
     """Return the times that are in `one` and not in `other`."""
-    gaps, before = [], 0
+    between, before = [], 0
     for start, end in merged(other):
-        gaps.append((before, start))
+        between.append((before, start))
         before = end
-    return intersection(one, [*gaps, (before, FOREVER)])
+    return intersection(one, [*between, (before, FOREVER)])

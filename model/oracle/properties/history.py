@@ -1,15 +1,14 @@
 """The checkers for systems of which only the clients' history is known."""
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 
 from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.model.oracle.facts import READS, Request, was_served
 from zab_chaos.model.oracle.linearization import Call, GaveUp, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.properties.progress import DEFAULT_BOUND, SECOND, Progress
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
+from zab_chaos.model.oracle.properties.progress import SECOND, Progress
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, merged
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
@@ -134,10 +133,11 @@ class ServiceProgress(Progress):
     def at_end(self) -> None:
         super().at_end()
         if not self.findings and not self.unknown and self.not_applicable is None:
-            self._check_parts(int((self.expected("progress_within") or DEFAULT_BOUND) * SECOND))
+            self._check_parts()
 
-    def _check_parts(self, bound: int) -> None:
+    def _check_parts(self) -> None:
         """Check each part of the service: the writes of a key, the reads of a key, and the reads at a node."""
+        bound = self._bound
         joined = max(bound, int((self.expected("converges_within") or 0) * SECOND))
         quiet = [(window.start, window.end) for window in self._windows(bound)]
         stopped = self._end_of_load(self._served())
@@ -164,9 +164,8 @@ class ServiceProgress(Progress):
             for request in self.facts.requests.values()
             if request.complete is not None and was_served(request.complete) and part in _parts(request.invoke)
         )
-        for start, end in spans:
-            times = [start, *(t for t in served if start < t < end), end]
-            yield from ((a, b) for a, b in pairwise(times) if b - a > bound)
+        for span in spans:
+            yield from gaps(span, served, bound)
 
     def _served(self) -> list[int]:
         return sorted([*self.facts.writes_done, *self.facts.refusals])

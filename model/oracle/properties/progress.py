@@ -1,6 +1,5 @@
 """The checker of liveness during the run (LADIS 2008, section 2: as long as a quorum is up and connected)."""
 
-import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
@@ -9,7 +8,7 @@ from zab_chaos.model.oracle.facts import WRITES, Facts, Request
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, merged
 
 DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
 MAX_ELECTIONS = 10  # how often nodes may begin to lead before one of them is established, while some node could lead
@@ -55,7 +54,7 @@ class Progress(Checker):
         if facts.beyond_fault_model():
             self.not_applicable = "a quorum of disks was lost"
             return
-        bound = int((self.expected("progress_within") or DEFAULT_BOUND) * SECOND)
+        bound = self._bound = int((self.expected("progress_within") or DEFAULT_BOUND) * SECOND)
         answered = self.expected("answered_within")
         if self.unknown:
             return
@@ -168,8 +167,7 @@ class Progress(Checker):
         if not dues:
             return
         first, end = min(dues), self._end_of_load(served)
-        times = [first, *(t for t in served if first < t < end), end]
-        yield from ((a, b) for a, b in itertools.pairwise(times) if b - a > bound)
+        yield from gaps((first, end), served, bound)
 
     def _stalls(self, window: LeaderWindow, idle: list[Span], bound: int) -> list[Span]:
         """Return the idle times longer than the bound in which this node could have led and writes waited for it."""
