@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.registry import reduced_to
-from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.scenario import FaultStep, Scenario
 from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRecord, Scheduler
 from zab_chaos.harness.backends.backend import Deployment, Load
 from zab_chaos.harness.backends.ensemble_state import leftovers, node_names, statuses
@@ -141,12 +141,13 @@ class RunPhases:
         assert self._monitor.begun is not None
         end = self._monitor.begun + self._scenario.duration
         while (now := self._host.now()) < end or (
-            now < self._schedule_deadline(end) and (self._schedule_unfinished() or self._fault_pending())
+            now < self._schedule_deadline(end) and (self._missing_step() is not None or self._fault_pending())
         ):
             next_due = self._inject_due(now)
             times = [now + STEP, *([end] if now < end else []), *([next_due] if next_due is not None else [])]
             self._sleep(min(times) - self._host.now())
-        if self._schedule_unfinished() and (step := self._scheduler.next_step) is not None:
+        step = self._missing_step()
+        if step is not None:
             late = f"the schedule is {2 * LEADER_SECONDS:.0f} s late"
             raise HarnessError(f"{late}: `{step.do}` was due at {step.at:g} s, and has not begun")
 
@@ -172,9 +173,9 @@ class RunPhases:
             drawn=nemesis is not None,
         )
 
-    def _schedule_unfinished(self) -> bool:
-        """Return whether a fault of a written schedule was not injected yet. Faults drawn by a nemesis may be left out."""
-        return self._scenario.nemesis is None and self._scheduler.next_step is not None
+    def _missing_step(self) -> FaultStep | None:
+        """Return the next step of a written schedule, None if all were injected. Those drawn by a nemesis may be left out."""
+        return self._scheduler.next_step if self._scenario.nemesis is None else None
 
     def _inject_due(self, now: float) -> float | None:
         """Let the scheduler inject and heal what is due, and show that. Return when it wants to be called next, if known."""
