@@ -20,7 +20,7 @@ from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import say, show_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.steps import read_steps
@@ -188,7 +188,7 @@ def _show_lives(folder: RunFolder, lives: Iterable[ReplayResult], console: Conso
 
 
 def _table(lives: list[ReplayResult]) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = wrapping_table()
     for name in ("node", "life", "inputs", "outputs", "events"):
         table.add_column(name, justify="right")
     table.add_column("replay")

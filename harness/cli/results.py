@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.cli.report import write_report
 from zab_chaos.harness.errors import BadInput, Exit
-from zab_chaos.harness.report.console import say, show_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.index import NOT_JUDGED, StoredRun, matching, read_index
@@ -65,7 +64,7 @@ def _show_list(entries: list[StoredRun], last: int, results: Path, console: Cons
     if not entries:
         say(console, f"there is no such run in {results}")
         return
-    table = Table(box=None, pad_edge=False)
+    table = wrapping_table()
     table.add_column("", justify="right")
     for name in ("made (UTC)", "verdict", "scenario", "run"):
         table.add_column(name)

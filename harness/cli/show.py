@@ -3,11 +3,10 @@
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from zab_chaos.harness.cli.output import print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, check_names
-from zab_chaos.harness.report.console import show_table
+from zab_chaos.harness.report.console import show_table, wrapping_table
 from zab_chaos.harness.report.html.transcript_page import transcript_page
 from zab_chaos.harness.results.run_folder import write_atomically
 from zab_chaos.model.transcripts.drawing import DrawnEnsemble
@@ -41,7 +40,7 @@ def _list(transcripts: dict[str, Path], *, json: bool) -> int:
     if json:
         print_json(about)
         return Exit.PASS
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = wrapping_table(show_header=False)
     for name, sentence in about.items():
         table.add_row(name, sentence)
     show_table(Console(), table)

@@ -23,7 +23,7 @@ from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_see
 from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import say, show_table
+from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
@@ -283,7 +283,7 @@ def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -
 
 def _size_table(rows: dict[str, dict[str, Any]]) -> Table:
     """Return a table with a row for each scenario and a column for each number."""
-    table = Table(box=None, pad_edge=False)
+    table = wrapping_table()
     for name in ("", *next(iter(rows.values()))):
         table.add_column(name, justify="right" if name else "left")
     for name, facts in rows.items():

@@ -26,7 +26,7 @@ def list_command(*, json: bool) -> int:
     if json:
         print_json(found)
         return Exit.PASS
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = wrapping_table(show_header=False)
     for one in found:
         table.add_row(
             str(one["version"]), "here" if one["here"] else "[dim]zab zookeeper fetch {version}[/]".format(**one)

@@ -16,9 +16,11 @@ def say(console: Console, words: str | Text, style: str = "") -> None:
     console.print(Text(words, style) if isinstance(words, str) else words, soft_wrap=True)
 
 
-def wrapping_table(*columns: str, title: str | None = None) -> Table:
+def wrapping_table(*columns: str, title: str | None = None, show_header: bool = True) -> Table:
     """Return a table without borders, for `show_table`."""
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    table = Table(
+        box=None, pad_edge=False, show_header=show_header, title=title, title_justify="left", title_style="bold"
+    )
     for column in columns:
         table.add_column(column)
     return table
