@@ -68,7 +68,7 @@ class _Exploration:
         try:
             for used, found in self._results(workers):
                 self._add(used, found)
-                if found.failed and not self.keep_going:
+                if self._ends_with(found):
                     break
         except (Stopped, Interrupted) as error:
             self.interrupted = str(error) or "interrupted"
@@ -80,6 +80,10 @@ class _Exploration:
             return explore_guided(workers, self.task, self.seeds, on_batch)
         return ((self.task, found) for found in explore_with(workers, self.task, self.seeds))
 
+    def _ends_with(self, found: SeedResult) -> bool:
+        """Return whether the exploration ends with this seed, although others are left."""
+        return found.failed and not self.keep_going
+
     def _add(self, used: Task, found: SeedResult) -> None:
         """Count and print the result of one seed. `used`: the task that it was run with."""
         self.summary.add(found)
@@ -87,7 +91,7 @@ class _Exploration:
             self.cases.append(_case_of(self.task, self.name, found, self.nodes))
         show_draw = not self.quiet and self.summary.total <= SHOWN_MAX
         _print_seed(used, found, self.console, show_draw=show_draw)
-        is_last = self.summary.seeds == self.summary.total or (found.failed and not self.keep_going)
+        is_last = self.summary.seeds == self.summary.total or self._ends_with(found)
         if self.summary.progress_due():
             write_answer(self.summary.to_dict(), self.out, json=False)
             if not self.quiet and not is_last:  # the totals begin with the same line

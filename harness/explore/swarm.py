@@ -270,7 +270,7 @@ def _workload(random: Random, duration: float) -> Workload:
     mix = {"set": 4.0, **{name: float(random.randint(1, 3)) for name in operations}}
     return Workload(
         clients=random.randint(1, 8),
-        rate=float(min(random.choice(RATES), max(1, MOST_OPERATIONS // duration))),
+        rate=_rate(random.choice(RATES), duration),
         keys=random.choice((1, 2, 4, 8, 20)),
         payload_bytes=random.choice((16, 128, 128, 1024)),
         mix=mix,
@@ -280,8 +280,13 @@ def _workload(random: Random, duration: float) -> Workload:
     )
 
 
+def _rate(most: float, duration: float) -> float:
+    """Return the operations a second: at most `most`, and so many that MOST_OPERATIONS are due in the run."""
+    return float(min(most, max(1, MOST_OPERATIONS // duration)))
+
+
 def _with_crowd(given: Workload, duration: float) -> Workload:
-    return replace(given, clients=8, burst=3, rate=float(min(max(RATES), max(1, MOST_OPERATIONS // duration))))
+    return replace(given, clients=8, burst=3, rate=_rate(max(RATES), duration))
 
 
 def _with_moves(given: Workload) -> Workload:
@@ -354,7 +359,7 @@ def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:
     )
     workload = Workload(
         clients=3,
-        rate=float(min(50, max(1, MOST_OPERATIONS // drawn.duration))),
+        rate=_rate(50, drawn.duration),
         keys=drawn.workload.keys,
         payload_bytes=1024,
         mix=TURNS,
