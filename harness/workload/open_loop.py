@@ -62,9 +62,8 @@ class Lane:
         self.client = client
         self.agenda = agenda
         self.delayed_by_fault = False  # the next operation was due, but has to wait for a fault
-        self.ask_ns: int | None = (
-            0  # when to ask its last question; None while it is outstanding, and when it was answered
-        )
+        # When to ask its last question; None while it is outstanding, and once it was answered.
+        self.ask_ns: int | None = 0
         self.served = False  # whether its last question was answered
 
     def has_room(self, window: int) -> bool:

@@ -227,7 +227,7 @@ class BootComparison:
 
 
 def compare(event: Boot, before: Boot, disk: DiskHistory, own_epoch: bool) -> BootComparison:
-    """Compare a boot with its node's disk. Call this before `Disk.boot` replaces the content."""
+    """Compare a boot with its node's disk. Call this before `DiskHistory.boot` replaces the content."""
     return BootComparison(
         boot=event,
         before=before,

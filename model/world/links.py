@@ -55,6 +55,6 @@ class SimLinks:
             self._server.wake_in(LAST_FRAMES_NS)
 
     def process_ended(self, unsent: int) -> None:
-        """Close all pipes, as the end of the process does. `unsent`: see `Pipe.process_ended`."""
+        """Close all pipes, as the end of the process does. `unsent`: see `SimPipe.process_ended`."""
         for pipe in self._pipes.values():
             pipe.process_ended(unsent)

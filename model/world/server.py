@@ -31,6 +31,7 @@ from zab_chaos.node.replica import DECODER, Replica
 if TYPE_CHECKING:
     from zab_chaos.model.world.machine import SimNode
     from zab_chaos.model.world.network import SimPipe
+
 POLL_NS = 10_000_000  # how late a server looks at its clock, at most (zab_chaos.node.server, POLL_MS)
 KILLED = -9
 NODE, MODEL = f"{node.__name__}.", f"{model.__name__}."
