@@ -234,6 +234,10 @@ class Backend(ABC):
         """Raise HarnessError if this machine lacks what the backend needs. Create nothing."""
         return
 
+    def prepare(self, scenario: Scenario, options: RunOptions, display: Display) -> None:
+        """Fetch what the run needs and is not on this machine. Nothing of the run exists yet. Raises BadInput, HarnessError."""
+        return
+
     def release(self, named: str) -> str:
         """Return the value of RunOptions.release for a release that the user named. Raises BadInput."""
         raise BadInput(f"the nodes on {self.name} have no releases to choose from; {named} was asked for")

@@ -47,13 +47,14 @@ class Run:
     """A run's folder, its deployment and the content of run.json.
 
     Enter `deployment` to execute the run; then call `record_outcome`, `judge` and `store`, in this order. The constructor
-    raises HarnessError if the results folder cannot be created or this machine lacks what the backend needs. Whatever fails
-    later is in the verdict.
+    raises HarnessError if the results folder cannot be created or this machine lacks what the backend needs, and BadInput if
+    what the options name does not exist. Whatever fails later is in the verdict.
     """
 
     def __init__(self, scenario: Scenario, options: RunOptions, screen: Display | None = None) -> None:
         self.backend = registry.find(options.on)
         self.backend.check()
+        self.backend.prepare(scenario, options, screen or Quiet())
         self._options = options
         self._faults_due = scenario.faults_due
         self.folder = results.create(options.results, scenario.name, options.seed)
@@ -127,7 +128,7 @@ def execute(
 def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun:
     """Run the scenario and judge it. Call it from the main thread: nodes die with the thread that spawned them.
 
-    Raises HarnessError, as `Run` does.
+    Raises HarnessError and BadInput, as `Run` does.
     """
     this_run = Run(scenario, options, screen)
     with results.private():

@@ -40,6 +40,9 @@ class ZooKeeperBackend(Backend):
 
         releases.find_java()
 
+    def prepare(self, scenario: Scenario, options: RunOptions, display: Display) -> None:
+        releases.locate(_release(scenario, options), lambda jar: display.say(f"fetching {jar}"))
+
     def release(self, named: str) -> str:
         return releases.resolved(named)
 
@@ -63,5 +66,9 @@ class ZooKeeperBackend(Backend):
         from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 
         setting = [options.defect_path.split("=")] if options.defect_path is not None else []
-        release = options.release or scenario.zookeeper.release or releases.newest()
-        return ZooKeeperDeployment(folder, scenario, release, display, dict(setting))
+        return ZooKeeperDeployment(folder, scenario, _release(scenario, options), display, dict(setting))
+
+
+def _release(scenario: Scenario, options: RunOptions) -> str:
+    """Return the release that a run uses, in the order: the command line, the scenario, the newest one."""
+    return options.release or scenario.zookeeper.release or releases.newest()

@@ -60,7 +60,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._tree: tree.ServerTree | None = None  # the tree of all servers, once they agree
 
     def _build(self, stack: ExitStack) -> None:
-        release = locate(self._release, lambda jar: self._display.say(f"fetching {jar}"))
+        release = locate(self._release)
         self._version = release.version
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(4 * len(nodes), stack)

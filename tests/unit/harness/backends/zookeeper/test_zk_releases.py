@@ -8,8 +8,10 @@ import pytest
 
 from tests.file_server import serving
 from zab_chaos.harness.backends.zookeeper import releases
+from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend
 from zab_chaos.harness.backends.zookeeper.maven import CENTRAL, Artifact, MavenError, Repository, base_url, closure
-from zab_chaos.harness.errors import BadInput, HarnessError
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 
 ZK = "org.apache.zookeeper"
 
@@ -168,3 +170,16 @@ def test_the_repository_is_the_users_then_mavens_mirror_then_central(tmp_path: P
     )
     assert base_url({}, tmp_path) == "http://mirror/maven"
     assert base_url({"ZAB_MAVEN": "http://mine"}, tmp_path) == "http://mine"
+
+
+def test_a_release_that_does_not_exist_is_a_mistake_and_leaves_no_run(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ZooKeeperBackend, "check", lambda self: None)  # it needs Java
+    (tmp_path / "empty").mkdir()
+    results = tmp_path / "results"
+    for named, words in (("3.98.0", "there is no ZooKeeper 3.98.0"), (str(tmp_path / "empty"), "this one has none")):
+        command = ["run", "steady-state", "--zookeeper", named, "--results", str(results)]
+        assert main(command) == Exit.BAD_INPUT
+        assert words in " ".join(capsys.readouterr().err.split())
+    assert not results.exists()
