@@ -98,11 +98,23 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "fault": lambda line: f"fault {line['do']} {line['state']} {line.get('detail', '')}".rstrip(),
 }
 
+
+def _field(line: Line, name: str, words: str) -> str:
+    return f", {words} {line[name]}" if line.get(name) is not None else ""
+
+
+# A value is shown as the CRC-32 that the line has.
 OPERATIONS: dict[str, Callable[[Line], str]] = {
-    "invoke": lambda line: f"sent {line['op']} {line['path']} to node {line['node']} (seq {line['seq']})",
+    "invoke": lambda line: (
+        f"sent {line['op']} {line['path']} to node {line['node']} (seq {line['seq']})"
+        + _field(line, "value", "value")
+        + _field(line, "version", "if its version is")
+    ),
     "complete": lambda line: (
         f"was answered {line['outcome']} by node {line['node']} (seq {line['seq']})"
         + (f", zxid {_zxid(line['zxid'])}" if line.get("zxid") else "")
+        + _field(line, "value", "value")
+        + _field(line, "version", "version")
         + (f": {line['error']}" if line.get("error") else "")
     ),
 }

@@ -52,7 +52,7 @@ def test_a_test_without_asserts_fails_by_the_verdict_which_names_the_property(se
             "zab: VIOLATION, seed 1, on sim",
             "durability (LADIS 2008) is violated: Every acknowledged write is delivered*",
             "  the write of /* by client 1, seq 2 (1:2) was acknowledged, but *",
-            "    ops.jsonl:4  client 1 was answered ok by node * (seq 2), zxid 1:2",
+            "    ops.jsonl:4  client 1 was answered ok by node * (seq 2), zxid 1:2, version *",
             "Faults",
             "* s  crash-at of follower = *",
             f"results  {folder}",

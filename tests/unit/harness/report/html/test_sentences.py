@@ -26,3 +26,27 @@ def test_every_line_of_sessions_has_a_sentence() -> None:
 )  # fmt: skip
 def test_lines_of_sessions(line: dict[str, Any], words: str) -> None:
     assert words in describe_line("sessions.jsonl", line)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            {"type": "invoke", "op": "set", "path": "/k", "value": 77, "version": 0},
+            "to node 2 (seq 5), value 77, if its version is 0",
+        ),
+        ({"type": "invoke", "op": "get", "path": "/k"}, "sent get /k to node 2 (seq 5)"),
+        (
+            {"type": "complete", "outcome": "ok", "zxid": [1, 9], "value": 0, "version": 4},
+            "answered ok by node 2 (seq 5), zxid 1:9, value 0, version 4",
+        ),
+        (
+            {"type": "complete", "outcome": "failed", "error": "no node", "value": None},
+            "answered failed by node 2 (seq 5): no node",
+        ),
+    ],
+)
+def test_an_operation_shows_the_value_and_the_version_that_a_judgement_compares(
+    line: dict[str, Any], words: str
+) -> None:
+    assert describe_line("ops.jsonl", {"client": 1, "seq": 5, "node": 2} | line).endswith(words)
