@@ -219,8 +219,11 @@ class Scenario:
             expect["progress_within"] = patience if exact else max(15.0, patience)
         if expect["answered_within"] is None and exact:  # elsewhere an answer may reach its client late
             expect["answered_within"] = expect["progress_within"]
-        if exact:  # elsewhere a node forgets a client that does not read its answers in time
-            expect["clients_are_kept"] = True
+        if exact:
+            expect["clients_are_kept"] = (
+                True  # elsewhere a node forgets a client that does not read its answers in time
+            )
+            expect["clients_know_all_nodes"] = True  # elsewhere a client may be made with the address of one node
         expect["counter_max"] = self.limits.counter_max
         expect["outstanding"] = self.limits.outstanding
         return expect

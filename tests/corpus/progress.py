@@ -1,5 +1,7 @@
 """Cases about progress during the run."""
 
+from typing import Any
+
 from tests.corpus.cases import leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
 
@@ -420,3 +422,68 @@ def progress_last_question_refused() -> Story:
 def progress_last_question_answered() -> Story:
     """The same, but it is served after 7 s."""
     return _last_question(7)
+
+
+def _cut_off(**expect: Any) -> Story:
+    """Return a good beginning after which node 2 has no leader."""
+    story = ensemble(**expect)
+    story.event(2, "role", role="LOOKING", leader=None, why="nothing was heard")
+    story.event(2, "phase", phase="ELECTION", epoch=1)
+    return story
+
+
+def _refused(story: Story, times: int, error: str = "no leader") -> None:
+    """Let node 2 refuse a write of client 2 every second."""
+    for _ in range(times):
+        story.t += SECOND
+        story.complete(2, story.invoke(2, "set", node=2), outcome="failed", error=error, node=2)
+
+
+def _join_again(story: Story) -> Story:
+    story.join(2)
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_client_stays_without_a_leader() -> Story:
+    """A client goes on sending its writes to a node that has refused them for 2 s for want of a leader."""
+    story = _cut_off(clients_know_all_nodes=True)
+    _refused(story, 4)
+    return _join_again(story)
+
+
+@legal("progress")
+def progress_a_client_leaves_in_time() -> Story:
+    """The same, but its last write was sent before the 2 s were over."""
+    story = _cut_off(clients_know_all_nodes=True)
+    _refused(story, 3)
+    return _join_again(story)
+
+
+@legal("progress")
+def progress_a_client_comes_back_without_a_leader() -> Story:
+    """The same as the first one, but the client connects again before its last write."""
+    story = _cut_off(clients_know_all_nodes=True)
+    _refused(story, 3)
+    _connected(story)
+    _refused(story, 1)
+    return _join_again(story)
+
+
+@legal("progress")
+def progress_a_client_is_refused_for_another_reason() -> Story:
+    """The same as the first one, but its second write is refused for another reason."""
+    story = _cut_off(clients_know_all_nodes=True)
+    _refused(story, 1)
+    _refused(story, 1, "overloaded")
+    _refused(story, 3)
+    return _join_again(story)
+
+
+@legal("progress")
+def progress_a_client_that_knows_one_node() -> Story:
+    """The same as the first one, where clients need not know all nodes."""
+    story = _cut_off()
+    _refused(story, 4)
+    return _join_again(story)

@@ -3,16 +3,19 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from zab_chaos.model.events import Complete
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import WRITES, Facts, Request
+from zab_chaos.model.oracle.facts import ORDERED, WRITES, Facts, Request
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, merged
+from zab_chaos.node.tree.refusal import NO_LEADER
 
 DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
 MAX_ELECTIONS = 10  # how often nodes may begin to lead before one of them is established, while some node could lead
 SECOND = 1_000_000_000
+STAYS = 2 * SECOND  # twice the time after which a client leaves a node that has no leader (docs/client.md)
 
 
 class Progress(Checker):
@@ -29,6 +32,9 @@ class Progress(Checker):
     - With or without writes, some node is an established leader within `progress_within`.
     - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
     - A node that follows the leader answers every request within `answered_within`, if run.json gives that.
+
+    - No client sends another write over a connection on which its writes were refused for `STAYS` for want of a leader, if
+      run.json says that `clients_know_all_nodes`.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time.
@@ -59,6 +65,7 @@ class Progress(Checker):
         if self.unknown:
             return
         self._check_last_questions()
+        self._check_departures()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._service = ServiceTimes(facts)
         served = self._served()
@@ -101,6 +108,39 @@ class Progress(Checker):
                     f"client {client} was not served in the {asked.seconds:g} s after everything was healed",
                     [asked, requests[0].invoke, requests[-1].complete],
                 )
+
+    def _check_departures(self) -> None:
+        """Check that each client leaves a node that has no leader: others may have one."""
+        facts = self.facts
+        if not facts.run.expect.get("clients_know_all_nodes") or facts.run.nodes == 1 or facts.damages:
+            return
+        refused: dict[
+            int, tuple[Complete, Complete]
+        ] = {}  # by client: the first such refusal in a row, and the last one
+        for request in facts.requests.values():
+            invoke, answer = request.invoke, request.complete
+            if answer is None or invoke.op not in ORDERED:
+                continue
+            first, last = refused.pop(invoke.client, (answer, answer))
+            if answer.error != NO_LEADER:
+                continue
+            if self._has_moved(first, answer):
+                first = answer
+            elif last.t - first.t >= STAYS and invoke.t > last.t:
+                self.checked += 1
+                self.findings.add(
+                    f"client {invoke.client} sent seq {invoke.seq} to node {answer.node}, which had refused its writes for "
+                    f"{(last.t - first.t) / 1e9:.1f} s for want of a leader, instead of leaving it",
+                    [first, last, invoke, answer],
+                )
+                continue
+            refused[invoke.client] = first, answer
+
+    def _has_moved(self, before: Complete, after: Complete) -> bool:
+        """Return whether these two answers did not come over one connection."""
+        if before.node is None or before.node != after.node:
+            return True
+        return any(before.t < it.t <= after.t for it in self.facts.connections.get((before.node, before.client), ()))
 
     def _delayed_requests(self) -> Iterator[tuple[Request, RequestStay]]:
         """Find the requests that a node had for longer than `answered_within`."""
