@@ -12,8 +12,9 @@ from zab_chaos.faults.targets import Target
 from zab_chaos.node.config import Limits, Timing
 
 BAD_PATH = "bad-path"
+NUMBERED = "numbered"
 OPERATIONS = (
-    "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", BAD_PATH,
+    "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", BAD_PATH, NUMBERED,
 )  # fmt: skip
 SETTLE_SECONDS = 20.0  # how long a step or an operation waits for the fault that it awaits
 EXITS = {"PASS": 0, "VIOLATION": 1, "UNKNOWN": 2, "HARNESS-ERROR": 3, "BEYOND-FAULT-MODEL": 5}

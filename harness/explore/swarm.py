@@ -12,7 +12,16 @@ import msgspec
 
 from zab_chaos.faults.nemesis import DAMAGE, draw
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, InitialDisk, Nemesis, Scenario, Workload, overrides
+from zab_chaos.faults.scenario import (
+    BAD_PATH,
+    NUMBERED,
+    OPERATIONS,
+    InitialDisk,
+    Nemesis,
+    Scenario,
+    Workload,
+    overrides,
+)
 from zab_chaos.harness.explore.disk_histories import draw_disks, with_lone_promise
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, POINTS
@@ -124,6 +133,16 @@ BAD_PATH_MIX = {"set": 2.0, "get": 1.0, BAD_PATH: 2.0}
 # under way. In some seeds clients mostly create, fill and delete a znode that they share.
 GROWING_SHARE = 0.1
 GROWING_MIX = {"create": 1.0, "sequential": 2.0, "delete": 2.0, "children": 1.0, "get": 1.0}
+# A sequential znode must not take a name that somebody else has given. In some seeds clients create znodes with names that
+# sequential ones will soon have.
+NUMBERED_SHARE = 0.06
+NUMBERED_MIX = {"sequential": 4.0, NUMBERED: 2.0, "children": 1.0, "get": 1.0}
+# An eighth of a frame's bytes may be forwarded at once, or be in flight. In some seeds a client sends more than that. Znodes
+# stay few, so that a follower's difference always fits into a frame.
+TIGHT_SHARE = 0.12
+TIGHT_MIX = {"set": 4.0, "cas": 1.0, "check": 1.0, "get": 1.0}
+TIGHT_BURST = 20
+TIGHT_LIMITS = {"frame_bytes": 2**16, "snapshot_bytes": 2**11}
 # A single node is a quorum by itself and waits for no acknowledgement.
 SINGLE_NODE_SHARE = 0.03
 # If a frame does not fit into the queue to its peer, the session ends. In some seeds the queues hold hardly anything.
@@ -160,6 +179,10 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         workload = replace(workload, mix=BAD_PATH_MIX, burst=max(workload.burst, 3))
     elif Random(f"growing {seed}").random() < GROWING_SHARE:
         workload = replace(workload, mix=GROWING_MIX, burst=max(workload.burst, 3), clients=max(workload.clients, 3))
+    elif Random(f"numbered {seed}").random() < NUMBERED_SHARE:
+        workload = replace(workload, mix=NUMBERED_MIX, keys=1)
+    elif Random(f"tight {seed}").random() < TIGHT_SHARE and focus in (None, FORGETFUL):
+        workload, limits = _with_tight_frames(workload, duration), _with(limits, TIGHT_LIMITS)
     workload = _with_clients(Random(f"clients {seed}"), workload)
     if workload.visits:
         limits = _with(limits, {"clients_max": VISITORS_KNOWN})
@@ -265,7 +288,7 @@ def _with(given: Limits, changes: Mapping[str, int]) -> Limits:
 
 
 def _workload(random: Random, duration: float) -> Workload:
-    kinds = [name for name in OPERATIONS if name not in ("set", BAD_PATH)]
+    kinds = [name for name in OPERATIONS if name not in ("set", BAD_PATH, NUMBERED)]
     operations = random.sample(kinds, random.randint(1, 7))
     mix = {"set": 4.0, **{name: float(random.randint(1, 3)) for name in operations}}
     return Workload(
@@ -287,6 +310,13 @@ def _rate(most: float, duration: float) -> float:
 
 def _with_crowd(given: Workload, duration: float) -> Workload:
     return replace(given, clients=8, burst=3, rate=_rate(max(RATES), duration))
+
+
+def _with_tight_frames(given: Workload, duration: float) -> Workload:
+    return replace(
+        given, mix=TIGHT_MIX, keys=min(given.keys, 4), payload_bytes=1024, burst=TIGHT_BURST, max_outstanding=64,
+        rate=_rate(max(RATES), duration),
+    )  # fmt: skip
 
 
 def _with_moves(given: Workload) -> Workload:

@@ -9,8 +9,10 @@ from itertools import accumulate
 
 from msgspec import structs
 
-from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Operation, Scenario
+from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, Operation, Scenario
 from zab_chaos.node.tree.outcomes import Ok, Outcome
+from zab_chaos.node.tree.paths import parent_of
+from zab_chaos.node.tree.primary import NAME_BYTES
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 CREATED_MAX = 10_000  # paths of its own children that a client remembers for deletion
@@ -21,6 +23,7 @@ READS = ("get", "exists", "children")
 CREATING = ("create", "sequential", "delete")
 CONDITIONAL_RATIO = 0.5  # of the deletions of a child: they have a condition on its version
 NAMELESS_RATIO = 0.3  # of the sequential children: their name is only the number
+AHEAD_MAX = 4  # how far a number that is taken as a name is above the last one that the client knows
 COMPOSED_RATIO = 0.4  # of the multis: they consist of any steps in any order
 STEPS_MAX = 5  # of such a multi
 SHARED_RATIO = 0.4  # of the creations and deletions, if the mix has all of CREATING: they concern the shared znode
@@ -116,6 +119,8 @@ class Draw:
         self._details = random.Random(f"{seed}/{client}/details")
         self._forms = random.Random(f"{seed}/{client}/forms")
         self._shared = random.Random(f"{seed}/{client}/shared")
+        self._numbering = random.Random(f"{seed}/{client}/numbers")
+        self._numbers: dict[str, int] = {}  # by parent: the number of the sequential child that the client created last
         self._shares = load.mix.keys() >= set(CREATING)
         self._filler = self._random.randbytes(load.payload_bytes)
         # Sorted, so that the order in which a mix is written down changes nothing.
@@ -156,6 +161,8 @@ class Draw:
             return Create(path, data) if shared else self._create(path, data)
         if kind == "sequential":
             return self._sequential(path, data)
+        if kind == NUMBERED:
+            return Create(f"{path}/{self._next_number(path):0{NAME_BYTES}d}", data)
         if kind == "delete" and shared:
             return Delete(self._leaves.pop() if self._leaves else path, version)
         if kind == "delete":
@@ -187,6 +194,7 @@ class Draw:
         if type(request) is Create and request.sequential and outcome.path is not None:
             shared = request.path.startswith(f"{key_path(self._keys)}/")
             (self._leaves if shared else self._created).append(outcome.path)
+            self._numbers[parent_of(outcome.path)] = int(outcome.path[-NAME_BYTES:])
 
     def _condition(self, path: str) -> int:
         """Return the version that was seen last, or sometimes the one before."""
@@ -201,6 +209,10 @@ class Draw:
     def _repeated_path(self) -> str | None:
         """Return sometimes the path of the child whose deletion was requested last, else None."""
         return self._deleted if self._deleted is not None and self._forms.random() < REPEATED_RATIO else None
+
+    def _next_number(self, parent: str) -> int:
+        """Return a number that a sequential child will soon have."""
+        return self._numbers.get(parent, -1) + self._numbering.randint(1, AHEAD_MAX)
 
     def _sequential(self, parent: str, data: bytes) -> Create:
         name = "" if self._forms.random() < NAMELESS_RATIO else f"{self._client}-"

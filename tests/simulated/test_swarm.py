@@ -15,13 +15,18 @@ from zab_chaos.harness.explore import disk_histories, swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.node.clients.sessions import ClientSessions
+from zab_chaos.node.clients.application import FRAME_SHARE
+from zab_chaos.node.clients.sessions import ClientSessions, ForwardedWrite
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree import primary
+from zab_chaos.node.tree.primary import FutureZnode, Primary
+from zab_chaos.node.tree.refusal import NODE_EXISTS, Refusal
+from zab_chaos.node.tree.requests import Create
 from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import CreateTxn
 
 SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
@@ -203,6 +208,63 @@ def test_in_some_seeds_clients_grow_and_fell_a_shared_znode(shipped: Callable[[s
     growing = [one for one in drawn if one.workload.mix == swarm.GROWING_MIX]
     assert 0.5 < len(growing) / len(drawn) / swarm.GROWING_SHARE < 1.5
     assert all(one.workload.clients >= 3 for one in growing)
+
+
+def test_in_some_seeds_clients_take_the_names_of_sequential_znodes(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that does not look whether such a name is taken overwrites a znode."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    numbered = [one for one in drawn if one.workload.mix == swarm.NUMBERED_MIX]
+    left = (1 - swarm.RESTLESS_SHARE) * (1 - swarm.BAD_PATH_SHARE) * (1 - swarm.GROWING_SHARE)
+    assert 0.5 < len(numbered) / len(drawn) / swarm.NUMBERED_SHARE / left < 1.5
+    create = Primary._create
+
+    def careless(self: Primary, step: Create, draft: dict[str, FutureZnode]) -> CreateTxn | Refusal:
+        made = create(self, step, draft)
+        if not isinstance(made, Refusal) or made.error != NODE_EXISTS or not step.sequential:
+            return made
+        parent = self._future("/key-0", draft)
+        draft["/key-0"] = FutureZnode(True, parent.version, parent.sequence + 1, parent.children + 1)
+        return CreateTxn(f"{step.path}{parent.sequence:010d}", step.data, parent.sequence + 1)
+
+    one = numbered[0]
+    assert simulate(one, one.seed or 0, None).verdict.exit == 0
+    monkeypatch.setattr(Primary, "_create", careless)
+    found = simulate(one, one.seed or 0, None).verdict.property("values and versions").violations
+    assert "which exists" in found[0].words
+
+
+def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest goes with the next FORWARD."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    left = 1 - swarm.YOUNG.share - swarm.BREAKING.share - swarm.LAGGING.share
+    for other_share in (swarm.RESTLESS_SHARE, swarm.BAD_PATH_SHARE, swarm.GROWING_SHARE, swarm.NUMBERED_SHARE):
+        left *= 1 - other_share
+    share = swarm.TIGHT_SHARE * left
+    monkeypatch.setattr(swarm, "TIGHT_SHARE", 0.0)
+    others = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in drawn]
+    tight = [(one, other) for one, other in zip(drawn, others, strict=True) if one != other]
+    assert 0.5 < len(tight) / len(drawn) / share < 1.5
+    for one, other in tight:
+        assert one.workload.rate * one.duration <= swarm.MOST_OPERATIONS
+        assert one.workload.burst * one.workload.payload_bytes > one.limits.frame_bytes / FRAME_SHARE
+        assert replace(one, limits=other.limits, workload=other.workload, source="") == replace(other, source="")
+    rest: list[int] = []
+    writes = ClientSessions.writes
+
+    def counted(self: ClientSessions, size: int) -> list[ForwardedWrite]:
+        found = writes(self, size)
+        rest.append(len(self._unforwarded))
+        return found
+
+    monkeypatch.setattr(ClientSessions, "writes", counted)
+    one = tight[0][0]
+    verdict = simulate(one, one.seed or 0, None).verdict
+    assert any(rest)
+    assert verdict.exit == 0, verdict.reasons
 
 
 def test_some_ensembles_have_one_node(shipped: Callable[[str], Scenario]) -> None:

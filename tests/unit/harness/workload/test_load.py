@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.scenario import OPERATIONS, Operation
-from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, nodes_named, written_operations
+from zab_chaos.faults.scenario import NUMBERED, OPERATIONS, Operation
+from zab_chaos.harness.workload.operations import (
+    AHEAD_MAX,
+    Agenda,
+    Draw,
+    LoadParameters,
+    nodes_named,
+    written_operations,
+)
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat
 from zab_chaos.node.tree.requests import ANY, Check, Create, Delete, Get, Multi, Request, Set
@@ -18,6 +25,12 @@ EVERYTHING = dict.fromkeys(OPERATIONS, 1.0)
 def draw(load: LoadParameters, seed: int = 1, client: int = 1, count: int = 400) -> list[Request]:
     drawn = Draw(load, seed, client)
     return [drawn.request(drawn.choose()) for _ in range(count)]
+
+
+def path_of(request: Request) -> str:
+    assert isinstance(request, Create)
+    assert not request.sequential
+    return request.path
 
 
 def test_one_seed_one_sequence_for_each_client() -> None:
@@ -132,6 +145,16 @@ def test_some_sequential_children_are_called_by_their_number_alone() -> None:
     paths = collections.Counter(request.path for request in drawn if isinstance(request, Create))
     assert set(paths) == {"/key-0/7-", "/key-0/"}
     assert 80 < paths["/key-0/"] < 160
+
+
+def test_some_names_are_numbers_that_sequential_children_will_soon_have() -> None:
+    drawn = Draw(LoadParameters(keys=1), 1, 1)
+    numbered = Operation(at=0.0, do=NUMBERED)
+    first = {int(path_of(drawn.request(numbered)).removeprefix("/key-0/")) for _ in range(100)}
+    assert first == set(range(AHEAD_MAX))
+    drawn.learn(Create("/key-0/1-", b"", sequential=True), Ok(Zxid(1), 0, "/key-0/1-0000000041"))
+    later = {path_of(drawn.request(numbered)) for _ in range(100)}
+    assert later == {f"/key-0/{number:010d}" for number in range(42, 42 + AHEAD_MAX)}
 
 
 def test_some_multis_are_made_of_any_steps() -> None:
