@@ -23,6 +23,7 @@ class RunStatus:
     phase: str
     elapsed: float
     duration: float
+    has_leaders: bool = True  # False if the nodes are those of a system that shows no roles
     leader: int | None = None
     epoch: int | None = None
     ok: int = 0
@@ -123,7 +124,9 @@ def status_line(now: RunStatus) -> str:
 
     `12/30s faults | leader node-2 epoch 3 | 1200 ok 0 failed 3 unknown | 198/s 4.1 ms | now: ... | next: ...`
     """
-    parts = [f"{now.elapsed:.0f}/{now.duration:.0f}s {now.phase}", _leader(now)]
+    parts = [f"{now.elapsed:.0f}/{now.duration:.0f}s {now.phase}"]
+    if now.has_leaders:
+        parts.append(_leader(now))
     if now.ok or now.failed or now.unknown:
         parts += [f"{now.ok} ok {now.failed} failed {now.unknown} unknown", _speed(now)]
     if now.faults:
@@ -139,7 +142,8 @@ def panel(now: RunStatus) -> Group:
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column()
     rows.add_row("phase", f"{now.phase}  {now.elapsed:.0f}/{now.duration:.0f} s")
-    rows.add_row("leader", _leader(now))
+    if now.has_leaders:
+        rows.add_row("leader", _leader(now))
     rows.add_row("nodes", Text("  ").join(_node(node, state) for node, state in sorted(now.nodes.items())))
     rows.add_row("clients", f"{now.ok} ok  {now.failed} failed  {now.unknown} unknown   {_speed(now)}")
     rows.add_row("faults", Text(", ".join(now.faults) or "none", style="yellow" if now.faults else ""))

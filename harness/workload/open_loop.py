@@ -11,7 +11,7 @@ A thread drives it against real nodes (`zab_chaos.harness.workload.thread`), the
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
@@ -43,6 +43,29 @@ class Counters:
     rate: float = 0.0
     p50_ms: float | None = None
     p99_ms: float | None = None
+
+
+class RecentAnswers:
+    """The successful answers of the last second."""
+
+    def __init__(self) -> None:
+        self._latencies: deque[tuple[int, float]] = deque()  # (time of the answer, milliseconds)
+
+    def add(self, at: int, due: int) -> None:
+        """Add an answer that came at the time `at`, to an operation that was due at the time `due`."""
+        self._latencies.append((at, (at - due) / 1e6))
+
+    def add_to(self, counters: Counters, now: int) -> Counters:
+        """Return the counters with the rate and the latencies at the time `now`."""
+        while self._latencies and self._latencies[0][0] < now - WINDOW_NS:
+            self._latencies.popleft()
+        recent = sorted(latency for _, latency in self._latencies)
+        return replace(
+            counters,
+            rate=len(recent) / (WINDOW_NS / 1e9),
+            p50_ms=recent[len(recent) // 2] if recent else None,
+            p99_ms=recent[len(recent) * 99 // 100] if recent else None,
+        )
 
 
 class OperationLog(Protocol):
@@ -89,7 +112,7 @@ class OpenLoop:
         self._load = load
         self._log = log
         self._counts = {"invoked": 0, "ok": 0, "failed": 0, "unknown": 0}
-        self._latencies: deque[tuple[int, float]] = deque()  # (time of the answer, milliseconds) in the last second
+        self._recent = RecentAnswers()
         self._start_ns = 0
         self._keys_to_create = deque(range(load.keys))
         self._recreate_ns = 0  # no key is created before this time
@@ -127,16 +150,7 @@ class OpenLoop:
 
     def counters(self, now: int) -> Counters:
         """Return the counters at the time `now`."""
-        while self._latencies and self._latencies[0][0] < now - WINDOW_NS:
-            self._latencies.popleft()
-        recent = sorted(latency for _, latency in self._latencies)
-        return Counters(
-            **self._counts,
-            owed=self._owed(now),
-            rate=len(recent) / (WINDOW_NS / 1e9),
-            p50_ms=recent[len(recent) // 2] if recent else None,
-            p99_ms=recent[len(recent) * 99 // 100] if recent else None,
-        )
+        return self._recent.add_to(Counters(**self._counts, owed=self._owed(now)), now)
 
     def _owed(self, now: int) -> int:
         if not self.begun:
@@ -211,4 +225,4 @@ class OpenLoop:
         kind = self._log.complete(lane.client, operation, outcome)
         self._counts[kind] += 1
         if kind == "ok":
-            self._latencies.append((operation.completed_ns, (operation.completed_ns - due) / 1e6))
+            self._recent.add(operation.completed_ns, due)

@@ -60,6 +60,7 @@ class RunMonitor(BackgroundThread):
             phase=self.phase,
             elapsed=min(self._duration, time.monotonic() - self.begun) if self.begun is not None else 0.0,
             duration=self._duration,
+            has_leaders=not answers or any(answer.role for answer in answers.values()),
             leader=leader,
             epoch=answers[leader].epoch if leader is not None else None,
             ok=counters.ok if counters else 0,

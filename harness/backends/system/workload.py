@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.results.final_state import StateByNode
-from zab_chaos.harness.workload.open_loop import RECREATE_NS, Counters
+from zab_chaos.harness.workload.open_loop import RECREATE_NS, Counters, RecentAnswers
 from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
 from zab_chaos.harness.workload.thread import ThreadedLoad
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
@@ -43,6 +43,7 @@ class SystemLoad(ThreadedLoad):
         self._outcomes = outcomes
         self._creates = creates
         self._created: list[str] = []
+        self._recent, self._recent_lock = RecentAnswers(), threading.Lock()
         self._start_ns = 0
         self._grace_end = float("inf")
         self._threads = [
@@ -52,7 +53,8 @@ class SystemLoad(ThreadedLoad):
 
     @property
     def counters(self) -> Counters:
-        return self._outcomes.counters
+        with self._recent_lock:
+            return self._recent.add_to(self._outcomes.counters, time.monotonic_ns())
 
     def start(self) -> None:
         for thread in self._threads:
@@ -136,7 +138,12 @@ class SystemLoad(ThreadedLoad):
     def _ask(self, line: SystemLine, request: Request, due_ns: int | None) -> Outcome | None:
         """Send a request and return its outcome; None if the grace period ended before."""
         answers: list[Outcome] = []
+        asked_ns = time.monotonic_ns()
         line.submit(request, answers.append, due_ns)
         while not answers and time.monotonic() < self._grace_end:
             line.wait(lambda: bool(answers), POLL_SECONDS)
+        if answers and isinstance(answers[0], Ok):
+            now = time.monotonic_ns()
+            with self._recent_lock:
+                self._recent.add(now, asked_ns if due_ns is None else due_ns)
         return answers[0] if answers else None

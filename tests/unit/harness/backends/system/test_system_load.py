@@ -5,15 +5,23 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, done
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.workload import SystemLoad
+from zab_chaos.harness.workload import open_loop
 from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.model.oracle.oracle import judge
 
 ENOUGH = 300  # answers
+
+
+@pytest.fixture(autouse=True)
+def all_answers_are_recent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_loop, "WINDOW_NS", 10**12)
 
 
 def own(path: object) -> bool:
@@ -66,6 +74,8 @@ def run(folder: Path, store: Store) -> list[dict[str, object]]:
     )
     load.start()
     assert store.enough.wait(60)
+    assert load.counters.rate
+    assert load.counters.p50_ms is not None
     load.stop()
     history.close()
     lines = [json.loads(line) for line in (folder / "ops.jsonl").read_text().splitlines()]
