@@ -14,13 +14,10 @@ export PATH := $(PATH):/usr/local/go/bin
 
 # The program $(1), which is of $(2), from Debian's packages $(3).
 define installed
-@command -v $(1) >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	apt-get install -y -qq --no-install-recommends $(3) >/dev/null; \
-fi || echo "$(2) could not be installed; the tests that need it are skipped"
+@command -v $(1) >/dev/null || .ci/apt $(3) || echo "$(2) could not be installed; the tests that need it are skipped"
 endef
 
-.PHONY: help setup browser fuse demo test test-cluster test-zookeeper lint check mutants bench docs clean base-image image containers test-containers
+.PHONY: help setup browser fuse demo test test-cluster test-zookeeper lint check mutants bench docs clean base-image image engine containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +66,9 @@ base-image: ## build a base image from Debian's packages, without an image regis
 
 image: setup ## build the image for nodes in containers; needs a container engine
 	@.ci/image
+
+engine: $(READY) ## start a container engine in the folder ZAB_ENGINE where there is none, and build the image there
+	@.ci/containers prepare || [ $$? = 77 ]
 
 containers: image ## run and judge the power outage on containers
 	$(BIN)/zab run power-outage --on containers
