@@ -18,6 +18,7 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.recording import (
+    Heard,
     LinkClosed,
     LinkOpened,
     ReadyTaken,
@@ -105,6 +106,11 @@ class Driver:
         if self.recording is not None:
             self.recording.add(Stepped(source, message))
         self.machine.step(source, message)
+
+    def heard(self, source: int) -> None:
+        if self.recording is not None:
+            self.recording.add(Heard(source))
+        self.machine.heard(source)
 
     def tick(self, now: int) -> None:
         if self.recording is not None:

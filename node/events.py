@@ -28,7 +28,7 @@ class LinkDown(Wire, frozen=True, tag="down"):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """The messages of one frame, in order, in the iteration that the last LinkUp opened."""
+    """The messages of one frame, in order, in the iteration that the last LinkUp opened. A part of a frame brings none."""
 
     peer: int
     messages: list[Any]

@@ -68,6 +68,12 @@ class Stepped(RecordedCall, frozen=True, tag="step"):
     message: Message
 
 
+class Heard(RecordedCall, frozen=True, tag="heard"):
+    """A part of a frame arrived."""
+
+    source: int
+
+
 class Ticked(RecordedCall, frozen=True, tag="tick"):
     now: int
 
@@ -107,6 +113,7 @@ AnyEntry = (
     | LinkOpened
     | LinkClosed
     | Stepped
+    | Heard
     | Ticked
     | Submitted
     | Synced

@@ -204,6 +204,8 @@ class Replica:
         for event in events:
             if type(event) is Received:
                 peer = event.peer
+                if not event.messages:
+                    self.driver.heard(peer)
                 for message in event.messages:
                     kind = type(message)
                     if kind is Forward:

@@ -1,7 +1,7 @@
 """A bug of the channels: links without sessions."""
 
 from zab_chaos.node.channel.channels import ChannelSet
-from zab_chaos.node.channel.header import FrameHeader, FrameKind
+from zab_chaos.node.channel.header import NUMBERED, FrameHeader, FrameKind
 from zab_chaos.node.channel.session import ChannelSession, FrameOutcome
 
 
@@ -15,7 +15,7 @@ class RawSession(ChannelSession):
         self.heard = True
         opened = header.kind != FrameKind.HELLO and not self.up
         self.up = self.up or opened
-        if header.kind == FrameKind.MESSAGES:
+        if header.kind in NUMBERED:
             return FrameOutcome(opened=opened, accepted=True)
         return FrameOutcome(opened=opened, answer=header.kind != FrameKind.THANKS)
 

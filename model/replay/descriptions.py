@@ -51,6 +51,7 @@ from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.recording import (
     AnyEntry,
     Booted,
+    Heard,
     LinkClosed,
     LinkOpened,
     SnapshotTaken,
@@ -174,6 +175,8 @@ def entry(e: AnyEntry) -> str:
             return f"the link with {e.peer} closes: {e.why}"
         case Stepped():
             return f"from {e.source}: {message(e.message)}"
+        case Heard():
+            return f"a part of a frame arrives from {e.source}"
         case Ticked():
             return f"tick {seconds(e.now)}"
         case Submitted():

@@ -32,6 +32,7 @@ from zab_chaos.node.recording import (
     Booted,
     DamagedRecording,
     Ended,
+    Heard,
     LinkClosed,
     LinkOpened,
     ReadyTaken,
@@ -97,6 +98,7 @@ class Rerun:
         self._ended_by: str | None = None  # why no input may follow
         self._handlers: dict[type, Callable[[Any], None]] = {
             Stepped: self._step,
+            Heard: self._heard,
             Ticked: self._tick,
             ReadyTaken: self._answer,
             Synced: self._synced,
@@ -231,6 +233,9 @@ class Rerun:
 
     def _step(self, entry: Stepped) -> None:
         self.machine.step(entry.source, entry.message)
+
+    def _heard(self, entry: Heard) -> None:
+        self.machine.heard(entry.source)
 
     def _tick(self, entry: Ticked) -> None:
         self.machine.tick(entry.now)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from zab_chaos.node.channel import frame
-from zab_chaos.node.channel.frame import BadFrame
+from zab_chaos.node.channel.frame import HEADER_BYTES, BadFrame
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.channel.runs import FrameRuns
 from zab_chaos.node.channel.session import ACCEPTED, ChannelSession
@@ -31,7 +31,10 @@ LAST_FRAMES_NS = 10_000_000
 AGAIN_NS = 5_000_000  # the pause before a greeting that a new connection did not accept is sent again
 NEVER = 2**62
 
-_MESSAGES = int(FrameKind.MESSAGES)
+_MESSAGES, _PART = int(FrameKind.MESSAGES), int(FrameKind.PART)
+# Messages with more bytes are sent in parts. If the largest frame had too many parts of this size for half of the queue to a
+# peer, the parts are larger.
+PART_BYTES = 2**16
 
 
 class Pipe(Protocol):
@@ -78,6 +81,8 @@ class ChannelSet:
         )  # with the header of its frame, for Received
         self.runs = FrameRuns()
         self._me, self._cluster, self._frame_bytes = me, frame.cluster_hash(cluster), limits.frame_bytes
+        self._part_bytes = max(PART_BYTES, 2 * limits.frame_bytes // limits.queue_frames)
+        self._parts: dict[int, list[bytes]] = {}  # by peer: the PARTs of which the end has not arrived yet
         self._hello_ns = heartbeat_ms * 1_000_000
         self._decoder = decoder
         self._dial = dial
@@ -140,24 +145,35 @@ class ChannelSet:
     # ---- requests ----
 
     def send(self, peer: int, messages: Any) -> None:
-        """Send one frame now.
+        """Send messages now, in one frame or, if they are long, in parts.
 
-        It is dropped if the channel is not up. If it can't be queued, the session is closed.
+        They are dropped if the channel is not up. If they can't be queued, the session is closed.
         """
         session = self._sessions[peer]
         number = session.number
         if not messages or peer in self._lost_at or not session.up or self._announced.get(peer) != number:
             return
-        data = frame.pack(
-            (self._cluster, _MESSAGES, self._me, peer, session.own_life, session.peer_life, number, session.sent),
-            messages,
-        )
-        if len(data) > self._frame_bytes:
-            self.reset(peer, f"a frame to send has {len(data)} bytes, and at most {self._frame_bytes} may be sent")
-        elif self._pipes[peer].send(data):
-            session.sent += 1
-        else:
+        payload = frame.encode(messages)
+        size = HEADER_BYTES + len(payload)
+        if size > self._frame_bytes:
+            self.reset(peer, f"a frame to send has {size} bytes, and at most {self._frame_bytes} may be sent")
+            return
+        rest = 0
+        while len(payload) - rest > self._part_bytes:
+            if not self._send_numbered(peer, session, _PART, payload[rest : rest + self._part_bytes]):
+                return
+            rest += self._part_bytes
+        self._send_numbered(peer, session, _MESSAGES, payload[rest:])
+
+    def _send_numbered(self, peer: int, session: ChannelSession, kind: int, payload: bytes) -> bool:
+        """Send the next frame of a session that is up. Return False if it can't be queued: then the session is closed."""
+        number, sent = session.number, session.sent
+        header = (self._cluster, kind, self._me, peer, session.own_life, session.peer_life, number, sent)
+        if not self._pipes[peer].send(frame.pack_payload(header, payload)):
             self.reset(peer, "the queue to the peer is full, or its connection is gone")
+            return False
+        session.sent += 1
+        return True
 
     def reset(self, peer: int, why: str) -> None:
         """Begin a new iteration; the next `receive` returns the LinkDown.
@@ -226,7 +242,7 @@ class ChannelSet:
         self.frames[peer] += 1
         outcome = session.receive(header)
         if outcome is ACCEPTED and not (out and type(out[-1]) is LinkDown):  # most frames; nothing else is unreported
-            out.append(Received(peer, frame.messages(data, header, self._decoder)))
+            out.append(self._received(header, data))
             self.runs.add(peer, header.incarnation, header.session, header.sequence)
             return
         if outcome.closed is not None:
@@ -234,9 +250,20 @@ class ChannelSet:
         if outcome.opened:
             self.unreported.append((LinkUp(peer, session.number), None))
         if outcome.accepted:
-            self.unreported.append((Received(peer, frame.messages(data, header, self._decoder)), header))
+            self.unreported.append((self._received(header, data), header))
         if outcome.answer:
             self._greet(peer)
+
+    def _received(self, header: FrameHeader, data: bytes) -> Received:
+        """Return the event of an accepted frame. A PART brings no messages before its end has arrived. Raises BadFrame."""
+        peer = header.sender
+        if header.kind == _MESSAGES:
+            return Received(peer, frame.messages(data, header, self._decoder, self._parts.pop(peer, ())))
+        parts = self._parts.setdefault(peer, [])
+        parts.append(data[HEADER_BYTES:])
+        if (size := sum(map(len, parts))) > self._frame_bytes:
+            raise BadFrame(f"oversized: {size} bytes in parts, and a frame has at most {self._frame_bytes}", peer)
+        return Received(peer, [])
 
     def _bad_frame(self, bad: BadFrame) -> None:
         """Refuse a frame, and close the session of the node that it claims to be from."""
@@ -270,6 +297,7 @@ class ChannelSet:
             self.unreported = deque(e for e in self.unreported if e[1] is None or e[1].sender != peer)
             self.unreported.append((LinkDown(peer, number, why), None))
         self.quiet = False
+        self._parts.pop(peer, None)
         self._lost_at.pop(peer, None)
         self._hello_at[peer] = self._now_ns
         self.redial(peer)

@@ -5,18 +5,21 @@ A fixed header, big-endian, then a MessagePack array of messages:
     magic and version   4 bytes   b"ZAB" and 1
     checksum            u32       CRC-32 of all that follows it
     cluster             u64       hash of the ensemble's name (`NodeConfig.ensemble`)
-    kind                u8        0 MESSAGES, 1 HELLO, 2 WELCOME, 3 THANKS
+    kind                u8        0 MESSAGES, 1 HELLO, 2 WELCOME, 3 THANKS, 4 PART
     sender, receiver    u32 each  node ids
     incarnation         u64       the sender's life
     to                  u64       the receiver's life as the sender knows it; 0 = not known yet
     session             u64       number of the channel's iteration (DSN 2011, section II)
-    sequence            u64       MESSAGES: number of this frame in its session, from 0; else: of the next one
+    sequence            u64       MESSAGES, PART: number of this frame in its session, from 0; else: of the next one
     length              u32       bytes of the payload
 
-HELLO, WELCOME and THANKS carry the empty array and use up no sequence number: see `zab_chaos.node.channel.session`. The
-header names the receiver so that a wrongly wired proxy is not taken for a link: that is part of a channel's integrity.
+HELLO, WELCOME and THANKS carry the empty array and use up no sequence number: see `zab_chaos.node.channel.session`. A long
+array is split: PARTs carry its beginning, and the MESSAGES frame after them the rest. So its receiver hears from the sender
+all the time that a slow link takes for it, and does not count the sender as gone. The header names the receiver so that a
+wrongly wired proxy is not taken for a link: that is part of a channel's integrity.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from struct import Struct
 from typing import Any
@@ -24,7 +27,7 @@ from typing import Any
 import msgspec
 from zlib_ng.zlib_ng import crc32
 
-from zab_chaos.node.channel.header import FrameHeader, FrameKind
+from zab_chaos.node.channel.header import NUMBERED, FrameHeader, FrameKind
 
 MAGIC = b"ZAB\x01"
 EMPTY = b"\x90"  # MessagePack's empty array
@@ -34,8 +37,8 @@ _SUMMED = Struct(">QBIIQQQQI")  # the part that the checksum covers, with the pa
 _WHOLE = Struct(">4sIQBIIQQQQI")
 _SUMMED_FROM = _UNSUMMED.size
 HEADER_BYTES = _WHOLE.size
-_LAST_KIND = int(FrameKind.THANKS)
-_encode = msgspec.msgpack.Encoder().encode
+_LAST_KIND = int(FrameKind.PART)
+encode = msgspec.msgpack.Encoder().encode  # messages as a payload
 _new = tuple.__new__
 
 
@@ -55,7 +58,11 @@ def cluster_hash(name: str) -> int:
 
 def pack(header: tuple[int, ...], messages: Any) -> bytes:
     """Return the bytes of a frame. The `length` in `header` is not used. `messages`: anything that msgspec encodes."""
-    payload = _encode(messages)
+    return pack_payload(header, encode(messages))
+
+
+def pack_payload(header: tuple[int, ...], payload: bytes) -> bytes:
+    """Return the bytes of a frame, as `pack` does, with messages that are encoded already, or a part of them."""
     summed = _SUMMED.pack(*header[:8], len(payload))
     return b"".join((_UNSUMMED.pack(MAGIC, crc32(payload, crc32(summed))), summed, payload))
 
@@ -77,7 +84,7 @@ def parse(data: bytes, cluster: int, receiver: int, limit: int) -> FrameHeader:
         raise BadFrame(f"{length} bytes of payload announced, {size - HEADER_BYTES} there", sender)
     if crc32(data[_SUMMED_FROM:]) != checksum:
         raise BadFrame("the checksum does not fit", sender)
-    if kind and (kind > _LAST_KIND or data[HEADER_BYTES:] != EMPTY):
+    if kind not in NUMBERED and (kind > _LAST_KIND or data[HEADER_BYTES:] != EMPTY):
         raise BadFrame("neither messages nor an empty greeting", sender)
     if session > NUMBER_MAX or incarnation > NUMBER_MAX or to > NUMBER_MAX:
         raise BadFrame(_out_of_range(session=session, life=max(incarnation, to)), sender)
@@ -90,9 +97,14 @@ def _out_of_range(**numbers: int) -> str:
     return next(f"{name} {number} is out of range" for name, number in numbers.items() if number > NUMBER_MAX)
 
 
-def messages(data: bytes, header: FrameHeader, decoder: msgspec.msgpack.Decoder[list[Any]]) -> list[Any]:
-    """Return the messages of a frame whose header `parse` accepted. Raises BadFrame and nothing else."""
+def messages(
+    data: bytes, header: FrameHeader, decoder: msgspec.msgpack.Decoder[list[Any]], parts: Iterable[bytes] = ()
+) -> list[Any]:
+    """Return the messages of a frame whose header `parse` accepted. `parts`: the payloads of the PARTs before it.
+
+    Raises BadFrame and nothing else.
+    """
     try:
-        return decoder.decode(data[HEADER_BYTES:])
+        return decoder.decode(b"".join((*parts, data[HEADER_BYTES:])))
     except Exception as error:  # whatever a peer sent, it must not end this node
         raise BadFrame(f"the messages cannot be decoded: {error}", header.sender) from None

@@ -9,6 +9,10 @@ class FrameKind(IntEnum):
     HELLO = 1
     WELCOME = 2
     THANKS = 3
+    PART = 4
+
+
+NUMBERED = frozenset({int(FrameKind.MESSAGES), int(FrameKind.PART)})  # the kinds that use up a sequence number
 
 
 class FrameHeader(NamedTuple):

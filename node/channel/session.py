@@ -22,7 +22,7 @@ wins with the next HELLO. No end closes because of an older frame, so closings d
 
 from dataclasses import dataclass
 
-from zab_chaos.node.channel.header import FrameHeader, FrameKind
+from zab_chaos.node.channel.header import NUMBERED, FrameHeader, FrameKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ChannelSession:
         if header.to == 0 and header.kind != FrameKind.HELLO:
             return self._close_broken("the peer does not know this node yet, and sent more than HELLO")
         self.heard = True
-        if header.kind == FrameKind.MESSAGES:
+        if header.kind in NUMBERED:
             return self._receive_messages(header, closed)
         return self._receive_greeting(header, closed)
 

@@ -127,6 +127,11 @@ class Peer:
             self.links.discard(peer)
             self._guarded(self.state.on_link_down, peer, why)
 
+    def heard(self, source: int) -> None:
+        """Take note that a part of a frame has arrived from `source`: it is not silent."""
+        if source in self.links:
+            self.contacts.heard_since_tick.add(source)
+
     def step(self, source: int, message: Message) -> None:
         """Process a message from `source`, in the order of its session."""
         if source not in self.links:

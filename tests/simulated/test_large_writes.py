@@ -42,3 +42,34 @@ def test_writes_that_waited_for_a_leader_do_not_reach_it_in_one_frame(tmp_path: 
         assert all(isinstance(outcome, Done) for outcome in outcomes), outcomes
         verdict = cluster.finish()
     assert verdict.verdict is Outcome.PASS, verdict.reasons
+
+
+def test_a_link_that_takes_long_for_a_message_does_not_depose_the_leader(tmp_path: Path) -> None:
+    """The links need a second for one write, which is longer than the timeout."""
+    with Ensemble(on="sim", results=tmp_path) as cluster:
+        leader = cluster.until_established()
+        client = cluster.client(leader)
+        client.create("/a")
+        with cluster.bandwidth([1, 2, 3], kb_per_s=1000):
+            client.set("/a", bytes(1_000_000))
+            assert cluster.until_established() == leader
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.PASS, verdict.reasons
+
+
+def test_a_leader_is_established_over_links_that_take_long_for_its_history(tmp_path: Path) -> None:
+    """A follower needs what it lacks, 1.5 s of the link's time, before there is a quorum again."""
+    with Ensemble(on="sim", results=tmp_path) as cluster:
+        leader = cluster.until_established()
+        behind, other = (node for node in (1, 2, 3) if node != leader)
+        client = cluster.client(leader)
+        client.create("/a")
+        with cluster.crash(behind):
+            for _ in range(15):
+                client.set("/a", bytes(100_000))
+            cluster.bandwidth([1, 2, 3], kb_per_s=1000)
+        with cluster.crash(other):
+            cluster.until(lambda: cluster.status()[behind].established, timeout=10)
+            client.set("/a", b"served")
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.PASS, verdict.reasons

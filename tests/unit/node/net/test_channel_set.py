@@ -1,4 +1,4 @@
-"""The channels of a node without sockets: when greetings are sent and repeated."""
+"""The channels of a node without sockets: when greetings are sent and repeated, and how long messages are split."""
 
 from collections import deque
 from typing import Any
@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 
 from zab_chaos.node.channel import frame
-from zab_chaos.node.channel.channels import AGAIN_NS, LAST_FRAMES_NS, NEVER, ChannelSet
+from zab_chaos.node.channel.channels import AGAIN_NS, LAST_FRAMES_NS, NEVER, PART_BYTES, ChannelSet
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkDown, LinkUp, Received
 
 MS = 1_000_000
 HEARTBEAT_MS = 100
+FRAME_BYTES = 300_000
 
 
 class FakePipe:
@@ -22,10 +23,12 @@ class FakePipe:
         self.takes = False
         self.closed = False
         self.sent: list[FrameHeader] = []
+        self.payloads: list[bytes] = []
 
     def send(self, data: bytes) -> bool:
         if self.takes:
-            self.sent.append(frame.parse(data, frame.cluster_hash("test"), 2, 10_000))
+            self.sent.append(frame.parse(data, frame.cluster_hash("test"), 2, FRAME_BYTES))
+            self.payloads.append(data[frame.HEADER_BYTES :])
         return self.takes
 
     def close(self) -> None:
@@ -38,7 +41,7 @@ class Node:
     def __init__(self) -> None:
         self.pipes: list[FakePipe] = []
         self.channels = ChannelSet(
-            me=1, cluster="test", incarnation=1, peers=[2], limits=Limits(frame_bytes=10_000),
+            me=1, cluster="test", incarnation=1, peers=[2], limits=Limits(frame_bytes=FRAME_BYTES),
             heartbeat_ms=HEARTBEAT_MS, decoder=msgspec.msgpack.Decoder(list[str]), dial=self._dial,
         )  # fmt: skip
         self.channels.open()
@@ -54,6 +57,10 @@ class Node:
     def hear(self, kind: FrameKind, *messages: str, session: int = 1, sequence: int = 0) -> list[Any]:
         header = (frame.cluster_hash("test"), kind, 2, 1, 1, 1, session, sequence)
         return self.channels.receive(deque([frame.pack(header, list(messages))]))
+
+    def hear_payload(self, kind: FrameKind, payload: bytes, sequence: int) -> list[Any]:
+        header = (frame.cluster_hash("test"), kind, 2, 1, 1, 1, 1, sequence)
+        return self.channels.receive(deque([frame.pack_payload(header, payload)]))
 
     def join(self) -> None:
         """Connect, and open the session."""
@@ -108,3 +115,53 @@ def test_frames_behind_a_linkdown_wait_for_the_next_call() -> None:
     assert len(frames) == 1
     assert node.channels.receive(frames) == [LinkUp(2, 2), Received(2, ["new"])]
     assert not frames
+
+
+LONG = ["a" * 150_000]
+
+
+def test_long_messages_are_sent_in_parts_that_the_queue_can_hold() -> None:
+    node = Node()
+    node.join()
+    node.pipe.sent.clear()
+    node.pipe.payloads.clear()
+    node.channels.send(2, LONG)
+    kinds = [FrameKind.PART, FrameKind.PART, FrameKind.MESSAGES]
+    assert [(header.kind, header.sequence) for header in node.pipe.sent] == list(zip(kinds, range(3), strict=True))
+    assert max(map(len, node.pipe.payloads)) == PART_BYTES
+    assert b"".join(node.pipe.payloads) == frame.encode(LONG)
+
+
+def test_each_part_is_reported_and_the_last_frame_brings_the_messages() -> None:
+    node = Node()
+    node.join()
+    payload = frame.encode(LONG)
+    assert node.hear_payload(FrameKind.PART, payload[:100], 0) == [Received(2, [])]
+    assert node.hear_payload(FrameKind.PART, payload[100:200], 1) == [Received(2, [])]
+    assert node.hear_payload(FrameKind.MESSAGES, payload[200:], 2) == [Received(2, LONG)]
+    assert node.hear(FrameKind.MESSAGES, "short", sequence=3) == [Received(2, ["short"])]
+
+
+def test_parts_end_with_their_session() -> None:
+    node = Node()
+    node.join()
+    node.hear_payload(FrameKind.PART, b"half of something", 0)
+    assert node.hear(FrameKind.MESSAGES, sequence=7)[0] == LinkDown(2, 1, "frame 7 came where 1 was due")
+    assert node.hear(FrameKind.WELCOME, session=2) == [LinkUp(2, 2)]
+    assert node.hear(FrameKind.MESSAGES, "whole", session=2) == [Received(2, ["whole"])]
+
+
+def test_a_part_that_is_lost_ends_the_session() -> None:
+    node = Node()
+    node.join()
+    assert node.hear_payload(FrameKind.PART, b"second", 1)[0] == LinkDown(2, 1, "frame 1 came where 0 was due")
+
+
+def test_parts_are_no_larger_together_than_one_frame() -> None:
+    node = Node()
+    node.join()
+    for sequence in range(2):
+        assert node.hear_payload(FrameKind.PART, bytes(150_000), sequence) == [Received(2, [])]
+    refused, down = node.hear_payload(FrameKind.PART, b"1", 2)
+    assert refused.why == f"oversized: 300001 bytes in parts, and a frame has at most {FRAME_BYTES}"
+    assert isinstance(down, LinkDown)

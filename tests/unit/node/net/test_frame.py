@@ -46,6 +46,16 @@ def test_a_packed_frame_can_be_parsed() -> None:
     assert got == messages
 
 
+def test_parts_of_a_payload_are_put_together() -> None:
+    payload = frame.encode([Ack(1, zxid(1, 2)), Ack(1, zxid(1, 3))])
+    data = frame.pack_payload(HEADER, payload[5:])
+    header = frame.parse(data, CLUSTER, 1, LIMIT)
+    assert frame.messages(data, header, DECODER, [payload[:2], payload[2:5]]) == [
+        Ack(1, zxid(1, 2)),
+        Ack(1, zxid(1, 3)),
+    ]
+
+
 @pytest.mark.parametrize("kind", [FrameKind.HELLO, FrameKind.WELCOME, FrameKind.THANKS])
 def test_a_greeting_is_an_empty_array(kind: FrameKind) -> None:
     data = bytes(frame.pack(HEADER._replace(kind=kind, to=0), []))
@@ -91,7 +101,7 @@ def test_the_cluster_hash_is_stable_and_differs_by_name() -> None:
         (bytes(frame.pack(HEADER._replace(session=2**63), [])), "session 9223372036854775808 is out of range", 2),
         (bytes(frame.pack(HEADER._replace(incarnation=2**62 + 1), [])), "life 4611686018427387905 is out of range", 2),
         (bytes(frame.pack(HEADER._replace(to=2**64 - 1), [])), "life 18446744073709551615 is out of range", 2),
-        (bytes(frame.pack(HEADER._replace(kind=4), [])), "neither messages nor an empty greeting", 2),
+        (bytes(frame.pack(HEADER._replace(kind=5), [])), "neither messages nor an empty greeting", 2),
         (bytes(frame.pack(HEADER._replace(kind=1), [Ack(1, zxid(1, 2))])), "neither messages nor an empty", 2),
         (bytes(frame.pack(HEADER, [Propose(1, TxnRun(zxid(1, 1), [bytes(LIMIT)]), zxid(0, 0), 0)])), "oversized", 2),
         (bytes(frame.pack(HEADER, [["NOSUCH", 1]])), "the messages cannot be decoded", 2),
