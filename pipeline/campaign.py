@@ -122,18 +122,21 @@ def _groups(verdicts: Sequence[JudgedRun], key: Callable[[JudgedRun], str]) -> l
 
 def _recovery(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
     """Return one row per kind of fault and role of the node that it hit: the times to the next new commit (`mean`, `within`, all
-    of them as `seconds`), how often there was `never` one, and for how long writes `stood_still`."""
+    of them as `seconds`), how often there was `never` one, and for how long writes `stood_still`. Runs in which no commit was
+    recorded, as those of a system whose nodes record nothing, do not count as `never`."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for it in verdicts:
+        recorded = it.json["metrics"].get("delivered") != 0
         for fault in it.json["metrics"].get("faults", []):
-            found.setdefault((fault["do"], fault["role"] or "none"), []).append(fault)
+            missing = recorded and fault["seconds"] is None
+            found.setdefault((fault["do"], fault["role"] or "none"), []).append(fault | {"never": missing})
     rows = []
     for (do, role), faults in sorted(found.items()):
         took = sorted(fault["seconds"] for fault in faults if fault["seconds"] is not None)
         stood_still = mean_with_interval([fault["stood_still"] for fault in faults])
         rows.append(
             {
-                "do": do, "role": role, **mean_with_interval(took), "never": len(faults) - len(took), "seconds": _sample(took),
+                "do": do, "role": role, **mean_with_interval(took), "never": sum(fault["never"] for fault in faults), "seconds": _sample(took),
                 "stood_still": stood_still,
             }
         )  # fmt: skip

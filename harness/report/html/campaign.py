@@ -105,14 +105,18 @@ def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, An
         metrics = verdict["metrics"]
         run.verdict, run.reasons = verdict["verdict"], verdict["reasons"]
         run.properties = {item["name"]: item["verdict"] for item in verdict["properties"]}
-        run.recoveries = list(_recoveries(metrics.get("faults")))
+        run.recoveries = list(_recoveries(metrics))
         run.numbers = {name: value for name, value in metrics.items() if type(value) in (int, float)}
     return run
 
 
-def _recoveries(faults: Any) -> Iterator[RecoveryTime]:
-    """Yield the recoveries of the verdict's `metrics.faults`, without those that repair something (`restart`, `resume`)."""
-    for one in faults if isinstance(faults, list) else []:
+def _recoveries(metrics: dict[str, Any]) -> Iterator[RecoveryTime]:
+    """Yield the recoveries of the verdict's `metrics.faults`, without those that repair something (`restart`, `resume`).
+
+    There are none if no commit was recorded, as in every run of a system whose nodes record nothing.
+    """
+    faults = metrics.get("faults")
+    for one in faults if isinstance(faults, list) and metrics.get("delivered") != 0 else []:
         if isinstance(one, dict) and one.get("do") not in MENDS:
             seconds = one.get("seconds")
             role = str(one.get("role") or "")

@@ -133,8 +133,13 @@ def _all(runs: list[CampaignRun], place: Path) -> Html:
 
 
 def _matrix(runs: list[CampaignRun]) -> Html:
-    """Return the table of scenarios and properties: the worst judgement, and how many of the runs had it."""
-    names = list(dict.fromkeys(name for run in runs for name in run.properties))
+    """Return the table of scenarios and properties: the worst judgement, and how many of the runs had it.
+
+    Properties that were judged in no run have no column.
+    """
+    known = dict.fromkeys(name for run in runs for name in run.properties)
+    names = [name for name in known if {run.properties.get(name, WORST[-1]) for run in runs} != {WORST[-1]}]
+    left_out = [name for name in known if name not in names]
     rows = []
     for scenario, group in _grouped(runs):
         cells = [
@@ -142,7 +147,8 @@ def _matrix(runs: list[CampaignRun]) -> Html:
         ]
         unjudged = sum(run.verdict == NOT_JUDGED for run in group)
         rows.append((scenario, f"{len(group)}" + (f" ({unjudged} not judged)" if unjudged else ""), *cells))
-    return element("div", table("Scenarios and properties", ("scenario", "runs", *names), rows), class_="matrix")
+    matrix = element("div", table("Scenarios and properties", ("scenario", "runs", *names), rows), class_="matrix")
+    return element("div", matrix, element("p", f"Judged in no run: {', '.join(left_out)}") if left_out else "")
 
 
 def _grouped(runs: list[CampaignRun]) -> list[tuple[str, list[CampaignRun]]]:

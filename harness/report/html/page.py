@@ -127,11 +127,12 @@ def _main(run: RunData) -> Html:
 
 
 def _panels(run: RunData) -> tuple[Iterable[Panel], Mapping[str, Legend]]:
-    """Return the panels and their legends. A backend for another system may record nothing of its nodes."""
+    """Return the panels and their legends. A backend for another system may record nothing of its nodes: no lanes, no lag."""
     if run.lanes:
         return PANELS, LEGENDS
     milestones = ("lanes", "Run", "its milestones; what its nodes did is not recorded")
-    return [milestones if panel[0] == "lanes" else panel for panel in PANELS], {**LEGENDS, "lanes": ()}
+    shown = [milestones if panel[0] == "lanes" else panel for panel in PANELS if panel[0] != "lag"]
+    return shown, {**LEGENDS, "lanes": ()}
 
 
 def pictures(title: str, panels: Iterable[Panel], legends: Mapping[str, Legend], diagram: Diagram) -> Html:

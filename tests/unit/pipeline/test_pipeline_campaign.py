@@ -51,6 +51,12 @@ def test_recovery_is_grouped_by_kind_and_role_and_long_lists_are_sampled() -> No
     assert (len(leader["seconds"]), leader["seconds"][0], leader["seconds"][-1]) == (200, 0.001, 1.0)
 
 
+def test_a_run_without_any_recorded_commit_does_not_count_as_never_recovered() -> None:
+    faults = [{"do": "crash", "role": None, "seconds": None, "stood_still": 0.5}]
+    (row,) = summary([run(1, faults=faults, delivered=0), run(2, faults=faults, delivered=7)])["recovery"]
+    assert (row["never"], row["stood_still"]["n"]) == (1, 2)
+
+
 def test_catching_up_is_summed_by_kind() -> None:
     rows = [{"kind": "difference", "times": 2, "transactions": 5, "cut": 0, "bytes": 0, "seconds": 0.1}]
     found = summary([run(1, catch_up=rows), run(2, catch_up=rows)])["catching_up"]

@@ -190,6 +190,22 @@ def test_the_pipelines_results_make_the_same_page() -> None:
     assert "3.000" in text  # MiB of snapshots
 
 
+def test_a_system_whose_nodes_record_nothing_never_failed_to_recover() -> None:
+    it = analysed("own", 1, delivered=0)
+    assert run_from_verdict(it.path, it.facts, it.json).recoveries == []
+
+
+def test_properties_that_no_run_judged_have_no_column() -> None:
+    judged = {"integrity": "PASS", "sync": "NOT-APPLICABLE", "linearizable keys": "VIOLATION"}
+    runs = [
+        CampaignRun(Path("r"), "x", None, "", "PASS", "VIOLATION", judged),
+        CampaignRun(Path("s"), "y", None, "", "PASS"),
+    ]
+    text = campaign_page(runs, "two", Path("campaign.html"))
+    assert [f">{name}<" in text for name in judged] == [True, False, True]
+    assert "Judged in no run: sync" in text
+
+
 def test_many_unexpected_runs_are_cut_short_and_counted() -> None:
     runs = [run_from_verdict(it.path, it.facts, it.json) for it in (analysed("x", seed) for seed in range(1, 151))]
     for run in runs:

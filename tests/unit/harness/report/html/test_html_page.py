@@ -150,6 +150,7 @@ def test_a_backend_that_records_nothing_of_its_nodes_has_no_lanes(folder: Path) 
     shutil.rmtree(folder / "trace")
     text = read(folder).text
     assert "what its nodes did is not recorded" in text
+    assert "Commit lag" not in text
     assert "fill: phase" not in text
     assert "amnesiac: counts in no quorum" not in text
 
