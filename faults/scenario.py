@@ -221,10 +221,8 @@ class Scenario:
         if expect["answered_within"] is None and exact:  # elsewhere an answer may reach its client late
             expect["answered_within"] = expect["progress_within"]
         if exact:
-            expect["clients_are_kept"] = (
-                True  # elsewhere a node forgets a client that does not read its answers in time
-            )
-            expect["clients_know_all_nodes"] = True  # elsewhere a client may be made with the address of one node
+            # Elsewhere a node forgets a client that does not read its answers in time, and a client may know one address only.
+            expect["clients_are_kept"] = expect["clients_know_all_nodes"] = True
         expect["counter_max"] = self.limits.counter_max
         expect["outstanding"] = self.limits.outstanding
         return expect

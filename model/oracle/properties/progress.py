@@ -33,8 +33,8 @@ class Progress(Checker):
     - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
     - A node that follows the leader answers every request within `answered_within`, if run.json gives that.
 
-    - No client sends another write over a connection on which its writes were refused for `STAYS` for want of a leader, if
-      run.json says that `clients_know_all_nodes`.
+    At any time, verifies that no client sends another write over a connection on which its writes were refused for `STAYS` for
+    want of a leader, if run.json says that `clients_know_all_nodes`.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time.
@@ -114,9 +114,7 @@ class Progress(Checker):
         facts = self.facts
         if not facts.run.expect.get("clients_know_all_nodes") or facts.run.nodes == 1 or facts.damages:
             return
-        refused: dict[
-            int, tuple[Complete, Complete]
-        ] = {}  # by client: the first such refusal in a row, and the last one
+        refused: dict[int, tuple[Complete, Complete]] = {}  # by client: the first and the last such refusal in a row
         for request in facts.requests.values():
             invoke, answer = request.invoke, request.complete
             if answer is None or invoke.op not in ORDERED:
