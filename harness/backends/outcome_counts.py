@@ -15,4 +15,5 @@ class OutcomeCounts:
 
     @property
     def counters(self) -> Counters:
-        return Counters(**self._counts)
+        invoked, ok, failed, unknown = self._counts.values()
+        return Counters(invoked=invoked, ok=ok, failed=failed, unknown=unknown)

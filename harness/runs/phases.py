@@ -124,7 +124,9 @@ class RunPhases:
         self._load_running = True
         self._monitor.workload = self._load
         if not self._wait_until(lambda: self._load.wait_begun(0.0), SETUP_SECONDS):
-            raise Unfinished(f"the workload's keys could not be created within {SETUP_SECONDS:.0f} s")
+            trouble = self._load.counters.trouble
+            last = f"; the last answer was: {trouble}" if trouble else ""
+            raise Unfinished(f"the workload's keys could not be created within {SETUP_SECONDS:.0f} s{last}")
         self._records.milestone("workload-started")
         self._scheduler = self._monitor.scheduler = self._make_scheduler()
         self._phase("faults" if self._scheduler.next_step else "load")

@@ -32,7 +32,7 @@ class Counters:
     """The state of a workload: operations by outcome, and `owed`, those that are due but not sent yet.
 
     `rate` (answers per second) and the latencies are those of the last second. A latency counts from the time at which the
-    operation was due; None if no operation succeeded.
+    operation was due; None if no operation succeeded. `trouble`: why the last key that could not be created was not, in words.
     """
 
     invoked: int = 0
@@ -43,6 +43,12 @@ class Counters:
     rate: float = 0.0
     p50_ms: float | None = None
     p99_ms: float | None = None
+    trouble: str = ""
+
+
+def reason(outcome: Failed | Unknown) -> str:
+    """Return in words why an operation was not done."""
+    return outcome.why if isinstance(outcome, Unknown) else f"{outcome.error}: {outcome.words}"
 
 
 class RecentAnswers:
@@ -113,6 +119,7 @@ class OpenLoop:
         self._log = log
         self._counts = {"invoked": 0, "ok": 0, "failed": 0, "unknown": 0}
         self._recent = RecentAnswers()
+        self._trouble = ""
         self._start_ns = 0
         self._keys_to_create = deque(range(load.keys))
         self._recreate_ns = 0  # no key is created before this time
@@ -150,7 +157,7 @@ class OpenLoop:
 
     def counters(self, now: int) -> Counters:
         """Return the counters at the time `now`."""
-        return self._recent.add_to(Counters(**self._counts, owed=self._owed(now)), now)
+        return self._recent.add_to(Counters(**self._counts, owed=self._owed(now), trouble=self._trouble), now)
 
     def _owed(self, now: int) -> int:
         if not self.begun:
@@ -179,6 +186,7 @@ class OpenLoop:
             self._complete(lane, operation, outcome, operation.submitted_ns)
             if not (isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)):
                 self._keys_to_create.append(key)
+                self._trouble = reason(outcome)
                 overloaded = not (isinstance(outcome, Failed) and outcome.error == NO_LEADER)
                 if overloaded and operation.completed_ns >= self._recreate_ns:  # only once for those that fail together
                     self._window = max(1, self._window // 2)

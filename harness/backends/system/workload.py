@@ -4,11 +4,12 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.results.final_state import StateByNode
-from zab_chaos.harness.workload.open_loop import RECREATE_NS, Counters, RecentAnswers
+from zab_chaos.harness.workload.open_loop import RECREATE_NS, Counters, RecentAnswers, reason
 from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
 from zab_chaos.harness.workload.thread import ThreadedLoad
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
@@ -44,6 +45,7 @@ class SystemLoad(ThreadedLoad):
         self._creates = creates
         self._created: list[str] = []
         self._recent, self._recent_lock = RecentAnswers(), threading.Lock()
+        self._trouble = ""  # as in Counters
         self._start_ns = 0
         self._grace_end = float("inf")
         self._threads = [
@@ -54,7 +56,8 @@ class SystemLoad(ThreadedLoad):
     @property
     def counters(self) -> Counters:
         with self._recent_lock:
-            return self._recent.add_to(self._outcomes.counters, time.monotonic_ns())
+            counters = self._recent.add_to(self._outcomes.counters, time.monotonic_ns())
+        return replace(counters, trouble=self._trouble)
 
     def start(self) -> None:
         for thread in self._threads:
@@ -99,6 +102,7 @@ class SystemLoad(ThreadedLoad):
                 outcome = self._ask(line, Create(path, data) if self._creates else Set(path, data), None)
                 written = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
                 if not written:
+                    self._trouble = reason(outcome) if isinstance(outcome, Failed | Unknown) else self._trouble
                     self._stopping.wait(RECREATE_NS / 1e9)
 
     def _work(self, line: SystemLine, agenda: Agenda) -> None:

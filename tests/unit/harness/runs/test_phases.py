@@ -46,3 +46,12 @@ def test_a_wait_is_shown_when_it_begins_and_when_it_is_over(tmp_path: Path) -> N
         "pause: node 1 paused",
         "pause healed: node 1 paused",
     ]
+
+
+def test_a_run_whose_keys_cannot_be_created_says_what_the_last_answer_was(tmp_path: Path) -> None:
+    scenario = parse(SCENARIO + "\n[limits]\nrequest_bytes = 100\n")
+    ran = run(scenario, RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert (
+        "the workload's keys could not be created within 60 s; the last answer was: too large: "
+        in ran.verdict.reasons[0]
+    )

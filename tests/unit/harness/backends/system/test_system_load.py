@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
-from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, done
+from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, Unknown, done
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.workload import SystemLoad
@@ -85,6 +85,26 @@ def run(folder: Path, store: Store) -> list[dict[str, object]]:
     said = {"nodes": 1, "outcome": "finished", "expect": {"min_acked": 1, "progress_within": 60}, "evidence": "history"}
     folder.joinpath("run.json").write_text(json.dumps(said))
     return [line for line in lines if line["type"] == "invoke"]
+
+
+def test_the_answer_to_a_key_that_cannot_be_created_is_known(tmp_path: Path) -> None:
+    """A mistake in a backend's client makes every outcome unknown: the run must be able to name it."""
+    refused = threading.Event()
+
+    def ask(request: Request) -> object:
+        refused.set()
+        return Unknown("AttributeError: no attribute 'sock'")
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    work = LoadParameters(clients=1, rate=1.0, keys=1, mix={"get": 1})
+    connect = {1: lambda: OfStore(ask)}
+    load = SystemLoad(
+        lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=False
+    )
+    load.start()
+    assert refused.wait(60)
+    assert load.stop().trouble == "AttributeError: no attribute 'sock'"
+    history.close()
 
 
 def test_clients_read_keys_that_any_of_them_has_created(tmp_path: Path) -> None:
