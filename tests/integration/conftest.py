@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-# For every Spark that a test starts, in whichever process. More than half of a short one's processor time would go into
-# compiling for a long one, and into a collector's threads.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# For every Spark that a test starts, in whichever process: several collector threads cost more than they save.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark")))
 
 
