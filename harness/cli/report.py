@@ -34,9 +34,8 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
     data = write_report(folder, file)
     verdict, damages = data.judged.verdict, len(data.source.damages) + data.source.more
     if damages:
-        Console(stderr=True).print(
-            f"{damages} lines or files could not be read; the report lists them", highlight=False
-        )
+        what = "1 line or file" if damages == 1 else f"{damages} lines or files"
+        Console(stderr=True).print(f"{what} could not be read: see the report", highlight=False)
     answer = {"folder": str(folder.path), "verdict": None if verdict is None else verdict.verdict, "damages": damages}
     return _print_path(file, answer, json=json)
 

@@ -8,7 +8,9 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase, TestSuite
 
@@ -55,8 +57,8 @@ class Case:
         return f"{self.verdict}{expected}" + (f": {said}" if said else "")
 
 
-def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
-    """Return the case of a stored run."""
+def case_of(folder: RunFolder, verdict: Verdict, seconds: float | None = None) -> Case:
+    """Return the case of a stored run. `seconds`: None means from its start to its end, as run.json has them."""
     facts = folder.read_run()
     repeat_command = facts.get("command")
     return Case(
@@ -65,13 +67,22 @@ def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
         on=str(facts.get("backend", "processes")),
         verdict=str(verdict.verdict),
         expected=str((facts.get("expect") or {}).get("verdict", Outcome.PASS)),
-        seconds=seconds,
+        seconds=_duration(facts) if seconds is None else seconds,
         folder=str(folder.path),
         violated=[item.name for item in violated_or_uncertain(verdict)],
         headline=headline(verdict),
         details=summary.full_text(folder, verdict, repeat_command),
         repeat_command=repeat_command,
     )
+
+
+def _duration(facts: dict[str, Any]) -> float:
+    """Return the seconds from the start to the end of a run; 0 if run.json does not have both, as for a simulated one."""
+    try:
+        begin, end = (datetime.fromisoformat(facts[name]) for name in ("started", "ended"))
+        return max(0.0, (end - begin).total_seconds())
+    except (KeyError, TypeError, ValueError):
+        return 0.0
 
 
 def check_writable(junit: Path | None) -> None:

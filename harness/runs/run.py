@@ -182,9 +182,10 @@ def judge_unless_interrupted(interrupt: Interrupt, judged: Callable[[], Verdict]
 
 def reason(error: Exception) -> str:
     """Return an error's text for people. Errors that are not our own also get their type and the place of the traceback."""
-    if isinstance(error, BadInput | HarnessError | ClusterError | NetworkError | WorkloadError):
+    if isinstance(error, BadInput | HarnessError | ClusterError | NetworkError):
         return str(error)
-    return f"{type(error).__name__}: {error} (the trace is in log/harness.log)"
+    words = str(error) if isinstance(error, WorkloadError) else f"{type(error).__name__}: {error}"
+    return f"{words} (the trace is in log/harness.log)"
 
 
 def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, backend: Backend) -> dict[str, Any]:

@@ -8,7 +8,9 @@ import pytest
 
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report import ci
-from zab_chaos.harness.report.ci import Case, markdown, xml
+from zab_chaos.harness.report.ci import Case, case_of, markdown, xml
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.verdict import Outcome, Verdict
 
 SMALL = """
 [scenario]
@@ -150,3 +152,21 @@ def test_a_long_list_of_failures_is_cut_in_the_summary_only() -> None:
     many = [Case(scenario="a", seed=seed, on="sim", verdict="UNKNOWN") for seed in range(30)]
     assert "and 10 more" in markdown("zab", many)
     assert len(list(ElementTree.fromstring(xml("zab", many)).iter("failure"))) == 30
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        ({"started": "2026-11-25T19:59:58.500+00:00", "ended": "2026-11-25T20:00:04.750+00:00"}, 6.25),
+        ({"started": None, "ended": None}, 0.0),
+        ({"started": "2026-11-25T19:59:58.500+00:00", "ended": "soon"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_a_stored_run_took_the_time_from_its_start_to_its_end(
+    times: dict[str, str | None], seconds: float, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_run(times)
+    verdict = Verdict(verdict=Outcome.PASS, exit=0, properties=[], reasons=[], metrics={})
+    assert case_of(folder, verdict).seconds == seconds
