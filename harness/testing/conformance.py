@@ -25,6 +25,7 @@ from zab_chaos.harness.client.session import Done, Failed, Session
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results.run_folder import below
 from zab_chaos.harness.runs.judgement import judge
@@ -57,6 +58,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     named = metafunc.config.getoption("zab_on", None)
     if "backend" in metafunc.fixturenames:
         metafunc.parametrize("backend", [named] if named else ["sim", "processes"], indirect=True)
+
+
+def require_pass(ensemble: Ensemble) -> None:
+    """End and judge the ensemble, and fail the test with the verdict in words unless it is PASS."""
+    verdict = ensemble.finish()
+    if verdict.exit:
+        assert ensemble.folder is not None
+        pytest.fail(summary.full_text(ensemble.folder, verdict, None), pytrace=False)
 
 
 @pytest.fixture
@@ -135,7 +144,7 @@ def test_a_killed_node_is_gone_and_comes_back(backend: Backend, ensemble: Ensemb
         killed.heal()
         assert ensemble.alive(node)
         ensemble.until_converged()
-    assert ensemble.finish().exit == 0
+    require_pass(ensemble)
 
 
 def test_a_stopped_node_ends(ensemble: Ensemble) -> None:
@@ -184,7 +193,7 @@ def test_a_node_that_is_cut_off_comes_back(backend: Backend, ensemble: Ensemble)
     with ensemble.partitioned("one") as cut, ensemble.client(node=cut.nodes[0] % 3 + 1) as client:
         put(client, "/a", b"1", backend)
     ensemble.until_converged()
-    assert ensemble.finish().exit == 0
+    require_pass(ensemble)
 
 
 def test_no_acknowledged_write_is_lost_by_crashes_one_after_the_other(backend: Backend, ensemble: Ensemble) -> None:
@@ -197,7 +206,7 @@ def test_no_acknowledged_write_is_lost_by_crashes_one_after_the_other(backend: B
         found = submit_until_done(client, Get("/a"))
         assert found is not None
         assert found.value == b"3"
-    assert ensemble.finish().exit == 0
+    require_pass(ensemble)
 
 
 # ---- the runs ----
