@@ -4,15 +4,16 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.client.transport import CLOSED
+from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import ERRORS, NO_LEADER
-from zab_chaos.node.tree.requests import Request
+from zab_chaos.node.tree.requests import ANY, Create, Request, Set
 
 Then = Callable[[Outcome], None]
 
@@ -89,29 +90,48 @@ def _require_valid(outcome: object) -> None:
         )
 
 
+def _operation(request: Request) -> str:
+    """Return the name that a scenario's mix and a backend's `operations` have for a request."""
+    if isinstance(request, Set) and request.version != ANY:
+        return "cas"
+    if isinstance(request, Create) and request.sequential:
+        return "sequential"
+    return type(request).__name__.lower()
+
+
 class SystemLine:
     """Implements `zab_chaos.harness.client.session.Line` with a backend's clients. It changes to the next node after a failure.
 
-    `connect` has, for each node, a function that returns a new client.
+    `connect` has, for each node, a function that returns a new client. `operations`: what the clients can be asked for; None
+    means everything.
     """
 
     def __init__(
-        self, connect: Mapping[int, Callable[[], Client]], number: int, node: int, timeout: float, history: HistoryFile
-    ) -> None:
+        self, connect: Mapping[int, Callable[[], Client]], number: int, node: int, timeout: float, history: HistoryFile,
+        operations: Collection[str] | None = None,
+    ) -> None:  # fmt: skip
         self.number = number
         self.node = node
         self._connect = connect
         self._timeout = timeout
         self._history = history
+        self._operations = operations
         self._client: Client | None = None
         self._seq = 0
         self._waiting: list[_PendingRequest] = []
         self._closed = False
 
     def submit(self, request: Request, then: Then, due_ns: int | None = None) -> None:
-        """Record and send a request. `due_ns` is the time at which the open loop had to send it; None means now."""
+        """Record and send a request. `due_ns` is the time at which the open loop had to send it; None means now.
+
+        Raises BadInput if the backend's clients do not support the operation.
+        """
         if self._closed:
             raise ValueError(CLOSED)
+        operation = _operation(request)
+        if self._operations is not None and operation not in self._operations:
+            supported = ", ".join(sorted(self._operations))
+            raise BadInput(f"the clients of this backend have no {operation}; its `operations` are {supported}")
         self._seq += 1
         pending = _PendingRequest(self._seq, then, time.monotonic() + self._timeout, queue.SimpleQueue())
         self._history.invoke(self.number, self._seq, self.node, request, due_ns)

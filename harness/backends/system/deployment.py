@@ -131,7 +131,7 @@ class SystemDeployment(ProcessDeployment):
 
     def line(self, number: int, node: int, timeout: float) -> SystemLine:
         connect = {each: partial(self._backend.client, place, timeout) for each, place in self.cluster.places.items()}
-        return SystemLine(connect, number, node, timeout, self._history)
+        return SystemLine(connect, number, node, timeout, self._history, self._backend.operations)
 
     def workload(self, seed: int) -> SystemLoad:
         nodes, load = self.cluster.nodes, load_parameters(self._scenario)

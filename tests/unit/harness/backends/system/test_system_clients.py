@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
-from zab_chaos.harness.backends.system import Client, Failed, Get, Request, Unknown, done
+from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, Set, Unknown, done
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.node.tree.requests import Exists
 
 
 class Says(Client):
@@ -32,6 +34,26 @@ def asked(folder: Path, answer: Any) -> list[Any]:
 @pytest.mark.parametrize("answer", [done(b"1"), Failed("no node", ""), Unknown("who knows")])
 def test_each_kind_of_outcome_is_accepted(tmp_path: Path, answer: Any) -> None:
     assert asked(tmp_path, answer) == [answer]
+
+
+@pytest.mark.parametrize(
+    ("request_", "name"),
+    [
+        (Create("/a", b""), "create"),
+        (Create("/a", b"", True), "sequential"),
+        (Set("/a", b"", 3), "cas"),
+        (Exists("/a"), "exists"),
+    ],
+)
+def test_an_operation_that_the_backend_lacks_is_refused_and_not_recorded(
+    tmp_path: Path, request_: Request, name: str
+) -> None:
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    line = SystemLine({1: lambda: Says(done())}, 1, 1, 1.0, history, {"get", "set"})
+    with pytest.raises(BadInput, match=f"have no {name}; its `operations` are get, set"):
+        line.submit(request_, print)
+    line.submit(Set("/a", b""), print)
+    assert (tmp_path / "ops.jsonl").read_text().count("invoke") == 1
 
 
 def test_anything_else_is_an_error_that_names_it(tmp_path: Path) -> None:
