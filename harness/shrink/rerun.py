@@ -6,6 +6,7 @@ from pathlib import Path
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import fitted, mistakes
+from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.explore.exploration import SeedResult
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
@@ -56,7 +57,10 @@ class CandidateRuns:
         scenario = replace(scenario, defect=self.case.scenario.defect)
         on, release = self.case.on, self.case.release
         options = options_for(scenario.name, scenario, seed=scenario.seed, results=self.results, on=on, release=release)
-        ran = run_quietly(scenario, options)
+        try:
+            ran = run_quietly(scenario, options)
+        except Interrupted:
+            raise Interrupted("interrupted; no smaller scenario was found, and the runs are not kept") from None
         invoked = sum(line["type"] == "invoke" for line in ran.folder.lines("ops.jsonl"))
         events = sum(map(_count_lines, ran.folder.path.glob("trace/*.jsonl")))
         return replace(SeedResult.stored(scenario, scenario.seed, ran), invoked=invoked, events=events)

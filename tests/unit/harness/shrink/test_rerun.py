@@ -188,6 +188,17 @@ def test_an_interrupted_search_writes_the_smallest_scenario_so_far(
     assert "the smallest failing scenario so far" in capsys.readouterr().out
 
 
+def test_an_interruption_before_anything_failed_names_no_run_that_is_not_kept(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def violated(scenario: Scenario) -> tuple[str, ...]:
+        raise Interrupted("interrupted; the last run is /tmp/gone")
+
+    pretended(violated)
+    assert main(["shrink", str(failed_run(tmp_path / "r")), "--quiet"]) == 2
+    assert capsys.readouterr().err == "Error: interrupted; no smaller scenario was found, and the runs are not kept\n"
+
+
 def test_a_run_that_does_not_fail_again_is_unknown(
     tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
 ) -> None:
