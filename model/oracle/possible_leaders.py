@@ -39,6 +39,27 @@ class PossibleLeaders:
         for node in sorted(self._undisturbed):
             yield from self._windows(node)
 
+    def connected(self, one: int, other: int) -> list[Span]:
+        """Return the times in which two members were alive and undisturbed, with the undisturbed link between them open."""
+        return self._usable(one, other)
+
+    def unsupported(self, node: int) -> list[Span]:
+        """Return the times in which a node was alive and undisturbed, and had its links to fewer members open than are a
+        quorum together with it. Peers that are no longer alive count while the node has its link to them open."""
+        changes: list[Span] = []
+        for peer in self._undisturbed.keys() - {node}:
+            for start, end in difference(self._open.get((node, peer), []), self._amnesiac_times(peer)):
+                changes += (start, 1), (end, -1)
+        enough: list[Span] = []
+        count, since = 0, 0
+        for t, change in sorted(changes):
+            before, count = count, count + change
+            if before < self._facts.quorum() - 1 <= count:
+                since = t
+            elif count < self._facts.quorum() - 1 <= before:
+                enough.append((since, t))
+        return difference(self._undisturbed.get(node, []), enough)
+
     def _windows(self, node: int) -> Iterator[LeaderWindow]:
         changes = [(t, change, peer) for peer in self._undisturbed for t, change in self._changes(node, peer)]
         changes += [(t, 0, node) for t in self._leader_disturbances()]
@@ -82,6 +103,17 @@ class PossibleLeaders:
             if begun < life.last.t:
                 spans.setdefault(key[0], []).append((begun, life.last.t))
         return {node: merged(each) for node, each in spans.items()}
+
+    def _amnesiac_times(self, node: int) -> list[Span]:
+        """Return the times in which a node counted in no quorum, because it had lost its disk."""
+        lives = [life.boot for life in self._facts.nodes[node].lives if life.boot is not None]
+        ends = [*(boot.t for boot in lives[1:]), FOREVER]
+        admitted = {event.life: event.t for event in self._facts.members if event.node == node}
+        return [
+            (boot.t, min(end, admitted.get(boot.life, FOREVER)))
+            for boot, end in zip(lives, ends, strict=False)
+            if boot.disk == "amnesiac"
+        ]
 
     def _open_links(self) -> dict[tuple[int, int], list[Span]]:
         """Return the times in which each node had its link to a peer open, by (node, peer), according to its own trace."""

@@ -80,6 +80,12 @@ class ServiceTimes:
             if epoch in leaders:
                 yield leaders[epoch], intersection([span], self._spans(leaders[epoch], epoch))
 
+    def led_by(self, node: int) -> list[Span]:
+        """Return the times in which a node was in broadcast as an established leader."""
+        return merged(
+            span for event in self._facts.established if event.node == node for span in self._spans(node, event.epoch)
+        )
+
     def leading(self) -> list[Span]:
         """Return the times in which some established leader was in broadcast."""
         return merged(span for event in self._facts.established for span in self._spans(event.node, event.epoch))

@@ -8,6 +8,7 @@ from zab_chaos.model.events import Effect, Invoke, RequestStep
 RequestedStep = Invoke | RequestStep
 ROOT = "/"
 _PLAIN = re.compile(r"(/[\w-][\w.-]*)+", re.ASCII)
+_DOTS = frozenset({".", ".."})  # these are no names of znodes
 DIGITS = 10  # least number of digits in the name of a sequential znode
 
 NO_NODE, NODE_EXISTS, NO_PARENT = "no node", "node exists", "no parent"
@@ -71,6 +72,8 @@ class Znodes:
     ) -> str | None:
         if node is not None:
             return f"creates {path}, which exists"
+        if name_of(path) in _DOTS:
+            return f"creates {path}, which is not a valid path"
         parent = self.by_path.get(parent_of(path))
         if parent is None:
             return f"creates {path}, whose parent does not exist"
@@ -180,7 +183,12 @@ def is_impossible(asked: RequestedStep) -> bool:
     """Return whether the path makes this step impossible in every state. Other paths may do so, too."""
     path = asked.path
     ends_badly = path.endswith("/") and path != ROOT and not asked.sequential
-    return not path.startswith(ROOT) or "//" in path or ends_badly or (asked.op == "delete" and path == ROOT)
+    has_dots = not _DOTS.isdisjoint(
+        path.split("/")[: -1 if asked.sequential else None]
+    )  # a number follows the last name
+    return (
+        not path.startswith(ROOT) or "//" in path or ends_badly or has_dots or (asked.op == "delete" and path == ROOT)
+    )
 
 
 def is_sequential_name(path: str, asked: str) -> bool:

@@ -273,10 +273,91 @@ def progress_nobody_reaches_a_quorum() -> Story:
     story.inject("partition", story.servers, pairs=cut)
     for one, other in cut:
         story.event(one, "link", peer=other, state="closed", session=1, why="silent")
+    _gives_up(story, 1)
     _nothing_for(story, 6)
     story.heal()
     for node in story.servers:
         story.open_links(node, [peer for peer in story.servers if peer != node])
+    story.elect(1, epoch=2)
+    story.write()
+    story.settle()
+    return story
+
+
+def _gives_up(story: Story, node: int) -> None:
+    """Let a node return to the election."""
+    story.event(node, "role", role="LOOKING", leader=None, why="lost the quorum")
+    story.event(node, "phase", phase="ELECTION", epoch=1)
+
+
+def _without_links_to(story: Story, peers: list[int]) -> Story:
+    """Let node 1 lead for 6 s without links to these peers."""
+    _cut(story, peers, 6)
+    story.write()
+    story.settle()
+    return story
+
+
+def _cut(story: Story, peers: list[int], seconds: float) -> None:
+    """Let node 1 lose its links to these peers, and get them back some seconds later."""
+    story.inject("partition", story.servers, pairs=[[1, peer] for peer in peers])
+    fault = story.fault_ids
+    for one, other in [(1, peer) for peer in peers] + [(peer, 1) for peer in peers]:
+        story.event(one, "link", peer=other, state="closed", session=1, why="silent")
+    story.t += int(seconds * SECOND)
+    story.heal(id=fault)
+    for peer in peers:
+        story.open_links(1, [peer])
+        story.open_links(peer, [1])
+
+
+@violates("progress")
+def progress_a_leader_alone() -> Story:
+    """Node 1 leads for 6 s, of 4, without a link to anybody."""
+    return _without_links_to(_linked(), [2, 3])
+
+
+@legal("progress")
+def progress_a_leader_with_one_of_two() -> Story:
+    """The same, with a link to node 3: that is a quorum of three."""
+    return _without_links_to(_linked(), [2])
+
+
+@violates("progress")
+def progress_a_leader_with_nodes_that_lost_their_disks() -> Story:
+    """Node 1 leads for 6 s with a link to node 2, which has lost its disk and does not count yet."""
+    return _without_a_disk(_linked())
+
+
+@legal("progress")
+def progress_a_leader_with_a_node_that_counts_again() -> Story:
+    """The same, but node 2 is admitted again after a second."""
+    return _without_a_disk(_linked(), admitted=True)
+
+
+@legal("progress")
+def progress_a_leader_that_is_paused() -> Story:
+    """The same, but node 1 is paused meanwhile."""
+    return _without_a_disk(_linked(), paused=True)
+
+
+def _without_a_disk(story: Story, *, admitted: bool = False, paused: bool = False) -> Story:
+    """Let node 1 lead for 6 s without a link to node 3, when node 2 has lost its disk and follows it again."""
+    story.wipe(2)
+    story.event(1, "link", peer=2, state="closed", session=1, why="the peer has started again")
+    story.boot(2, "amnesiac")
+    story.open_links(1, [2])
+    story.open_links(2, [1, 3])
+    if admitted:
+        story.join(2)
+    if paused:
+        story.inject("pause", [1])
+        pause = story.fault_ids
+    _cut(story, [3], 6)
+    if paused:
+        story.heal(id=pause)
+    if not admitted:
+        story.join(2)
     story.write()
     story.settle()
     return story
@@ -487,3 +568,66 @@ def progress_a_client_that_knows_one_node() -> Story:
     story = _cut_off()
     _refused(story, 4)
     return _join_again(story)
+
+
+def _waits(story: Story, seconds: float, leader: int, *, cut: bool = False) -> Story:
+    """Let node 3 be elected to follow a node, and wait for that one for some seconds, in which nodes 1 and 2 serve."""
+    story.event(3, "role", role="LOOKING", leader=None, why="nothing was heard")
+    story.event(3, "phase", phase="ELECTION", epoch=1)
+    story.members = [1, 2]
+    story.event(3, "role", role="FOLLOWING", leader=leader, why="elected")
+    story.event(3, "phase", phase="DISCOVERY", epoch=1)
+    if cut:
+        story.inject("latency", [leader, 3], pairs=[[leader, 3]])
+    _written_for(story, seconds)
+    if cut:
+        story.heal()
+    story.event(3, "role", role="LOOKING", leader=None, why="discovery took too long")
+    story.event(3, "phase", phase="ELECTION", epoch=1)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_follower_does_not_join() -> Story:
+    """Node 3 waits for node 1 for 6 s, of 4, which leads, and is not let in."""
+    return _waits(_linked(), 6, 1)
+
+
+@legal("progress")
+def progress_a_follower_joins_late() -> Story:
+    """The same for 3 s."""
+    return _waits(_linked(), 3, 1)
+
+
+@legal("progress")
+def progress_a_follower_behind_a_slow_link() -> Story:
+    """The same as the first one, but the link between the two is slow."""
+    return _waits(_linked(), 6, 1, cut=True)
+
+
+@violates("progress")
+def progress_a_follower_of_a_follower() -> Story:
+    """Node 3 waits for node 2 for 6 s, which follows node 1."""
+    return _waits(_linked(), 6, 2)
+
+
+@legal("progress")
+def progress_a_follower_of_a_node_that_looks_for_a_leader() -> Story:
+    """The same, but node 2 has left its leader."""
+    story = _linked()
+    story.event(2, "role", role="LOOKING", leader=None, why="nothing was heard")
+    story.event(2, "phase", phase="ELECTION", epoch=1)
+    story.event(3, "role", role="FOLLOWING", leader=2, why="elected")
+    story.event(3, "phase", phase="DISCOVERY", epoch=1)
+    story.inject("pause", [1])
+    story.t += 6 * SECOND
+    story.heal()
+    for node in (2, 3):
+        story.event(node, "role", role="LOOKING", leader=None, why="discovery took too long")
+        story.event(node, "phase", phase="ELECTION", epoch=1)
+        story.join(node)
+    story.write()
+    story.settle()
+    return story

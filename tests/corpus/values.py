@@ -239,6 +239,36 @@ def values_bad_path_refused_in_any_state() -> Story:
     return _multi_with_a_bad_path("bad path")
 
 
+def _called_by_dots(sequential: bool = False) -> Story:
+    """Create a znode whose name is two dots, with a number behind it or not."""
+    story = ensemble()
+    seq = story.invoke(op="create", path="/a/..", **({"sequential": True} if sequential else {}))
+    story.complete(1, seq, story.commit())
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_name_of_dots() -> Story:
+    """A znode is called "..". ZooKeeper refuses such a path in every state."""
+    return _called_by_dots()
+
+
+@legal("values and versions")
+def values_name_of_dots_and_a_number() -> Story:
+    """The same, for a sequential znode: its name ends with a number."""
+    return _called_by_dots(sequential=True)
+
+
+@violates("values and versions")
+def values_dots_refused_for_the_state() -> Story:
+    """A set of /./a is refused because there is no such znode, and its path is wrong in every state."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="set", path="/./a"), (1, 3), "failed", error="no node")
+    story.settle()
+    return story
+
+
 def _without_a_parent(path: str, **fields: Any) -> Story:
     """Refuse a create because its parent does not exist."""
     story = ensemble()

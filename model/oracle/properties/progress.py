@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from zab_chaos.model.events import Complete
+from zab_chaos.model.events import Complete, Phase, Role
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import ORDERED, WRITES, Facts, Request
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
@@ -31,6 +31,9 @@ class Progress(Checker):
       refused for its content) within `progress_within`.
     - With or without writes, some node is an established leader within `progress_within`.
     - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
+    - A node that was elected to follow another one joins it within `progress_within` if that one is an established leader,
+      and leaves it if that one follows somebody. The two were undisturbed, with the link between them open.
+    - An established leader gives up within `progress_within` if it has its links to too few members for a quorum open.
     - A node that follows the leader answers every request within `answered_within`, if run.json gives that.
 
     At any time, verifies that no client sends another write over a connection on which its writes were refused for `STAYS` for
@@ -54,6 +57,10 @@ class Progress(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._reported: list[Span] = []
+        self._roles: dict[int, list[Role]] = {}  # by node
+
+    def on_role(self, event: Role) -> None:
+        self._roles.setdefault(event.node, []).append(event)
 
     def at_end(self) -> None:
         facts = self.facts
@@ -68,6 +75,8 @@ class Progress(Checker):
         self._check_departures()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._service = ServiceTimes(facts)
+        self._check_followers(bound)
+        self._check_support(bound)
         served = self._served()
         self.checked += len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
@@ -139,6 +148,59 @@ class Progress(Checker):
         if before.node is None or before.node != after.node:
             return True
         return any(before.t < it.t <= after.t for it in self.facts.connections.get((before.node, before.client), ()))
+
+    def _check_followers(self, bound: int) -> None:
+        """Check that nodes join the leader that they follow, and wait for no node that follows somebody itself."""
+        possible = None
+        for node, leader, wait in self._waits_for_leaders(bound):
+            possible = possible or PossibleLeaders(self.facts, bound // 5)
+            together = intersection([wait], possible.connected(node, leader))
+            for times, what in (
+                (self._service.led_by(leader), "led"),
+                (self._following(leader), "followed another one"),
+            ):
+                for start, end in intersection(together, times):
+                    if end - start > bound:
+                        self.findings.add(
+                            f"node {node} waited for node {leader} for {(end - start) / 1e9:.1f} s "
+                            f"({self._times(start, end)}), which {what}",
+                            [next(event for event in self._roles[node] if event.t == wait[0])],
+                        )
+
+    def _waits_for_leaders(self, bound: int) -> Iterator[tuple[int, int, Span]]:
+        """Find the times longer than the bound in which a node followed another one, its leader, and was not in broadcast."""
+        for node, roles in self._roles.items():
+            for life in self.facts.nodes[node].lives:
+                events: list[Role | Phase] = [event for event in roles if event.life == life.last.life]
+                events += [event for event in life.phases if event.phase == "BROADCAST"]
+                events.sort(key=lambda event: event.n)
+                for event, until in zip(events, [*(it.t for it in events[1:]), life.last.t], strict=False):
+                    if isinstance(event, Role) and event.role == "FOLLOWING" and until - event.t > bound:
+                        yield node, event.leader or 0, (event.t, until)
+
+    def _following(self, node: int) -> list[Span]:
+        """Return the times in which a node followed another one."""
+        ends = {life.last.life: life.last.t for life in self.facts.nodes[node].lives}
+        roles = self._roles.get(node, [])
+        return [
+            (event.t, after.t if after is not None and after.life == event.life else ends[event.life])
+            for event, after in zip(roles, [*roles[1:], None], strict=False)
+            if event.role == "FOLLOWING"
+        ]
+
+    def _check_support(self, bound: int) -> None:
+        """Check that no leader goes on without a quorum."""
+        leaders = {event.node for event in self.facts.established} & {event.node for event in self.facts.links}
+        possible = PossibleLeaders(self.facts, bound // 5) if leaders else None
+        for node in sorted(leaders):
+            assert possible is not None
+            for start, end in intersection(self._service.led_by(node), possible.unsupported(node)):
+                if end - start > bound:
+                    self.findings.add(
+                        f"node {node} led for {(end - start) / 1e9:.1f} s without a link to a quorum of members "
+                        f"({self._times(start, end)})",
+                        [],
+                    )
 
     def _delayed_requests(self) -> Iterator[tuple[Request, RequestStay]]:
         """Find the requests that a node had for longer than `answered_within`."""

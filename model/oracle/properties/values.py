@@ -28,7 +28,8 @@ class ValuesAndVersions(Checker):
 
     Applies the delivered transactions, in their order, to an empty tree, and verifies of the transactions:
 
-    - A znode is created once, at version 0, below an existing parent. Each set raises its version by one.
+    - A znode is created once, at version 0, below an existing parent, and is not called "." or "..". Each set raises its
+      version by one.
     - Whatever is set, deleted or checked exists, and has the version that was the condition. A deleted znode has no
       children.
     - A sequential name has the number of creations below its parent.
