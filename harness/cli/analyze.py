@@ -30,6 +30,7 @@ from zab_chaos.pipeline.naming import plural
 
 if TYPE_CHECKING:
     from zab_chaos.pipeline.analysis import Analysis
+    from zab_chaos.pipeline.comparison import Comparison
 
 SHOWN_MAX = 30  # runs in the table
 COLUMNS = {  # of the table: the metric and its heading
@@ -55,7 +56,7 @@ def analyze_command(
 ) -> int:
     """Analyze the runs, show the result and write the report. Raises BadInput, HarnessError.
 
-    The exit code is that of the worst verdict. For a comparison it is 0, or 1 with `fail_if_worse` if something got worse.
+    The exit code is that of the worst verdict, or `exit_code_of` the comparison.
     """
     _check(places, compare, master, out, memory, fail_if_worse=fail_if_worse)
     with extra("pipeline", "the pipeline"):
@@ -83,9 +84,9 @@ def analyze_command(
         ) from None
     report = write_report(analysis, compare or places, out)
     if compare:
-        worse = _compare(analysis, campaigns, compare, out, console, json=json)
+        comparison = _compare(analysis, campaigns, compare, out, console, json=json)
         say(console, f"all runs {report}")
-        return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
+        return exit_code_of(comparison, fail_if_worse=fail_if_worse)
     show(analysis, out, console)
     say(console, f"report   {report}")
     if json:
@@ -193,8 +194,8 @@ def _compare(
     console: Console,
     *,
     json: bool,
-) -> bool:
-    """Show and store the differences between two campaigns. Return whether anything got worse."""
+) -> "Comparison":
+    """Show, store and return the differences between two campaigns."""
     from zab_chaos.harness.report.html.comparison_page import comparison_page
     from zab_chaos.pipeline.comparison import compare, select_campaign
 
@@ -208,7 +209,16 @@ def _compare(
     say(console, f"report   {folder / 'comparison.html'}")
     if json:
         print_json(answer)
-    return found.worse
+    return found
+
+
+def exit_code_of(found: "Comparison", *, fail_if_worse: bool) -> Exit:
+    """Return the exit code of a comparison: PASS unless `fail_if_worse`; then UNKNOWN if nothing could be compared."""
+    if not fail_if_worse:
+        return Exit.PASS
+    if not found.compared:
+        return Exit.UNKNOWN
+    return Exit.VIOLATION if found.worse else Exit.PASS
 
 
 def _number(value: float | None) -> str:

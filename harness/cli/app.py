@@ -415,7 +415,11 @@ def analyze(
         typer.Option(metavar="A B", help="Compare two campaigns: what got worse from A to B.", parser=path),
     ] = None,
     fail_if_worse: Annotated[
-        bool, typer.Option("--fail-if-worse", help="With --compare: exit with 1 if something got worse.")
+        bool,
+        typer.Option(
+            "--fail-if-worse",
+            help="With --compare: exit with 1 if something got worse, 2 if nothing could be compared.",
+        ),
     ] = False,
     master: Annotated[str, typer.Option(metavar="URL", help="The Spark master.")] = "local[*]",
     out: Annotated[

@@ -49,6 +49,7 @@ def test_all_code_blocks_of_the_page_work(tmp_path: Path, zab: dict[str, str]) -
     assert Path(told("zab results").split("\n\n")[-1].split("\n")[1]).name == "report.html"
     assert "after" in told("zab results")
     assert (study / "study" / "comparison.html").is_file()
+    assert re.search(r"in \d+ comparisons", told("zab analyze"))
     with (study / "study" / "report.csv").open() as file:
         assert len(file.readlines()) == 9
     for words in ("import duckdb", "import pandas", "import SparkSession"):
