@@ -17,7 +17,7 @@ from zab_chaos.node.core.ready import Deliver, Install
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.tree.primary import Primary
-from zab_chaos.node.tree.refusal import OVERLOADED, STATE_ERRORS, Refusal
+from zab_chaos.node.tree.refusal import OVERLOADED, STATE_ERRORS, Refusal, brief
 from zab_chaos.node.tree.requests import Fence, ForwardedRequest
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Origin
@@ -190,11 +190,12 @@ class Application:
         return z if zx.counter_of(z) else self.tree.zxid
 
     def _refuse(self, origin: Origin, refusal: Refusal, after: Zxid) -> None:
+        words = brief(refusal.words)  # all refusals of a round leave in one frame
         if origin.node == self._node:
-            self.sessions.refused_by_leader(origin.client, origin.seq, refusal.error, refusal.words, after)
+            self.sessions.refused_by_leader(origin.client, origin.seq, refusal.error, words, after)
         else:
             refusals = self._refusals.setdefault((origin.node, origin.life), [])
-            refusals.append((origin.client, origin.seq, refusal.error, refusal.words, after))
+            refusals.append((origin.client, origin.seq, refusal.error, words, after))
 
     def answers_for_nodes(self) -> list[tuple[int, Answer]]:
         """Return the ANSWERs to send now, before any COMMIT of a transaction that was prepared after them."""

@@ -31,6 +31,7 @@ from zab_chaos.node.config import Limits
 from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
 from zab_chaos.node.refusal_counter import REPORT_NS, RefusalCounter
 from zab_chaos.node.tree.outcomes import Outcome
+from zab_chaos.node.tree.refusal import brief
 
 CLIENTS_MAX = 4096  # connections; each one costs a queue in ZeroMQ and a session
 FRAME_REQUESTS = 4  # largest frame, in multiples of the largest request
@@ -86,7 +87,7 @@ class Connections(Generic[Identity]):
         try:
             message = decode_from_client(parts[0])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return self._reject(identity, f"a message is malformed: {error}")
+            return self._reject(identity, f"a message is malformed: {brief(str(error))}")
         if type(message) is Hello:
             return self._hello(identity, message)
         client = self._clients.get(identity)

@@ -24,6 +24,9 @@ STATE_ERRORS: Final = frozenset(
     {NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION}
 )  # errors that depend on the state: in another one the request might succeed
 
+WORDS_MAX = 400  # characters of the words of a refusal that are passed on ...
+TAIL = 150  # ... of which so many are the last ones
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -31,6 +34,11 @@ class Refusal:
 
     error: str
     words: str
+
+
+def brief(words: str) -> str:
+    """Return words for people without their middle if they are long: a path in them may have a million characters."""
+    return words if len(words) <= WORDS_MAX else f"{words[: WORDS_MAX - TAIL]}...{words[-TAIL:]}"
 
 
 def superseded(seq: int, latest: int) -> Refusal:

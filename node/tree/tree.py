@@ -7,7 +7,7 @@ from zab_chaos.node.core.settings import CLIENTS_MAX
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok
 from zab_chaos.node.tree.paths import ROOT, name_of, parent_of, path_error
-from zab_chaos.node.tree.refusal import BAD_PATH, no_node
+from zab_chaos.node.tree.refusal import BAD_PATH, brief, no_node
 from zab_chaos.node.tree.requests import Children, Exists, Get, Read
 from zab_chaos.node.tree.seqs import raise_seq, session_share
 from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
@@ -194,11 +194,11 @@ class Tree:
     def _missing(self, request: Read) -> Ok | Failed:
         fault = path_error(request.path)
         if fault:
-            return Failed(BAD_PATH, fault, self.zxid)
+            return Failed(BAD_PATH, brief(fault), self.zxid)
         if isinstance(request, Exists):
             return Ok(self.zxid)
         refusal = no_node(request.path)
-        return Failed(refusal.error, refusal.words, self.zxid)
+        return Failed(refusal.error, brief(refusal.words), self.zxid)
 
 
 def _validate(state: _State, clients_max: int) -> None:

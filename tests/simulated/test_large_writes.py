@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from zab_chaos.harness.client import Done, Set
+import pytest
+
+from zab_chaos.harness.client import Create, Done, Failed, Set
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.model.verdict import Outcome
 
@@ -40,6 +42,29 @@ def test_writes_that_waited_for_a_leader_do_not_reach_it_in_one_frame(tmp_path: 
             sets = [client.submit(Set(f"/{n}", bytes(900))) for n, client in enumerate(clients) for _ in range(60)]
         outcomes = [each.outcome() for each in sets]
         assert all(isinstance(outcome, Done) for outcome in outcomes), outcomes
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.PASS, verdict.reasons
+
+
+LONG_PATHS = {
+    "of an invalid path": Create("\U000e0001" * 990),  # shown with ten characters for each
+    "of a path that does not exist": Set("/" + "x" * 990, b""),
+}
+
+
+@pytest.mark.parametrize("request_", LONG_PATHS.values(), ids=LONG_PATHS)
+def test_many_refusals_fit_into_one_frame(tmp_path: Path, request_: Create | Set) -> None:
+    """The leader refuses all requests that have waited for it in one round, and each refusal shows a path."""
+    with Ensemble(on="sim", results=tmp_path, limits=LIMITS) as cluster:
+        leader = cluster.until_established()
+        follower = next(node for node in (1, 2, 3) if node != leader)
+        client = cluster.client(follower)
+        client.create("/a")
+        with cluster.pause(leader):
+            pending = [client.submit(request_) for _ in range(100)]
+            cluster.sleep(0.3)
+        outcomes = [each.outcome() for each in pending]
+        assert all(isinstance(outcome, Failed) for outcome in outcomes), outcomes
         verdict = cluster.finish()
     assert verdict.verdict is Outcome.PASS, verdict.reasons
 
