@@ -42,10 +42,12 @@ class FaultSpan:
         return "; ".join(words[:8] + ([f"links {links}"] if links else []))
 
     def _says(self, name: str, value: Any) -> bool:
-        """Return whether a parameter says something: it is set and, as for a direction, not overridden by another one."""
+        """Return whether a parameter says something: it is set, and another one does not make it meaningless."""
         if name == "direction" and (self.params.get("pairs") or self.params.get("shape", "one-way") != "one-way"):
             return False
-        return value not in (None, "", [], "never")
+        if name == "enough" and not (self.params.get("point") or self.params.get("crash-at")):
+            return False
+        return value is not False and value not in (None, "", [], "never")
 
     @property
     def end(self) -> int | None:

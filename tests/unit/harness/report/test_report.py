@@ -131,9 +131,15 @@ def test_faults_and_properties_are_tables_within_80_columns(run: RunFolder) -> N
         ({"shape": "one-way", "pairs": None, "direction": "in"}, "shape one-way; direction in"),
         ({"pairs": [[1, 2]], "direction": "both"}, "pairs [[1, 2]]"),
         ({"pairs": None, "direction": "both", "ms": 5}, "direction both; ms 5"),
+        ({"keeps_cache": False, "crash-at": None, "enough": "all"}, ""),
+        (
+            {"keeps_cache": True, "crash-at": "before-sync:TXN", "enough": "one"},
+            "keeps_cache True; crash-at before-sync:TXN; enough one",
+        ),
+        ({"point": "after-sync:TXN", "wipe": False, "enough": "all"}, "point after-sync:TXN; enough all"),
     ],
 )
-def test_a_direction_is_shown_only_where_it_counts(run: RunFolder, params: dict[str, Any], shown: str) -> None:
+def test_parameters_are_shown_only_where_they_count(run: RunFolder, params: dict[str, Any], shown: str) -> None:
     (crash, *_) = run.lines("faults.jsonl")
     write_lines(run, "faults.jsonl", [crash | {"do": "partition", "params": params}])
     assert [span.detail for span in read_spans(Source(run.path))] == [shown]
