@@ -26,7 +26,7 @@ def find(name: str) -> Path:
         return known[name]
     if Path(name).is_file():
         return Path(name)
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         raise BadInput(f"{name} is a folder, not a scenario file. Give one file, or a name that `zab scenarios` lists.")
     hint = did_you_mean(name, known, "`zab scenarios` lists those that are included.")
     if name.endswith(".toml") or "/" in name:

@@ -42,3 +42,8 @@ def test_a_near_miss_gets_a_suggestion(shelf: Path, wrong: str) -> None:
 def test_a_far_miss_names_the_command_that_lists_them(shelf: Path, wrong: str) -> None:
     with pytest.raises(BadInput, match=rf"{wrong}'?\. `zab scenarios` lists those that are included\.$"):
         catalogue.find(wrong)
+
+
+def test_an_empty_name_is_not_the_current_folder() -> None:
+    with pytest.raises(BadInput, match="no scenario is called ''"):
+        catalogue.find("")
