@@ -140,7 +140,7 @@ class Primary:
         A deposed leader may say so too, since no state is looked at.
         """
         if request_size(request) > self._limit:
-            words = f"the request has {request_size(request)} bytes of paths and data; at most {self._limit}"
+            words = f"the request has {request_size(request)} bytes of paths, data and steps; at most {self._limit}"
             return Refusal(TOO_LARGE, words)
         return _multi_refusal(request) if type(request) is Multi else _path_refusal(request)
 

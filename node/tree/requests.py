@@ -94,11 +94,18 @@ Read = Get | Exists | Children
 Request = Write | Read
 READS = (Get, Exists, Children)
 
+STEP_BYTES = (
+    32  # a step of a Multi also has a name, a version and lengths; else a million steps would count as nearly nothing
+)
+
 
 def request_size(request: Request) -> int:
-    """Return the bytes of data and characters of paths in a request, which a write's size limit applies to."""
+    """Return the bytes of data and characters of paths in a request, which a write's size limit applies to.
+
+    Each step of a Multi counts `STEP_BYTES` more.
+    """
     if type(request) is Set or type(request) is Create:
         return len(request.path) + len(request.data)
     if type(request) is Multi:
-        return sum(map(request_size, request.steps))
+        return sum([STEP_BYTES + request_size(step) for step in request.steps])
     return len(request.path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.client import Create, Done, Failed, Set
+from zab_chaos.harness.client import Check, Create, Done, Failed, Multi, Set
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.model.verdict import Outcome
 
@@ -65,6 +65,20 @@ def test_many_refusals_fit_into_one_frame(tmp_path: Path, request_: Create | Set
             cluster.sleep(0.3)
         outcomes = [each.outcome() for each in pending]
         assert all(isinstance(outcome, Failed) for outcome in outcomes), outcomes
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.PASS, verdict.reasons
+
+
+def test_multis_of_many_small_steps_do_not_leave_in_one_frame(tmp_path: Path) -> None:
+    """A step with the shortest path needs ten times as many bytes in a frame as its path has."""
+    with Ensemble(on="sim", results=tmp_path, limits=LIMITS) as cluster:
+        leader = cluster.until_established()
+        follower = next(node for node in (1, 2, 3) if node != leader)
+        client = cluster.client(follower)
+        client.create("/a")
+        sets = [client.submit(Multi([Check("/", 2**62)] * 90)) for _ in range(80)]
+        outcomes = [each.outcome() for each in sets]
+        assert {type(outcome) for outcome in outcomes} == {Failed}, outcomes
         verdict = cluster.finish()
     assert verdict.verdict is Outcome.PASS, verdict.reasons
 
