@@ -33,10 +33,22 @@ class ClientSession:
 
     `seen`: the last zxid that the client has seen. `held`: the session may not be served yet. `open_writes`: its writes
     without an outcome, by seq. `refusals`: how many of them the leader has refused. `fence`: the highest seq of its writes
-    whose outcome is unknown to the client, or `NO_SEQ`.
+    whose outcome is unknown to the client, or `NO_SEQ`. `answer_bytes`: the size of the answers to its reads that are not
+    sent yet.
     """
 
-    __slots__ = ("bytes", "client", "fence", "held", "last_seq", "open_writes", "queue", "refusals", "seen")
+    __slots__ = (
+        "answer_bytes",
+        "bytes",
+        "client",
+        "fence",
+        "held",
+        "last_seq",
+        "open_writes",
+        "queue",
+        "refusals",
+        "seen",
+    )
 
     def __init__(self, client: int, seen: Zxid, fence: int) -> None:
         self.client = client
@@ -46,6 +58,7 @@ class ClientSession:
         self.last_seq = -1
         self.queue: deque[PendingRequest] = deque()
         self.bytes = 0
+        self.answer_bytes = 0
         self.open_writes: dict[int, PendingRequest] = {}
         self.refusals = 0
 

@@ -21,9 +21,9 @@ from typing import cast
 from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.clients.session import ClientSession, PendingRequest
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, outcome_of
+from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, answer_size, outcome_of
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED
-from zab_chaos.node.tree.requests import READS, Fence, ForwardedRequest, Request, Write, request_size
+from zab_chaos.node.tree.requests import READS, Fence, ForwardedRequest, Read, Request, Write, request_size
 from zab_chaos.node.tree.seqs import NO_SEQ
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import FenceTxn, Txn, decode
@@ -41,6 +41,7 @@ class ClientSessions:
 
     `waiting` and `waiting_bytes` limit the unanswered requests of all clients together. Each client may hold one `SHARE`-th
     of that; further requests fail with "overloaded". A client that keeps sending despite that is dropped (see `receive`).
+    `waiting_bytes` also limits what is read for the clients before answers are sent: many small requests may read much.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ClientSessions:
         self._share_bytes = max(1, waiting_bytes // SHARE)
         self._count = 0  # requests in all queues, and their size in bytes
         self._bytes = 0
+        self._answer_bytes = 0  # of the answers to reads that are not sent yet
         self._sessions: dict[int, ClientSession] = {}
         self._shown: Zxid | None = None  # the oldest zxid that may be shown; None before this node has joined a leader
         self._watched: dict[int, ClientSession] = {}  # sessions that a delivery may resume: held, or with refusals
@@ -249,6 +251,10 @@ class ClientSessions:
         Call it after every `receive`, `refused_by_leader` and `deliver`, when the delivery is traced.
         """
         self._resume()
+        if self._answer_bytes:
+            self._answer_bytes = 0
+            for client in self._answers:
+                self._sessions[client].answer_bytes = 0
         if not self._answers:
             return []
         answers = list(self._answers.items())
@@ -345,12 +351,22 @@ class ClientSessions:
     def _resolve(self, session: ClientSession, entry: PendingRequest) -> Outcome | None:
         """Return the outcome of the head of the queue, if the delivered state determines it."""
         if isinstance(entry.request, READS):
-            return self._tree.read(entry.request)
+            return self._read(session, entry.request)
         refusal = entry.refusal
         if refusal is None or refusal.zxid > self._tree.zxid:
             return None
         self._settle(session, entry, refusal)
         return refusal
+
+    def _read(self, session: ClientSession, request: Read) -> Outcome:
+        """Execute a read, unless the answers that are to be sent have too many bytes already."""
+        if session.answer_bytes >= self._share_bytes or self._answer_bytes >= self._limit_bytes:
+            return Failed(OVERLOADED, f"{self._answer_bytes} bytes of answers are about to be sent already")
+        outcome = self._tree.read(request)
+        size = answer_size(outcome)
+        session.answer_bytes += size
+        self._answer_bytes += size
+        return outcome
 
     def _resume(self) -> None:
         """Resume the sessions that waited for a delivery."""

@@ -70,3 +70,10 @@ def _stat(change: Change) -> Stat:
     if isinstance(change, SetTxn | CheckTxn):
         return Stat(change.path, change.version)
     return Stat(change.path, None)
+
+
+def answer_size(outcome: Ok | Failed) -> int:
+    """Return the bytes of data and the characters of text that the answer to a read has."""
+    if type(outcome) is Failed:
+        return len(outcome.words)
+    return len(outcome.data or b"") + sum(map(len, outcome.children or ()))

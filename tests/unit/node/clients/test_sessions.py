@@ -10,7 +10,7 @@ from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import Refusal
-from zab_chaos.node.tree.requests import Check, Create, Exists, Fence, Get, Multi, Request, Set, Write
+from zab_chaos.node.tree.requests import Check, Children, Create, Exists, Fence, Get, Multi, Request, Set, Write
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CreateTxn, FenceTxn, Origin, SetTxn, Txn, encode
 
@@ -286,6 +286,40 @@ def test_bytes_are_limited_too_and_are_released() -> None:
     assert kinds(told(sessions)) == [(1, "Ok"), (2, "Failed")]
     sessions.receive(ME, [(3, Set("/k", bytes(98)))])
     assert [seq for _, seq, _ in sessions.writes()] == [3]
+
+
+def test_small_requests_that_read_much_are_limited_until_their_answers_are_sent() -> None:
+    sessions = make(waiting_bytes=100 * SHARE)
+    sessions.deliver(z(2), [set_txn(YOU, 1, bytes(60))])
+    sessions.receive(ME, [(seq, Get("/k")) for seq in (1, 2, 3)])
+    sessions.receive(ME, [(4, Children("/"))])
+    answers = told(sessions)
+    assert kinds(answers) == [(1, "Ok"), (2, "Ok"), (3, "Failed"), (4, "Failed")]
+    assert answers[2][1] == Failed("overloaded", "120 bytes of answers are about to be sent already")
+    sessions.receive(ME, [(5, Get("/k"))])
+    assert kinds(told(sessions)) == [(5, "Ok")]
+
+
+def test_all_reads_together_are_limited_too() -> None:
+    sessions = make(waiting_bytes=100 * SHARE)
+    sessions.deliver(z(2), [set_txn(YOU, 1, bytes(99))])
+    clients = range(10, 16)
+    for client in clients:
+        sessions.hello(client, ZERO)
+        sessions.receive(client, [(1, Get("/k"))])
+    answers = [outcome for client, each in sessions.answers() if client in clients for _, outcome in each]
+    assert [type(outcome).__name__ for outcome in answers] == ["Ok"] * 5 + ["Failed"]
+
+
+def test_a_client_that_goes_before_it_is_answered_leaves_the_bytes_to_others() -> None:
+    sessions = make(waiting_bytes=100 * SHARE)
+    sessions.deliver(z(2), [set_txn(YOU, 1, bytes(200))])
+    sessions.receive(ME, [(1, Get("/k")), (2, Get("/k"))])
+    sessions.gone(ME)
+    assert told(sessions) == []
+    sessions.hello(ME, ZERO)
+    sessions.receive(ME, [(3, Get("/k"))])
+    assert kinds(told(sessions)) == [(3, "Ok")]
 
 
 def test_a_client_that_floods_must_be_dropped() -> None:
