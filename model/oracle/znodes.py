@@ -183,9 +183,8 @@ def is_impossible(asked: RequestedStep) -> bool:
     """Return whether the path makes this step impossible in every state. Other paths may do so, too."""
     path = asked.path
     ends_badly = path.endswith("/") and path != ROOT and not asked.sequential
-    has_dots = not _DOTS.isdisjoint(
-        path.split("/")[: -1 if asked.sequential else None]
-    )  # a number follows the last name
+    # A number follows the last name of a sequential znode.
+    has_dots = not _DOTS.isdisjoint(path.split("/")[: -1 if asked.sequential else None])
     return (
         not path.startswith(ROOT) or "//" in path or ends_badly or has_dots or (asked.op == "delete" and path == ROOT)
     )

@@ -94,9 +94,8 @@ Read = Get | Exists | Children
 Request = Write | Read
 READS = (Get, Exists, Children)
 
-STEP_BYTES = (
-    32  # a step of a Multi also has a name, a version and lengths; else a million steps would count as nearly nothing
-)
+# A step of a Multi also has a name, a version and lengths; otherwise a million steps would count as nearly nothing.
+STEP_BYTES = 32
 
 
 def request_size(request: Request) -> int:

@@ -191,9 +191,10 @@ class Progress(Checker):
     def _check_support(self, bound: int) -> None:
         """Check that no leader goes on without a quorum."""
         leaders = {event.node for event in self.facts.established} & {event.node for event in self.facts.links}
-        possible = PossibleLeaders(self.facts, bound // 5) if leaders else None
+        if not leaders:
+            return
+        possible = PossibleLeaders(self.facts, bound // 5)
         for node in sorted(leaders):
-            assert possible is not None
             for start, end in intersection(self._service.led_by(node), possible.unsupported(node)):
                 if end - start > bound:
                     self.findings.add(
