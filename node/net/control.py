@@ -139,9 +139,9 @@ class ControlClient:
         deadline = time.monotonic() + timeout
         request = next(self._ids).to_bytes(8, "big")
         socket = self._connected()
-        if not socket.poll(_milliseconds(deadline), zmq.POLLOUT):
+        message = [request, _ENCODER.encode({"command": command, **arguments})]
+        if not (socket.poll(_milliseconds(deadline), zmq.POLLOUT) and _send(socket, message)):
             raise self._timed_out(f"{self._address} cannot be reached: {command} was not sent")
-        socket.send_multipart([request, _ENCODER.encode({"command": command, **arguments})])
         while (left := _milliseconds(deadline)) and (alive is None or alive()):
             if not socket.poll(left if alive is None else min(left, _ALIVE_CHECK_MS), zmq.POLLIN):
                 continue
@@ -172,6 +172,15 @@ class ControlClient:
     def _timed_out(self, why: str) -> ControlTimeout:
         self.close()  # this drops requests that have not left yet
         return ControlTimeout(why)
+
+
+def _send(socket: zmq.Socket[Any], message: list[bytes]) -> bool:
+    """Send a message. Return False if the connection is gone, although it was there just now: the next one may never come."""
+    try:
+        socket.send_multipart(message, zmq.NOBLOCK)
+    except zmq.Again:
+        return False
+    return True
 
 
 def _milliseconds(deadline: float) -> int:

@@ -18,7 +18,7 @@ from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.remote.webelement import WebElement
 
 from tests.corpus.delivery import agreement_fork
-from tests.corpus.story import Story
+from tests.corpus.story import Story, ensemble
 from tests.unit.harness.report.html.analysed import analysed
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.html.campaign import run_from_verdict
@@ -351,7 +351,7 @@ def test_nothing_is_cut_off(show: Callable[..., Report], width: int) -> None:
 
 
 def test_the_names_of_seven_nodes_take_as_many_rows_as_they_need(show: Callable[..., Report]) -> None:
-    report = show(Story(7, seed=1))
+    report = show(ensemble(7, seed=1))
     wide = report.find("lag").size["height"]
     with resized(report, 420):
         assert report.find("lag").size["height"] == wide + 2 * 16

@@ -99,6 +99,27 @@ def test_an_absent_node_is_a_timeout_and_never_gets_the_command(served: Served) 
     assert got == ["status"]
 
 
+def test_a_node_that_dies_before_the_command_is_sent_is_a_timeout(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection was there when the client looked, and is gone when the client sends."""
+    served.serve(echo)
+    served.client.call("echo")
+    poll = zmq.Socket.poll
+
+    def poll_and_die(socket: Any, timeout: int, flags: int) -> int:
+        found = poll(socket, timeout, flags)
+        if flags == zmq.POLLOUT:
+            served.stop()
+            while poll(socket, 0, zmq.POLLOUT):
+                pass
+        return found
+
+    monkeypatch.setattr(zmq.Socket, "poll", poll_and_die)
+    with pytest.raises(ControlTimeout, match="echo was not sent"):
+        served.client.call("echo")
+
+
 def test_a_late_answer_is_not_taken_for_the_next_one(served: Served) -> None:
     may_go, got = threading.Event(), []
 
