@@ -15,5 +15,4 @@ class OutcomeCounts:
 
     @property
     def counters(self) -> Counters:
-        invoked, ok, failed, unknown = self._counts.values()
-        return Counters(invoked=invoked, ok=ok, failed=failed, unknown=unknown)
+        return Counters(**self._counts, trouble="")

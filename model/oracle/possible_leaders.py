@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from zab_chaos.model.events import Boot
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged, shared
 
 
 class LeaderWindow(msgspec.Struct, frozen=True):
@@ -27,6 +28,7 @@ class PossibleLeaders:
 
     def __init__(self, facts: Facts, gap: int) -> None:
         self._facts = facts
+        self._admitted = {(event.node, event.life): event.t for event in facts.members}
         self._heals = {heal.id: heal.t for heal in facts.heals}
         self._undisturbed = {
             node: difference(spans, self._node_faults(node)) for node, spans in self._membership().items()
@@ -39,26 +41,13 @@ class PossibleLeaders:
         for node in sorted(self._undisturbed):
             yield from self._windows(node)
 
-    def connected(self, one: int, other: int) -> list[Span]:
-        """Return the times in which two members were alive and undisturbed, with the undisturbed link between them open."""
-        return self._usable(one, other)
-
     def unsupported(self, node: int) -> list[Span]:
         """Return the times in which a node was alive and undisturbed, and had its links to fewer members open than are a
-        quorum together with it. Peers that are no longer alive count while the node has its link to them open."""
-        changes: list[Span] = []
-        for peer in self._undisturbed.keys() - {node}:
-            for start, end in difference(self._open.get((node, peer), []), self._amnesiac_times(peer)):
-                changes += (start, 1), (end, -1)
-        enough: list[Span] = []
-        count, since = 0, 0
-        for t, change in sorted(changes):
-            before, count = count, count + change
-            if before < self._facts.quorum() - 1 <= count:
-                since = t
-            elif count < self._facts.quorum() - 1 <= before:
-                enough.append((since, t))
-        return difference(self._undisturbed.get(node, []), enough)
+        quorum together with it. Peers that are no longer alive count while the node has its link to them open. There are at
+        least two nodes."""
+        peers = self._undisturbed.keys() - {node}
+        open_links = [span for peer in peers for span in self._open_to_member(node, peer)]
+        return difference(self._undisturbed.get(node, []), shared(open_links, self._facts.quorum() - 1))
 
     def _windows(self, node: int) -> Iterator[LeaderWindow]:
         changes = [(t, change, peer) for peer in self._undisturbed for t, change in self._changes(node, peer)]
@@ -80,12 +69,13 @@ class PossibleLeaders:
                 core, start = frozenset(present), t
 
     def _changes(self, node: int, peer: int) -> Iterator[tuple[int, int]]:
-        for start, end in self._usable(node, peer):
+        for start, end in self.connected(node, peer):
             yield start, 1
             yield end, -1
 
-    def _usable(self, one: int, other: int) -> list[Span]:
-        """Return the times in which both nodes were undisturbed and had the link between them open on both sides."""
+    def connected(self, one: int, other: int) -> list[Span]:
+        """Return the times in which both nodes were alive, members and undisturbed, with the undisturbed link between them open
+        on both sides."""
         if one == other:
             return self._undisturbed[one]
         linked = intersection(self._open.get((one, other), []), self._open.get((other, one), []))
@@ -94,26 +84,23 @@ class PossibleLeaders:
 
     def _membership(self) -> dict[int, list[Span]]:
         """Return the times in which each node was alive and counted in quorums."""
-        admitted = {(event.node, event.life): event.t for event in self._facts.members}
         spans: dict[int, list[Span]] = {}
-        for key, life in self._facts.lives.items():
-            if life.boot is None:
-                continue
-            begun = admitted.get(key, FOREVER) if life.boot.disk == "amnesiac" else life.boot.t
-            if begun < life.last.t:
-                spans.setdefault(key[0], []).append((begun, life.last.t))
+        for (node, _), life in self._facts.lives.items():
+            if life.boot is not None and (begun := self._counts_from(life.boot)) < life.last.t:
+                spans.setdefault(node, []).append((begun, life.last.t))
         return {node: merged(each) for node, each in spans.items()}
 
-    def _amnesiac_times(self, node: int) -> list[Span]:
-        """Return the times in which a node counted in no quorum, because it had lost its disk."""
-        lives = [life.boot for life in self._facts.nodes[node].lives if life.boot is not None]
-        ends = [*(boot.t for boot in lives[1:]), FOREVER]
-        admitted = {event.life: event.t for event in self._facts.members if event.node == node}
-        return [
-            (boot.t, min(end, admitted.get(boot.life, FOREVER)))
-            for boot, end in zip(lives, ends, strict=False)
-            if boot.disk == "amnesiac"
-        ]
+    def _counts_from(self, boot: Boot) -> int:
+        """Return when a life began to count in quorums, FOREVER if it never did. An amnesiac counts once it is a member."""
+        return self._admitted.get((boot.node, boot.life), FOREVER) if boot.disk == "amnesiac" else boot.t
+
+    def _open_to_member(self, node: int, peer: int) -> list[Span]:
+        """Return the times in which a node had its link to a peer open, without those in which the peer was amnesiac."""
+        boots = [life.boot for life in self._facts.nodes[peer].lives if life.boot is not None]
+        ends = [*(boot.t for boot in boots[1:]), FOREVER]
+        spans = zip(boots, ends, strict=True)
+        amnesiac = [(boot.t, min(end, self._counts_from(boot))) for boot, end in spans if boot.disk == "amnesiac"]
+        return difference(self._open.get((node, peer), []), amnesiac)
 
     def _open_links(self) -> dict[tuple[int, int], list[Span]]:
         """Return the times in which each node had its link to a peer open, by (node, peer), according to its own trace."""

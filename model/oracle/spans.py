@@ -32,6 +32,20 @@ def intersection(one: list[Span], other: list[Span]) -> list[Span]:
     return found
 
 
+def shared(spans: Iterable[Span], least: int) -> list[Span]:
+    """Return the times that are in at least `least` (1 or more) of the spans, which need not be disjoint here."""
+    changes = sorted(change for start, end in spans for change in ((start, 1), (end, -1)))
+    found: list[Span] = []
+    count, since = 0, 0
+    for t, change in changes:
+        before, count = count, count + change
+        if before < least <= count:
+            since = t
+        elif count < least <= before:
+            found.append((since, t))
+    return found
+
+
 def gaps(span: Span, times: Iterable[int], bound: int) -> Iterator[Span]:
     """Find the parts of a span, longer than the bound, in which there is none of these times. The times ascend."""
     start, end = span

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 
 from zab_chaos.model.events import Complete, Phase, Role
 from zab_chaos.model.oracle.evidence import node_names
@@ -75,15 +76,15 @@ class Progress(Checker):
         self._check_departures()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._service = ServiceTimes(facts)
-        self._check_followers(bound)
-        self._check_support(bound)
+        self._check_followers()
+        self._check_support()
         served = self._served()
         self.checked += len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
         delayed, leaderless = list(self._delayed_requests()), list(self._leaderless(bound))
         if not idle and not livelocks and not delayed and not leaderless:
             return
-        windows = list(self._windows(bound))
+        windows = list(self._possible.windows())
         for window in windows:
             for start, end in self._stalls(window, idle, bound):
                 self._report(window, start, end, f"{self.idle} for {(end - start) / 1e9:.1f} s, though writes waited")
@@ -149,54 +150,44 @@ class Progress(Checker):
             return True
         return any(before.t < it.t <= after.t for it in self.facts.connections.get((before.node, before.client), ()))
 
-    def _check_followers(self, bound: int) -> None:
+    def _check_followers(self) -> None:
         """Check that nodes join the leader that they follow, and wait for no node that follows somebody itself."""
-        possible = None
-        for node, leader, wait in self._waits_for_leaders(bound):
-            possible = possible or PossibleLeaders(self.facts, bound // 5)
-            together = intersection([wait], possible.connected(node, leader))
-            for times, what in (
-                (self._service.led_by(leader), "led"),
-                (self._following(leader), "followed another one"),
-            ):
-                for start, end in intersection(together, times):
-                    if end - start > bound:
-                        self.findings.add(
-                            f"node {node} waited for node {leader} for {(end - start) / 1e9:.1f} s "
-                            f"({self._times(start, end)}), which {what}",
-                            [next(event for event in self._roles[node] if event.t == wait[0])],
-                        )
+        for node in self._roles:
+            for role, wait in self._followings(node, until_joined=True):
+                if wait[1] - wait[0] > self._bound:
+                    self._check_wait(role, wait)
 
-    def _waits_for_leaders(self, bound: int) -> Iterator[tuple[int, int, Span]]:
-        """Find the times longer than the bound in which a node followed another one, its leader, and was not in broadcast."""
-        for node, roles in self._roles.items():
-            for life in self.facts.nodes[node].lives:
-                events: list[Role | Phase] = [event for event in roles if event.life == life.last.life]
-                events += [event for event in life.phases if event.phase == "BROADCAST"]
+    def _check_wait(self, role: Role, wait: Span) -> None:
+        """Check the time in which a node waited for the node that it was elected to follow."""
+        leader = role.leader or 0
+        together = intersection([wait], self._possible.connected(role.node, leader))
+        follows = [span for _, span in self._followings(leader)]
+        for times, what in ((self._service.led_by(leader), "led"), (follows, "followed another one")):
+            for start, end in intersection(together, times):
+                if end - start > self._bound:
+                    self.findings.add(
+                        f"node {role.node} waited for node {leader} for {(end - start) / 1e9:.1f} s "
+                        f"({self._times(start, end)}), which {what}",
+                        [role],
+                    )
+
+    def _followings(self, node: int, *, until_joined: bool = False) -> Iterator[tuple[Role, Span]]:
+        """Find the times in which a node followed another one; if `until_joined`, only until it was in broadcast."""
+        for life in self.facts.nodes[node].lives:
+            events: list[Role | Phase] = [role for role in self._roles.get(node, []) if role.life == life.last.life]
+            if until_joined:
+                events += [phase for phase in life.phases if phase.phase == "BROADCAST"]
                 events.sort(key=lambda event: event.n)
-                for event, until in zip(events, [*(it.t for it in events[1:]), life.last.t], strict=False):
-                    if isinstance(event, Role) and event.role == "FOLLOWING" and until - event.t > bound:
-                        yield node, event.leader or 0, (event.t, until)
+            for event, until in zip(events, [*(it.t for it in events[1:]), life.last.t], strict=False):
+                if isinstance(event, Role) and event.role == "FOLLOWING":
+                    yield event, (event.t, until)
 
-    def _following(self, node: int) -> list[Span]:
-        """Return the times in which a node followed another one."""
-        ends = {life.last.life: life.last.t for life in self.facts.nodes[node].lives}
-        roles = self._roles.get(node, [])
-        return [
-            (event.t, after.t if after is not None and after.life == event.life else ends[event.life])
-            for event, after in zip(roles, [*roles[1:], None], strict=False)
-            if event.role == "FOLLOWING"
-        ]
-
-    def _check_support(self, bound: int) -> None:
+    def _check_support(self) -> None:
         """Check that no leader goes on without a quorum."""
         leaders = {event.node for event in self.facts.established} & {event.node for event in self.facts.links}
-        if not leaders:
-            return
-        possible = PossibleLeaders(self.facts, bound // 5)
         for node in sorted(leaders):
-            for start, end in intersection(self._service.led_by(node), possible.unsupported(node)):
-                if end - start > bound:
+            for start, end in intersection(self._service.led_by(node), self._possible.unsupported(node)):
+                if end - start > self._bound:
                     self.findings.add(
                         f"node {node} led for {(end - start) / 1e9:.1f} s without a link to a quorum of members "
                         f"({self._times(start, end)})",
@@ -235,9 +226,10 @@ class Progress(Checker):
         """Return the times at which a client was served, ascending."""
         return sorted([*self.facts.history.growth_times(), *self.facts.refusals])
 
-    def _windows(self, bound: int) -> Iterator[LeaderWindow]:
-        """Find the times in which some node could have led."""
-        return PossibleLeaders(self.facts, bound // 5).windows()
+    @cached_property
+    def _possible(self) -> PossibleLeaders:
+        """The times in which nodes could have led. Most runs need none of them."""
+        return PossibleLeaders(self.facts, self._bound // 5)
 
     def _report(self, window: LeaderWindow, start: int, end: int, what: str) -> None:
         if any(low <= start and end <= high for low, high in self._reported):
