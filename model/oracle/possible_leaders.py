@@ -75,11 +75,11 @@ class PossibleLeaders:
 
     def connected(self, one: int, other: int) -> list[Span]:
         """Return the times in which both nodes were alive, members and undisturbed, with the undisturbed link between them open
-        on both sides."""
+        on both sides. There are none if one of them never counted in a quorum, or is no node of this ensemble."""
         if one == other:
-            return self._undisturbed[one]
+            return self._undisturbed.get(one, [])
         linked = intersection(self._open.get((one, other), []), self._open.get((other, one), []))
-        undisturbed = intersection(self._undisturbed[one], self._undisturbed[other])
+        undisturbed = intersection(self._undisturbed.get(one, []), self._undisturbed.get(other, []))
         return difference(intersection(linked, undisturbed), self._cuts.get(frozenset((one, other)), []))
 
     def _membership(self) -> dict[int, list[Span]]:

@@ -161,6 +161,8 @@ class Progress(Checker):
         """Check the time in which a node waited for the node that it was elected to follow."""
         leader = role.leader or 0
         together = intersection([wait], self._possible.connected(role.node, leader))
+        if not together:
+            return
         follows = [span for _, span in self._followings(leader)]
         for times, what in ((self._service.led_by(leader), "led"), (follows, "followed another one")):
             for start, end in intersection(together, times):

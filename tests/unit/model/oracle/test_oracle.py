@@ -9,7 +9,7 @@ import pytest
 
 from tests.corpus.build import CASES
 from tests.corpus.cases import Case
-from tests.corpus.progress import progress_nobody_leads
+from tests.corpus.progress import SECOND, progress_nobody_leads
 from tests.corpus.story import Story, ensemble
 from zab_chaos.model.events import Run
 from zab_chaos.model.oracle.evidence import LISTED
@@ -148,6 +148,19 @@ def test_a_node_without_a_trace_makes_the_run_unknown() -> None:
     verdict = finish(feed(story, faults_first=False), story)
     assert verdict.verdict is Outcome.UNKNOWN
     assert any("node 4" in reason for reason in verdict.reasons)
+
+
+def test_a_node_that_follows_one_that_does_not_exist_can_be_judged() -> None:
+    story = ensemble()
+    story.event(3, "role", role="LOOKING", leader=None, why="nothing was heard")
+    story.event(3, "phase", phase="ELECTION", epoch=1)
+    story.event(3, "role", role="FOLLOWING", leader=9, why="elected")
+    story.t += 20 * SECOND
+    story.event(3, "role", role="LOOKING", leader=None, why="discovery took too long")
+    story.event(3, "phase", phase="ELECTION", epoch=1)
+    story.join(3)
+    story.settle()
+    assert not finish(feed(story, faults_first=False), story).property("progress").violations
 
 
 def test_a_readmitted_member_counts() -> None:

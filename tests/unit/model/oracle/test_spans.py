@@ -1,8 +1,8 @@
-"""Union, intersection and difference of time spans."""
+"""Union, intersection and difference of time spans, and the times that several of them share."""
 
 import pytest
 
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged, shared
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,13 @@ def test_intersection_is_symmetric() -> None:
     other: list[Span] = [(1, 2), (3, 4), (9, 21), (30, 45)]
     both = [(1, 2), (3, 4), (9, 10), (20, 21), (40, 45)]
     assert intersection(one, other) == intersection(other, one) == both
+
+
+@pytest.mark.parametrize(
+    ("least", "times"), [(1, [(0, 12), (20, 21)]), (2, [(1, 4), (5, 9)]), (3, [(2, 3), (6, 7)]), (4, [])]
+)
+def test_times_that_several_spans_share(least: int, times: list[Span]) -> None:
+    assert shared([(0, 9), (1, 4), (2, 3), (5, 12), (6, 7), (20, 21)], least) == times
 
 
 def test_difference_with_spans_that_touch_overlap_and_lie_outside() -> None:
