@@ -1,11 +1,13 @@
 """Draws the time of the pipeline against the number of events, with fitted lines."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from statistics import linear_regression
 from typing import Any
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 320, 64, 44, 16, 16
+MOST_LINES = 7  # across the picture, one for each round number of seconds
 INK, GRID, BLUE, RED = "#767e88", "#767e8855", "#3d9ad6", "#d55e00"  # visible on white and on black
 
 
@@ -33,9 +35,10 @@ def picture(report: Mapping[str, Any]) -> str | None:
         return round(LEFT + across, 1), round(HEIGHT - BOTTOM - up, 1)
 
     parts = []
-    for i in range(6):
-        x, y = place(0, y_max * i / 5)
-        parts += [_line(x, y, WIDTH - RIGHT, y, GRID), _text(x - 6, y + 4, f"{y_max * i / 5:.0f} s", "end")]
+    step = next(step for step in _round_numbers() if y_max / step <= MOST_LINES)
+    for seconds in range(0, int(y_max) + 1, step):
+        x, y = place(0, seconds)
+        parts += [_line(x, y, WIDTH - RIGHT, y, GRID), _text(x - 6, y + 4, f"{seconds} s", "end")]
     for events, _ in clock:
         x, y = place(events, 0)
         parts.append(_text(x, y + 18, f"{events / 1e6:g} M"))
@@ -58,6 +61,11 @@ def picture(report: Mapping[str, Any]) -> str | None:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="seconds against events" font-family="sans-serif" font-size="13">\n{body}\n</svg>\n'
     )
+
+
+def _round_numbers() -> Iterator[int]:
+    """Yield 1, 2, 5, 10, 20, 50, 100 and so on."""
+    return (factor * 10**power for power in count() for factor in (1, 2, 5))
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
