@@ -8,7 +8,7 @@ delivered state), and does no I/O.
 from collections import deque
 from dataclasses import dataclass
 
-from zab_chaos.node.clients.sessions import ClientSessions, ForwardedWrite
+from zab_chaos.node.clients.sessions import WAITING_BYTES, ClientSessions, ForwardedWrite
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.digest import Hash
@@ -18,7 +18,7 @@ from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import OVERLOADED, STATE_ERRORS, Refusal, brief
-from zab_chaos.node.tree.requests import Fence, ForwardedRequest
+from zab_chaos.node.tree.requests import Fence, ForwardedRequest, request_size
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Origin
 
@@ -32,8 +32,8 @@ class Application:
 
     `patience` (nanoseconds): how long writes wait for a leader before they fail. `flight`: how many bytes are forwarded to
     a leader at once, and how many a leader may have proposed and not delivered. `hash_bytes`: the hash of the tree's
-    digest. `clients_max`: how many clients the tree remembers. `waiting`: how many requests may wait. `fenced_errors` (a
-    defect overrides it): the errors whose refusals become transactions.
+    digest. `clients_max`: how many clients the tree remembers. `waiting`: how many requests may wait, with `WAITING_BYTES`
+    at most. `fenced_errors` (a defect overrides it): the errors whose refusals become transactions.
     """
 
     fenced_errors = STATE_ERRORS
@@ -62,6 +62,7 @@ class Application:
         self._iteration = -1
         self._leaderless_since: int | None = None
         self._waiting: deque[tuple[Origin, ForwardedRequest]] = deque()  # writes that wait at the leader for room
+        self._waiting_bytes = 0
         self._refusals: dict[tuple[int, int], list[tuple[int, int, str, str, Zxid]]] = {}
 
     @property
@@ -91,6 +92,7 @@ class Application:
             self.sessions.leader_lost()
             self.primary.reset()
             self._waiting.clear()
+            self._waiting_bytes = 0
             self._refusals.clear()
         if machine.in_broadcast:
             self._leaderless_since = None
@@ -148,12 +150,14 @@ class Application:
 
     def _enqueue(self, node: int, life: int, writes: list[ForwardedWrite]) -> None:
         for client, seq, write in writes:
+            full = len(self._waiting) >= self._limit or self._waiting_bytes >= WAITING_BYTES
             # Fences are exempt: there is one for each session, and the session's requests wait for it.
-            if len(self._waiting) >= self._limit and type(write) is not Fence:
-                words = f"{self._limit} requests are waiting at the leader already"
+            if full and type(write) is not Fence:
+                words = f"{len(self._waiting)} requests of {self._waiting_bytes} bytes are waiting at the leader already"
                 self._refuse(Origin(node, life, client, seq), Refusal(OVERLOADED, words), ZERO)
             else:
                 self._waiting.append((Origin(node, life, client, seq), write))
+                self._waiting_bytes += _size(write)
 
     @property
     def _full(self) -> bool:
@@ -172,6 +176,7 @@ class Application:
         last = Zxid(primary.next_zxid() - 1)
         while self._waiting and len(txns) < room and not self._full:
             origin, write = self._waiting.popleft()
+            self._waiting_bytes -= _size(write)
             prepared = self.primary.prepare(write, origin)
             if isinstance(prepared, Refusal):
                 if prepared.error in self.fenced_errors:
@@ -214,6 +219,10 @@ class Application:
         if self.primary.outstanding:
             for txn in delivery.txns:
                 self.primary.delivered(txn)
+
+
+def _size(write: ForwardedRequest) -> int:
+    return 0 if type(write) is Fence else request_size(write)
 
 
 @dataclass(slots=True)

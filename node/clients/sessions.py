@@ -33,6 +33,7 @@ ForwardedWrite = tuple[
 ]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 ClientAnswers = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
 FORWARD_BYTES = 2**24  # bytes of requests that are forwarded at once
+WAITING_BYTES = 256 * 2**20  # bytes of requests that wait on a node
 SHARE = 4  # one client may hold a quarter of what may wait on a node, so that a stuck client does not block the others
 
 
@@ -45,7 +46,7 @@ class ClientSessions:
     """
 
     def __init__(
-        self, node: int, life: int, tree: Tree, waiting: int = 20000, waiting_bytes: int = 256 * 2**20
+        self, node: int, life: int, tree: Tree, waiting: int = 20000, waiting_bytes: int = WAITING_BYTES
     ) -> None:
         self._node = node
         self._life = life

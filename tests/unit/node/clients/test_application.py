@@ -1,0 +1,33 @@
+"""What waits at a leader, without a core."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from zab_chaos.node.clients import application
+from zab_chaos.node.clients.application import Application, Layers
+from zab_chaos.node.core.digest import HASHES
+from zab_chaos.node.tree.forwarding import Forward
+from zab_chaos.node.tree.requests import Create, Fence
+
+
+def test_the_bytes_that_wait_at_the_leader_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that leaves frees its bytes at its own node, but what was forwarded for it waits on at the leader."""
+    monkeypatch.setattr(application, "WAITING_BYTES", 1000)
+    limits: dict[str, Any] = {"clients_max": 10, "waiting": 100, "request_bytes": 500, "flight": 2**20, "patience": 1}
+    leader = Application(1, 1, Layers(), hash_bytes=HASHES["blake2b"], **limits)
+    primary = SimpleNamespace(room=2, next_zxid=lambda: 2**32 + 1, initial_last=0)
+    machine: Any = SimpleNamespace(primary=primary, in_broadcast=True)
+    writes = [(7, seq, Create(f"/{seq}", bytes(400))) for seq in range(5)]
+    leader.on_forward(2, Forward(1, [*writes, (8, 1, Fence())]), machine)
+    assert leader.waiting == 4
+    ((node, answer),) = leader.answers_for_nodes()
+    assert node == 2
+    assert [(client, seq, error) for client, seq, error, *_ in answer.refusals] == [
+        (7, 3, "overloaded"),
+        (7, 4, "overloaded"),
+    ]
+    assert len(leader.forward_writes(machine)[1]) == 2  # what is prepared makes room
+    leader.on_forward(2, Forward(1, [(7, 5, Create("/5"))]), machine)
+    assert leader.answers_for_nodes() == []
