@@ -153,7 +153,9 @@ class Application:
             full = len(self._waiting) >= self._limit or self._waiting_bytes >= WAITING_BYTES
             # Fences are exempt: there is one for each session, and the session's requests wait for it.
             if full and type(write) is not Fence:
-                words = f"{len(self._waiting)} requests of {self._waiting_bytes} bytes are waiting at the leader already"
+                words = (
+                    f"{len(self._waiting)} requests of {self._waiting_bytes} bytes are waiting at the leader already"
+                )
                 self._refuse(Origin(node, life, client, seq), Refusal(OVERLOADED, words), ZERO)
             else:
                 self._waiting.append((Origin(node, life, client, seq), write))

@@ -4,6 +4,7 @@
 that does not read cause an error of `send`. ZeroMQ's heartbeats end the connection of a client whose machine is gone.
 """
 
+from collections import deque
 from collections.abc import Collection
 from typing import Any
 
@@ -17,17 +18,20 @@ from zab_chaos.node.net.address import bind
 from zab_chaos.node.net.failed_handshakes import FailedHandshakes
 from zab_chaos.node.net.keys import Keys
 
+UNSENT_BYTES = 256 * 2**20  # of large frames in the queue to one client; small ones are limited by their number
+
 
 class ClientPort:
     """The listening socket for clients at `address` (host:port; port 0 for a free one). Raises AddressInUse or
     AddressError.
 
-    `limits.request_bytes` limits a frame, `limits.queue_frames` the queue to one client.
+    `limits.request_bytes` limits a frame, `limits.queue_frames` and `UNSENT_BYTES` the queue to one client.
     """
 
     def __init__(self, context: zmq.Context[Any], address: str, keys: Keys, limits: Limits | None = None) -> None:
         limits = limits or Limits()
         self.connections: Connections[bytes] = Connections(limits, self._deliver)
+        self._unsent: dict[bytes, deque[tuple[zmq.MessageTracker, int]]] = {}  # large frames with their sizes
         self._socket: zmq.Socket[Any] = context.socket(zmq.ROUTER)
         try:
             self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -74,6 +78,9 @@ class ClientPort:
     def tick(self, now_ns: int) -> None:
         """Once a second, find clients that are gone and count refusals. `receive` returns both."""
         if self.connections.tick(now_ns):
+            self._unsent = {
+                identity: frames for identity, frames in self._unsent.items() if self._unsent_bytes(identity)
+            }
             self.connections.report(self._failed_handshakes.refused(self.connections.refusals))
 
     def drain(self, seconds: float) -> None:
@@ -87,7 +94,14 @@ class ClientPort:
 
     def _deliver(self, identity: bytes, frame: bytes) -> Delivery:
         try:
-            self._socket.send_multipart([identity, frame], zmq.NOBLOCK)
+            if len(frame) < zmq.COPY_THRESHOLD:
+                self._socket.send_multipart([identity, frame], zmq.NOBLOCK)
+            elif self._unsent_bytes(identity) >= UNSENT_BYTES:
+                return Delivery.FULL
+            else:
+                self._socket.send(identity, zmq.NOBLOCK | zmq.SNDMORE)
+                tracker = self._socket.send(frame, zmq.NOBLOCK, copy=False, track=True)
+                self._unsent.setdefault(identity, deque()).append((tracker, len(frame)))
         except zmq.Again:
             return Delivery.FULL
         except zmq.ZMQError as error:
@@ -95,3 +109,10 @@ class ClientPort:
                 raise
             return Delivery.GONE
         return Delivery.SENT
+
+    def _unsent_bytes(self, identity: bytes) -> int:
+        """Return the size of the large frames in the queue to a client. ZeroMQ releases a frame when it encrypts it."""
+        frames = self._unsent.get(identity, deque())
+        while frames and frames[0][0].done:
+            frames.popleft()
+        return sum(size for _, size in frames)

@@ -1,5 +1,6 @@
 """The client port against raw sockets: any input becomes an event or a counted refusal, never a crash."""
 
+import itertools
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import zmq
 
 from zab_chaos.node.clients import connections
+from zab_chaos.node.clients.connections import TICK_NS
 from zab_chaos.node.clients.protocol import (
     VERSION,
     Answers,
@@ -282,6 +284,24 @@ def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientP
     port.connections.send(1, [])  # forgotten: no error
     port.connections.send(2, [(1, Ok(ZERO))])
     assert heard(good) == Answers([(1, Ok(ZERO))])
+
+
+def test_few_large_answers_are_queued_for_a_client_that_does_not_read(
+    port: ClientPort, dial: ZmqPipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "UNSENT_BYTES", 2**24, raising=False)
+    slow = dial()
+    slow.setsockopt(zmq.RCVHWM, 1)
+    greet(port, slow, 1)
+    sent = 0
+    while sent < 40 and not port.receive():
+        port.connections.send(1, [(1, Ok(ZERO, data=bytes(2**21)))])
+        sent += 1
+    assert 8 <= sent < 20  # the rest is in the kernel's buffers
+    for _ in range(sent - 1):
+        assert isinstance(heard(slow), Answers)
+    ticks = itertools.count(step=2 * TICK_NS)
+    assert any(port.tick(next(ticks)) or not port._unsent for _ in range(100_000))  # ZeroMQ reports what it has sent
 
 
 def test_a_dropped_client_gets_the_reason(port: ClientPort, dial: ZmqPipe) -> None:
