@@ -91,8 +91,8 @@ class Application:
             self._iteration = machine.iteration
             self.sessions.leader_lost()
             self.primary.reset()
-            self._waiting.clear()
             self._waiting_bytes = 0
+            self._waiting.clear()
             self._refusals.clear()
         if machine.in_broadcast:
             self._leaderless_since = None
