@@ -29,7 +29,7 @@ def step(do: str, **params: Any) -> FaultStep:
 
 @pytest.fixture
 def scheduler(sleepers: Callable[..., Any], tmp_path: Path) -> Any:
-    made = Scheduler(sleepers(3), None, (), 1, tmp_path / "faults.jsonl", patience=5.0)
+    made = Scheduler(sleepers(3), None, (), 1, tmp_path / "faults.jsonl", patience=0.5)
     made.begin(0.0)
     yield made
     made.close()
