@@ -734,6 +734,16 @@ def trace_torn_by_a_kill() -> Story:
     return story
 
 
+@leaves_unknown("trace integrity", "PASS")
+def trace_torn_by_an_interrupt() -> Story:
+    """The user interrupts the run, and node 2 is killed while it writes a line."""
+    story = ensemble()
+    story.run["outcome"] = "interrupted"
+    story.milestone("interrupted")
+    story.traces[2, 1].append('{"t": 1, "node": 2, "li')
+    return story
+
+
 # ---- verdicts that do not follow from a single property ----
 
 

@@ -1,6 +1,6 @@
 """Cases about the disks: what a quorum holds, what an epoch is based on, and what a boot finds."""
 
-from tests.corpus.cases import legal, violates
+from tests.corpus.cases import leaves_unknown, legal, violates
 from tests.corpus.story import Story, digest, ensemble
 
 
@@ -984,6 +984,18 @@ def disk_more_than_it_could_tell() -> Story:
     story.crash(2)
     story.boot(2)
     story.elect(3, epoch=3)
+    story.settle()
+    return story
+
+
+@leaves_unknown("disk", "PASS")
+def disk_lost_to_a_fault_that_was_not_confirmed() -> Story:
+    """A wipe is not confirmed as a whole, but its evidence shows that node 3's disk is gone."""
+    story = ensemble()
+    evidence = {"3": {"pid": story.pid(3), "exit": -9, "wiped": True}}
+    story.wipe(3, confirmed=False, evidence=evidence)
+    story.boot(3, "amnesiac")
+    story.join(3)
     story.settle()
     return story
 

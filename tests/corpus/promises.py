@@ -284,6 +284,32 @@ def beyond_quorum_of_disks_lost() -> Story:
     return story
 
 
+@ends("BEYOND-FAULT-MODEL", "durability", "NOT-APPLICABLE")
+def beyond_disks_lost_one_after_the_other() -> Story:
+    """Node 1 loses its disk, and nodes 2 and 3 elect a leader. Then node 2 loses its disk before node 1 is a member again."""
+    story = ensemble()
+    story.wipe(1)
+    story.boot(1, "amnesiac")
+    story.elect(2, epoch=2, members=[2, 3])
+    story.wipe(2)
+    story.boot(2, "amnesiac")
+    story.leader = 0
+    story.settle(converged=False)
+    return story
+
+
+@violates("recovery", "reliable delivery")
+def beyond_nothing_with_one_disk_lost() -> Story:
+    """Node 3 loses its disk and never becomes a member again, although nodes 1 and 2 are a quorum."""
+    story = ensemble()
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.members = [1, 2]
+    story.write()
+    story.settle(converged=False)
+    return story
+
+
 @ends(
     "VIOLATION",
     "committed stays",

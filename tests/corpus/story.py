@@ -113,9 +113,9 @@ class Story:
         if heal:
             self.heal()
 
-    def wipe(self, *nodes: int, do: str = "wipe") -> None:
-        """Kill nodes and lose their disks. `do` is the fault's name in the log."""
-        self.crash(*nodes, do=do)
+    def wipe(self, *nodes: int, do: str = "wipe", **fields: Any) -> None:
+        """Kill nodes and lose their disks. `do` is the fault's name in the log; `fields` replace those of its line."""
+        self.crash(*nodes, do=do, **fields)
         for node in nodes:
             life = self.servers[node].life
             self.servers[node] = Server()

@@ -64,11 +64,16 @@ def test_an_edited_manifest_makes_the_run_unknown(folder: Path) -> None:
     assert "manifest.json was changed" in reasons_of(judge(folder))
 
 
-def test_missing_faults_of_the_schedule_make_the_run_unknown(folder: Path) -> None:
-    manifest.seal(folder, faults_due=1)
-    verdict = judge(folder)
+def test_missing_faults_of_the_schedule_make_the_run_unknown(tmp_path: Path) -> None:
+    story = ensemble()
+    story.inject("clock-jump", [1])
+    story.heal()
+    story.settle()
+    story.save(tmp_path)
+    manifest.seal(tmp_path, faults_due=2)
+    verdict = judge(tmp_path)
     assert verdict.verdict is Outcome.UNKNOWN
-    assert "faults.jsonl has 0 of the 1 faults that were due" in reasons_of(verdict)
+    assert "faults.jsonl has 1 of the 2 faults that were due" in reasons_of(verdict)
 
 
 def test_a_replaced_verdict_updates_the_manifest(folder: Path) -> None:

@@ -1,7 +1,10 @@
 """The metrics of a verdict, compared with values computed by hand."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.corpus.story import STEP, ensemble
 from zab_chaos.model.events import Complete, Heal, Inject, Invoke
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.measures import (
@@ -13,6 +16,7 @@ from zab_chaos.model.oracle.measures import (
     percentile,
     seconds,
 )
+from zab_chaos.model.oracle.oracle import judge
 
 
 @pytest.mark.parametrize(
@@ -96,3 +100,37 @@ def test_a_fault_that_ended_long_before_does_not_explain_a_pause() -> None:
 def paused(late: int = 0) -> Facts:
     """Return the facts of two writes that succeed at 11 and 51, the second one due at 20, all times plus `late`."""
     return facts_of([(late + 10, late + 11, "ok"), (late + 20, late + 51, "ok")])
+
+
+@pytest.mark.parametrize("converged", [True, False])
+def test_the_metrics_of_a_run_worked_out_by_hand(converged: bool, tmp_path: Path) -> None:
+    story = ensemble(writes=2)
+    story.invoke(2, "get")
+    story.complete(3, story.invoke(3, "delete", "/b"), (1, 2), "failed", error="no node")
+    story.commit()  # nobody gets its answer
+    story.crash(3)
+    story.members = [1, 2]
+    story.write()
+    story.crash(1)
+    story.event(2, "role", role="LEADING", leader=2, why="elected")
+    story.event(2, "role", role="LOOKING", leader=None, why="nobody follows")
+    story.boot(3)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write()
+    story.boot(1)
+    story.join(1)
+    story.settle(converged=converged, seconds=0.25)
+    story.save(tmp_path / "run")
+    step = STEP / 1e9
+    assert judge(tmp_path / "run").metrics == {
+        "acked": 4, "failed": 1, "unknown": 2,
+        "writes_acked": 4, "writes_failed": 1, "writes_unknown": 1, "unknown_with_effect": 1,
+        "delivered": 5, "elections": 3, "epochs": 2, "lives": 5,
+        "latency_p50_ms": 7.0, "latency_p99_ms": 9.0,
+        "faults": [
+            {"do": "crash", "id": 1, "nodes": [3], "seconds": 6 * step},
+            {"do": "crash", "id": 2, "nodes": [1], "seconds": 25 * step},
+        ],
+        "longest_unavailability_s": 28 * step, "longest_unavailability_fault": "crash",
+        "converged_s": 0.25 + step if converged else None,
+    }  # fmt: skip
