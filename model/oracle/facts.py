@@ -498,10 +498,14 @@ class Facts:
         """Return whether something outside the run changed the links, so that not all faults of the run are known."""
         return any(tampering(heal) for heal in self.heals)
 
+    @property
+    def ended_by_force(self) -> bool:
+        """Return whether the end of the run killed processes that still ran."""
+        return not self.milestones.keys().isdisjoint(("leftovers", "interrupted"))
+
     def was_killed(self, node: int) -> bool:
         """Return whether a fault or the end of the run killed a process of this node."""
-        forced = {"leftovers", "interrupted"} & self.milestones.keys()
-        return bool(forced) or any(
+        return self.ended_by_force or any(
             node in ended_processes(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
         )
 

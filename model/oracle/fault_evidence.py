@@ -15,7 +15,6 @@ from zab_chaos.model.oracle.spans import FOREVER
 Contradiction = tuple[str, Sequence[Line | None]]  # words, and the lines that show it
 GROUPS = ("up", "ended", "answers")  # evidence by node may be nested below these keys
 DENIALS = {"quiet": False, "up": False}  # evidence that contradicts a confirmation
-BY_FORCE = frozenset({"leftovers", "interrupted"})  # milestones of a run that killed the remaining processes
 # A milestone that is missing if something else than the harness, such as docker-compose, starts and ends the processes.
 WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
@@ -141,7 +140,7 @@ class _Processes:
         facts = self._facts
         if facts.run.evidence != TRACES or facts.run.outcome != "finished":
             return
-        if WORKLOAD not in facts.milestones or BY_FORCE & facts.milestones.keys():
+        if WORKLOAD not in facts.milestones or facts.ended_by_force:
             return
         for (node, number), life in facts.lives.items():
             if life.exit is not None and life.last is not life.exit:

@@ -431,14 +431,15 @@ def progress_outage_within_the_bound() -> Story:
 
 @legal("progress")
 def progress_begins_anew_with_a_fault_of_the_leader() -> Story:
-    """For 5 s, of 4, nothing is delivered; in the middle node 5, which leads, is paused for a moment."""
+    """For 7 s, of 4, nothing is delivered; in the middle node 5, which leads, is paused for a second."""
     story = _linked(5)
     story.elect(5, epoch=2)
     story.write()
     _nothing_for(story, 2.5, node=2)
     story.inject("pause", [5])
+    _nothing_for(story, 1, node=2)
     story.heal()
-    _nothing_for(story, 2.5, node=2)
+    _nothing_for(story, 3.5, node=2)
     story.write()
     story.settle()
     return story
@@ -514,10 +515,11 @@ def _cut_off(**expect: Any) -> Story:
 
 
 def _refused(story: Story, times: int, error: str = "no leader") -> None:
-    """Let node 2 refuse a write of client 2 every second."""
-    for _ in range(times):
+    """Let node 2 refuse a write or a check of client 2 every second."""
+    for number in range(times):
         story.t += SECOND
-        story.complete(2, story.invoke(2, "set", node=2), outcome="failed", error=error, node=2)
+        seq = story.invoke(2, "check" if number % 2 else "set", node=2)
+        story.complete(2, seq, outcome="failed", error=error, node=2)
 
 
 def _join_again(story: Story) -> Story:
