@@ -213,22 +213,28 @@ def _judged_after_test(request: pytest.FixtureRequest, make: "Callable[[], tuple
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test, then judge the ensembles and runs that are its own.
 
-    Fail it with their verdict if it has not failed by itself.
+    Fail it with their verdict if it has not failed by itself. A skipped test fails only if a property is violated.
     """
     used = [judged for judged in item.config.stash[ACTIVE] if judged.used_by(item)]
     for judged in used:
         item.user_properties += [("zab-seed", judged.seed), ("zab-on", judged.on)]
     own = [judged for judged in used if judged.node is item]
+    result: object = None
     try:
         result = yield
     except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:
         for judged in own:
             judged.give_up(error)
         raise
+    except pytest.skip.Exception:
+        failures = _judge(item, own)
+        if not any(judged.violated for judged in own):
+            raise
     except BaseException:
         _judge(item, own)
         raise
-    failures = _judge(item, own)
+    else:
+        failures = _judge(item, own)
     if failures:
         for judged in own:
             judged.reported_in.add(item.nodeid)

@@ -73,6 +73,11 @@ class JudgedFixture:
         expected = "" if self.expect == Outcome.PASS else f" (expected: {self.expect})"
         return f"zab: {verdict.verdict}{expected}, seed {self.seed}, on {self.on}\n\n{self.describe()}"
 
+    @property
+    def violated(self) -> bool:
+        """Whether it was judged, and a property is violated that was expected to hold."""
+        return self.failed and self.verdict is not None and self.verdict.verdict is Outcome.VIOLATION
+
     def describe(self) -> str:
         """Return the section on this ensemble or run for the report of a failed test."""
         if self.verdict is not None:

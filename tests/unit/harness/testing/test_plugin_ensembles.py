@@ -308,6 +308,15 @@ def test_expected(zab_cluster):
     session.runpytest().assert_outcomes(skipped=1, xfailed=1)
 
 
+def test_a_skipped_test_fails_if_a_property_is_violated(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        f"import pytest\n@pytest.mark.zab(defect='ack-before-sync')\ndef test_it(zab_cluster):{LOSES}    pytest.skip('no')",
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(["zab: VIOLATION, seed 1, on sim"])
+
+
 def test_the_plugin_imports_nothing_heavy_until_it_is_used(session: pytest.Pytester) -> None:
     session.makepyfile(
         """
