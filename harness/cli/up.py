@@ -1,6 +1,7 @@
 """`zab up`: run an ensemble until Ctrl-C, for use with `zab client` and `zab inject`."""
 
 import contextlib
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -82,7 +83,7 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
                 results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files, on=ensemble.on
             )
         )
-        _print_usage(ensemble, console)
+        _print_usage(ensemble, results, console)
         reader, due = StatusReader(ensemble), 0.0
         while not interrupt.requested.is_set():
             server.serve(TURN_SECONDS_MAX)
@@ -105,14 +106,15 @@ def _control_keys(file: Path, stack: ExitStack) -> keys.Keys:
     return keys.create(file)
 
 
-def _print_usage(ensemble: Ensemble, console: Console) -> None:
+def _print_usage(ensemble: Ensemble, results: Path, console: Console) -> None:
     """Print the run folder, and how to use, break and stop the ensemble."""
     first = next(iter(ensemble.addresses.values()))
+    place = "" if results == Path("results") else f"--results {shlex.quote(str(results))} "
     for line in (
         f"recording to  {_folder(ensemble)}",
         *([f"connect       {ensemble.hosts}"] if ensemble.on == "zookeeper" else []),
-        f"use           zab client {first} create /a hello    (without a command: a shell)",
-        "break         zab inject crash target=leader        (zab inject heal; zab inject --list)",
+        f"use           zab client {place}{first} create /a hello    (without a command: a shell)",
+        f"break         zab inject {place}crash target=leader        (zab inject heal; zab inject --list)",
         "stop          Ctrl-C",
     ):
         say(console, line)
