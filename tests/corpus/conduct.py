@@ -388,6 +388,17 @@ def channels_of_somebody_else() -> Story:
     return story
 
 
+@leaves_unknown("channels", "PASS")
+def channels_of_a_session_that_is_not_on_record() -> Story:
+    """Node 1 has a session with node 2 as well, but that line of its trace is missing."""
+    story = ensemble()
+    story.open_links(1, [3, 2])
+    del story.traces[1, 1][-1]
+    _channel(story, 1, 0, 10, "closed")
+    story.settle()
+    return story
+
+
 @legal("channels")
 def channels_of_a_sender_whose_trace_ends_before() -> Story:
     """Node 3 had opened a session with node 1, and is killed; that it had opened one with node 2, too, is not on record."""

@@ -482,6 +482,17 @@ def reliable_delivery_of_what_came_late() -> Story:
     return story
 
 
+@legal("durability")
+def durability_of_what_came_late() -> Story:
+    """The same, but it is a client's write, which is acknowledged."""
+    story = ensemble()
+    seq = story.invoke()
+    story.propose()
+    story.settle(late=(1, 4))
+    story.complete(1, seq, (1, 4))
+    return story
+
+
 @violates("reliable delivery")
 def reliable_delivery_left_behind_before_what_came_late() -> Story:
     """Node 3 has not delivered 1:4, where the nodes are said to have converged. 1:5 came late, and is owed by nobody."""

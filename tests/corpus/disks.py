@@ -142,33 +142,50 @@ def quorum_of_what_a_boot_found() -> Story:
     return story
 
 
-def _in_flight(story: Story, accepted: list[int]) -> None:
-    """Let node 1 broadcast 1:4 to 1:6. Only the counters `accepted` reach node 2 before the next broadcast."""
-    for counter in (4, 5, 6):
-        story.propose(to=[1, 2] if counter in accepted else [1])
-    for zxid in [(1, 4), (1, 5), (1, 6)]:
+def _in_flight(story: Story, accepted: int = 0) -> Story:
+    """Let node 1 broadcast three transactions. Only so many of them reach node 2 before the next broadcast."""
+    zxids = [story.propose(to=[1, 2] if number < accepted else [1]) for number in range(3)]
+    for zxid in zxids:
         for node in (2, 3):
             if zxid > story.servers[node].last:
                 story.accept(node, zxid)
     for node in (1, 2, 3):
         story.catch_up(node)
     story.settle()
+    return story
 
 
 @violates("quorum durability")
 def quorum_far_behind_its_primary() -> Story:
     """At most two transactions may be in flight, and node 1 broadcasts 1:6 when nobody else holds 1:4."""
+    return _in_flight(ensemble(outstanding=2))
+
+
+@violates("quorum durability")
+def quorum_far_behind_a_new_primary() -> Story:
+    """The same in epoch 2, in which nothing was delivered yet."""
     story = ensemble(outstanding=2)
-    _in_flight(story, [])
-    return story
+    story.elect(1, epoch=2)
+    return _in_flight(story)
+
+
+@violates("quorum durability")
+def quorum_far_behind_with_a_node_without_memory() -> Story:
+    """The same, and node 2 holds 1:4; but it has lost its disk, and is no member yet."""
+    story = ensemble(outstanding=2)
+    story.wipe(2)
+    story.boot(2, "amnesiac")
+    story.event(2, "role", role="FOLLOWING", leader=1, why="elected")
+    story.promise(2, 1)
+    story.synchronize(2, 1)
+    story.serve([2], 1)
+    return _in_flight(story, 1)
 
 
 @legal("quorum durability")
 def quorum_as_far_behind_as_it_may_be() -> Story:
-    """The same, but node 2 holds 1:4 by then."""
-    story = ensemble(outstanding=2)
-    _in_flight(story, [4])
-    return story
+    """The same as the first one, but node 2 holds 1:4 by then."""
+    return _in_flight(ensemble(outstanding=2), 1)
 
 
 @legal("quorum durability")
@@ -1046,3 +1063,22 @@ def disk_history_without_its_epoch() -> Story:
 def disk_history_and_epoch_untold() -> Story:
     """Node 3 starts with 2:1 in its log, and f.a is 2: both became durable just before it was killed."""
     return _killed_while_synchronizing(2)
+
+
+@legal("disk")
+def disk_truncation_and_epoch_untold() -> Story:
+    """Node 1 starts without 1:4, and f.a is 2: it joined an epoch without that transaction just before it was killed."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.boot(1)
+    story.promise(1, 2)
+    story.crash(1)
+    story.servers[1].log.pop()
+    story.servers[1].current_epoch = 2
+    story.boot(1)
+    story.join(1)
+    story.write()
+    story.settle()
+    return story

@@ -25,11 +25,12 @@ def _nothing_for(story: Story, span: float, node: int = 1) -> None:
 
 
 @violates("progress")
-def progress_nobody_leads() -> Story:
+def progress_nobody_leads(stalls: int = 1) -> Story:
     """Nodes 1, 2 and 3 reach each other, writes wait, and for 6 s nothing is delivered."""
     story = _linked()
-    _nothing_for(story, 6)
-    story.write()
+    for _ in range(stalls):
+        _nothing_for(story, 6)
+        story.write()
     story.settle()
     return story
 

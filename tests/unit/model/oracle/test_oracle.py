@@ -120,9 +120,18 @@ def test_violations_are_capped_and_counted() -> None:
     story = ensemble()
     for session in range(2, 12):
         story.event(2, "channel", peer=1, incarnation=1, session=session, first=5, last=6, ended="closed")
+    for _ in range(10):
+        story.deliver(1, story.propose(to=[1]))
     story.settle()
-    channels = finish(feed(story, faults_first=False), story).property("channels")
-    assert (len(channels.violations), channels.more) == (LISTED, 10 - LISTED)
+    verdict = finish(feed(story, faults_first=False), story)
+    for name in ("channels", "quorum durability"):
+        found = verdict.property(name)
+        assert (len(found.violations), found.more) == (LISTED, 10 - LISTED)
+
+
+def test_every_stall_is_reported_once_whoever_could_have_led() -> None:
+    story = progress_nobody_leads(stalls=2)
+    assert len(finish(feed(story, faults_first=False), story).property("progress").violations) == 2
 
 
 def test_a_lost_write_that_is_in_a_fork_is_reported_with_the_fork() -> None:
