@@ -61,7 +61,7 @@ class DiskDamage(KillFault):
         dead, evidence = self.deaths()
         for node, damage in self.damage.items():
             evidence[str(node)] = evidence.get(str(node), {}) | damage
-        return Confirmation(dead and len(self.damage) == len(self.nodes), evidence)
+        return Confirmation(dead, evidence)
 
 
 class Wipe(DiskDamage):

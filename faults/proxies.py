@@ -104,10 +104,6 @@ class Proxies:
         if got != wanted:
             raise ReadBackError(f"asked toxiproxy for the proxy {wanted}, but it has {got}")
 
-    def names(self) -> list[str]:
-        """Return the names of all proxies, sorted."""
-        return sorted(self.states())
-
     def states(self) -> dict[str, ProxyState]:
         """Return the states of all proxies by name. Raises WedgedError while any of them is wedged."""
         self._select_server()

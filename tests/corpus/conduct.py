@@ -85,6 +85,18 @@ def client_order_one_transaction_two_writes() -> Story:
     return story
 
 
+@violates("client order", "exactly once")
+def client_order_one_transaction_two_writes_of_one_client() -> Story:
+    """A client is told that 1:4 was its write, and so was its next one."""
+    story = ensemble()
+    mine, next_ = story.invoke(), story.invoke()
+    zxid = story.commit()
+    story.complete(1, mine, zxid)
+    story.complete(1, next_, zxid)
+    story.settle()
+    return story
+
+
 @legal("client order")
 def client_order_between_clients() -> Story:
     """Client 2 reads an older state than client 1 did before, at another node: it may be behind."""

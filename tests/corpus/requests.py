@@ -110,20 +110,22 @@ def once_nobody_asked() -> Story:
 
 @violates("exactly once")
 def once_before_it_is_asked() -> Story:
-    """A write takes effect before its client sends it."""
+    """A write takes effect after it was due, but before its client sends it."""
     story = ensemble()
+    due = story.now()
     zxid = story.commit(txn=[1, 4, [["set", "/a", 3, 1004]]])
-    story.complete(1, story.invoke(), zxid)
+    story.complete(1, story.invoke(due=due), zxid)
     story.settle()
     return story
 
 
 @violates("exactly once")
 def once_proposed_before_it_is_asked() -> Story:
-    """A deposed leader had proposed a write before its client sends it."""
+    """A deposed leader had proposed a write after it was due, but before its client sends it."""
     story = ensemble()
+    due = story.now()
     story.propose([1], txn=[1, 4, [["set", "/a", 3, 1004]]])
-    story.complete(1, story.invoke(), outcome="unknown")
+    story.complete(1, story.invoke(due=due), outcome="unknown")
     return _deposed(story)
 
 

@@ -262,7 +262,7 @@ def test_the_wrappers_errors_say_what_happened(pair: Pair, server: ToxiproxyServ
         pair.network.cut([(1, 2)], "scissors")
     with pytest.raises(NetworkError, match="no link 3-4"):
         pair.network.cut([(3, 4)])
-    assert {"1-2", "2-1"} <= set(there.names())
+    assert {"1-2", "2-1"} <= there.states().keys()
 
 
 def test_a_server_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,9 +270,9 @@ def test_a_server_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.Monk
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(WedgedError, match=r"within 0\.2 s"):
-            Proxies(address).names()
+            Proxies(address).states()
     with pytest.raises(NetworkError, match="can't be reached"):
-        Proxies(address).names()
+        Proxies(address).states()
 
 
 def test_a_web_proxy_of_the_environment_is_not_asked(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_nobody_talks_to_the_server_without_its_key(pair: Pair, server: Toxiprox
                 stranger.setsockopt(*tcp_signature.option(key))
             with pytest.raises(TimeoutError):
                 stranger.connect(("127.0.0.1", server.port))
-    assert Proxies(server.address, server.key).names() == ["1-2", "2-1"]
+    assert Proxies(server.address, server.key).states().keys() == {"1-2", "2-1"}
 
 
 def test_who_was_there_before_the_key_is_cut_off() -> None:

@@ -235,9 +235,6 @@ class SimProxies(Proxies):
         if enabled:
             self._proxy(name).enable()
 
-    def names(self) -> list[str]:
-        return sorted(self._proxies)
-
     def delete(self, name: str) -> None:
         self._proxy(name).delete()
 

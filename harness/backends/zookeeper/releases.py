@@ -8,7 +8,6 @@ resolved when it is asked for, and verified against the checksums that the repos
 """
 
 import json
-import os
 import re
 import sys
 import tempfile
@@ -180,10 +179,10 @@ def _distribution(folder: Path, on_fetch: Callable[[str], None]) -> Release:
     return Release(versions.pop(), (LOGGING, *(jar.resolve() for jar in jars)), locate_byteman(on_fetch))
 
 
-def find_java(environment: Mapping[str, str] = os.environ) -> str:
+def find_java() -> str:
     """Return the path of the `java` for the servers. Raises HarnessError."""
     try:
-        path = java.find("ZooKeeper", OLDEST_JAVA, environment)
+        path = java.find("ZooKeeper", OLDEST_JAVA)
         java.version(path, "ZooKeeper", OLDEST_JAVA)
     except java.JavaMissing as error:
         raise HarnessError(str(error)) from error

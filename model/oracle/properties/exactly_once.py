@@ -47,7 +47,7 @@ class ExactlyOnce(Checker):
             key = (txn[0], txn[1])
             request = requests.get(key)
             if zxid in effects.fences:
-                if txn[0] in self.facts.last_seq and key not in self.facts.before_start:
+                if txn[0] in self.facts.last_seq:
                     self._check_fence(zxid, key, request)
             elif first[key] != zxid:
                 self._report_second_effect(key, zxid, request)
