@@ -93,7 +93,8 @@ class ReadableInTheEnd(Checker):
         if answer.outcome != "ok" and answer.error != NO_NODE:
             return
         self.checked += 1
-        shown = next((one for one in writes if answer.outcome == "ok" and one.invoke.value == answer.value), None)
+        wrote = [one for one in writes if answer.outcome == "ok" and one.invoke.value == answer.value]
+        shown = max(wrote, key=_returned, default=None)
         if answer.error == NO_NODE and any(one.invoke.op == "delete" for one in writes):
             return
         since = _returned(shown) if shown is not None else 0
