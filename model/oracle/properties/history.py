@@ -20,8 +20,8 @@ class LinearizableKeys(Checker):
 
     Verifies for each key by itself that some order of its operations explains every answer. An operation with an unknown
     outcome may take effect at any time after its call, or never; a failed one never does. A refusal counts if it says that
-    a key exists, does not exist, or has another version. Does not verify operations of several keys (a multi, children). A
-    key with too many possibilities is UNKNOWN.
+    a key exists, does not exist, or has another version. Does not verify operations of several keys (a multi, children),
+    nor the keys of a multi. A key with too many possibilities is UNKNOWN.
     """
 
     name = "linearizable keys"
@@ -74,7 +74,7 @@ class ReadableInTheEnd(Checker):
 
     Verifies for every read of a key after all its acknowledged writes have returned: it does not show a value that an
     acknowledged write must have replaced, because that write was called after the value's own write had returned. Does not
-    verify keys that were not read after that.
+    verify keys that were not read after that, nor the keys of a multi.
     """
 
     name = "durability"
@@ -194,12 +194,16 @@ def _parts(invoke: Invoke) -> list[_Part]:
 
 
 def by_key(requests: Iterable[Request]) -> list[tuple[str, list[Request]]]:
-    """Return each key's operations, ordered by the time of their call."""
+    """Return each key's operations, ordered by the time of their call, without the keys of multis."""
     keys: dict[str, list[Request]] = {}
+    shared: set[str] = set()
     for request in requests:
         path = _path(request)
         if request.invoke.op in SINGLE and path is not None:
             keys.setdefault(path, []).append(request)
+        shared.update(step.path for step in request.invoke.steps or ())
+        shared.update(made for made, _ in (request.complete and request.complete.steps) or ())
+    keys = {path: found for path, found in keys.items() if path not in shared}
     for found in keys.values():
         found.sort(key=lambda request: request.invoke.t)
     return list(keys.items())

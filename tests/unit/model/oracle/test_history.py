@@ -188,6 +188,13 @@ def test_operations_of_several_keys_are_unknown(tmp_path: Path, op: str) -> None
     assert f"{op}: operations of several keys can't be judged key by key" in verdict.reasons
 
 
+def test_a_key_that_a_multi_writes_is_not_judged(tmp_path: Path) -> None:
+    multi = operation(2, "multi", 2, 3)
+    multi[0]["steps"] = [{"op": "set", "path": "/a", "value": 8}]
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), multi, operation(3, "get", 4, 5, 8))
+    assert verdict.violated == []
+
+
 def test_a_sequential_create_is_judged_under_its_numbered_name(tmp_path: Path) -> None:
     made = [operation(seq, "create", seq, seq + 0.5, path=f"/a{seq:010}") for seq in (1, 2)]
     made += [operation(3, "create", 3, 3.5, outcome="unknown", error="no answer")]
