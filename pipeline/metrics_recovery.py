@@ -7,7 +7,7 @@ from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.tables import FOREVER, Rows, zxid
 
 # the kinds of faults that end a process at their injection
-PROCESS_ENDING = ("crash", "power-cut", "restart", "wipe", "corrupt", "truncate-file")
+PROCESS_ENDING = ("crash", "power-cut", "wipe", "corrupt", "truncate-file", "remove-file")
 ELECTION = ("run", "node", "life", "epoch", "begin", "end")
 JOIN = ("run", "node", "life", "epoch")
 

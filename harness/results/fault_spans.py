@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from zab_chaos.harness.results.source import FaultLine, Source
 
-KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
 CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other link faults only disturb a link
 MENDS = {"restart", "resume"}  # these repair something, and are shown as a moment
 WAITS = {"wait"}  # these break nothing

@@ -8,7 +8,8 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from zab_chaos.harness.results.fault_spans import KILLS, FaultSpan
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.harness.results.fault_spans import FaultSpan
 from zab_chaos.harness.results.source import MilestoneLine, Source, TraceLine
 from zab_chaos.node.core import digest as dg
 
@@ -24,6 +25,8 @@ BULK = {
     "work",
 }  # too many, or not drawn
 KILLED = "killed (SIGKILL)"
+# Faults that end processes at their injection or soon after it. A point that is reached has a line in the trace.
+ENDING = {name for name, kind in KINDS.items() if kind.leaves in ("down", "maybe-down") and kind.key("point") is None}
 
 
 @dataclass(slots=True)
@@ -99,11 +102,7 @@ def _set_end(life: TracedLife, ends: list[tuple[int, str]], limit: int | None) -
 
 def _possible_ends(node: int, spans: list[FaultSpan], milestones: list[MilestoneLine]) -> list[tuple[int, str]]:
     """Return what may have ended a process of this node: (time, reason in words)."""
-    faults = [
-        (span.at, f"{span.do} (fault {span.id})")
-        for span in spans
-        if span.do in KILLS and span.do != "crash-at" and node in span.nodes
-    ]
+    faults = [(span.at, f"{span.do} (fault {span.id})") for span in spans if span.do in ENDING and node in span.nodes]
     ended = [
         (line.t, KILLED if line.code in (None, -9) else f"ended with exit code {line.code}")
         for line in milestones

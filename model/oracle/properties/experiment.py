@@ -62,8 +62,7 @@ class FaultTookEffect(Checker):
         heals = {heal.id: heal for heal in self.facts.heals}
         for inject in self.facts.injects:
             heal = heals.get(inject.id)
-            begun = inject.confirmed or inject.nodes  # otherwise there was nothing to heal
-            if heal is None and begun and self.facts.run.outcome == "finished":
+            if heal is None and inject.confirmed and self.facts.run.outcome == "finished":
                 self.findings.add(f"nothing says that fault {inject.id} ({inject.do}) was healed", [inject])
             if heal is not None:  # a crash point is reached between the two, so either can have the evidence
                 for node, shown in {**ended_processes(heal), **ended_processes(inject)}.items():

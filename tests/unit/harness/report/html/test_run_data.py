@@ -51,6 +51,15 @@ def test_the_reason_of_a_node_that_ended_itself_and_the_end_of_one_whose_process
     assert lives[2, 2].why == "ended with exit code 74"
 
 
+def end_of_life(told: Story, folder: Path) -> tuple[int | None, str]:
+    """Return when and why node 2's first life ended. settle() ended every node that was up; the story goes on after it, so that
+    exit is taken out."""
+    told.traces[2, 1] = [line for line in told.traces[2, 1] if '"exit"' not in line]
+    told.save(folder)
+    life = next(one for one in read_run_data(folder).lives if (one.node, one.number) == (2, 1))
+    return life.end, life.why
+
+
 def test_a_node_that_reached_its_crash_point_ends_there(told: Story, tmp_path: Path) -> None:
     told.inject("crash-at", [2])
     told.event(2, "fault", do="crash-at", state="fired", detail="before-sync:TXN")
@@ -58,12 +67,13 @@ def test_a_node_that_reached_its_crash_point_ends_there(told: Story, tmp_path: P
     told.milestone("ended", node=2, life=1, code=-9, armed=True)
     told.heal()
     told.boot(2)
-    told.save(tmp_path / "run")
-    # settle() ended every node that was up; the story goes on after it, so that exit is taken out
-    trace = tmp_path / "run/trace/node-2-1.jsonl"
-    trace.write_text("".join(line for line in trace.read_text().splitlines(keepends=True) if '"exit"' not in line))
-    life = next(one for one in read_run_data(tmp_path / "run").lives if (one.node, one.number) == (2, 1))
-    assert (life.end, life.why) == (fired, "killed at before-sync:TXN (crash-at)")
+    assert end_of_life(told, tmp_path / "run") == (fired, "killed at before-sync:TXN (crash-at)")
+
+
+@pytest.mark.parametrize("do", ["crash", "remove-file"])
+def test_a_node_that_a_fault_ended_for_good_ends_with_it(do: str, told: Story, tmp_path: Path) -> None:
+    told.crash(2, do=do, heal=False)
+    assert end_of_life(told, tmp_path / "run") == (told.t, f"{do} (fault {told.fault_ids})")
 
 
 def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
