@@ -271,6 +271,15 @@ def test_a_reached_crash_point_is_recorded_before_another_healing_restarts_the_n
     assert p.lines()[-1]["evidence"]["2"] == {"pid": pid, "reached": True, "exit": -9}
 
 
+def test_a_killed_node_reaches_the_point_with_which_it_is_restarted(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "node-2", 5, **{"crash-at": "before-sync:ANY"}))
+    p.scheduler.due(100.0)
+    assert p.cluster.armed[2] == ["before-sync:ANY"]
+    die_in(p, 2)
+    p.scheduler.due(105.0)
+    assert p.told() == [("inject", 1, True), ("heal", 1, True)]
+
+
 TWICE = {"point": "after-write:TXN", "crash-at": "before-sync:ANY"}
 
 
