@@ -34,7 +34,7 @@ class Sleepers:
         self.armed: dict[int, list[str]] = {}
         self.amnesiac: set[int] = set()
         self.disks: dict[int, dict[str, Any]] = {}  # what the file systems under the disks have counted
-        self.refusing: set[int] = set()  # nodes that end with exit code 65 when they are started
+        self.refusing: dict[int, int] = {}  # nodes that end when they are started, with this exit code
         self.ending: set[int] = set()  # nodes that end with exit code 74 when they are next asked for their status
         self.failing: Callable[[str, int], bool] = lambda _call, _node: False
         for node in self.nodes:
@@ -86,7 +86,7 @@ class Sleepers:
 
     def start(self, node: int, crash_at: str | None = None) -> None:
         self._may_fail("start", node)
-        command = ["sh", "-c", "exit 65"] if node in self.refusing else ["sleep", "120"]
+        command = ["sh", "-c", f"exit {self.refusing[node]}"] if node in self.refusing else ["sleep", "120"]
         self.processes[node] = subprocess.Popen(command)
         self.lives[node] = self.lives.get(node, 0) + 1
         self.armed[node] = [crash_at] if crash_at else []
@@ -107,6 +107,9 @@ class Sleepers:
         return {node: self.processes[node].wait() for node in nodes}
 
     def cut_power(self, nodes: Sequence[int]) -> dict[int, int]:
+        for node in nodes:
+            if node in self.disks:
+                self.disks[node] = {**self.disks[node], "cuts": self.disks[node]["cuts"] + 1}
         return self.kill_all(nodes)
 
     def disk_state(self, node: int) -> dict[str, Any] | None:

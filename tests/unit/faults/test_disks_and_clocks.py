@@ -201,3 +201,14 @@ def test_a_fault_that_a_node_does_not_acknowledge_is_not_confirmed(make: Make) -
     with pytest.raises(ClusterError):
         fault.inject()
     assert not fault.injected().confirmed
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_power_cut_that_the_file_system_has_not_counted_is_not_confirmed(make: Make, cut: bool) -> None:
+    fault = make("power-cut", [], variant="plain")
+    fault.cluster.disks[1] = ZEROS
+    if not cut:
+        fault.cluster.cut_power = fault.cluster.kill_all
+    fault.inject()
+    assert fault.injected().confirmed is cut
+    assert fault.injected().evidence["1"]["cuts"] == cut

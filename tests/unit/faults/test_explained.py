@@ -171,7 +171,7 @@ def test_only_damage_explains_that_a_node_refuses_its_disk(scheduler: Any, damag
     (Path(scheduler.cluster.disk_folder(2)) / "log.1").write_bytes(b"x" * 200)
     slow = scheduler.inject(step("slow-disk", ms=5))
     scheduler.inject(step(damage))
-    scheduler.cluster.refusing.add(2)
+    scheduler.cluster.refusing[2] = 65
     assert healed(scheduler, slow) is explained
 
 

@@ -407,7 +407,7 @@ def test_a_crash_point_armed_from_the_start(play: Callable[..., Play]) -> None:
 def test_a_node_that_must_refuse_its_disk(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"), step(2, "restart", "node-1"))
     p.scheduler.due(100.0)
-    p.cluster.refusing = {1}
+    p.cluster.refusing = {1: 65}
     p.scheduler.due(101.0)
     assert p.lines()[1]["confirmed"] is True
     assert p.lines()[1]["evidence"] == {"1": {"exit": 65}}
@@ -415,8 +415,11 @@ def test_a_node_that_must_refuse_its_disk(play: Callable[..., Play]) -> None:
     assert ("inject", 3, False) in p.told(), "a refusal that nobody expects"
 
 
-def test_a_node_that_should_have_refused_and_did_not(play: Callable[..., Play]) -> None:
+@pytest.mark.parametrize("refusing", [{}, {1: 70}], ids=["starts", "ends-otherwise"])
+def test_a_node_that_should_have_refused_and_did_not(play: Callable[..., Play], refusing: dict[int, int]) -> None:
     p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"))
+    p.scheduler.due(100.0)
+    p.cluster.refusing = refusing
     p.scheduler.due(101.0)
     assert ("inject", 2, False) in p.told()
 
@@ -559,7 +562,7 @@ def test_a_node_that_reached_its_point_while_it_was_disarmed_is_brought_back(
 def test_a_node_that_refused_its_disk_is_not_started_again_and_again(play: Callable[..., Play]) -> None:
     p = play(step(1, "crash", "node-3", 1), keep_quorum=True)
     p.cluster.kill(2)
-    p.cluster.refusing.add(2)
+    p.cluster.refusing[2] = 65
     p.cluster.start(2)
     lives = p.cluster.lives[2]
     p.scheduler.due(101.0)

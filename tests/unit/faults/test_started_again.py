@@ -37,7 +37,7 @@ def test_a_restarted_node_that_reached_its_point_has_come_back_and_is_left_as_it
 def test_a_node_that_refused_its_disk_has_not_come_back(crashed_and_started: tuple[Any, Crash]) -> None:
     cluster, fault = crashed_and_started
     cluster.kill(1)
-    cluster.refusing.add(1)
+    cluster.refusing[1] = 65
     cluster.start(1)
     fault.heal()
     assert not fault.recovered().confirmed
