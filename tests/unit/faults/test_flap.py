@@ -1,4 +1,4 @@
-"""Flapping links: each cut is judged by the frame counters of its receivers; without counters its effect is unknown."""
+"""Cut and flapping links: a cut is judged by the frame counters of its receivers; without counters its effect is unknown."""
 
 from collections.abc import Callable
 from random import Random
@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from zab_chaos.faults.kind import FaultContext
-from zab_chaos.faults.partition import Flap
+from zab_chaos.faults.partition import Flap, Partition, can_release
 from zab_chaos.faults.registry import KINDS
 
 
@@ -80,3 +80,31 @@ def test_receivers_that_have_just_resumed_are_watched_for_a_while(
 def test_at_least_one_cut_must_be_confirmed(flap: Flap) -> None:
     flap.silent = 0
     assert not flap.recovered().confirmed
+
+
+@pytest.mark.parametrize(("crossed", "answers", "confirmed"), [(0, True, True), (1, True, False), (0, False, False)])
+def test_a_partition_is_judged_by_the_counters_before_it_is_healed(
+    sleepers: Callable[..., Any], patient: Any, crossed: int, answers: bool, confirmed: bool
+) -> None:
+    cluster = sleepers(2)
+    cluster.frames = {(1, 2): 7, (2, 1): 7}
+
+    def heal(*_: Any, release: bool) -> None:
+        cluster.frames[1, 2] += 5
+
+    links = SimpleNamespace(cut=lambda *_: None, heal=heal)
+    params = {key.name: key.default for key in KINDS["partition"].keys}
+    cut = Partition(FaultContext(cluster, cast(Any, links), Random(1), patience=5.0, host=patient), [1], params)
+    cut.inject()
+    assert cut.injected().confirmed
+    cluster.frames[1, 2] += crossed
+    if not answers:
+        cluster.status = lambda *_, **__: None
+    cut.heal()
+    assert cut.recovered().confirmed is confirmed
+
+
+@pytest.mark.parametrize(("strike", "released"), [("status", True), ("pause", False), ("kill", False)])
+def test_what_a_link_holds_back_is_released_only_if_both_ends_run(flap: Flap, strike: str, released: bool) -> None:
+    getattr(flap.cluster, strike)(2)
+    assert can_release(flap.context, ((1, 2),)) is released
