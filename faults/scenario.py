@@ -225,6 +225,7 @@ class Scenario:
             expect["clients_are_kept"] = expect["clients_know_all_nodes"] = True
         expect["counter_max"] = self.limits.counter_max
         expect["outstanding"] = self.limits.outstanding
+        expect["request_bytes"] = self.limits.request_bytes
         return expect
 
     @property

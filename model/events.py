@@ -293,9 +293,15 @@ class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
     sequential: bool | None = None
 
 
+LARGE_BYTES = 1000  # the least size of a request that is recorded
+
+
 @final
 class Invoke(Operation, kw_only=True, tag="invoke"):
-    """A client sent a request. `steps` are those of a multi, whose `path`, `value` and so on are those of its last step."""
+    """A client sent a request. `steps` are those of a multi, whose `path`, `value` and so on are those of its last step.
+
+    `size`: the bytes of a large request, which the nodes' limit applies to.
+    """
 
     op: Literal["create", "set", "delete", "check", "multi", "get", "exists", "children"]
     due: int
@@ -304,6 +310,7 @@ class Invoke(Operation, kw_only=True, tag="invoke"):
     version: int | None = None
     sequential: bool | None = None
     steps: list[RequestStep] | None = None
+    size: int | None = None
 
     @property
     def requested_steps(self) -> "Sequence[Invoke | RequestStep]":

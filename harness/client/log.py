@@ -11,10 +11,11 @@ import msgspec
 
 from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.harness.client.session import Done, Failed, Unknown, read_outcome
+from zab_chaos.model.events import LARGE_BYTES
 from zab_chaos.node.core.zxid import pair
 from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.outcomes import Outcome
-from zab_chaos.node.tree.requests import ANY, Create, Multi, Request, Set
+from zab_chaos.node.tree.requests import ANY, Create, Multi, Request, Set, request_size
 
 _encode = msgspec.json.Encoder().encode
 
@@ -98,12 +99,18 @@ class SharedOpsFile:
 
 
 def request_fields(request: Request) -> dict[str, Any]:
-    """Return the fields of an `invoke` line: operation, path, the CRC-32 of the data, the version that was asked for.
+    """Return the fields of an `invoke` line: operation, path, the CRC-32 of the data, the version that was asked for, and the
+    size of a large request.
 
     A multi has the fields of its last step, and all of its steps.
     """
+    size = request_size(request)
+    return _fields(request) | ({"size": size} if size >= LARGE_BYTES else {})
+
+
+def _fields(request: Request) -> dict[str, Any]:
     if type(request) is Multi:
-        steps = [request_fields(step) for step in request.steps]
+        steps = [_fields(step) for step in request.steps]
         last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
         return last | {"op": "multi", "steps": steps}
     fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}

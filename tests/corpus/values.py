@@ -341,6 +341,33 @@ def values_read_too_large() -> Story:
 
 
 @violates("values and versions")
+def values_small_write_too_large() -> Story:
+    """A write is refused for its size, which is less than any that is recorded."""
+    story = ensemble(request_bytes=2**20)
+    story.complete(1, story.invoke(), outcome="failed", error="too large")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_write_at_the_limit_too_large() -> Story:
+    """A write is refused for its size, which is the largest that is allowed."""
+    story = ensemble(request_bytes=2**20)
+    story.complete(1, story.invoke(size=2**20), outcome="failed", error="too large")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_write_beyond_the_limit_too_large() -> Story:
+    """A write is refused for its size, which is one more than is allowed."""
+    story = ensemble(request_bytes=2**20)
+    story.complete(1, story.invoke(size=2**20 + 1), outcome="failed", error="too large")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_bad_path_ahead_of_its_node() -> Story:
     """A client is told at 1:4 that a path is bad, by a node that has not delivered that."""
     story = ensemble()

@@ -121,7 +121,7 @@ class SimRecords:
             ev.Invoke(
                 t=t, line=at, due=due, client=client, seq=seq, node=node, op=fields["op"], path=fields["path"],
                 value=fields.get("value"), version=fields.get("version"), sequential=fields.get("sequential", False),
-                steps=[ev.RequestStep(**step) for step in steps] if steps is not None else None,
+                steps=[ev.RequestStep(**step) for step in steps] if steps is not None else None, size=fields.get("size"),
             )
         )  # fmt: skip
 

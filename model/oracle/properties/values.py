@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, TRACES, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LARGE_BYTES, LOGS, TRACES, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
@@ -44,7 +44,8 @@ class ValuesAndVersions(Checker):
     - A node that has just started answers nothing before it has joined a leader, and from then on nothing older than
       what that leader had delivered.
     - No path of letters, digits and "-._" (for a sequential znode: including its number) is refused as a bad path, no
-      request with only such paths as a bad request, and no read as too large.
+      request with only such paths as a bad request, and no read as too large. Nor is a write within the limit of bytes, if
+      run.json gives that (`request_bytes`).
     - No write with an impossible path is refused because of the state.
     - No node refuses a request for want of a leader if it was in broadcast from before the request until its answer.
 
@@ -186,9 +187,13 @@ class ValuesAndVersions(Checker):
         refuse."""
         asked, traced = request.invoke.requested_steps, self.facts.run.evidence == TRACES
         if complete.error == TOO_LARGE:
-            return traced and request.invoke.op in READS
+            return traced and (request.invoke.op in READS or self._is_small(request.invoke))
         bad = complete.error == BAD_REQUEST and traced and len(asked) > 0
         return (bad or complete.error == BAD_PATH) and all(map(is_ordinary, asked))
+
+    def _is_small(self, invoke: Invoke) -> bool:
+        limit = self.facts.run.expect.get("request_bytes")
+        return isinstance(limit, int) and limit >= (invoke.size or LARGE_BYTES)
 
     def _claims_a_state(self, request: Request, complete: Complete) -> bool:
         """Return whether a write that is impossible in every state is refused because of the state. Then a "bad path",
