@@ -81,7 +81,7 @@ class CrashAt(NodeDown):
     def record_exits(self) -> None:
         """Record the nodes that have ended, before a restart hides it."""
         for node in self.nodes:
-            if node in self.pids and node not in self.exits and self.cluster.pid(node) in (None, self.pids[node]):
+            if node in self.pids and node not in self.exits:
                 exit_code = self.cluster.wait_exit(node, 0.0)
                 if exit_code is not None:
                     self.exits[node] = exit_code
