@@ -92,7 +92,6 @@ class CrashAt(NodeDown):
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
                 command_if_up(self.cluster, node, "disarm", {"point": self.point})
-        self.record_exits()  # a node may have reached the point meanwhile, and its restart would hide it
         super().heal()
 
     def recovered(self) -> Confirmation:

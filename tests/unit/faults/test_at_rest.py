@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.node.store.shelf import Model, a_life, born, files, keep, lay_out, recover, txns
-from zab_chaos.faults.at_rest import Corrupt, detectable_sectors, newest_file
+from zab_chaos.faults.at_rest import Corrupt, RemoveFile, detectable_sectors, newest_file
 from zab_chaos.faults.kind import FaultContext
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.store.errors import Corrupt as Refused
@@ -77,3 +77,30 @@ def test_a_sector_becomes_zeros_or_a_bit_flips(zeros: bool, whole: dict[str, byt
     assert changed
     assert (len(changed) == 1) is not zeros
     assert all(after[at] == 0 and 0 <= at - evidence["offset"] < SECTOR for at in changed if zeros)
+
+
+class Highest(Random):
+    """Draws the highest value."""
+
+    def randrange(self, stop: int, *_: Any) -> int:  # type: ignore[override]
+        return stop - 1
+
+
+def test_no_bit_flips_in_the_last_quarter_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "log-0000000001").write_bytes(bytes(range(1, 101)) + bytes(400))
+    cluster: Any = Disks(tmp_path)
+    fault = Corrupt(FaultContext(cluster, None, Highest()), [1], {"file": "log", "zeros": False})
+    assert fault.damage_disk(1) == {"file": "log-0000000001", "offset": 74, "bit": 7}
+
+
+@pytest.mark.parametrize(("which", "gone"), [("newest", [3]), ("older", [1, 2]), ("all", [1, 2, 3])])
+def test_the_files_of_a_kind_that_are_removed(which: str, gone: list[int], tmp_path: Path) -> None:
+    names = [f"log-000000000{number}" for number in (1, 2, 3)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    cluster: Any = Disks(tmp_path)
+    fault = RemoveFile(FaultContext(cluster, None), [1], {"file": "log", "which": which})
+    assert fault.damage_disk(1) == {"files": [names[number - 1] for number in gone], "left": 3 - len(gone)}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        name for number, name in enumerate(names, 1) if number not in gone
+    ]

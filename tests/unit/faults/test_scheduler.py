@@ -219,6 +219,14 @@ def test_a_pause_at_a_point_is_confirmed_when_the_node_has_stopped_itself(play: 
     assert [(i, c) for t, i, c in p.told() if t == "heal"] == [(1, True), (2, False)]
 
 
+def test_a_pause_at_a_point_just_before_the_end_is_confirmed(play: Callable[..., Play]) -> None:
+    p = play(step(0, "pause-at", "node-1", point="after-send:COMMIT"))
+    p.scheduler.due(100.0)
+    p.cluster.pause(1)
+    p.scheduler.heal_all()
+    assert p.told() == [("inject", 1, True), ("heal", 1, True)]
+
+
 def test_a_node_paused_at_another_point_has_its_own_disarmed(play: Callable[..., Play]) -> None:
     """Two points on one node: the second fault heals while the node is paused at the first point, and its own still armed."""
     p = play(
