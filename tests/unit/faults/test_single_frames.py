@@ -20,6 +20,7 @@ class Links:
     def __init__(self) -> None:
         self.counts: Counts = {}
         self.on: dict[tuple[int, int], list[Any]] = {}
+        self.left: dict[tuple[int, int], list[str]] = {}  # the effects that healing does not remove
 
     def disturb(self, pairs: Any, toxics: Any, _name: str, fresh: bool) -> None:
         self.on = dict.fromkeys(pairs, toxics)
@@ -31,7 +32,7 @@ class Links:
         self.on = {}
 
     def broken(self) -> dict[tuple[int, int], list[str]]:
-        return {}
+        return self.left
 
     def frames(self, pair: tuple[int, int], _kind: str) -> tuple[int, int]:
         return self.counts.get(pair, (0, 0))
@@ -81,3 +82,10 @@ def test_the_frames_that_the_targets_send_are_misrouted(sleepers: Callable[..., 
     )
     assert {source for source, _ in fault.pairs} == {1, 2}
     assert len(fault.pairs) == 6
+
+
+def test_a_toxic_must_be_on_every_link_and_later_on_none(fault: SomeFrames, links: Links) -> None:
+    links.on[1, 2] = []
+    assert not fault.injected().confirmed
+    links.left = {(1, 2): [fault.name]}
+    assert not healed(fault, links, {(1, 2): (20, 4)}).confirmed
