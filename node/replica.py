@@ -226,11 +226,12 @@ class Replica:
 
     def handle_clients(self, events: Sequence[ClientEvent]) -> None:
         sessions = self.application.sessions
-        for event in events:
+        for index, event in enumerate(events):
             if type(event) is ClientRequests:
                 why = sessions.receive(event.client, event.items)
                 if why is not None:
-                    self.clients.drop(event.client, why)
+                    if not _connects(event.client, events[index:]):
+                        self.clients.drop(event.client, why)
                     self.client_gone(event.client)
             elif type(event) is ClientUp:
                 self.trace.add("client", {"state": "connected", "client": event.client})
@@ -271,3 +272,8 @@ class Replica:
         self.crash.hit("before-send", REPLY)
         self.clients.send(client, outcomes)
         self.crash.hit("after-send", REPLY)
+
+
+def _connects(client: int, events: Sequence[ClientEvent]) -> bool:
+    """Return whether the client has a newer connection, which is not to be dropped for what came over an older one."""
+    return any(type(event) is ClientUp and event.client == client for event in events)

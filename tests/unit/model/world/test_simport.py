@@ -63,6 +63,29 @@ def test_a_lost_connection_is_noticed_although_there_is_nothing_to_send(ensemble
     assert ensemble.world.run_until(lambda: ME not in ensemble.sessions()._sessions, 2 * SECOND)
 
 
+def test_what_came_over_an_older_connection_does_not_drop_the_newer_one(ensemble: Ensemble) -> None:
+    """The node was paused, and reads the older connection's requests and the newer one's HELLO at once."""
+    client, world = ensemble.client(ME), ensemble.world
+    ensemble.deployment.cluster.pause(1)
+    for number in range(2 * WAITING // SHARE + 1):
+        ensemble.submit(client, Create(f"/{number}"))
+    client.turn()
+    world.run_for(SECOND // 100)
+    client.core.move(1, world.now)
+    client.turn()
+    newer = client.core.connection
+    assert newer is not None
+    world.run_for(SECOND // 100)
+    ensemble.deployment.cluster.resume(1)
+    assert world.run_until(lambda: client.core.connected, SECOND)
+    ensemble.known[ME].clear()
+    ensemble.submit(client, Get("/"))
+    client.turn()
+    assert world.run_until(lambda: bool(ensemble.known[ME]), SECOND)
+    assert isinstance(ensemble.known[ME][0], Ok)
+    assert client.core.connection is newer
+
+
 def test_a_client_with_a_false_claim_is_refused_while_the_others_are_served(ensemble: Ensemble) -> None:
     liar, other = ensemble.client(ME, seen=zxid(2**30, 9)), ensemble.client(YOU)
     for _ in range(WAITING // SHARE + 5):
