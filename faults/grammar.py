@@ -78,6 +78,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "record": boolean(),
         "disk": choice("faithful", "ordinary", "fuse"),
         "crash_states": boolean(),
+        "erratic_network": boolean(),
         "defect": Rule("a name that `zab defects` lists", lambda value, nodes: _known_defect(value, nodes)),
     },
     "workload": {

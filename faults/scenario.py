@@ -185,6 +185,7 @@ class Scenario:
     record: bool = True
     disk: str = "faithful"
     crash_states: bool = False  # whether the simulator tries power cuts on copies of the disks
+    erratic_network: bool = False  # whether the simulator delays and loses messages until the faults are healed
     defect: str | None = None
     workload: Workload = Workload()
     operations: tuple[Operation, ...] = ()  # by time; if there are any, they replace the drawn load
@@ -217,7 +218,7 @@ class Scenario:
         expect = dataclasses.asdict(self.expect)
         if expect["progress_within"] is None:
             patience = 5 * self.timing.timeout_ms / 1000
-            expect["progress_within"] = patience if exact else max(15.0, patience)
+            expect["progress_within"] = patience if exact and not self.erratic_network else max(15.0, patience)
         if expect["answered_within"] is None and exact:  # elsewhere an answer may reach its client late
             expect["answered_within"] = expect["progress_within"]
         if exact:

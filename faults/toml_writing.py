@@ -21,15 +21,17 @@ from zab_chaos.faults.scenario import (
     overrides,
 )
 
+OPTIONAL = ("crash_states", "erratic_network")  # keys that are written only if they are true
+
 
 def write(scenario: Scenario) -> str:
     """Return the text of the file. Defaults of timing, limits, operations and a fault's own keys are left out."""
     head: dict[str, Any] = {
         name: getattr(scenario, name)
-        for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", "crash_states", "defect")
+        for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", *OPTIONAL, "defect")
     }
     head["about"] = scenario.about or None
-    head["crash_states"] = scenario.crash_states or None
+    head |= {name: head[name] or None for name in OPTIONAL}
     workload = _fields(scenario.workload)
     for key in ("rate", "mix") if scenario.operations else ():  # they would draw further operations
         del workload[key]

@@ -182,6 +182,9 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     def on_established(self) -> None:
         """Called once, when the new ensemble is complete and before a client uses it."""
 
+    def on_healed(self) -> None:
+        """Called when all faults are healed, before the nodes have to converge."""
+
     def on_recovered(self) -> None:
         """Called when everything is healed and the ensemble serves again, before the load stops."""
 

@@ -152,6 +152,9 @@ QUEUE_FRAMES = (1, 2)
 CROWDED_SHARE = 0.05
 CROWDED_LIMITS = {"waiting": 4, "outstanding": 1}
 
+# Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
+ERRATIC_NETWORK_SHARE = 0.3
+
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
     """Draw the scenario of a seed. A fixed schedule keeps its faults and its number of nodes; listed operations are kept, too.
@@ -190,6 +193,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         scenario,
         seed=seed,
         record=False,
+        erratic_network=scenario.erratic_network or Random(f"erratic {seed}").random() < ERRATIC_NETWORK_SHARE,
         crash_states=True,
         duration=duration,
         workload=workload if not scenario.operations else scenario.workload,
@@ -238,6 +242,7 @@ def describe(scenario: Scenario) -> str:
     """Return one line on what was drawn."""
     work, nemesis = scenario.workload, scenario.nemesis
     parts = [
+        "an erratic network" if scenario.erratic_network else "",
         f"{scenario.nodes} nodes for {scenario.duration:g} s",
         f"{work.rate:g} operations/s of {work.clients} clients, {work.keys} keys, {work.payload_bytes} bytes",
         "mix " + " ".join(sorted(work.mix)),

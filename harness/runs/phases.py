@@ -213,6 +213,7 @@ class RunPhases:
         for record in self._scheduler.heal_all():
             self._report_end(record)
         self._records.milestone("safety-ended")
+        self._deployment.on_healed()
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within
         if self._wait_until(self._deployment.formed, bound, self._node_ended):

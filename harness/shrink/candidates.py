@@ -264,6 +264,8 @@ def default_settings(scenario: Scenario) -> Iterator[Scenario]:
     if expect != plain:
         yield replace(scenario, expect=plain)
         yield replace(scenario, expect=replace(expect, min_acked=plain.min_acked))
+    if scenario.erratic_network:
+        yield replace(scenario, erratic_network=False)
     timing, limits = overrides(scenario.timing), overrides(scenario.limits)
     if timing:
         yield replace(scenario, timing=Timing())

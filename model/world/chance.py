@@ -46,16 +46,38 @@ class Conditions:
 
 
 class Chance:
-    """Draws all random values of one world. The order of the calls decides the values."""
+    """Draws all random values of one world. The order of the calls decides the values.
 
-    def __init__(self, seed: int) -> None:
+    In an `erratic` network, many messages wait for so long that timeouts run out, and frames are lost, until `calm` is called:
+    there is no bound on delays before, and there is one after it (partial synchrony; Dwork, Lynch and Stockmeyer, 1988).
+    """
+
+    def __init__(self, seed: int, erratic: bool = False) -> None:
         self.random = Random(f"chance {seed}")
         self.conditions = Conditions.draw(self.random)
         self._draw = self.random.random
-        self._loss = self.conditions.loss
-        self.loses_frames = self._loss > 0  # whether this world loses frames at all
+        self.erratic = erratic
+        if erratic:
+            self._waits = self.random.choice((0.002, 0.01, 0.05))  # the probability that a message waits
+            self._longest_wait = self.random.choice((50, 200, 500)) * MS
+            self._lose_frames(self.random.choice((0.0, 0.001, 0.005)))
+        else:
+            self._lose_frames(self.conditions.loss)
         self._hitches_from = 1 - self.conditions.hitch_probability
         self._least_delay, self._delay_spread = self.conditions.least_delay, self.conditions.delay_spread
+
+    def _lose_frames(self, probability: float) -> None:
+        self._loss = probability
+        self.loses_frames = probability > 0  # whether frames are lost at all
+
+    def calm(self) -> None:
+        """End the time in which the network is erratic."""
+        self.erratic = False
+        self._lose_frames(self.conditions.loss)
+
+    def wait(self) -> int:
+        """Return how many nanoseconds a message waits in an erratic network before it is on its way."""
+        return self.up_to(self._longest_wait) if self._draw() < self._waits else 0
 
     def delay(self) -> int:
         """Return how many nanoseconds a message is on its way."""

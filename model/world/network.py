@@ -197,6 +197,8 @@ class SimProxy:
             if toxic.kind == "latency":
                 jitter = toxic.attributes["jitter"] * MS
                 wait += toxic.attributes["latency"] * MS + self.world.chance.up_to(2 * jitter + 1) - jitter
+        if self.world.chance.erratic:
+            wait += self.world.chance.wait()
         self.delayed_until = max(self.delayed_until, now + wait)
         return self.delayed_until - now
 
@@ -235,8 +237,8 @@ class SimConnection:
 
     def carry(self, frame: bytes) -> None:
         """Send a frame through the proxy."""
-        proxy = self.pipe.proxy
-        if proxy.clear:
+        proxy, world = self.pipe.proxy, self._world
+        if proxy.clear and not world.chance.erratic and world.now >= proxy.delayed_until:
             self.deliver(frame)
         else:
             proxy.carry(self, frame)
@@ -334,12 +336,9 @@ class SimPipe:
                 return False
             self._waiting.append(frame)
             return True
-        endpoint = connection.endpoint
-        if self.proxy.clear and not endpoint.stopped:
-            connection.deliver(frame)
-            return True
+        endpoint, proxy = connection.endpoint, self.proxy
         # A stopped process reads nothing and a stalled link passes nothing on: their queues fill.
-        if (endpoint.stopped and len(endpoint.inbox) > self._limit) or self.proxy.held > self._limit:
+        if (endpoint.stopped and len(endpoint.inbox) > self._limit) or (not proxy.clear and proxy.held > self._limit):
             return False
         connection.carry(frame)
         return True

@@ -68,12 +68,15 @@ class SimPlan:
 
 
 class World:
-    """The virtual clock, the source of randomness, and the heap of scheduled calls. Times are nanoseconds."""
+    """The virtual clock, the source of randomness, and the heap of scheduled calls. Times are nanoseconds.
 
-    def __init__(self, seed: int) -> None:
+    `erratic`: see `Chance`.
+    """
+
+    def __init__(self, seed: int, erratic: bool = False) -> None:
         self.seed = seed
         self.now = BEGINNING
-        self.chance = Chance(seed)
+        self.chance = Chance(seed, erratic)
         self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
         self.order = 0  # calls scheduled so far; orders those that are due at the same time
         self.last_stamp = 0

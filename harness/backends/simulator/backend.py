@@ -50,7 +50,7 @@ class SimDeployment(Deployment):
         self, scenario: Scenario, seed: int, defect: str | None, folder: RunFolder | None, record: bool,
         plan: SimPlan | None = None, make_node: MakeNode | None = None,
     ) -> None:  # fmt: skip
-        self.world = World(seed)
+        self.world = World(seed, scenario.erratic_network)
         self.folder = folder
         self.records = SimRecords(self.world, folder.path if folder is not None else None, record)
         make_node = make_node or (CrashTestedNode if scenario.crash_states and scenario.faithful else SimNode)
@@ -64,7 +64,7 @@ class SimDeployment(Deployment):
         self._load: SimLoad | None = None
         timing = scenario.timing
         self.settle_seconds = timing.timeout_ms / 1000
-        if not self.world.chance.loses_frames:  # else a lost frame may make a node leave its leader at any time
+        if self.world.chance.conditions.loss == 0:  # else a lost frame may make a node leave its leader at any time
             # Longer than every timeout of a node.
             self.quiet_seconds = (timing.sync_timeout_ms + timing.timeout_ms) / 1000
 
@@ -80,6 +80,9 @@ class SimDeployment(Deployment):
     def workload(self, seed: int) -> SimLoad:
         self._load = SimLoad(self.world, self._ordered(), self.records, load_parameters(self._scenario), seed)
         return self._load
+
+    def on_healed(self) -> None:
+        self.world.chance.calm()
 
     def on_recovered(self) -> None:
         """Let each client of the load ask a last question: all must be served again in time."""
