@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from zab_chaos.harness.report.headline import headline
@@ -63,7 +64,8 @@ def test_a_single_write_is_singular() -> None:
 
 
 def test_none_lost_is_only_claimed_if_durability_was_judged() -> None:
-    assert "lost" not in headline(judged(Outcome.PASS, **METRICS))
+    unjudged = msgspec.structs.replace(prop("durability"), verdict=Judgement.NOT_APPLICABLE)
+    assert "lost" not in headline(judged(Outcome.PASS, unjudged, **METRICS))
 
 
 def test_the_headline_is_the_earliest_violation() -> None:

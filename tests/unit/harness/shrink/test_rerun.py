@@ -199,10 +199,14 @@ def test_an_interruption_before_anything_failed_names_no_run_that_is_not_kept(
     assert capsys.readouterr().err == "Error: interrupted; no smaller scenario was found, and the runs are not kept\n"
 
 
+@pytest.mark.parametrize("violated", [(), ("recovery",)], ids=["passes", "fails otherwise"])
 def test_a_run_that_does_not_fail_again_is_unknown(
-    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    pretended: Callable[..., list[RunOptions]],
+    capsys: pytest.CaptureFixture[str],
+    violated: tuple[str, ...],
 ) -> None:
-    asked = pretended(lambda scenario: ())
+    asked = pretended(lambda scenario: violated)
     assert main(["shrink", str(failed_run(tmp_path / "r")), "--quiet", "--times", "2"]) == 2
     assert len(asked) % 2 == 0
     assert "did not fail again on zookeeper; --times raises the tries" in " ".join(capsys.readouterr().out.split())
