@@ -76,6 +76,22 @@ def test_a_node_that_a_fault_ended_for_good_ends_with_it(do: str, told: Story, t
     assert end_of_life(told, tmp_path / "run") == (told.t, f"{do} (fault {told.fault_ids})")
 
 
+def test_a_crash_point_that_is_not_reached_ends_nothing(told: Story, tmp_path: Path) -> None:
+    told.inject("crash-at", [2])
+    told.heal(confirmed=False)
+    assert end_of_life(told, tmp_path / "run") == (None, "")
+
+
+def test_a_resume_ends_the_pause_before_it_only(told: Story, tmp_path: Path) -> None:
+    times = []
+    for do in ("pause", "resume", "pause"):
+        told.inject(do, [2])
+        times.append(told.t)
+    told.heal()
+    told.save(tmp_path / "run")
+    assert read_run_data(tmp_path / "run").pauses[2] == [(times[0], times[1]), (times[2], told.t)]
+
+
 def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
     read = read_run_data(folder)
     crash, pause, wipe, cut = read.spans
