@@ -19,12 +19,18 @@ def write_lines(run: RunFolder, name: str, lines: list[dict[str, Any]]) -> None:
     run.file(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def write(
-    client: int, seq: int, sent: float, done: float, outcome: str = "ok", op: str = "set"
-) -> list[dict[str, Any]]:
+def write(client: int, seq: int, due: float, done: float, outcome: str = "ok", op: str = "set") -> list[dict[str, Any]]:
+    """Return the lines of a write that is sent halfway between its due time and its answer."""
     key = {"client": client, "seq": seq, "node": 1}
     return [
-        {"type": "invoke", "t": int(sent * SECOND), "due": int(sent * SECOND), "op": op, "path": "/a", **key},
+        {
+            "type": "invoke",
+            "t": int((due + done) / 2 * SECOND),
+            "due": int(due * SECOND),
+            "op": op,
+            "path": "/a",
+            **key,
+        },
         {"type": "complete", "t": int(done * SECOND), "outcome": outcome, **key},
     ]
 
