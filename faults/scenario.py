@@ -227,6 +227,7 @@ class Scenario:
         expect["counter_max"] = self.limits.counter_max
         expect["outstanding"] = self.limits.outstanding
         expect["request_bytes"] = self.limits.request_bytes
+        expect["waiting"] = self.limits.waiting
         return expect
 
     @property

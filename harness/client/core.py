@@ -20,6 +20,7 @@ import msgspec
 
 from zab_chaos.harness.client.leaderless import Leaderless
 from zab_chaos.node.clients.protocol import (
+    REFUSED,
     VERSION,
     Answers,
     Bye,
@@ -210,7 +211,7 @@ class ClientCore:
                     self.connected = True
                 else:
                     self.connected = False  # so that the next attempt waits for RETRY_NS
-                    broken = broken or f"node {self.node} does not serve this client: {message.why}"
+                    broken = broken or f"node {self.node} {REFUSED}: {message.why}"
         except msgspec.DecodeError as error:
             broken = f"node {self.node} sent something that is not in the clients' protocol: {error}"
         if broken is None and not self.connected and self._now - self._opened_ns >= CONNECT_NS:

@@ -19,6 +19,7 @@ VERSION = 2
 HEARTBEAT_MS = 500
 SILENCE_MS = 2000
 
+REFUSED = "does not serve this client"  # a client's words for REJECTED
 FORGOTTEN = "requests came before HELLO, or after this node had forgotten the client"  # a reason to reject
 
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]  # a u64: MessagePack has no larger integer

@@ -27,6 +27,26 @@ def client_order_forgotten_by_a_full_node() -> Story:
     return _forgotten(ensemble())
 
 
+def _dropped(story: Story) -> Story:
+    """Let node 2 refuse to serve a client."""
+    words = "node 2 does not serve this client: 1 requests are waiting here"
+    story.complete(1, story.invoke(op="get", node=2), outcome="unknown", error=words, node=2)
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_dropped() -> Story:
+    """A node drops a client that has one request."""
+    return _dropped(ensemble(clients_are_kept=True, waiting=16, request_bytes=2**20))
+
+
+@legal("client order")
+def client_order_dropped_by_a_small_node() -> Story:
+    """The same where more than one request of all clients is too much."""
+    return _dropped(ensemble(clients_are_kept=True, waiting=4, request_bytes=2**20))
+
+
 @violates("client order")
 def client_order_unknown_after_a_later_write() -> Story:
     """A write is unknown at node 2; its client goes to node 3 and writes. Then the first write takes effect."""

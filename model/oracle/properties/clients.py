@@ -1,18 +1,23 @@
 """The checker of what each client sees (LADIS 2008, section 1: the requests of a client in FIFO order)."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.node.clients.protocol import FORGOTTEN
+from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
+from zab_chaos.node.clients.sessions import SHARE
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
+SETTLES = (
+    5_000_000_000  # after this time (ns) nodes do not have the requests of clients that left, nor are late for a fault
+)
 # Operations whose success has a transaction that changes something. A multi may consist of checks only.
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})
 
@@ -44,7 +49,8 @@ class ClientOrder(Checker):
     - No transaction answers two writes.
     - No write is refused as superseded. That is for clients that do not send in order on one connection at a time; ours
       do.
-    - No node says that it does not know a client that is connected to it, if run.json says that `clients_are_kept`.
+    - If run.json says that `clients_are_kept`, no node says that it does not know a client that is connected to it, nor that
+      it does not serve it, as long as there is no fault and all clients together ask for less than one may.
 
     Verifies for each node, over all its lives: a read that was invoked after an answer of that node was known is not older
     than that answer, unless the node lost its disk in between. Does not verify the values that were read (values and
@@ -63,7 +69,7 @@ class ClientOrder(Checker):
         super().__init__(facts)
         self._sessions: dict[int, _Session] = {}
         self._owners: dict[int, Complete] = {}  # by zxid
-        self._forgotten: list[Complete] = []  # whose node said that it did not know the client
+        self._dropped: list[Complete] = []  # whose node said that it did not serve the client
         self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
 
     def on_boot(self, event: Boot, _known: bool) -> None:
@@ -74,8 +80,8 @@ class ClientOrder(Checker):
 
     def on_complete(self, event: Complete, invoke: Invoke) -> None:
         if event.outcome == "unknown":  # the client gave up; nobody answered
-            if event.error is not None and event.error.endswith(FORGOTTEN):
-                self._forgotten.append(event)
+            if event.error is not None and REFUSED in event.error:
+                self._dropped.append(event)
             return
         self.checked += 1
         session = self._sessions.setdefault(event.client, _Session())
@@ -121,7 +127,7 @@ class ClientOrder(Checker):
     # ---- at the end ----
 
     def at_end(self) -> None:
-        self._check_forgotten()
+        self._check_dropped()
         self._check_effects()
         requests = self.facts.requests.values()
         sessions: dict[int, list[Request]] = {}
@@ -159,13 +165,38 @@ class ClientOrder(Checker):
                     ],
                 )
 
-    def _check_forgotten(self) -> None:
-        """Check that no node has forgotten a client that was connected to it."""
-        for event in self._forgotten if self.facts.run.expect.get("clients_are_kept") else ():
-            self.findings.add(
-                f"node {event.node} did not know client {event.client} when that sent seq {event.seq} on its open connection",
-                [event],
-            )
+    def _check_dropped(self) -> None:
+        """Check that no node has forgotten or dropped a client that was connected to it."""
+        for event in self._dropped if self.facts.run.expect.get("clients_are_kept") else ():
+            if event.error is not None and event.error.endswith(FORGOTTEN):
+                words = f"did not know client {event.client} when that sent seq {event.seq} on its open connection"
+                self.findings.add(f"node {event.node} {words}", [event])
+            elif not self._may_drop(event.t):
+                words = (
+                    f"client {event.client} had asked for little, and got no answer to seq {event.seq}: {event.error}"
+                )
+                self.findings.add(words, [event])
+
+    def _may_drop(self, t: int) -> bool:
+        """Return whether a node may drop a client at the time `t`: links are slow, or it may have been asked for too much."""
+        waiting, limit = (self.facts.run.expect.get(name) for name in ("waiting", "request_bytes"))
+        if not isinstance(waiting, int) or not isinstance(limit, int):
+            return True
+        heals = {heal.id: heal.t for heal in self.facts.heals}
+        if any(inject.t <= t < heals.get(inject.id, t) + SETTLES for inject in self.facts.injects):
+            return True
+        if any((request.invoke.size or 0) > limit for request in self.facts.requests.values()):
+            return True
+        sent, answered = self._times
+        return bisect_right(sent, t) - bisect_right(answered, t - SETTLES) > waiting // SHARE
+
+    @cached_property
+    def _times(self) -> tuple[list[int], list[int]]:
+        """The times of all requests, and of all answers, ascending."""
+        requests = self.facts.requests.values()
+        return sorted(it.invoke.t for it in requests), sorted(
+            it.complete.t for it in requests if it.complete is not None
+        )
 
     def _check_session(self, requests: Iterable[Request]) -> None:
         """Check that each state that a client was shown lies between its earlier writes and its later ones."""
