@@ -73,7 +73,11 @@ def test_violations_that_appear_are_found() -> None:
     assert told(found)["VIOLATION"] == "worse"
     (row,) = [it for it in found.compared if it.what == "VIOLATION"]
     assert row.difference.low > 0
-    assert all(it["path"].startswith("/faulty/") and it["why"] for it in row.examples)
+    back = compare(recorded("faulty"), recorded("usual"))
+    (gone,) = [it for it in back.compared if it.what == "VIOLATION"]
+    for it in row, gone:
+        assert it.examples
+        assert all(one["path"].startswith("/faulty/") and one["why"] for one in it.examples)
 
 
 def test_a_few_slow_runs_are_enough() -> None:

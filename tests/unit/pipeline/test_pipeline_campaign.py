@@ -42,6 +42,12 @@ def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
     assert mean_with_interval([]) == {"n": 0, "mean": None, "within": None}
 
 
+def test_the_worst_runs_come_first() -> None:
+    found = summary([run(1), run(3, verdict="UNKNOWN"), run(4), run(2, verdict="VIOLATION")])
+    assert found["verdict"] == "VIOLATION"
+    assert [one["seed"] for one in found["runs"]] == [2, 3, 1, 4]
+
+
 def test_recovery_is_grouped_by_kind_and_role_and_long_lists_are_sampled() -> None:
     faults = [{"do": "crash", "role": "leader", "seconds": i / 1000, "stood_still": 0.5} for i in range(1, 1001)]
     faults.append({"do": "crash", "role": "follower", "seconds": None, "stood_still": 0.0})
