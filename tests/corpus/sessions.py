@@ -38,13 +38,22 @@ def _dropped(story: Story) -> Story:
 @violates("client order")
 def client_order_dropped() -> Story:
     """A node drops a client that has one request."""
-    return _dropped(ensemble(clients_are_kept=True, waiting=16, request_bytes=2**20))
+    return _dropped(ensemble(clients_are_kept=True, waiting=16))
 
 
 @legal("client order")
 def client_order_dropped_by_a_small_node() -> Story:
     """The same where more than one request of all clients is too much."""
-    return _dropped(ensemble(clients_are_kept=True, waiting=4, request_bytes=2**20))
+    return _dropped(ensemble(clients_are_kept=True, waiting=4))
+
+
+@violates("client order")
+def client_order_overloaded_by_one_request() -> Story:
+    """A node that waits for nothing says that it is overloaded."""
+    story = ensemble(clients_are_kept=True, waiting=16)
+    story.complete(1, story.invoke(op="get"), outcome="failed", error="overloaded")
+    story.settle()
+    return story
 
 
 @violates("client order")

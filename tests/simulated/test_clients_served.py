@@ -39,8 +39,9 @@ def test_a_node_that_forgets_a_connected_client_violates_the_client_order() -> N
     assert "did not know client" in verdict.reasons[0]
 
 
-def test_a_client_that_is_not_served_in_the_end_violates_progress() -> None:
+def test_a_client_that_is_not_served_in_the_end_violates_client_order_and_progress() -> None:
     plan = replace(plan_of(SCENARIO, None), layers=Layers(sessions=RefusesAClient))
     verdict = simulate(SCENARIO, 1, None, plan).verdict
-    assert list(verdict.violated) == ["progress"], verdict.reasons
-    assert "client 2 was not served in the 8 s after everything was healed" in verdict.reasons[0]
+    assert list(verdict.violated) == ["client order", "progress"], verdict.reasons
+    assert "client 2 had asked for little, and was not served" in verdict.reasons[0]
+    assert "client 2 was not served in the 8 s after everything was healed" in verdict.reasons[1]

@@ -49,8 +49,9 @@ class ClientOrder(Checker):
     - No transaction answers two writes.
     - No write is refused as superseded. That is for clients that do not send in order on one connection at a time; ours
       do.
-    - If run.json says that `clients_are_kept`, no node says that it does not know a client that is connected to it, nor that
-      it does not serve it, as long as there is no fault and all clients together ask for less than one may.
+    - If run.json says that `clients_are_kept`, no node says that it does not know a client that is connected to it. As long as
+      there is no fault, and all clients together ask for less than one may, no node says that it does not serve a client, or
+      that it is overloaded (but by lists of children). Runs with large requests are not judged.
 
     Verifies for each node, over all its lives: a read that was invoked after an answer of that node was known is not older
     than that answer, unless the node lost its disk in between. Does not verify the values that were read (values and
@@ -69,7 +70,7 @@ class ClientOrder(Checker):
         super().__init__(facts)
         self._sessions: dict[int, _Session] = {}
         self._owners: dict[int, Complete] = {}  # by zxid
-        self._dropped: list[Complete] = []  # whose node said that it did not serve the client
+        self._unserved: list[Complete] = []  # whose node did not serve the client, or was overloaded
         self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
 
     def on_boot(self, event: Boot, _known: bool) -> None:
@@ -81,8 +82,10 @@ class ClientOrder(Checker):
     def on_complete(self, event: Complete, invoke: Invoke) -> None:
         if event.outcome == "unknown":  # the client gave up; nobody answered
             if event.error is not None and REFUSED in event.error:
-                self._dropped.append(event)
+                self._unserved.append(event)
             return
+        if event.error == OVERLOADED and invoke.op != "children":
+            self._unserved.append(event)
         self.checked += 1
         session = self._sessions.setdefault(event.client, _Session())
         if session.answered is not None and event.seq < session.answered.seq:
@@ -127,7 +130,7 @@ class ClientOrder(Checker):
     # ---- at the end ----
 
     def at_end(self) -> None:
-        self._check_dropped()
+        self._check_unserved()
         self._check_effects()
         requests = self.facts.requests.values()
         sessions: dict[int, list[Request]] = {}
@@ -165,30 +168,30 @@ class ClientOrder(Checker):
                     ],
                 )
 
-    def _check_dropped(self) -> None:
-        """Check that no node has forgotten or dropped a client that was connected to it."""
-        for event in self._dropped if self.facts.run.expect.get("clients_are_kept") else ():
+    def _check_unserved(self) -> None:
+        """Check that no node has forgotten or dropped a client that was connected to it, or was overloaded by little."""
+        for event in self._unserved if self.facts.run.expect.get("clients_are_kept") else ():
             if event.error is not None and event.error.endswith(FORGOTTEN):
                 words = f"did not know client {event.client} when that sent seq {event.seq} on its open connection"
                 self.findings.add(f"node {event.node} {words}", [event])
-            elif not self._may_drop(event.t):
-                words = (
-                    f"client {event.client} had asked for little, and got no answer to seq {event.seq}: {event.error}"
-                )
+            elif not self._may_refuse(event.t):
+                words = f"client {event.client} had asked for little, and was not served with seq {event.seq}: {event.error}"
                 self.findings.add(words, [event])
 
-    def _may_drop(self, t: int) -> bool:
-        """Return whether a node may drop a client at the time `t`: links are slow, or it may have been asked for too much."""
-        waiting, limit = (self.facts.run.expect.get(name) for name in ("waiting", "request_bytes"))
-        if not isinstance(waiting, int) or not isinstance(limit, int):
+    def _may_refuse(self, t: int) -> bool:
+        """Return whether a node may refuse to serve at the time `t`: links are slow, or it may have been asked for too much."""
+        waiting = self.facts.run.expect.get("waiting")
+        if not isinstance(waiting, int) or self._asks_for_much:
             return True
         heals = {heal.id: heal.t for heal in self.facts.heals}
         if any(inject.t <= t < heals.get(inject.id, t) + SETTLES for inject in self.facts.injects):
             return True
-        if any((request.invoke.size or 0) > limit for request in self.facts.requests.values()):
-            return True
         sent, answered = self._times
         return bisect_right(sent, t) - bisect_right(answered, t - SETTLES) > waiting // SHARE
+
+    @cached_property
+    def _asks_for_much(self) -> bool:
+        return any(request.invoke.size for request in self.facts.requests.values())
 
     @cached_property
     def _times(self) -> tuple[list[int], list[int]]:
