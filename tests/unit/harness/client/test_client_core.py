@@ -210,6 +210,14 @@ def test_a_node_without_a_leader_for_a_moment_is_not_left() -> None:
     assert node.given_up
 
 
+def test_a_node_that_answers_reads_without_a_leader_is_left() -> None:
+    node, no_leader = Leaderless(), Failed("no leader", "")
+    node.note_answer(Set("/a", b"1"), no_leader, 0)
+    node.note_answer(Get("/a"), Ok(zxid(1, 1)), LEADERLESS_NS // 2)
+    node.note_answer(Set("/a", b"1"), no_leader, LEADERLESS_NS)
+    assert node.given_up
+
+
 def test_a_timeout_is_unknown(ensemble: FakeEnsemble) -> None:
     with Client({1: ensemble.addresses[1]}, ensemble.keys, timeout=0.2) as client:
         assert client.connect(10)
