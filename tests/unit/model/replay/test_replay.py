@@ -184,6 +184,16 @@ def test_a_killed_life_may_stop_in_its_last_block_and_not_before(run: Path, life
     assert "the trace goes on where the recording ends" in difference(run, *life).what
 
 
+@pytest.mark.parametrize("code", [0, 74])
+def test_a_life_that_ended_by_itself_leaves_no_incomplete_block(run: Path, code: int) -> None:
+    lines = trace(run, 2, 1).read_text().splitlines(keepends=True)
+    end = json.loads(lines[-1])
+    trace(run, 2, 1).write_text("".join([*lines[:-1], json.dumps(end | {"code": code}) + "\n"]))
+    path = recording(run, 2, 1)
+    path.write_bytes(path.read_bytes()[:-3])
+    assert f"the block is incomplete, and the node was not killed: exit code {code}" in difference(run, 2, 1).what
+
+
 def test_entries_after_the_end_are_caught(run: Path) -> None:
     path = recording(run, 2, 1)
     content = blocks(path)
