@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
@@ -54,4 +58,16 @@ def test_a_run_whose_keys_cannot_be_created_says_what_the_last_answer_was(tmp_pa
     assert (
         "the workload's keys could not be created within 60 s; the last answer was: too large: "
         in ran.verdict.reasons[0]
+    )
+
+
+def test_the_error_of_a_background_thread_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(_: SimDeployment) -> None:
+        raise HarnessError("the thread that watches the nodes failed")
+
+    monkeypatch.setattr(SimDeployment, "check", check)
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert (ran.verdict.exit, ran.verdict.reasons) == (
+        3,
+        ["the harness failed: the thread that watches the nodes failed"],
     )
