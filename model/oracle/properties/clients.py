@@ -18,6 +18,7 @@ UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earli
 SETTLES = (
     5_000_000_000  # after this time (ns) nodes do not have the requests of clients that left, nor are late for a fault
 )
+MESSAGE_BYTES = 2**18  # of requests that a client sends at once; a node with a lower limit may refuse them
 # Operations whose success has a transaction that changes something. A multi may consist of checks only.
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})
 
@@ -180,8 +181,9 @@ class ClientOrder(Checker):
 
     def _may_refuse(self, t: int) -> bool:
         """Return whether a node may refuse to serve at the time `t`: links are slow, or it may have been asked for too much."""
-        waiting = self.facts.run.expect.get("waiting")
-        if not isinstance(waiting, int) or self._asks_for_much:
+        expect = self.facts.run.expect
+        waiting = expect.get("waiting")
+        if not isinstance(waiting, int) or self._asks_for_much or expect.get("request_bytes", MESSAGE_BYTES) < MESSAGE_BYTES:
             return True
         heals = {heal.id: heal.t for heal in self.facts.heals}
         if any(inject.t <= t < heals.get(inject.id, t) + SETTLES for inject in self.facts.injects):
