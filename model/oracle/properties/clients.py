@@ -183,7 +183,11 @@ class ClientOrder(Checker):
         """Return whether a node may refuse to serve at the time `t`: links are slow, or it may have been asked for too much."""
         expect = self.facts.run.expect
         waiting = expect.get("waiting")
-        if not isinstance(waiting, int) or self._asks_for_much or expect.get("request_bytes", MESSAGE_BYTES) < MESSAGE_BYTES:
+        if (
+            not isinstance(waiting, int)
+            or self._asks_for_much
+            or expect.get("request_bytes", MESSAGE_BYTES) < MESSAGE_BYTES
+        ):
             return True
         heals = {heal.id: heal.t for heal in self.facts.heals}
         if any(inject.t <= t < heals.get(inject.id, t) + SETTLES for inject in self.facts.injects):
