@@ -195,7 +195,9 @@ def test_an_exploration_of_real_nodes_ends_during_the_current_run(zab: Callable[
 @pytest.mark.parametrize("module", ["difflib", "typer"])
 def test_an_interrupt_during_the_imports_is_one_line_and_no_traceback(module: str, tmp_path: Path) -> None:
     """The import of `difflib` is among the first ones, that of `typer` takes longest; a fake module sends the signal here."""
-    (tmp_path / f"{module}.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    # Shells start background jobs with SIGINT ignored, which processes pass on.
+    handler = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    (tmp_path / f"{module}.py").write_text(f"import os, signal\n{handler}\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = subprocess.run(
         [sys.executable, "-m", "zab_chaos.harness", "doctor"], cwd=ROOT, text=True, capture_output=True,
         timeout=WAIT_SECONDS_MAX, env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
