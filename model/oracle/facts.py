@@ -498,6 +498,11 @@ class Facts:
         """Return whether something outside the run changed the links, so that not all faults of the run are known."""
         return any(tampering(heal) for heal in self.heals)
 
+    def fault_spans(self) -> list[Span]:
+        """Return the time of each fault, from its injection until it was healed."""
+        heals = {heal.id: heal.t for heal in self.heals}
+        return [(inject.t, heals.get(inject.id, FOREVER)) for inject in self.injects]
+
     @property
     def ended_by_force(self) -> bool:
         """Return whether the end of the run killed processes that still ran."""

@@ -10,14 +10,14 @@ from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.spans import Span
 from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
 from zab_chaos.node.clients.sessions import SHARE
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
-SETTLES = (
-    5_000_000_000  # after this time (ns) nodes do not have the requests of clients that left, nor are late for a fault
-)
+# After this time (ns) nodes do not have the requests of clients that left, nor are late for a fault.
+SETTLES = 5_000_000_000
 MESSAGE_BYTES = 2**18  # of requests that a client sends at once; a node with a lower limit may refuse them
 # Operations whose success has a transaction that changes something. A multi may consist of checks only.
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})
@@ -189,11 +189,14 @@ class ClientOrder(Checker):
             or expect.get("request_bytes", MESSAGE_BYTES) < MESSAGE_BYTES
         ):
             return True
-        heals = {heal.id: heal.t for heal in self.facts.heals}
-        if any(inject.t <= t < heals.get(inject.id, t) + SETTLES for inject in self.facts.injects):
+        if any(start <= t < end + SETTLES for start, end in self._faults):
             return True
         sent, answered = self._times
         return bisect_right(sent, t) - bisect_right(answered, t - SETTLES) > waiting // SHARE
+
+    @cached_property
+    def _faults(self) -> list[Span]:
+        return self.facts.fault_spans()
 
     @cached_property
     def _asks_for_much(self) -> bool:

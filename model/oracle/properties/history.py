@@ -172,8 +172,7 @@ class ServiceProgress(Progress):
         return sorted([*self.facts.writes_done, *self.facts.refusals])
 
     def _windows(self, bound: int) -> Iterator[LeaderWindow]:
-        heals = {heal.id: heal.t for heal in self.facts.heals}
-        broken: list[Span] = [(inject.t, heals.get(inject.id, FOREVER)) for inject in self.facts.injects]
+        broken = self.facts.fault_spans()
         everybody = frozenset(range(1, self.facts.run.nodes + 1))
         for start, end in difference([(0, FOREVER)], merged(broken, 0)):
             yield LeaderWindow(1, everybody - {1}, start, end)
