@@ -61,7 +61,9 @@ class Application:
         self._patience = patience
         self._iteration = -1
         self._leaderless_since: int | None = None
-        self._waiting: deque[tuple[Origin, ForwardedRequest]] = deque()  # writes that wait at the leader for room
+        self._waiting: deque[tuple[Origin, ForwardedRequest, int]] = (
+            deque()
+        )  # writes that wait at the leader, with sizes
         self._waiting_bytes = 0
         self._refusals: dict[tuple[int, int], list[tuple[int, int, str, str, Zxid]]] = {}
 
@@ -158,8 +160,9 @@ class Application:
                 )
                 self._refuse(Origin(node, life, client, seq), Refusal(OVERLOADED, words), ZERO)
             else:
-                self._waiting.append((Origin(node, life, client, seq), write))
-                self._waiting_bytes += _size(write)
+                size = 0 if type(write) is Fence else request_size(write)
+                self._waiting.append((Origin(node, life, client, seq), write, size))
+                self._waiting_bytes += size
 
     @property
     def _full(self) -> bool:
@@ -177,8 +180,8 @@ class Application:
         txns: list[bytes] = []
         last = Zxid(primary.next_zxid() - 1)
         while self._waiting and len(txns) < room and not self._full:
-            origin, write = self._waiting.popleft()
-            self._waiting_bytes -= _size(write)
+            origin, write, size = self._waiting.popleft()
+            self._waiting_bytes -= size
             prepared = self.primary.prepare(write, origin)
             if isinstance(prepared, Refusal):
                 if prepared.error in self.fenced_errors:
@@ -221,10 +224,6 @@ class Application:
         if self.primary.outstanding:
             for txn in delivery.txns:
                 self.primary.delivered(txn)
-
-
-def _size(write: ForwardedRequest) -> int:
-    return 0 if type(write) is Fence else request_size(write)
 
 
 @dataclass(slots=True)
