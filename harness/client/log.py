@@ -104,8 +104,10 @@ def request_fields(request: Request) -> dict[str, Any]:
 
     A multi has the fields of its last step, and all of its steps.
     """
-    size = request_size(request)
-    return _fields(request) | ({"size": size} if size >= LARGE_BYTES else {})
+    fields, size = _fields(request), request_size(request)
+    if size >= LARGE_BYTES:
+        fields["size"] = size
+    return fields
 
 
 def _fields(request: Request) -> dict[str, Any]:

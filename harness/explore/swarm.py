@@ -151,7 +151,6 @@ QUEUE_FRAMES = (1, 2)
 # A leader at which too many requests wait refuses all but fences. In some seeds hardly any may wait, and many clients write.
 CROWDED_SHARE = 0.05
 CROWDED_LIMITS = {"waiting": 4, "outstanding": 1}
-
 # Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
 ERRATIC_NETWORK_SHARE = 0.3
 
