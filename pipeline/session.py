@@ -74,10 +74,14 @@ def _stopping(spark: SparkSession, log: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        with _stderr_into(log), suppress(Exception):  # what the stop prints or raises must not hide the first error
+        with _stderr_into(log):  # what the stop prints or raises must not hide the first error
             if not isinstance(error, Exception):
                 _kill_jvm()
-            spark.stop()
+            # Where the interrupt came in the middle of a call, the first stop fails before it has ended Spark's thread for
+            # accumulators, which prints an error when the JVM is gone. The second ends it, and waits for what it prints.
+            for _ in range(2):
+                with suppress(Exception):
+                    spark.stop()
         raise
     spark.stop()
 

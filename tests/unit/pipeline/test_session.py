@@ -104,7 +104,15 @@ def test_ctrl_c_is_handled_by_the_command_and_not_by_spark(monkeypatch: pytest.M
 def test_what_a_stop_after_an_interrupt_prints_is_only_in_the_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Gone, "stop", lambda _: os.write(2, b"EOFError\n"))
+    """Also where the first stop fails and leaves Spark's thread for accumulators to the second."""
+    stops = iter([ConnectionRefusedError(111, "Connection refused"), None])
+
+    def stop(_: Gone) -> None:
+        if error := next(stops):
+            raise error
+        os.write(2, b"EOFError\n")
+
+    monkeypatch.setattr(Gone, "stop", stop)
     with pytest.raises(Stopped), session(log=tmp_path / "log"):
         raise Stopped
     assert capfd.readouterr().err == ""
