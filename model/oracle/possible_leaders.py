@@ -78,9 +78,25 @@ class PossibleLeaders:
         on both sides. There are none if one of them never counted in a quorum, or is no node of this ensemble."""
         if one == other:
             return self._undisturbed.get(one, [])
-        linked = intersection(self._open.get((one, other), []), self._open.get((other, one), []))
-        undisturbed = intersection(self._undisturbed.get(one, []), self._undisturbed.get(other, []))
-        return difference(intersection(linked, undisturbed), self._cuts.get(frozenset((one, other)), []))
+        return intersection(self._undisturbed.get(one, []), self._reached(other, one))
+
+    def waiting_for_admission(self, node: int, leader: int) -> list[Span]:
+        """Return the times in which a node that had lost its disk was no member yet and reached a leader: as `connected`, but
+        only the leader was a member."""
+        lives = [
+            life for life in self._facts.nodes[node].lives if life.boot is not None and life.boot.disk == "amnesiac"
+        ]
+        spans = [
+            (life.boot.t, min(self._counts_from(life.boot), life.last.t)) for life in lives if life.boot is not None
+        ]
+        return intersection(difference(spans, self._node_faults(node)), self._reached(leader, node))
+
+    def _reached(self, member: int, node: int) -> list[Span]:
+        """Return the times in which a member was alive and undisturbed, with the undisturbed link to a node open on both
+        sides."""
+        linked = intersection(self._open.get((member, node), []), self._open.get((node, member), []))
+        uncut = difference(linked, self._cuts.get(frozenset((member, node)), []))
+        return intersection(uncut, self._undisturbed.get(member, []))
 
     def _membership(self) -> dict[int, list[Span]]:
         """Return the times in which each node was alive and counted in quorums."""

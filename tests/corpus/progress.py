@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.corpus.cases import leaves_unknown, legal, violates
+from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
 
 SECOND = 1_000_000_000
@@ -634,3 +634,68 @@ def progress_a_follower_of_a_node_that_looks_for_a_leader() -> Story:
     story.write()
     story.settle()
     return story
+
+
+def _without_disk(story: Story, seconds: float, *, cut: bool = False) -> Story:
+    """Let node 3 lose its disk, come back, reach nodes 1 and 2, which serve, and be no member for some seconds."""
+    story.wipe(3)
+    story.members = [1, 2]
+    story.boot(3, "amnesiac")
+    story.open_links(3, [1, 2])
+    if cut:
+        story.inject("latency", [1, 3], pairs=[[1, 3]])
+    _written_for(story, seconds)
+    if cut:
+        story.heal()
+    return story
+
+
+def _admitted(story: Story) -> Story:
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_node_without_disk_is_not_admitted() -> Story:
+    """Node 3 has lost its disk, reaches the leader for 6 s, of 4, and is no member."""
+    return _admitted(_without_disk(_linked(), 6))
+
+
+@ends("VIOLATION", "progress", "VIOLATION", "progress")
+def progress_a_node_without_disk_is_not_admitted_and_a_quorum_is_lost() -> Story:
+    """The same, and then node 2 loses its disk, too, so that only node 1 remains. That is no excuse."""
+    story = _without_disk(_linked(), 6)
+    story.wipe(2)
+    story.boot(2, "amnesiac")
+    story.settle(converged=False)
+    return story
+
+
+@legal("progress")
+def progress_a_node_without_disk_is_admitted_late() -> Story:
+    """The same as the first one, for 3 s."""
+    return _admitted(_without_disk(_linked(), 3))
+
+
+@legal("progress")
+def progress_a_node_without_disk_behind_a_slow_link() -> Story:
+    """The same as the first one, but the link between the node and the leader is slow."""
+    return _admitted(_without_disk(_linked(), 6, cut=True))
+
+
+@legal("progress")
+def progress_a_node_without_disk_and_no_quorum_to_admit_it() -> Story:
+    """The same as the first one, but node 2 has crashed, so that nobody could confirm the admission."""
+    story = _linked()
+    story.crash(2, heal=False)
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.open_links(3, [1])
+    story.t += 6 * SECOND
+    story.heal(id=1)
+    story.boot(2)
+    story.members = [1]
+    story.join(2)
+    return _admitted(story)

@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import product
 
 from zab_chaos.model.events import Complete, Phase, Role
 from zab_chaos.model.oracle.evidence import node_names
@@ -34,6 +35,8 @@ class Progress(Checker):
     - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
     - A node that was elected to follow another one joins it within `progress_within` if that one is an established leader,
       and leaves it if that one follows somebody. The two were undisturbed, with the link between them open.
+    - A node that has lost its disk is a member again within `progress_within` if it reaches an established leader that could
+      have led all the time.
     - An established leader gives up within `progress_within` if it has its links to too few members for a quorum open.
     - A node that follows the leader answers every request within `answered_within`, if run.json gives that.
 
@@ -65,17 +68,19 @@ class Progress(Checker):
 
     def at_end(self) -> None:
         facts = self.facts
-        if facts.beyond_fault_model():
-            self.not_applicable = "a quorum of disks was lost"
-            return
         bound = self._bound = int((self.expected("progress_within") or DEFAULT_BOUND) * SECOND)
         answered = self.expected("answered_within")
+        self._service = ServiceTimes(facts)
+        self._check_admissions()
+        if facts.beyond_fault_model():
+            if not self.findings:
+                self.not_applicable = "a quorum of disks was lost"
+            return
         if self.unknown:
             return
         self._check_last_questions()
         self._check_departures()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
-        self._service = ServiceTimes(facts)
         self._check_followers()
         self._check_support()
         served = self._served()
@@ -183,6 +188,27 @@ class Progress(Checker):
             for event, until in zip(events, [*(it.t for it in events[1:]), life.last.t], strict=False):
                 if isinstance(event, Role) and event.role == "FOLLOWING":
                     yield event, (event.t, until)
+
+    def _check_admissions(self) -> None:
+        """Check that leaders admit nodes that have lost their disks: with too few members, one more lost disk is too many."""
+        leaders = {event.node for event in self.facts.established}
+        for node, leader in product(self._without_disk(), leaders):
+            waited = intersection(self._possible.waiting_for_admission(node, leader), self._service.led_by(leader))
+            if any(end - start > self._bound for start, end in waited):
+                able = [(it.start, it.end) for it in self._possible.windows() if it.node == leader]
+                for start, end in intersection(waited, able):
+                    if end - start > self._bound:
+                        self.findings.add(
+                            f"node {node}, which had lost its disk, was not admitted for {(end - start) / 1e9:.1f} s "
+                            f"({self._times(start, end)}), though it reached the leader, node {leader}",
+                            [],
+                        )
+
+    def _without_disk(self) -> Iterator[int]:
+        """Find the nodes that began a life without their former disk."""
+        for number, node in self.facts.nodes.items():
+            if any(life.boot is not None and life.boot.disk == "amnesiac" for life in node.lives):
+                yield number
 
     def _check_support(self) -> None:
         """Check that no leader goes on without a quorum."""
