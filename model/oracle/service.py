@@ -80,6 +80,10 @@ class ServiceTimes:
             if epoch in leaders:
                 yield leaders[epoch], intersection([span], self._spans(leaders[epoch], epoch))
 
+    def in_broadcast(self, node: int) -> list[Span]:
+        """Return the times in which a node was in broadcast."""
+        return merged(span for _, span in self._epochs(node))
+
     def led_by(self, node: int) -> list[Span]:
         """Return the times in which a node was in broadcast as an established leader."""
         return merged(

@@ -123,6 +123,43 @@ def progress_a_session_hangs() -> Story:
     return story
 
 
+def _leaderless(story: Story, seconds: int, *, paused: bool = False) -> Story:
+    """Let client 2 ask node 2, which has lost its leader, and has no answer for some seconds."""
+    story.inject("pause", [1, 2] if paused else [1])
+    for node in (2, 3):
+        story.event(node, "role", role="LOOKING", leader=None, why="nothing was heard")
+        story.event(node, "phase", phase="ELECTION", epoch=1)
+    _connected(story)
+    seq = story.invoke(2, "get")
+    story.t += seconds * SECOND
+    story.complete(2, seq, outcome="unknown", node=2)
+    story.heal()
+    for node in (2, 3):
+        story.join(node)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_session_hangs_without_a_leader() -> Story:
+    """Node 2 has no leader for 6 s, because node 1 is paused and node 3 supports nobody, and does not refuse client 2's
+    request in 4 s."""
+    return _leaderless(_linked(), 6)
+
+
+@legal("progress")
+def progress_a_session_waits_for_a_leader() -> Story:
+    """The same for 3 s."""
+    return _leaderless(_linked(), 3)
+
+
+@legal("progress")
+def progress_a_session_of_a_paused_node() -> Story:
+    """The same as the first one, but node 2 is paused, too."""
+    return _leaderless(_linked(), 6, paused=True)
+
+
 @legal("progress")
 def progress_a_session_comes_late() -> Story:
     """The same, but the client connected only 5 s after its request was due, and gave up a second later."""
@@ -168,15 +205,15 @@ def progress_a_session_behind_a_cut_link() -> Story:
 
 @legal("progress")
 def progress_a_session_at_who_has_no_leader() -> Story:
-    """The same, but node 2 leaves its leader after a second, and comes back to it at the end."""
+    """The same, but node 2 leaves its leader after 3 s, and comes back to it at the end."""
     story = _linked()
     _connected(story)
     seq = story.invoke(2, "get")
-    _written_for(story, 1)
+    _written_for(story, 3)
     story.event(2, "role", role="LOOKING", leader=None, why="nothing was heard")
     story.event(2, "phase", phase="ELECTION", epoch=1)
     story.members = [1, 3]
-    _written_for(story, 5)
+    _written_for(story, 3)
     story.join(2)
     story.complete(2, seq, outcome="unknown", node=2)
     story.settle()

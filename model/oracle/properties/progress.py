@@ -38,7 +38,8 @@ class Progress(Checker):
     - A node that has lost its disk is a member again within `progress_within` if it reaches an established leader that could
       have led all the time.
     - An established leader gives up within `progress_within` if it has its links to too few members for a quorum open.
-    - A node that follows the leader answers every request within `answered_within`, if run.json gives that.
+    - A node that follows the leader answers every request within `answered_within`, if run.json gives that. So does an
+      undisturbed node that has no leader (it refuses what it can't serve).
 
     At any time, verifies that no client sends another write over a connection on which its writes were refused for `STAYS` for
     want of a leader, if run.json says that `clients_know_all_nodes`.
@@ -230,21 +231,22 @@ class Progress(Checker):
                 if stay is not None and stay.end - stay.start > self._answer_bound:
                     yield request, stay
 
-    def _undisturbed(self, node: int, windows: list[LeaderWindow]) -> Iterator[tuple[int, list[Span]]]:
+    def _undisturbed(self, node: int, windows: list[LeaderWindow]) -> Iterator[tuple[str, list[Span]]]:
         """Find, for each leader that the node followed, the times in which the node could answer: the leader and enough
-        others were undisturbed."""
+        others were undisturbed. Without a leader, it could when it was undisturbed itself."""
         for leader, led in self._service.followed(node):
             spans = [(it.start, it.end) for it in windows if it.node == leader and node in {leader, *it.peers}]
-            yield leader, intersection(led, spans)
+            yield f"under the leader node {leader}", intersection(led, spans)
+        yield "without a leader", difference(self._possible.connected(node, node), self._service.in_broadcast(node))
 
-    def _check_delayed(self, request: Request, stay: RequestStay, undisturbed: list[tuple[int, list[Span]]]) -> None:
-        """Report a delayed request if the node could have answered it for too long under one leader."""
-        for leader, spans in undisturbed:
+    def _check_delayed(self, request: Request, stay: RequestStay, undisturbed: list[tuple[str, list[Span]]]) -> None:
+        """Report a delayed request if the node could have answered it for too long under one leader, or without one."""
+        for how, spans in undisturbed:
             for start, end in intersection(spans, [(stay.start, stay.end)]):
                 if end - start > self._answer_bound:
                     invoke = request.invoke
                     self.findings.add(
-                        f"node {stay.node}, under the leader node {leader}, left client {invoke.client}, seq {invoke.seq} "
+                        f"node {stay.node}, {how}, left client {invoke.client}, seq {invoke.seq} "
                         f"({invoke.op}), without an answer for {(end - start) / 1e9:.1f} s",
                         [invoke, request.complete],
                     )
