@@ -151,6 +151,12 @@ QUEUE_FRAMES = (1, 2)
 # A leader at which too many requests wait refuses all but fences. In some seeds hardly any may wait, and many clients write.
 CROWDED_SHARE = 0.05
 CROWDED_LIMITS = {"waiting": 4, "outstanding": 1}
+# A request must not have more than a limit. In some seeds a set is within it and a multi of many steps is not. A client has one
+# request under way, since a node drops a client that sends much more than the limit at once.
+NARROW_SHARE = 0.05
+NARROW_MIX = {"multi": 3.0, "set": 2.0, "cas": 1.0, "get": 1.0}
+NARROW_PAYLOAD = 300
+NARROW_LIMITS = {"request_bytes": 1000}
 # Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
 ERRATIC_NETWORK_SHARE = 0.3
 
@@ -185,6 +191,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         workload = replace(workload, mix=NUMBERED_MIX, keys=1)
     elif Random(f"tight {seed}").random() < TIGHT_SHARE and focus in (None, FORGETFUL):
         workload, limits = _with_tight_frames(workload, duration), _with(limits, TIGHT_LIMITS)
+    elif Random(f"narrow {seed}").random() < NARROW_SHARE and focus is not LAGGING:
+        workload, limits = _with_large_multis(workload), _with(limits, NARROW_LIMITS)
     workload = _with_clients(Random(f"clients {seed}"), workload)
     if workload.visits:
         limits = _with(limits, {"clients_max": VISITORS_KNOWN})
@@ -321,6 +329,10 @@ def _with_tight_frames(given: Workload, duration: float) -> Workload:
         given, mix=TIGHT_MIX, keys=min(given.keys, 4), payload_bytes=1024, burst=TIGHT_BURST, max_outstanding=64,
         rate=_rate(max(RATES), duration),
     )  # fmt: skip
+
+
+def _with_large_multis(given: Workload) -> Workload:
+    return replace(given, mix=NARROW_MIX, payload_bytes=NARROW_PAYLOAD, max_outstanding=1, burst=1)
 
 
 def _with_moves(given: Workload) -> Workload:

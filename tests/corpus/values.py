@@ -368,6 +368,15 @@ def values_write_beyond_the_limit_too_large() -> Story:
 
 
 @violates("values and versions")
+def values_write_beyond_the_limit() -> Story:
+    """The same, but it is not refused."""
+    story = ensemble(request_bytes=2**20)
+    story.write(size=2**20 + 1)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_bad_path_ahead_of_its_node() -> Story:
     """A client is told at 1:4 that a path is bad, by a node that has not delivered that."""
     story = ensemble()

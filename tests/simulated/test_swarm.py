@@ -24,7 +24,7 @@ from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree import primary
 from zab_chaos.node.tree.primary import FutureZnode, Primary
 from zab_chaos.node.tree.refusal import NODE_EXISTS, Refusal
-from zab_chaos.node.tree.requests import Create
+from zab_chaos.node.tree.requests import Create, Multi, Write, request_size
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CreateTxn
 
@@ -265,6 +265,23 @@ def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(
     verdict = simulate(one, one.seed or 0, None).verdict
     assert any(rest)
     assert verdict.exit == 0, verdict.reasons
+
+
+def test_in_some_seeds_a_multi_of_many_steps_is_too_large(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that counts only the largest step carries it out."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 200)]
+    narrow = next(one for one in drawn if one.workload.mix == swarm.NARROW_MIX)
+    done = simulate(narrow, narrow.seed or 0, None)
+    assert done.verdict.exit == 0, done.verdict.reasons
+
+    def careless(request: Write) -> int:
+        return max(map(careless, request.steps)) if type(request) is Multi else request_size(request)
+
+    monkeypatch.setattr(primary, "request_size", careless)
+    found = simulate(narrow, narrow.seed or 0, None).verdict.property("values and versions").violations
+    assert "bytes, too many" in found[0].words
 
 
 def test_some_ensembles_have_one_node(shipped: Callable[[str], Scenario]) -> None:

@@ -44,8 +44,8 @@ class ValuesAndVersions(Checker):
     - A node that has just started answers nothing before it has joined a leader, and from then on nothing older than
       what that leader had delivered.
     - No path of letters, digits and "-._" (for a sequential znode: including its number) is refused as a bad path, no
-      request with only such paths as a bad request, and no read as too large. Nor is a write within the limit of bytes, if
-      run.json gives that (`request_bytes`).
+      request with only such paths as a bad request, and no read as too large. If run.json gives the limit of bytes
+      (`request_bytes`), no write within it is refused as too large, and none beyond it is acknowledged.
     - No write with an impossible path is refused because of the state.
     - No node refuses a request for want of a leader if it was in broadcast from before the request until its answer.
 
@@ -165,6 +165,8 @@ class ValuesAndVersions(Checker):
                 continue
             if self._is_unfounded(request, complete):
                 self._report_answer(request, f"is {complete.error!r}, and nothing in it is wrong")
+            if complete.outcome == "ok" and self._is_oversized(request.invoke):
+                self._report_answer(request, f"is 'ok', and the request has {request.invoke.size} bytes, too many")
             if complete.error == NO_LEADER and self._service.was_in_broadcast(request.invoke, complete):
                 self._report_answer(request, f"is {complete.error!r}, and node {complete.node} had one all the time")
             read = request.invoke.op in READS
@@ -194,6 +196,10 @@ class ValuesAndVersions(Checker):
     def _is_small(self, invoke: Invoke) -> bool:
         limit = self.facts.run.expect.get("request_bytes")
         return isinstance(limit, int) and limit >= (invoke.size or LARGE_BYTES)
+
+    def _is_oversized(self, invoke: Invoke) -> bool:
+        limit = self.facts.run.expect.get("request_bytes")
+        return isinstance(limit, int) and invoke.op not in READS and (invoke.size or 0) > limit
 
     def _claims_a_state(self, request: Request, complete: Complete) -> bool:
         """Return whether a write that is impossible in every state is refused because of the state. Then a "bad path",
