@@ -32,7 +32,14 @@ from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
 from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import ReplayStop, Rerun
-from zab_chaos.model.replay.replay import ReplayResult, changed_files, recorded_lives, replay, replay_life
+from zab_chaos.model.replay.replay import (
+    ReplayResult,
+    changed_files,
+    edited_files,
+    recorded_lives,
+    replay,
+    replay_life,
+)
 from zab_chaos.model.replay.state import describe_state
 from zab_chaos.node.core.peer import Peer
 
@@ -47,8 +54,8 @@ def replay_command(
     """Replay a run and show the result. Raises BadInput, HarnessError.
 
     `step`: open the stepper; None: open it on a terminal, unless an option was given that the stepper does not support.
-    Exit codes: 0 equal; 1 different; 2 nothing is recorded, the nodes had an unknown defect, or the files of what is different
-    were changed after the run.
+    Exit codes: 0 equal; 1 different; 2 nothing is recorded, the nodes had an unknown defect, or the replayed files were changed
+    after the run.
     """
     without_options = node is None and life is None and until is None and not show and not json
     if step and not without_options:
@@ -88,7 +95,8 @@ def _replay(
     lives = (
         replay(folder.path, peer_type) if all_lives else (replay_life(folder.path, *one, peer_type) for one in chosen)
     )
-    return _show_lives(folder, lives, console, json=json)
+    edited = edited_files(folder.path, None if all_lives else chosen)
+    return _show_lives(folder, lives, edited, console, json=json)
 
 
 def _on_terminal() -> bool:
@@ -153,15 +161,16 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
     for gap in steps.gaps.values():
         say(console, gap)
     changed = [changed_files(folder.path, *life) for life in steps.gaps]
-    _show_changed_files(changed, console)
-    return _code(changed)
+    return _conclude(changed, edited_files(folder.path), console)
 
 
 # ---- whole lives ----
 
 
-def _show_lives(folder: RunFolder, lives: Iterable[ReplayResult], console: Console, *, json: bool) -> int:
-    """Replay the lives and show the results. Return the exit code."""
+def _show_lives(
+    folder: RunFolder, lives: Iterable[ReplayResult], edited: list[str], console: Console, *, json: bool
+) -> int:
+    """Replay the lives and show the results. Return the exit code. `edited`: how their files were changed after the run."""
     done: list[ReplayResult] = []
     interrupted = False
     try:
@@ -178,11 +187,11 @@ def _show_lives(folder: RunFolder, lives: Iterable[ReplayResult], console: Conso
     else:
         say(console, Text("EQUAL", "green") if equal else Text("DIFFERENT", "bold red"))
     _show_version_difference(folder, console, equal=equal)
-    changed = [one.changed for one in done if one.difference is not None]
-    _show_changed_files(changed, console)
-    code = Exit.UNKNOWN if equal and interrupted else _code(changed)
+    code = _conclude([one.changed for one in done if one.difference is not None], edited, console)
+    if equal and interrupted:
+        code = Exit.UNKNOWN
     if json:
-        all_equal = equal if not (equal and interrupted) else None
+        all_equal = equal if not equal or code is Exit.PASS else None
         print_json({"exit": int(code), "equal": all_equal, "lives": msgspec.to_builtins(done)})
     return code
 
@@ -220,17 +229,17 @@ def _show_version_difference(folder: RunFolder, console: Console, *, equal: bool
         say(console, difference)
 
 
-def _show_changed_files(changed: list[list[str]], console: Console) -> None:
-    """`changed`: for each life that differs, how its files were changed after the run."""
-    for words in dict.fromkeys(chain.from_iterable(changed)):
+def _conclude(changed: list[list[str]], edited: list[str], console: Console) -> Exit:
+    """Show how files were changed after the run, and return the exit code.
+
+    `changed`: for each life that differs, how its files were. `edited`: how those of all replayed lives were; it counts if no
+    life differs.
+    """
+    for words in dict.fromkeys(chain.from_iterable(changed or [edited])):
         say(console, f"UNKNOWN: {words}", "yellow")
-
-
-def _code(changed: list[list[str]]) -> Exit:
-    """Return the exit code, given for each life that differs how its files were changed."""
-    if not changed:
-        return Exit.PASS
-    return Exit.UNKNOWN if all(changed) else Exit.VIOLATION
+    if changed:
+        return Exit.UNKNOWN if all(changed) else Exit.VIOLATION
+    return Exit.UNKNOWN if edited else Exit.PASS
 
 
 # ---- one life, up to a point ----
@@ -242,7 +251,8 @@ def _replay_until(
 ) -> int:  # fmt: skip
     """Replay one life up to `stop_at`, or up to a difference before that, and show its state there."""
     if not folder.file("trace", f"node-{one[0]}-{one[1]}.jsonl").is_file():
-        return _show_lives(folder, [replay_life(folder.path, *one, peer_type)], console, json=json)
+        edited = edited_files(folder.path, [one])
+        return _show_lives(folder, [replay_life(folder.path, *one, peer_type)], edited, console, json=json)
     rerun = Rerun(folder.path, *one, peer_type)
     reached = rerun.run(stop_at)
     if stop_at is not None and not reached and rerun.difference is None:
@@ -261,8 +271,7 @@ def _replay_until(
     _show_stop(here, rerun.difference, console, show=show)
     _show_version_difference(folder, console, equal=rerun.difference is None)
     changed = [changed_files(folder.path, *one)] if rerun.difference is not None else []
-    _show_changed_files(changed, console)
-    code = _code(changed)
+    code = _conclude(changed, edited_files(folder.path, [one]), console)
     if json:
         print_json({"exit": int(code), "equal": rerun.difference is None, **here})
     return code

@@ -5,7 +5,7 @@ but the recorded inputs. `zab_chaos.model.replay.life` says what is compared and
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -82,6 +82,16 @@ def changed_files(folder: Path, node: int, life: int) -> list[str]:
     """Say which of the files that the replay of a life rests on are not those that the run had when it ended."""
     names = (trace_name(node, life), record_name(node, life), "run.json")  # run.json names the core
     return [str(damage) for damage in manifest.changes(folder, names)]
+
+
+def edited_files(folder: Path, lives: Collection[tuple[int, int]] | None = None) -> list[str]:
+    """Say which files that a replay rests on are not those that the run had when it ended, or why that is not known.
+
+    `lives`: the (node, life) that are replayed; None: all, so traces and recordings that were removed or added count too.
+    """
+    names = [name for life in lives or () for name in (trace_name(*life), record_name(*life))]
+    places = ("run.json", manifest.NAME, *(("trace/", "record/") if lives is None else names))
+    return [str(damage) for damage in manifest.check(folder)[1] if damage.file.startswith(places)]
 
 
 def equality_property(lives: Iterable[ReplayResult]) -> Property:

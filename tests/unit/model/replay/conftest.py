@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from zab_chaos.model import manifest
 from zab_chaos.node.boot import boot_event
 from zab_chaos.node.config import Limits, NodeConfig
 from zab_chaos.node.core.digest import NEWEST, Algorithm
@@ -213,13 +214,14 @@ def eventful(
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded") / "run"
     eventful(folder)
+    manifest.seal(folder)
     return folder
 
 
 @pytest.fixture
 def run(original: Path, tmp_path: Path) -> Path:
-    """A copy of a recorded run that a test may damage."""
-    return Path(shutil.copytree(original, tmp_path / "run", ignore=shutil.ignore_patterns("data")))
+    """A copy of a recorded run that a test may damage. It has no manifest, so nothing shows the damage as a later change."""
+    return Path(shutil.copytree(original, tmp_path / "run", ignore=shutil.ignore_patterns("data", manifest.NAME)))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model import manifest
+from zab_chaos.model.replay.replay import replay_life
 from zab_chaos.model.verdict import Judgement
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -33,8 +35,8 @@ def change_run(run: Path, **facts: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
 
 
-def test_an_equal_run_is_exit_0(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", str(run)]) == 0
+def test_an_equal_run_is_exit_0(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(original)]) == 0
     out = capsys.readouterr().out
     assert out.count("equal") == 5
     assert out.rstrip().endswith("EQUAL")
@@ -48,6 +50,7 @@ def test_a_difference_is_exit_1_with_where_and_the_last_inputs(run: Path, capsys
     assert "record/node-2-1.bin, offset 5" in out
     assert out.count(": tick ") > 3
     assert out.rstrip().endswith("DIFFERENT")
+    manifest.seal(run)
     assert main(["replay", str(run), "--node", "1", "--json"]) == 0
     assert [life["node"] for life in answer(capsys)["lives"]] == [1, 1]
     assert main(["replay", str(run), "--node", "2", "--json"]) == 1
@@ -56,9 +59,11 @@ def test_a_difference_is_exit_1_with_where_and_the_last_inputs(run: Path, capsys
 
 def test_another_commit_is_named_where_something_differs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change_run(run, commit="0123abc")
+    manifest.seal(run)
     assert main(["replay", str(run)]) == 0
     assert "0123abc" not in capsys.readouterr().out
     flip(run, 2, 1, 100)
+    manifest.seal(run)
     assert main(["replay", str(run)]) == 1
     assert "recorded by commit 0123abc" in capsys.readouterr().out
     assert "recorded by commit 0123abc" in " ".join(judge(run).reasons)
@@ -224,6 +229,51 @@ def test_changed_files_of_a_life_make_a_difference_uncertain(run: Path, capsys: 
     assert any("not certain" in reason and "record/node-1-1.bin was changed" in reason for reason in verdict.reasons)
     assert main(["replay", str(run)]) == main(["replay", str(run), "--node=1", "--life=1", "--until=i9999"]) == 2
     assert capsys.readouterr().out.count("UNKNOWN: record/node-1-1.bin was changed") == 2
+
+
+def lose_a_life(run: Path) -> None:
+    """Remove all files of a life."""
+    for file in (run / "trace" / "node-3-2.jsonl", run / "record" / "node-3-2.bin"):
+        file.unlink()
+
+
+def cut_a_life(run: Path) -> None:
+    """Cut trace and recording of a life that ended by itself, as if it had been killed on the way."""
+    trace, record = run / "trace" / "node-2-1.jsonl", run / "record" / "node-2-1.bin"
+    record.write_bytes(record.read_bytes()[: record.stat().st_size // 4])
+    too_long = replay_life(run, 2, 1).difference
+    assert too_long is not None
+    trace.write_bytes(b"".join(trace.read_bytes().splitlines(keepends=True)[: too_long.place - 1]))
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lose_a_life, "UNKNOWN: record/node-3-2.bin is missing"),
+        (cut_a_life, "UNKNOWN: record/node-2-1.bin was changed"),
+        (lambda run: change_run(run, defect="gap-accepted"), "UNKNOWN: run.json was changed"),
+        (lambda run: (run / manifest.NAME).unlink(), "UNKNOWN: manifest.json is missing"),
+    ],
+    ids=["a life is missing", "a life is cut", "another core", "no manifest"],
+)
+def test_what_is_left_of_a_changed_run_is_not_equal_to_the_run(
+    run: Path, edit: Callable[[Path], None], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest.seal(run)
+    edit(run)
+    assert main(["replay", str(run)]) == 2
+    assert words in capsys.readouterr().out
+    assert main(["replay", str(run), "--json"]) == 2
+    assert answer(capsys)["equal"] is None
+
+
+def test_a_changed_life_says_nothing_about_another_one(run: Path) -> None:
+    manifest.seal(run)
+    cut_a_life(run)
+    assert (
+        main(["replay", str(run), "--node=1"]) == main(["replay", str(run), "--node=1", "--life=1", "--until=9"]) == 0
+    )
+    assert main(["replay", str(run), "--node=2"]) == main(["replay", str(run), "--node=2", "--until=9"]) == 2
 
 
 def test_a_difference_in_unchanged_files_is_certain(run: Path) -> None:
