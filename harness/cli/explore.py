@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -34,11 +34,12 @@ from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
+from zab_chaos.harness.report.headline import expected_ending
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import implied_backend, read_scenario
 from zab_chaos.harness.runs.run import run_shown
 from zab_chaos.model.events import TRACES
-from zab_chaos.model.verdict import EXIT_CODES, Outcome, worst
+from zab_chaos.model.verdict import Outcome, worst
 
 SHOWN_MAX = 12  # lines of a list on the terminal; the summary file has all of them
 
@@ -310,7 +311,7 @@ def _case_of(task: Task, name: str, found: SeedResult, nodes: int | None) -> ci.
     if folder is not None and verdict is not None:
         return ci.case_of(folder, verdict)
     again = shlex.join(_repeat_command(task, name, found.seed, nodes))
-    expected = next(outcome for outcome, code in EXIT_CODES.items() if code == found.expected)
+    expected = expected_ending(asdict(task.scenario.expect), found.verdict, found.violated)
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,

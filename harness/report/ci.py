@@ -1,6 +1,6 @@
 """Reports judged runs to CI: as a JUnit file, and as a Markdown summary in the file that GITHUB_STEP_SUMMARY names.
 
-A case fails if its verdict is not the one that its scenario expects. So a scenario that demonstrates the loss of a quorum of
+A case fails if it did not end as its scenario expects. So a scenario that demonstrates the loss of a quorum of
 disks can be part of a test suite. The exit code of the command does not depend on the expectation.
 """
 
@@ -16,7 +16,7 @@ from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report import summary
-from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
+from zab_chaos.harness.report.headline import capital, expected_ending, headline, violated_or_uncertain
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome, Verdict
 
@@ -66,7 +66,7 @@ def case_of(folder: RunFolder, verdict: Verdict, seconds: float | None = None) -
         seed=int(facts.get("seed", 0)),
         on=str(facts.get("backend", "processes")),
         verdict=str(verdict.verdict),
-        expected=str((facts.get("expect") or {}).get("verdict", Outcome.PASS)),
+        expected=expected_ending(facts.get("expect") or {}, verdict.verdict, verdict.violated),
         seconds=_duration(facts) if seconds is None else seconds,
         folder=str(folder.path),
         violated=[item.name for item in violated_or_uncertain(verdict)],

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
-from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
+from zab_chaos.harness.report.headline import capital, expected_ending, headline, violated_or_uncertain
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import WAITS, read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -138,12 +138,10 @@ def _end(
     line = Text(word, COLOURS.get(word, ""))
     line.append(f"  (exit {verdict.get('exit', 3)})", "dim")
     expect = {} if word == Outcome.HARNESS_ERROR else facts.get("expect") or {}
-    expected = expect.get("verdict")
     violated = [item["name"] for item in verdict.get("properties", []) if item.get("verdict") == Judgement.VIOLATION]
-    if expected is not None and expected != word:
+    expected = expected_ending(expect, word, violated) if "verdict" in expect else word
+    if expected != word:
         line.append(f"  the scenario expects {expected}")
-    elif expect.get("violates") is not None and expect["violates"] not in violated:
-        line.append(f"  the scenario expects a violation of {expect['violates']}")
     say(console, line)
     for reason in reasons:
         say(console, f"  {reason}")

@@ -122,8 +122,9 @@ def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     if seed is None:
         raise BadInput(f"{folder.path}: run.json has no seed, so the run can't be repeated")
     scenario = replace(scenario, defect=facts.get("defect"))
-    if verdict.exit in (scenario.expect.exit, 2):
-        ending = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
+    as_expected = scenario.expect.met(verdict.exit, verdict.violated)
+    if as_expected or verdict.exit == 2:
+        ending = "ended as its scenario expects" if as_expected else "did not fail"
         raise BadInput(f"{folder.path} {ending} ({verdict.verdict}): there is nothing to shrink")
     preferred = _preferred_properties(scenario, verdict.violated)
     release = facts["versions"].get(backend) if foreign else None

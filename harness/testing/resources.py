@@ -15,6 +15,7 @@ import pytest
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.report import summary
+from zab_chaos.harness.report.headline import expected_ending
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run_quietly
@@ -153,9 +154,10 @@ def run_scenario(
         ran = run_quietly(scenario, run_options)
     except Interrupted as error:
         raise KeyboardInterrupt(str(error)) from None
+    expected = expected_ending(ran.folder.read_run()["expect"], ran.verdict.verdict, ran.verdict.violated)
     judged = JudgedFixture(
         fixture=fixture, node=node, folder=ran.folder, seed=run_options.seed, on=on, again=run_options.command,
-        expect=requested.expect or scenario.expect.verdict, allow_unknown=requested.allow_unknown,
+        expect=requested.expect or expected, allow_unknown=requested.allow_unknown,
         end=lambda: ran.verdict, abandon=lambda error: None, faults_so_far=list, verdict=ran.verdict,
     )  # fmt: skip
     return judged, ZabRun(scenario=name, seed=run_options.seed, on=on, folder=ran.folder.path, verdict=ran.verdict)

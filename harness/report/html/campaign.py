@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from zab_chaos.harness.report.headline import expected_ending
 from zab_chaos.harness.report.html.evidence import read_shown_verdict
 from zab_chaos.harness.report.html.lanes import lane_segments
 from zab_chaos.harness.report.html.lifetimes import determine_ends, read_lives
@@ -41,7 +42,7 @@ class CampaignRun:
     scenario: str
     defect: str | None
     command: str
-    expected: str
+    expected: str = "PASS"  # how it should have ended: `expected_ending`
     verdict: str = NOT_JUDGED
     properties: dict[str, str] = field(default_factory=dict)  # name -> judgement
     recoveries: list[RecoveryTime] = field(default_factory=list)
@@ -65,7 +66,7 @@ class CampaignRun:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the verdict is the one that the scenario expects; for a run with a defect, whether the defect was caught."""
+        """Whether it ended as the scenario expects; for a run with a defect, whether the defect was caught."""
         return self.verdict == ("VIOLATION" if self.defect else self.expected)
 
 
@@ -98,7 +99,6 @@ def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, An
         scenario=str(facts.get("scenario") or folder.parent.name),
         defect=str(facts["defect"]) if facts.get("defect") else None,
         command=str(facts.get("command") or ""),
-        expected=str(expect.get("verdict", "PASS")) if isinstance(expect, dict) else "PASS",
         seed=seed if isinstance(seed, int) else None,
     )
     if verdict is not None:
@@ -107,6 +107,7 @@ def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, An
         run.properties = {item["name"]: item["verdict"] for item in verdict["properties"]}
         run.recoveries = list(_recoveries(metrics))
         run.numbers = {name: value for name, value in metrics.items() if type(value) in (int, float)}
+    run.expected = expected_ending(expect if isinstance(expect, dict) else {}, run.verdict, run.violated)
     return run
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.report.headline import capital, headline
+from zab_chaos.harness.report.headline import capital, expected_ending, headline
 from zab_chaos.harness.report.html import tables
 from zab_chaos.harness.report.html.diagram import Diagram
 from zab_chaos.harness.report.html.document import document
@@ -83,14 +83,14 @@ def _verdict(run: RunData) -> str:
 def _header(run: RunData) -> Html:
     facts, verdict = run.facts, run.judged.verdict
     expect = facts.get("expect")
-    expected = expect.get("verdict") if isinstance(expect, dict) else None
     expectation = None
     if facts.get("defect"):
         expectation = element(
             "p", f"The nodes were built with the defect {facts['defect']}; the run is expected to catch it."
         )
-    elif verdict is not None and expected not in (None, verdict.verdict):
-        expectation = element("p", f"The scenario expects {expected}.")
+    elif verdict is not None and isinstance(expect, dict) and "verdict" in expect:
+        expected = expected_ending(expect, verdict.verdict, verdict.violated)
+        expectation = element("p", f"The scenario expects {expected}.") if expected != verdict.verdict else None
     return element(
         "header",
         element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(run))),

@@ -10,7 +10,7 @@ from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report import ci
 from zab_chaos.harness.report.ci import Case, case_of, markdown, xml
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.verdict import Outcome, Verdict
+from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
 SMALL = """
 [scenario]
@@ -85,6 +85,16 @@ def test_the_expected_verdict_is_not_a_failure(place: Path) -> None:
     suite, (case,) = cases(place / "run.xml")
     assert suite["failures"] == "0"
     assert properties(case)["zab-verdict"] == "UNKNOWN"
+
+
+def test_a_violation_of_another_property_than_the_scenario_expects_is_a_failure(tmp_path: Path) -> None:
+    found = Property(name="total order", source="", statement="", verdict=Judgement.VIOLATION, checked=1)
+    verdict = Verdict(verdict=Outcome.VIOLATION, exit=1, properties=[found], reasons=["total order"], metrics={})
+    folder = RunFolder(tmp_path)
+    for wanted, failed in (("total order", False), ("agreement", True)):
+        folder.write_run({"expect": {"verdict": "VIOLATION", "violates": wanted}})
+        assert case_of(folder, verdict).failed is failed
+    assert case_of(folder, verdict).words.startswith("VIOLATION (expected: a violation of agreement): total order")
 
 
 def test_stored_runs_that_are_judged_again(place: Path) -> None:

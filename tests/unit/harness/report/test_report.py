@@ -220,6 +220,9 @@ def test_an_unexpected_verdict_is_pointed_out(run: RunFolder) -> None:
     run.write_run(run.read_run() | {"expect": {"verdict": "BEYOND-FAULT-MODEL"}})
     judge(run)
     assert "the scenario expects BEYOND-FAULT-MODEL" in shown(run)
+    run.write_run(run.read_run() | {"expect": {"verdict": "VIOLATION", "violates": "agreement"}})
+    judge(run, verdict="VIOLATION", exit=1, properties=[broken("integrity", 1)])
+    assert "VIOLATION  (exit 1)  the scenario expects a violation of agreement" in shown(run)
 
 
 def test_of_a_harness_error_only_the_reason_is_shown(run: RunFolder) -> None:

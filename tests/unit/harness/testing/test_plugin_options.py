@@ -145,6 +145,32 @@ def test_a_scenario_is_an_item_for_each_seed(pytester: pytest.Pytester) -> None:
     assert not pytester.path.joinpath("results").exists()
 
 
+@pytest.mark.parametrize(
+    ("expect", "defect", "passed"),
+    [
+        ('min_acked = 100000\nverdict = "UNKNOWN"', None, 1),
+        ('violates = "values and versions"', "wrong-value-read", 1),
+        ('violates = "agreement"', "wrong-value-read", 0),
+    ],
+)
+def test_a_scenario_passes_only_if_it_ends_as_it_expects(
+    expect: str, defect: str | None, passed: int, pytester: pytest.Pytester
+) -> None:
+    pytester.makefile(".toml", small=f"{SMALL}[expect]\n{expect}\n")
+    pytester.makepyfile(
+        f"""
+        import pytest
+        @pytest.mark.zab(scenario="small.toml", defect={defect!r}, on="sim")
+        def test_it(zab_run):
+            pass
+        """
+    )
+    outcome = pytester.runpytest()
+    outcome.assert_outcomes(passed=passed, failed=1 - passed)
+    if not passed:
+        outcome.stdout.fnmatch_lines(["zab: VIOLATION (expected: a violation of agreement), seed 1, on sim"])
+
+
 def test_a_scenario_fails_by_its_verdict_with_the_command_that_repeats_it(pytester: pytest.Pytester) -> None:
     pytester.makefile(".toml", small=SMALL + "[expect]\nmin_acked = 100000\n")
     pytester.makepyfile(

@@ -54,6 +54,17 @@ def test_every_run_is_read_once_with_its_verdict(root: Path) -> None:
     assert [name for name, run in runs.items() if not run.as_expected] == ["forks", "told"]
 
 
+def test_a_violation_of_another_property_than_the_scenario_expects_is_unexpected(tmp_path: Path) -> None:
+    for wanted in ("agreement", "watches"):
+        expect = {"verdict": "VIOLATION", "violates": wanted}
+        folder = keep(tmp_path, f"{wanted}/1", agreement_fork(), scenario=wanted, expect=expect)
+        assert main(["report", str(folder)]) == 0
+        said = f"The scenario expects a violation of {wanted}." in folder.joinpath("report.html").read_text()
+        assert said is (wanted == "watches")
+    runs = {name: (run.expected, run.as_expected) for name, run in by_name(read_campaign(tmp_path)).items()}
+    assert runs == {"agreement": ("VIOLATION", True), "watches": ("a violation of watches", False)}
+
+
 def test_a_run_without_a_command_is_shown_without_one(tmp_path: Path) -> None:
     keep(tmp_path, "held/1", steady_state(), judged=False, scenario="held", command=None)
     (run,) = read_campaign(tmp_path)
