@@ -63,7 +63,7 @@ class ClientOperation:
 
 @dataclass(slots=True)
 class Diagram:
-    """The data of the diagram. `owners`: (zxid, index of its request), in the order of the broadcasts."""
+    """The data of the diagram. `owners`: (zxid, index of its request)."""
 
     exchange: Exchange = field(default_factory=Exchange)
     steps: list[NodeStep] = field(default_factory=list)

@@ -92,6 +92,36 @@ def test_a_transaction_belongs_to_the_request_that_asked_for_it(folder: Path) ->
     assert all(found.requests[index].zxid == zxid for zxid, index in found.owners)
 
 
+def test_a_request_is_drawn_when_it_was_sent_between_the_nodes_that_took_and_answered_it(
+    told: Story, tmp_path: Path
+) -> None:
+    """And it belongs to its own place in the batch."""
+    told.event(1, "broadcast", epoch=4, first=7, digests="0" * 16 * 2, txns=[[7, 2, []], [7, 1, []]], delivered=[0, 0])
+    told.save(tmp_path / "run")
+    with (tmp_path / "run" / "ops.jsonl").open("a") as file:
+        file.write(
+            '{"type": "invoke", "t": 50, "due": 20, "client": 7, "seq": 1, "node": 1, "op": "set", "path": "/b"}\n'
+        )
+        file.write('{"type": "complete", "t": 90, "client": 7, "seq": 1, "node": 3, "outcome": "ok", "zxid": [4, 8]}\n')
+    found = read_diagram(tmp_path / "run", Peer, own_clocks=False)
+    assert found.requests[-1] == ClientOperation(7, 1, "/b", 1, 50, 90, 3, zxid(4, 8))
+    assert (zxid(4, 8), len(found.requests) - 1) in found.owners
+
+
+def test_a_step_has_the_transactions_that_its_line_names(told: Story, tmp_path: Path) -> None:
+    told.event(1, "deliver", epoch=3, first=5, digests="0" * 16 * 3, digest="", tree="")
+    told.event(1, "truncate", keep=[3, 4], last=[3, 9])
+    for kind in ("taken", "restored"):
+        told.event(1, "snapshot", kind=kind, zxid=[3, 7])
+    told.save(tmp_path / "run")
+    steps = read_diagram(tmp_path / "run", Peer, own_clocks=False).steps[-3:]
+    assert [(one.kind, one.first, one.last) for one in steps] == [
+        ("deliver", zxid(3, 5), zxid(3, 7)),
+        ("truncate", zxid(3, 5), zxid(3, 9)),
+        ("restored", 1, zxid(3, 7)),
+    ]
+
+
 def test_without_the_nodes_core_the_diagram_says_why(folder: Path) -> None:
     assert read_diagram(folder, "no core", own_clocks=False).gaps == [NOT_RECORDED]  # which no core would change
     record = folder / "record"
@@ -131,7 +161,7 @@ def test_the_search_text_of_a_batch_is_the_transaction_that_the_words_name(folde
         {"file": "ops.jsonl", "line": 2, "event": asked},
         {"file": "harness.jsonl", "line": 3, "event": {"t": 3, "event": "started"}},
     ]
-    violation = {"words": "2:36 sets /a to version 4 where 1:494 was next", "evidence": evidence}
+    violation = {"words": "1:17 was next for /a, but 2:36 sets it to version 4", "evidence": evidence}
     item = {
         "name": "p",
         "source": "s",
@@ -142,6 +172,8 @@ def test_the_search_text_of_a_batch_is_the_transaction_that_the_words_name(folde
     }
     verdict = {"verdict": "VIOLATION", "exit": 1, "properties": [item], "reasons": [], "metrics": {}}
     folder.joinpath("verdict.json").write_text(json.dumps(verdict))
-    ((_, (violation,)),) = read_shown_verdict(Source(folder)).violations
+    judged = read_shown_verdict(Source(folder))
+    ((_, (violation,)),) = judged.violations
     assert violation.queries == ["2:36", "client 27 seq 4", None]
-    assert violation.query == "2:36 1:494"
+    assert violation.query == "1:17 2:36"
+    assert [mark.node for mark in judged.marks] == [1, None, None]  # a request is on no node's lane

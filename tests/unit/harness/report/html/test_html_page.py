@@ -117,15 +117,29 @@ def test_texts_of_a_folder_are_escaped_everywhere(told: Story, tmp_path: Path) -
 
 
 def test_the_data_are_the_run_in_microseconds_since_the_workload_began(folder: Path) -> None:
+    file = folder / "faults.jsonl"
+    *others, last = map(json.loads, file.read_text().splitlines())
+    file.write_text("".join(json.dumps(line) + "\n" for line in [*others, last | {"confirmed": False}]))
     data, story = read(folder).data(), read_run_data(folder)
     assert data["nodes"] == [1, 2, 3]
     crash = story.spans[0]
     assert data["faults"][0]["begin"] == (crash.at - story.zero) // 1000
     assert data["begin"] < 0 < data["end"]  # it began before its workload
+    assert [one["confirmed"] for one in data["faults"]] == [True, True, True, False]
+    assert [one["node"] for one in data["pauses"]] == [3]
+    assert [(one["kind"], one["node"]) for one in data["events"]] == [
+        ("member", 1),
+        ("established", 2),
+        ("established", 3),
+    ]
     operations = data["operations"]
     assert len(operations["due"]) == len(operations["took"]) == len(operations["outcome"]) == 10
     due = [sum(operations["due"][: i + 1]) for i in range(10)]
     assert due == [(one - story.zero) // 1000 for one in story.operations.due]
+    assert operations["took"] == [one // 1000 for one in story.operations.took]
+    lines = [json.loads(line) for line in folder.joinpath("ops.jsonl").read_text().splitlines()]
+    numbers = [sum(operations["line"][: i + 1]) for i in range(10)]
+    assert [lines[number - 1]["t"] for number in numbers] == [one["t"] for one in lines if one["type"] == "invoke"]
 
 
 def test_a_session_may_have_any_number_of_64_bits(told: Story, tmp_path: Path) -> None:

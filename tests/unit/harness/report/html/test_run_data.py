@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.corpus.story import Story
+from tests.corpus.story import STEP, Story
+from zab_chaos.harness.report.html.lag import Lag, lags
+from zab_chaos.harness.report.html.lifetimes import KILLED, TracedLife
 from zab_chaos.harness.report.html.run_data import RunData as Read
-from zab_chaos.harness.report.html.run_data import read_run_data
+from zab_chaos.harness.report.html.run_data import have_own_clocks, read_run_data
+from zab_chaos.harness.results.source import TraceLine
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.oracle import oracle
 
@@ -26,9 +29,10 @@ def test_a_lane_has_no_gaps_and_shows_role_phase_and_epoch(folder: Path) -> None
         lane_segments = lane(read, node)
         assert all(one.end == other.begin for one, other in pairwise(lane_segments))
         assert lane_segments[-1].end == read.end
-    states = [(one.state, one.role, one.phase, one.epoch, one.life) for one in lane(read, 2)]
-    assert ("up", "FOLLOWING", "BROADCAST", 1, 1) in states
-    assert ("up", "LEADING", "BROADCAST", 2, 1) in states
+    states = [(one.state, one.role, one.phase, one.epoch, one.life, one.leader) for one in lane(read, 2)]
+    assert ("up", "FOLLOWING", "BROADCAST", 1, 1, 3) in states
+    assert ("up", "LEADING", "BROADCAST", 1, 1, 2) in states  # until its next phase begins, it is in the last one
+    assert ("up", "LEADING", "BROADCAST", 2, 1, 2) in states
 
 
 def test_a_killed_node_is_down_from_the_kill_to_its_next_life(folder: Path) -> None:
@@ -76,6 +80,36 @@ def test_a_node_that_a_fault_ended_for_good_ends_with_it(do: str, told: Story, t
     assert end_of_life(told, tmp_path / "run") == (told.t, f"{do} (fault {told.fault_ids})")
 
 
+def test_a_life_ends_with_the_fault_that_ended_it_and_not_with_one_that_it_survived(
+    told: Story, tmp_path: Path
+) -> None:
+    told.inject("disk-full", [2])
+    told.heal()
+    told.milestone("ended", node=1, life=2, code=-9)
+    told.event(2, "role", role="LOOKING", leader=None, why="")
+    told.crash(2, heal=False)
+    told.event(2, "vote")  # a fault is logged when it is confirmed; the node may write until then
+    assert end_of_life(told, tmp_path / "run") == (told.t, f"crash (fault {told.fault_ids})")
+
+
+def test_a_node_that_aborted_and_wrote_no_exit_has_ended_itself(told: Story, tmp_path: Path) -> None:
+    told.event(2, "abort", why="its disk failed")
+    assert end_of_life(told, tmp_path / "run") == (told.t, "ended itself: its disk failed")
+
+
+def test_a_life_is_not_ended_by_a_fault_before_or_after_it(told: Story, tmp_path: Path) -> None:
+    """Life 1 disappears without a record, life 2 is crashed, life 3 goes on."""
+    last = told.t
+    told.event(2, "vote")
+    told.boot(2)
+    told.crash(2)
+    told.boot(2)
+    assert end_of_life(told, tmp_path / "run") == (last + STEP, KILLED)
+    lives = {life.number: life for life in read_run_data(tmp_path / "run").lives if life.node == 2}
+    assert lives[2].why == f"crash (fault {told.fault_ids})"
+    assert lives[3].end is None
+
+
 def test_a_crash_point_that_is_not_reached_ends_nothing(told: Story, tmp_path: Path) -> None:
     told.inject("crash-at", [2])
     told.heal(confirmed=False)
@@ -99,8 +133,27 @@ def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
     amnesiac = next(life for life in read.lives if (life.node, life.number) == (1, 2))
     assert amnesiac.amnesiac_until is not None
     assert amnesiac.begin < amnesiac.amnesiac_until < cut.at
+    assert not have_own_clocks({"backend": "processes"}, read.spans)
     assert read.links == {(2, 1): [(cut.at, cut.healed, True)], (2, 3): [(cut.at, cut.healed, True)]}
     assert (crash.on, wipe.on) == ("one = 3", "one = 1")
+
+
+def test_an_amnesiac_life_that_is_killed_is_amnesiac_until_then(told: Story, tmp_path: Path) -> None:
+    told.wipe(1)
+    told.boot(1, "amnesiac")
+    told.crash(1, heal=False)
+    killed = told.t
+    told.boot(1)
+    told.save(tmp_path / "run")
+    read = read_run_data(tmp_path / "run")
+    assert [one["end"] for one in read.as_json()["amnesia"]][-1] == (killed - read.zero) // 1000
+
+
+def test_the_nodes_of_a_run_with_a_clock_fault_have_clocks_of_their_own(told: Story, tmp_path: Path) -> None:
+    told.inject("clock-jump", [1])
+    told.save(tmp_path / "run")
+    assert have_own_clocks({"backend": "processes"}, read_run_data(tmp_path / "run").spans)
+    assert have_own_clocks({"backend": "sim"}, [])
 
 
 def test_a_pause_at_a_point_begins_when_the_point_is_reached(told: Story, tmp_path: Path) -> None:
@@ -140,7 +193,8 @@ def write_operations(folder: Path, *operations: list[dict[str, Any]], stopped: f
     folder.joinpath("run.json").write_text('{"nodes": 3, "outcome": "finished"}')
     lines = sorted((line for one in operations for line in one), key=lambda line: line["t"])
     folder.joinpath("ops.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    milestones = [{"t": SECOND, "event": "workload-started"}, {"t": int(stopped * SECOND), "event": "workload-stopped"}]
+    times = {"workload-started": 1, "workload-stopped": stopped, "stopped": stopped + 3}
+    milestones = [{"t": int(t * SECOND), "event": event} for event, t in times.items()]
     folder.joinpath("harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in milestones))
 
 
@@ -168,11 +222,12 @@ def test_outages_equal_those_that_the_oracle_measures(tmp_path: Path) -> None:
         operation(2, 1.5),  # due at 2, done at 3.5: nothing succeeded for 1.5 s
         operation(2.5, 0.5, "failed"),
         operation(3, 0.6, op="get"),  # a read does not end it
-        operation(4, None),  # due at 4, and no write ever succeeded again: to the end, at 6
+        operation(4, None),  # due at 4 and never answered: it waits also after the last success, to the end, at 6
+        operation(4.5, 0.5),
         stopped=6,
     )
     read = read_run_data(tmp_path)
-    assert read.outages == [(2 * SECOND, 3.5 * SECOND), (4 * SECOND, 6 * SECOND)]
+    assert read.outages == [(2 * SECOND, 3.5 * SECOND), (4 * SECOND, 5 * SECOND), (5 * SECOND, 6 * SECOND)]
     assert (
         max(end - begin for begin, end in read.outages) / SECOND
         == oracle.judge(tmp_path).metrics["longest_unavailability_s"]
@@ -181,12 +236,27 @@ def test_outages_equal_those_that_the_oracle_measures(tmp_path: Path) -> None:
 
 def test_lag_counts_what_others_delivered_and_a_restart_keeps_the_position(told: Story, tmp_path: Path) -> None:
     told.save(tmp_path / "run")
-    lags = {(lag.node, lag.life): lag for lag in read_run_data(tmp_path / "run").lags}
-    assert max(lags[3, 1].before) <= 1
-    assert lags[3, 2].before[0] == 3  # it delivers again what it had, and is three writes behind
-    assert lags[3, 2].after[-1] == 0
-    assert lags[1, 2].before[0] == 7  # its disk was lost: it is behind by everything
-    assert lags[1, 2].after[-1] == 0
+    found = {(lag.node, lag.life): lag for lag in read_run_data(tmp_path / "run").lags}
+    assert max(found[3, 1].before) <= 1
+    assert found[3, 2].before[0] == 3  # it delivers again what it had, and is three writes behind
+    assert found[3, 2].after[-1] == 0
+    assert found[1, 2].before[0] == 7  # its disk was lost: it is behind by everything
+    assert found[1, 2].after[-1] == 0
+
+
+def test_lag_is_counted_over_all_epochs_and_a_restored_snapshot_counts_as_delivered() -> None:
+    ahead = TracedLife(1, 1, 0, 60, delivered=[(10, 1, 5), (20, 1, 7), (40, 2, 2), (60, 3, 1)])
+    restored = TraceLine(t=30, event="snapshot", kind="restored", zxid=[1, 6])
+    behind = TracedLife(2, 1, 0, 70, events=[restored], delivered=[(50, 2, 2), (70, 3, 1)])
+    _, lag = lags([ahead, behind], 0)
+    assert (lag.t, lag.before, lag.after) == ([30, 50, 70], [7, 3, 1], [1, 0, 0])
+
+
+def test_of_deliveries_that_are_too_close_to_draw_the_highest_lag_is_shown() -> None:
+    lag = Lag(1, 1)
+    for t, before, after in ((0, 1, 0), (5, 4, 3), (9, 2, 1), (10, 0, 0)):
+        lag.add(t, before, after, 10)
+    assert (lag.t, lag.before, lag.after) == ([0, 10], [4, 0], [1, 0])
 
 
 @pytest.mark.parametrize(
@@ -250,6 +320,7 @@ def test_a_violation_has_its_evidence_on_the_lanes_each_line_once(tmp_path: Path
 def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
     """Time in which the harness fetched or built something before is not part of the run."""
     story = Story()
+    story.t += 300 * SECOND
     story.start()
     story.elect(3, 1)
     story.milestone("workload-started")
@@ -258,6 +329,7 @@ def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
     story.files["harness.jsonl"][0] = json.dumps(started | {"t": started["t"] - 300 * SECOND}) + "\n"
     story.save(tmp_path / "run")
     read = read_run_data(tmp_path / "run")
+    assert read.source.damages == []
     assert read.begin == min(life.begin for life in read.lives)
     assert read.end - read.begin < SECOND
 
