@@ -17,7 +17,7 @@ class Ability(Enum):
     DISK_TROUBLE = "disk that can be slow, full or failing while its node runs"
     CRASH_POINTS = "points at which a node can be made to die, pause or fail"
     CLOCKS = "separate clock in each node"
-    FRAMES = "links that can change, misroute or repeat single frames"
+    FRAMES = "links that can delay, lose, change, misroute or repeat single frames"
     CONTAINERS = "containers"
     FIRST_DISKS = "way to fill disks before the first start"
     TUNING = "timing and limits that a scenario could set"

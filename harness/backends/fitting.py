@@ -4,6 +4,8 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
+
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.crash_point_rule import DrawnPoint
 from zab_chaos.faults.filesystem.mount import missing_requirement
@@ -13,6 +15,7 @@ from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.registry import ours
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.properties import judged_by
+from zab_chaos.node.config import Limits
 from zab_chaos.node.crash_points import POINTS
 
 
@@ -54,13 +57,19 @@ def fitted(backend: Backend, scenario: Scenario) -> Scenario:
     )
 
 
-def without_unsupported_faults(backend: Backend, drawn: Scenario) -> Scenario:
-    """Return a drawn scenario without the faults that the backend can't do. Nobody has asked for these faults."""
-    nemesis = drawn.nemesis
-    if nemesis is None:
-        return fitted(backend, drawn)
-    faults = {name: weight for name, weight in nemesis.faults.items() if not any(_kind_mistakes(backend, name))}
-    drawn = fitted(backend, replace(drawn, nemesis=replace(nemesis, faults=faults)))
+def without_unsupported(backend: Backend, drawn: Scenario) -> Scenario:
+    """Return a drawn scenario without what the backend can't do. Nobody has asked for that.
+
+    Queues to peers are not short on real sockets: a frame lies in them for as long as the machine is busy, and with room for
+    one frame or two an ensemble without any fault closes its sessions all the time.
+    """
+    if Ability.FRAMES not in backend.abilities:
+        limits = msgspec.structs.replace(drawn.limits, queue_frames=Limits().queue_frames)
+        drawn = replace(drawn, erratic_network=False, limits=limits)
+    if (nemesis := drawn.nemesis) is not None:
+        faults = {name: weight for name, weight in nemesis.faults.items() if not any(_kind_mistakes(backend, name))}
+        drawn = replace(drawn, nemesis=replace(nemesis, faults=faults))
+    drawn = fitted(backend, drawn)
     return replace(drawn, source=drawn.to_toml())
 
 
@@ -117,6 +126,7 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
     for what, asked, need in (
         ('disk = "faithful"', head.get("disk") == "faithful", Ability.UNSYNCED),
         ('disk = "fuse"', scenario.disk == "fuse", Ability.FILE_SYSTEM),
+        ("erratic_network = true", scenario.erratic_network, Ability.FRAMES),
         ("record = true", head.get("record") is True, Ability.RECORDING),
         ("[[disk]]", bool(scenario.disks), Ability.FIRST_DISKS),
         ("[timing]", "timing" in tables, Ability.TUNING),

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
-from zab_chaos.harness.backends.fitting import without_unsupported_faults
+from zab_chaos.harness.backends.fitting import without_unsupported
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.seed_runs import KeepRule, OtherBackend, keep_run
@@ -53,7 +53,7 @@ class Task:
         drawn = draw_swarm(self.scenario, seed, self.weights)
         if self.other_backend is None:
             return drawn
-        return without_unsupported_faults(registry.find(self.other_backend.on), drawn)
+        return without_unsupported(registry.find(self.other_backend.on), drawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

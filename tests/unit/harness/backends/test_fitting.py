@@ -12,11 +12,12 @@ from zab_chaos.faults.scenario import FaultStep, Scenario, ScenarioError, parse
 from zab_chaos.harness.backends import fitting as fitting_module
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
-from zab_chaos.harness.backends.fitting import fitted, mistakes
+from zab_chaos.harness.backends.fitting import fitted, mistakes, without_unsupported
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import HISTORY
+from zab_chaos.node.config import Limits
 
 HEAD = '[scenario]\nname = "asked"\nabout = "It is asked of a backend."\n'
 
@@ -81,6 +82,20 @@ def test_a_missing_ability_is_a_mistake_with_a_reason(text: str, words: str) -> 
     with pytest.raises(AssertionError, match=words):
         raise AssertionError("\n".join(found))
     assert mistakes(registry.find("processes"), parse(HEAD + text)) == []
+
+
+def test_only_a_simulated_network_is_erratic_or_has_short_queues() -> None:
+    asked = parse(HEAD + "erratic_network = true\n[limits]\nqueue_frames = 1\n")
+    for name in ("sim", "lockstep"):
+        assert mistakes(registry.find(name), asked) == []
+        drawn = without_unsupported(registry.find(name), asked)
+        assert (drawn.erratic_network, drawn.limits.queue_frames) == (True, 1)
+    processes = registry.find("processes")
+    (said,) = mistakes(processes, asked)
+    assert "erratic_network = true can't be done on processes; it can be done on " in said
+    drawn = without_unsupported(processes, asked)
+    assert (drawn.erratic_network, drawn.limits.queue_frames) == (False, Limits().queue_frames)
+    assert mistakes(processes, parse(drawn.source)) == []
 
 
 def test_answered_within_needs_traces() -> None:
