@@ -506,6 +506,7 @@ class Inject(Fault, kw_only=True, tag="inject"):
     do: str
     target: Any = None
     nodes: list[int] = []
+    params: dict[str, Any] = {}  # as in the scenario
     pairs: list[tuple[int, int]] | None = None  # the links that a fault of links cuts or disturbs
 
 

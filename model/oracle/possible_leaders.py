@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from zab_chaos.model.events import Boot
+from zab_chaos.model.events import Boot, Inject
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged, shared
+
+MILD_SHARE = 200  # a delay of at most this part of the bound is mild: an election with it takes a fraction of the bound
+MILD_RATES = (0.75, 1.25)  # of clocks: timeouts are at least four heartbeats long
 
 
 class LeaderWindow(msgspec.Struct, frozen=True):
@@ -22,18 +25,20 @@ class LeaderWindow(msgspec.Struct, frozen=True):
 class PossibleLeaders:
     """Finds the times in which each node could have led. It is computed once, at the end of a run.
 
-    A link that the nodes close and open again within `gap` (ns) counts as open, because a new iteration begins with new
-    sessions.
+    `bound` (ns): how soon there must be progress. A link that the nodes close and open again within a fifth of it counts as
+    open, because a new iteration begins with new sessions. A fault that only makes disks, links or clocks slightly slower,
+    compared with the bound, affects nobody.
     """
 
-    def __init__(self, facts: Facts, gap: int) -> None:
+    def __init__(self, facts: Facts, bound: int) -> None:
         self._facts = facts
+        self._injects = [inject for inject in facts.injects if not _is_mild(inject, bound)]
         self._admitted = {(event.node, event.life): event.t for event in facts.members}
         self._heals = {heal.id: heal.t for heal in facts.heals}
         self._undisturbed = {
             node: difference(spans, self._node_faults(node)) for node, spans in self._membership().items()
         }
-        self._open = {pair: merged(spans, gap) for pair, spans in self._open_links().items()}
+        self._open = {pair: merged(spans, bound // 5) for pair, spans in self._open_links().items()}
         self._cuts = self._link_faults()
 
     def windows(self) -> Iterator[LeaderWindow]:
@@ -135,13 +140,13 @@ class PossibleLeaders:
 
     def _node_faults(self, node: int) -> list[Span]:
         """Return the times in which a fault affected this node. Faults of named links are left to `_link_faults`."""
-        hit = [inject for inject in self._facts.injects if node in inject.nodes and not inject.pairs]
+        hit = [inject for inject in self._injects if node in inject.nodes and not inject.pairs]
         return [(inject.t, self._heals.get(inject.id, FOREVER)) for inject in hit]
 
     def _link_faults(self) -> dict[frozenset[int], list[Span]]:
         """Return the times in which a fault affected the links between two nodes, in one direction or both."""
         spans: dict[frozenset[int], list[Span]] = {}
-        for inject in self._facts.injects:
+        for inject in self._injects:
             for pair in inject.pairs or ():
                 spans.setdefault(frozenset(pair), []).append((inject.t, self._heals.get(inject.id, FOREVER)))
         return spans
@@ -149,10 +154,22 @@ class PossibleLeaders:
     def _leader_disturbances(self) -> list[int]:
         """Return the times at which a fault that affected the leader of that time began or ended: a new election may follow."""
         found, leads = [], sorted((event.t, event.node) for event in self._facts.established)
-        for inject in self._facts.injects:
+        for inject in self._injects:
             touched = {*inject.nodes, *(end for pair in inject.pairs or () for end in pair)}
             for t in (inject.t, self._heals.get(inject.id, FOREVER)):
                 leader = next((node for when, node in reversed(leads) if when <= t), None)
                 if leader in touched and t < FOREVER:
                     found.append(t)
         return found
+
+
+def _is_mild(inject: Inject, bound: int) -> bool:
+    """Return whether an ensemble must work as well as without this fault."""
+    rate, ms, jitter = (_number(inject.params.get(name, 0)) for name in ("rate", "ms", "jitter_ms"))
+    if inject.do == "clock-rate":
+        return MILD_RATES[0] <= rate <= MILD_RATES[1]
+    return inject.do in ("latency", "slow-disk") and 0 < (ms + jitter) * 1_000_000 * MILD_SHARE <= bound
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0.0

@@ -673,6 +673,54 @@ def progress_a_follower_of_a_node_that_looks_for_a_leader() -> Story:
     return story
 
 
+def _slower(do: str, **params: Any) -> Story:
+    """Let nobody lead for 6 s, of 4, while a fault makes the nodes slower."""
+    story = _linked()
+    nodes, pairs = [1, 2, 3], [[a, b] for a in (1, 2, 3) for b in (1, 2, 3) if a != b]
+    story.inject(do, nodes, params=params, **({"pairs": pairs} if do == "latency" else {}))
+    _nothing_for(story, 6)
+    story.heal()
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_nobody_leads_behind_slightly_slow_links() -> Story:
+    """All links are slower by up to 20 ms, a two hundredth of the bound."""
+    return _slower("latency", ms=15, jitter_ms=5)
+
+
+@legal("progress")
+def progress_nobody_leads_behind_slow_links() -> Story:
+    """The same, but by up to 21 ms."""
+    return _slower("latency", ms=15, jitter_ms=6)
+
+
+@violates("progress")
+def progress_nobody_leads_on_slightly_slow_disks() -> Story:
+    """All syncs take 20 ms more."""
+    return _slower("slow-disk", ms=20)
+
+
+@legal("progress")
+def progress_nobody_leads_on_disks_that_are_slow_by_an_unknown_time() -> Story:
+    """All syncs take longer; faults.jsonl does not say by how much."""
+    return _slower("slow-disk", ms="20")
+
+
+@violates("progress")
+def progress_nobody_leads_by_slightly_wrong_clocks() -> Story:
+    """All clocks are too fast by a quarter."""
+    return _slower("clock-rate", rate=1.25)
+
+
+@legal("progress")
+def progress_nobody_leads_by_wrong_clocks() -> Story:
+    """All clocks are too slow by a half."""
+    return _slower("clock-rate", rate=0.5)
+
+
 def _without_disk(story: Story, seconds: float, *, cut: bool = False) -> Story:
     """Let node 3 lose its disk, come back, reach nodes 1 and 2, which serve, and be no member for some seconds."""
     story.wipe(3)

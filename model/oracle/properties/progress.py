@@ -25,7 +25,7 @@ class Progress(Checker):
 
     A node could have led while it and enough others for a quorum lived, were members, had their links to it open on both
     sides (or reopened them at once), and no fault affected them or those links. This time starts anew with every fault that
-    affects the leader of that time.
+    affects the leader of that time. Faults do not count that make a message, a sync or a clock only slightly slower.
 
     Verifies for every such time:
 
@@ -259,7 +259,7 @@ class Progress(Checker):
     @cached_property
     def _possible(self) -> PossibleLeaders:
         """The times in which nodes could have led. Most runs need none of them."""
-        return PossibleLeaders(self.facts, self._bound // 5)
+        return PossibleLeaders(self.facts, self._bound)
 
     def _report(self, window: LeaderWindow, start: int, end: int, what: str) -> None:
         if any(low <= start and end <= high for low, high in self._reported):
