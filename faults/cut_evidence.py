@@ -70,12 +70,15 @@ class FrameWitness:
 
         A receiver that was restarted during the cut began to count at 0. A receiver without a first reading is left out.
         """
+        pids = {
+            target: self.cluster.pid(target) for _, target in self.pairs
+        }  # before: a receiver may die after it answers
         at_heal = self._by_pair(self._read())
         found = []
         for pair in self.pairs:
             if pair not in at_heal:
                 continue
-            restarted = self.cluster.pid(pair[1]) != self._pids.get(pair[1])
+            restarted = pids[pair[1]] != self._pids.get(pair[1])
             at_inject = 0 if restarted else self._at_inject.get(pair)
             if at_inject is not None:
                 found.append({"from": pair[0], "to": pair[1], "at_inject": at_inject, "at_heal": at_heal[pair]})

@@ -222,6 +222,23 @@ def test_a_receiver_that_was_paused_at_the_cut_and_restarted_since_counts_from_0
     assert witness.links() == [{"from": 1, "to": 2, "at_inject": 0, "at_heal": 3}]
 
 
+def test_a_receiver_that_dies_just_after_its_answer_was_not_restarted(
+    sleepers: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = sleepers(2)
+    cluster.frames[1, 2] = 3
+    witness = FrameWitness(cluster, [(1, 2)], THIS_HOST)
+    assert witness.settle(5.0)
+    answer = cluster.status(2)
+
+    def last_answer(node: int, timeout: float) -> Any:
+        cluster.kill(node)
+        return answer
+
+    monkeypatch.setattr(cluster, "status", last_answer)
+    assert witness.links() == [{"from": 1, "to": 2, "at_inject": 3, "at_heal": 3}]
+
+
 def test_a_receiver_that_was_paused_at_the_cut_and_just_resumed_shows_nothing(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(2)
     cluster.pause(2)
