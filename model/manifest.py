@@ -130,8 +130,13 @@ def _files(folder: Path) -> Iterator[str]:
     """Return the files that belong to the run, as paths below the folder."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        if path.is_file() and str(name) not in MADE_LATER and name.parts[0] != DISKS:
+        if path.is_file() and covers(name):
             yield name.as_posix()
+
+
+def covers(name: Path) -> bool:
+    """Return whether a manifest lists the file `name` (relative to the run's folder) if it exists."""
+    return str(name) not in MADE_LATER and name.parts[0] != DISKS
 
 
 def _entry(path: Path) -> FileEntry:

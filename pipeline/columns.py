@@ -140,7 +140,7 @@ RUNS = Table(
             "outcome", TEXT, "", "finished, interrupted, harness-error: ..., unfinished, or why the run could not go on"
         ),
         Column("expect", TEXT, "JSON", "the scenario's [expect]"),
-        Column("files", "array<string>", "", "the files that were read, relative to the run's folder"),
+        Column("files", "array<string>", "", "the run's files, relative to its folder"),
     ),
 )
 EVENTS = Table(

@@ -4,14 +4,16 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import NamedTuple
 
-_FILE = re.compile(
-    r"(?P<folder>.*)/(?P<name>(?:run|manifest)\.json|(?:ops|faults|harness)\.jsonl|trace/node-\d+-\d+\.jsonl"
-    r"|record/node-\d+-\d+\.bin)"
+from zab_chaos.model import manifest
+
+_FILE_OF_A_RUN = re.compile(
+    r"(?P<folder>.*)/((run|manifest)\.json|(ops|faults|harness)\.jsonl|trace/node-\d+-\d+\.jsonl|record/node-\d+-\d+\.bin)"
 )
 
 
@@ -28,7 +30,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceFolder:
-    """A run's folder, and the files in it that the judge reads, by their paths relative to the folder."""
+    """A run's folder, with its manifest and the files that the manifest lists, by their paths relative to the folder."""
 
     path: str
     files: dict[str, Size] = field(default_factory=dict)
@@ -51,7 +53,10 @@ class SourceFolder:
         """Return a hash of the contents of all files; it is equal for copies of a run. Raises OSError."""
         digests = []
         for name in sorted(self.files):
-            with Path(self.path, name).open("rb") as file:
+            with (
+                suppress(FileNotFoundError),
+                Path(self.path, name).open("rb") as file,
+            ):  # a run removes its keys when it ends
                 digests.append((name, file_digest(file, "sha256").hexdigest()))
         return sha256(repr(digests).encode()).hexdigest()
 
@@ -62,14 +67,11 @@ def find(places: Sequence[str]) -> list[SourceFolder]:
     missing = [f"{place}: there is no such file or folder" for place, paths in matched.items() if not paths]
     if missing:
         raise NoRuns("\n".join(missing))
-    found: dict[str, SourceFolder] = {}
     try:
-        for path in _below({Path(path).absolute() for paths in matched.values() for path in paths}):
-            match = _FILE.fullmatch(os.path.normpath(path))
-            if match is not None:
-                status = path.stat()
-                folder = found.setdefault(match["folder"], SourceFolder(match["folder"]))
-                folder.files[match["name"]] = Size(status.st_size, status.st_mtime_ns)
+        files = list(_below({Path(path).absolute() for paths in matched.values() for path in paths}))
+        matches = map(_FILE_OF_A_RUN.fullmatch, map(str, files))
+        found = {match["folder"]: SourceFolder(match["folder"]) for match in matches if match is not None}
+        _add_files(found, files)
     except OSError as error:
         raise NoRuns(f"{error.filename} can't be read: {error.strerror}") from error
     if not found:
@@ -80,6 +82,17 @@ def find(places: Sequence[str]) -> list[SourceFolder]:
     return _without_links(found.values())
 
 
+def _add_files(found: dict[str, SourceFolder], files: Iterable[Path]) -> None:
+    """Add to each run its files. The judge compares all that the manifest lists, so a copy that lacks one is not a copy."""
+    for path in files:
+        folder = next((found[str(parent)] for parent in path.parents if str(parent) in found), None)
+        if folder is not None:
+            name = path.relative_to(folder.path)
+            if (str(name) == manifest.NAME or manifest.covers(name)) and path.is_file():
+                status = path.stat()
+                folder.files[str(name)] = Size(status.st_size, status.st_mtime_ns)
+
+
 def matching(place: str) -> list[str]:
     """Return the paths that match a path or a shell pattern."""
     return [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 - Path has no absolute patterns
@@ -88,7 +101,7 @@ def matching(place: str) -> list[str]:
 def _below(places: Iterable[Path]) -> Iterator[Path]:
     """Yield every file in or below the places. Hidden folders are skipped, and so are links to a folder that contains them."""
     for place in places:
-        for folder, inner, names in os.walk(place, onerror=_raise_unless_gone, followlinks=True):
+        for folder, inner, names in os.walk(os.path.normpath(place), onerror=_raise_unless_gone, followlinks=True):
             inner[:] = [name for name in inner if not name.startswith(".") and not _leads_back(Path(folder, name))]
             yield from (Path(folder, name) for name in names)
 

@@ -4,6 +4,7 @@ The judge's own decoders decide whether a line has its documented form. So the t
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.folders import SourceFolder
 
 LINE_SCHEMA = "run bigint, table string, file string, line int, reason string, torn boolean, text string"
+_TRACE = re.compile(r"trace/node-\d+-\d+\.jsonl")
 _TABLE_OF_FILE = {"ops.jsonl": c.OPERATIONS, "faults.jsonl": c.FAULTS, "harness.jsonl": c.MILESTONES}
 _TABLE_OF_EVENT: dict[Any, c.Table] = {
     ev.Broadcast: c.BROADCASTS,
@@ -34,8 +36,9 @@ class LinesFile(NamedTuple):
 
 
 def lines_files(folder: SourceFolder) -> list[LinesFile]:
-    """Return the files of JSON lines in a run's folder."""
-    return [LinesFile(folder.run, folder.path, name) for name in sorted(folder.files) if name.endswith(".jsonl")]
+    """Return the files in a run's folder whose lines have a table."""
+    names = [name for name in sorted(folder.files) if name in _TABLE_OF_FILE or _TRACE.fullmatch(name)]
+    return [LinesFile(folder.run, folder.path, name) for name in names]
 
 
 def read_lines(source: LinesFile) -> Iterator[tuple[int, str, str, int, str | None, bool, str]]:

@@ -45,18 +45,25 @@ def test_fingerprint_depends_on_contents_and_stamp_on_times(tmp_path: Path) -> N
     first, copy = find([str(tmp_path)])
     assert first.fingerprint() == copy.fingerprint()
     known = copy.fingerprint()
-    (tmp_path / "b" / "record").mkdir()
-    for name in ("manifest.json", "record/node-1-1.bin"):  # what a judge reads counts
-        (tmp_path / "b" / name).write_text("x")
+    for name in ("record/node-1-1.bin", "sessions.jsonl", "log/node-1-1.log", "manifest.json"):
+        (tmp_path / "b" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "b" / name).write_text("x")  # the judge compares it with the manifest
         changed = find([str(tmp_path)])[1]
         assert changed.fingerprint() != known
         assert changed.stamp != copy.stamp
         copy, known = changed, changed.fingerprint()
-    (tmp_path / "b" / "verdict.json").write_text("x")  # what a judge wrote does not
+    for name in ("report.html", "data/node-1/log"):  # not in the manifest
+        (tmp_path / "b" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "b" / name).write_text("x")
     assert find([str(tmp_path)])[1] == copy
     os.utime(tmp_path / "b" / "ops.jsonl", ns=(10**18, 10**18))
     touched = find([str(tmp_path)])[1]
     assert (touched.stamp != copy.stamp, touched.fingerprint()) == (True, copy.fingerprint())
+    (tmp_path / "b" / "config").mkdir()
+    (tmp_path / "b" / "config" / "links.json").write_text("keys")
+    in_progress = find([str(tmp_path)])[1]
+    (tmp_path / "b" / "config" / "links.json").unlink()  # as a run does when it ends
+    assert in_progress.fingerprint() == touched.fingerprint()
 
 
 def test_disks_that_disappear_meanwhile_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
