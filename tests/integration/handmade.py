@@ -109,6 +109,7 @@ def _writes(pages: Pages) -> None:
     pages.event(500, 3, "role", role="FOLLOWING", leader=1, why="elected")
     pages.event(502, 3, "accepted_epoch", epoch=1, leader=1)
     pages.event(505, 3, "phase", phase="SYNCHRONIZATION", epoch=1)
+    pages.event(507, 3, "snapshot", kind="taken", zxid=[0, 0], digest="0" * 16)
     _batch(pages, 510, 3, "accept", (1, 1), 5, in_epoch=1)
     pages.event(520, 3, "current_epoch", epoch=1, last_zxid=[1, 5])
     pages.event(521, 3, "phase", phase="BROADCAST", epoch=1)
@@ -140,7 +141,7 @@ def _second_epoch(pages: Pages) -> None:
     for node in (2, 3):
         _batch(pages, 2602, node, "accept", (2, 1), 1, in_epoch=2)
         _batch(pages, 2610, node, "deliver", (2, 1), 1, digest="0" * 16, tree="0" * 16)
-    _work(pages, 2700, 2, 20, 6, VOTE=8, ACK=2, PROPOSE=1, COMMIT=1)
+    _work(pages, 2700, 2, 20, 6, VOTE=8, ACK=2, PROPOSE=1, COMMIT=1, ANSWER=3)
     _work(pages, 2700, 3, 15, 5, VOTE=3, ACK=3)
 
 
@@ -156,6 +157,8 @@ def _back_again(pages: Pages) -> None:
     pages.event(3030, 1, "current_epoch", 2, epoch=2, last_zxid=[2, 1])
     pages.event(3031, 1, "phase", 2, phase="BROADCAST", epoch=2)
     _work(pages, 3040, 1, 4, 2, 2, VOTE=1, FORWARD=2)
+    pages.event(3120, 3, "fault", do="crash-at", state="fired", detail="")
+    pages.event(3250, 1, "exit", 2, code=0, why="")
 
 
 # due, answered, op, outcome, zxid. The latencies of what succeeded: 10, 20, 300, 620 (writes) and 5 (read) ms.
@@ -185,12 +188,19 @@ def _clients(pages: Pages) -> None:
 
 
 def _harness(pages: Pages) -> None:
-    evidence = {"1": {"pid": 11, "exit": -9}}
-    common = {"type": "inject", "target": "leader", "nodes": [1], "params": {}, "confirmed": True}
-    pages.line(2000, "faults.jsonl", id=1, do="crash", evidence=evidence, **common)
-    pages.line(2800, "faults.jsonl", id=2, do="slow-disk", evidence={}, **common)  # while it is down
-    pages.line(3000, "faults.jsonl", type="heal", id=1, confirmed=True, evidence={})
+    """Node 3 has no role at 300 ms, and looks for a leader at 495. Node 1 is down at 2800 and 3300 ms, 2 and 3 at 3200 ms."""
+    common = {"type": "inject", "target": "leader", "params": {}, "confirmed": True, "evidence": {}}
+    pages.line(300, "faults.jsonl", id=1, do="slow-disk", nodes=[3], **common)
+    pages.line(495, "faults.jsonl", id=2, do="slow-disk", nodes=[3], **common)
+    pages.line(
+        2000, "faults.jsonl", id=3, do="crash", nodes=[1], **common | {"evidence": {"1": {"pid": 11, "exit": -9}}}
+    )
+    pages.line(2800, "faults.jsonl", id=4, do="slow-disk", nodes=[1], **common)
+    pages.line(3200, "faults.jsonl", id=5, do="slow-disk", nodes=[1, 2, 3], **common)
+    pages.line(3300, "faults.jsonl", id=6, do="slow-disk", nodes=[1], **common)
+    pages.line(3000, "faults.jsonl", type="heal", id=3, confirmed=True, evidence={})
     pages.line(50, "harness.jsonl", event="workload-started")
+    pages.line(3150, "harness.jsonl", event="ended", node=2)
     pages.line(3500, "harness.jsonl", event="workload-stopped")
     pages.line(3600, "harness.jsonl", event="safety-ended")
     pages.line(3850, "harness.jsonl", event="converged", zxid=[2, 1], seconds=0.25)

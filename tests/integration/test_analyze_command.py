@@ -145,3 +145,4 @@ def test_the_expected_state_is_judged_too(zab_here: Callable[..., int], tmp_path
     assert zab_here(tmp_path / "wrong", "--out", tmp_path / "out") == 1
     (verdict,) = (json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines())
     assert [one["name"] for one in verdict["properties"] if one["verdict"] == "VIOLATION"] == ["expected state"]
+    assert "replay equality" not in [one["name"] for one in verdict["properties"]]  # only with --replay

@@ -149,7 +149,12 @@ def damaged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     (root / "empty").mkdir()
     out = root.with_name("damaged-out")
     analysis = analyze(spark, find([str(root)]), out)
-    return {"root": root, "out": out, "verdicts": {Path(it.path).name: it for it in analysis.verdicts}}
+    return {
+        "root": root,
+        "out": out,
+        "worst": analysis.verdict,
+        "verdicts": {Path(it.path).name: it for it in analysis.verdicts},
+    }
 
 
 @pytest.mark.parametrize("harm", DAMAGE, ids=lambda harm: harm.__name__)
@@ -159,6 +164,16 @@ def test_each_damage_has_its_outcome(damaged: dict[str, Any], harm: Callable[[Pa
     assert verdict.verdict == expected, verdict.json["reasons"]
     told = [*verdict.json["reasons"], *(v["words"] for it in verdict.json["properties"] for v in it["violations"])]
     assert words in " ".join(told)
+
+
+def test_the_verdict_is_that_of_the_worst_run(damaged: dict[str, Any]) -> None:
+    assert damaged["worst"] == "HARNESS-ERROR"
+
+
+def test_a_number_that_could_not_be_measured_is_not_zero(damaged: dict[str, Any]) -> None:
+    """The traces of these runs count no messages and no syncs."""
+    metrics = damaged["verdicts"]["good"].json["metrics"]
+    assert metrics["frames"] is metrics["messages_per_write"] is metrics["syncs_per_write"] is None
 
 
 def test_refused_lines_are_in_quarantine_with_their_place(spark: Any, damaged: dict[str, Any]) -> None:
@@ -235,13 +250,16 @@ def test_only_new_and_changed_runs_are_read(spark: Any, tmp_path: Path) -> None:
     saved(runs / "a", ensemble(writes=7))
     saved(runs / "c")
     assert looked() == (3, 2)
-    shutil.rmtree(runs / "b")
-    assert looked() == (2, 0)
+    os.utime(runs / "b" / "ops.jsonl", ns=(10**18, 10**18))
     newest = analyze(spark, find([str(runs)]), out)
     assert newest.newly_read == 0
-    assert [(Path(it.path).name, it.json["metrics"]["writes_acked"]) for it in newest.verdicts] == [("a", 7), ("c", 5)]
-    assert newest.verdicts[1].verdict == "PASS"
-    assert newest.verdicts[1].json["metrics"]["durable_batches"] == 15
+    found = {
+        Path(it.path).name: (it.json["metrics"]["writes_acked"], it.json["metrics"]["durable_batches"])
+        for it in newest.verdicts
+    }
+    assert found == {"a": (7, 21), "b": (4, 12), "c": (5, 15)}  # neither the old rows of a, nor none of b
+    shutil.rmtree(runs / "b")
+    assert looked() == (2, 0)
 
 
 def test_folders_and_patterns_are_found(tmp_path: Path) -> None:

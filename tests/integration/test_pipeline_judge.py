@@ -16,6 +16,7 @@ from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Verdict
+from zab_chaos.pipeline import judging
 from zab_chaos.pipeline.analysis import analyze
 from zab_chaos.pipeline.folders import find
 
@@ -36,7 +37,10 @@ def same(said: dict[str, Any], verdict: Verdict) -> None:
         assert fault.items() >= told_of.items()
 
 
-def test_the_whole_corpus_in_one_call(spark: Any, corpus: Path, tmp_path: Path) -> None:
+def test_the_whole_corpus_in_one_call(
+    spark: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "RUNS_AT_ONCE", len(CASES) - 1)
     analysis = analyze(spark, find([str(corpus)]), tmp_path / "out")
     assert len(analysis.verdicts) == len(CASES)
     for it in analysis.verdicts:

@@ -85,7 +85,8 @@ def test_a_few_slow_runs_are_enough() -> None:
 
 
 def test_a_worse_number_comes_with_an_example_run() -> None:
-    found = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29]))
+    """A run without the number, as one of a system whose nodes record nothing, does not count."""
+    found = compare([*campaign([10, 11, 12, 11]), run(5)], campaign([20, 22, 21, 29]))
     (worse,) = found.differences
     assert (worse.what, worse.change, worse.runs) == ("latency_p50_ms", "worse", (4, 4))
     assert worse.effect == "11 ms, then 23 ms: +12 ms (+109 %)"
@@ -127,8 +128,9 @@ def test_more_comparisons_need_more_evidence() -> None:
     assert (len(found.compared), found.differences) == (20, [])
 
 
-def test_numbers_of_a_single_run_are_not_compared() -> None:
-    found = compare(campaign([10]), campaign([99]))
+@pytest.mark.parametrize(("before", "after"), [([10], [99]), ([10], [99, 98]), ([10, 11], [99])])
+def test_numbers_of_a_single_run_are_not_compared(before: list[float], after: list[float]) -> None:
+    found = compare(campaign(before), campaign(after))
     assert found.compared == []
     assert not found.worse
 
@@ -143,10 +145,13 @@ def test_one_violation_is_listed_but_is_no_difference() -> None:
 
 
 def test_many_violations_are_a_difference() -> None:
-    found = compare(verdicts(0, 10), verdicts(6, 10))
+    found = compare(verdicts(0, 10), verdicts(6, 12))
     (row,) = found.differences
-    assert (row.what, row.change, len(row.examples)) == ("VIOLATION", "worse", 3)
-    assert row.effect == "0 of 10 runs, then 6 of 10 runs: +60 percentage points"
+    assert (row.what, row.change, row.runs, len(row.examples)) == ("VIOLATION", "worse", (10, 12), 3)
+    assert row.effect == "0 of 10 runs, then 6 of 12 runs: +50 percentage points"
+    assert row.interval == "+12.9 to +74.6 percentage points"
+    assert row.p_words == "p = 0.015"
+    assert compare(verdicts(0, 30), verdicts(30, 30)).differences[0].p_words == "p < 0.001"
 
 
 def test_a_defect_that_is_caught_less_often_is_worse() -> None:
@@ -182,8 +187,11 @@ def test_a_copy_counts_in_both_campaigns_under_its_own_path() -> None:
 
 
 def test_the_json_has_every_comparison() -> None:
-    said = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29])).as_json()
-    (row,) = said["compared"]
-    assert (said["worse"], row["change"], row["runs"], row["before"], row["after"]) == (True, "worse", [4, 4], 11, 23)
+    old, new = campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29, 23])
+    others = [run(i, scenario="t", latency_p50_ms=10.0 + i) for i in range(4)]
+    said = compare([*old, *others], [*new, *others]).as_json()
+    row, same = said["compared"]
+    assert (said["worse"], row["change"], row["runs"], row["before"], row["after"]) == (True, "worse", [4, 5], 11, 23)
+    assert (same["change"], same["difference"], same["corrected_p"]) == ("same", 0, 1)
     assert row["low"] < row["difference"] == 12 < row["high"]
-    assert row["p"] == row["corrected_p"] < 0.05
+    assert row["p"] < row["corrected_p"] == 2 * row["p"] < 0.05

@@ -6,7 +6,7 @@ import pytest
 
 from zab_chaos.pipeline.campaign import mean_with_interval, summary
 from zab_chaos.pipeline.judging import JudgedRun
-from zab_chaos.pipeline.naming import experiment
+from zab_chaos.pipeline.naming import experiment, format_number, plural
 
 
 def run(
@@ -48,6 +48,19 @@ def test_the_worst_runs_come_first() -> None:
     assert [one["seed"] for one in found["runs"]] == [2, 3, 1, 4]
 
 
+def test_numbers_are_averaged_by_experiment_and_by_size() -> None:
+    """A scenario with a defect is another experiment. A run's recovery is the median over its faults, not their mean."""
+    faults = [{"do": "crash", "role": "leader", "seconds": it, "stood_still": 0.5} for it in (1.0, 9.0, None, 2.0)]
+    runs = [run(3, scenario="t"), run(1, faults=faults), run(2, defect="d", verdict="VIOLATION")]
+    runs[2].facts["nodes"] = 5
+    found = summary(runs)
+    assert [(it["name"], it["runs"], it["verdicts"]) for it in found["scenarios"]] == [
+        ("s", 1, {"PASS": 1}), ("s with d", 1, {"VIOLATION": 1}), ("t", 1, {"PASS": 1}),
+    ]  # fmt: skip
+    assert found["scenarios"][0]["numbers"]["recovery_s"] == {"n": 1, "mean": 2.0, "within": None}
+    assert [(it["name"], it["runs"]) for it in found["sizes"]] == [("3 nodes", 2), ("5 nodes", 1)]
+
+
 def test_recovery_is_grouped_by_kind_and_role_and_long_lists_are_sampled() -> None:
     faults = [{"do": "crash", "role": "leader", "seconds": i / 1000, "stood_still": 0.5} for i in range(1, 1001)]
     faults.append({"do": "crash", "role": "follower", "seconds": None, "stood_still": 0.0})
@@ -79,3 +92,15 @@ def test_catching_up_is_summed_by_kind() -> None:
 )
 def test_an_experiments_name(scenario: str, defect: str | None, name: str) -> None:
     assert experiment(scenario, defect) == name
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "words"),
+    [(0.012345, "", "0.0123"), (12.345, "+", "+12.3"), (-1234.5, "+", "-1,234"), (123456.7, "", "123,457")],
+)
+def test_a_number_has_three_significant_digits_or_all_of_a_large_one(value: float, sign: str, words: str) -> None:
+    assert format_number(value, sign) == words
+
+
+def test_only_one_is_singular() -> None:
+    assert [plural(number, "run") for number in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.corpus.story import ensemble
-from zab_chaos.pipeline import java
-from zab_chaos.pipeline.folders import SourceFolder, find
+from zab_chaos.pipeline import ingest, java
+from zab_chaos.pipeline.folders import NoRuns, Size, SourceFolder, find
 from zab_chaos.pipeline.lines import lines_files, read_lines, run_row
 from zab_chaos.pipeline.session import is_local
 
@@ -52,6 +52,9 @@ def test_fingerprint_depends_on_contents_and_stamp_on_times(tmp_path: Path) -> N
         assert changed.fingerprint() != known
         assert changed.stamp != copy.stamp
         copy, known = changed, changed.fingerprint()
+    (tmp_path / "b" / "sessions.jsonl").write_text("y")  # as long as before
+    copy = find([str(tmp_path)])[1]
+    assert copy.fingerprint() != known
     for name in ("report.html", "data/node-1/log"):  # not in the manifest
         (tmp_path / "b" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "b" / name).write_text("x")
@@ -80,6 +83,42 @@ def test_disks_that_disappear_meanwhile_are_skipped(tmp_path: Path, monkeypatch:
     assert [folder.path for folder in find([str(tmp_path)])] == [str(tmp_path / "run")]
 
 
+def test_a_file_of_another_size_is_a_change_whatever_its_time() -> None:
+    short, long = (SourceFolder("/r", {"ops.jsonl": Size(size, 5)}) for size in (1, 2))
+    assert short.stamp != long.stamp
+
+
+def test_runs_of_the_same_name_have_different_numbers() -> None:
+    assert SourceFolder("/before/1").run != SourceFolder("/after/1").run
+
+
+def test_only_files_whose_lines_have_a_table_are_read() -> None:
+    names = ("ops.jsonl", "sessions.jsonl", "trace/node-10-12.jsonl", "record/node-1-1.bin", "trace/node-1-1.jsonl~")
+    folder = SourceFolder("/r", {name: Size(1, 1) for name in names})
+    assert [it.name for it in lines_files(folder)] == ["ops.jsonl", "trace/node-10-12.jsonl"]
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ensemble(writes=2).save(tmp_path / "run")
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if Path(path).name == "trace":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(NoRuns, match=r"trace can't be read: Permission denied"):
+        find([str(tmp_path)])
+
+
+def test_a_run_is_found_once_under_its_own_path_whatever_links_lead_to_it(tmp_path: Path) -> None:
+    ensemble(writes=2).save(tmp_path / "run")
+    (tmp_path / "latest").symlink_to("run")
+    (tmp_path / "run" / "up").symlink_to(tmp_path)
+    assert [folder.path for folder in find([str(tmp_path)])] == [str(tmp_path / "run")]
+
+
 def test_lines_go_to_their_tables_or_to_the_quarantine(tmp_path: Path) -> None:
     ensemble(writes=2).save(tmp_path / "run")
     trace = tmp_path / "run" / "trace" / "node-1-1.jsonl"
@@ -95,16 +134,17 @@ def test_lines_go_to_their_tables_or_to_the_quarantine(tmp_path: Path) -> None:
         "session": 1,
         "why": "",
     }
+    frames = {**link, "n": 2, "event": "channel", "incarnation": 1, "first": 1, "last": 9, "ended": "closed"}
     with trace.open("a") as file:
-        file.write("\n".join([json.dumps(link), json.dumps(other), "no JSON", '{"t": 1, "no']))
+        file.write("\n".join([json.dumps(link), json.dumps(frames), json.dumps(other), "no JSON", '{"t": 1, "no']))
     (folder,) = find([str(tmp_path)])
-    assert [it.name for it in lines_files(folder)] == sorted(name for name in folder.files if name.endswith(".jsonl"))
     found = [
         line for source in lines_files(folder) if source.name == "trace/node-1-1.jsonl" for line in read_lines(source)
     ]
     assert {table for _, table, *_ in found} == {"events", "broadcasts", "accepts", "deliveries", "links", "quarantine"}
     assert [number for _, _, _, number, *_ in found] == list(range(1, len(found) + 1))
     assert {line[0] for line in found} == {folder.run}
+    assert [table for _, table, *_ in found[-5:]] == ["links"] * 2 + ["quarantine"] * 3
     refused = [(reason, torn) for _, table, _, _, reason, torn, _ in found if table == "quarantine"]
     assert [torn for _, torn in refused] == [False, False, True]
     assert refused[0][0] == "is of node 2, life 1"
@@ -126,6 +166,15 @@ def test_an_undecodable_line_is_quarantined(tmp_path: Path, text: bytes) -> None
     assert (table, torn) == ("quarantine", False)
     assert reason is not None
     assert reason.startswith("is not readable: ")
+
+
+def test_runs_are_read_in_batches_of_limited_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "RUNS_AT_ONCE", 3)
+    monkeypatch.setattr(ingest, "BYTES_AT_ONCE", 100)
+    sizes = (1, 1, 1, 1, 200, 1, 1)
+    folders = [SourceFolder(str(i), {"ops.jsonl": Size(size, 0)}) for i, size in enumerate(sizes)]
+    found = [[folder.path for folder in batch] for batch in ingest._batches(folders)]
+    assert found == [["0", "1", "2"], ["3", "4"], ["5", "6"]]
 
 
 def test_a_local_master() -> None:

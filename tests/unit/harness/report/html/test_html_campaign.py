@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from tests.unit.harness.report.html.analysed import analysed
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.report.html.campaign import CampaignRun, read_campaign, run_from_verdict
+from zab_chaos.harness.report.html.campaign import (
+    CampaignRun,
+    RecoveryTime,
+    campaign_csv,
+    read_campaign,
+    run_from_verdict,
+)
 from zab_chaos.harness.report.html.campaign_page import campaign_page
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.pipeline.campaign import summary
@@ -224,3 +231,62 @@ def test_many_unexpected_runs_are_cut_short_and_counted() -> None:
     text = campaign_page(runs, "many", Path("campaign.html"))
     assert "the first 100 of 150" in text
     assert len(text) < 200_000
+
+
+def cells(page: str, caption: str) -> list[list[str]]:
+    """Return the texts of the cells of a table's rows."""
+    body = page[page.index("<tbody>", page.index(f"<span>{caption}")) :]
+    rows = body[: body.index("</tbody>")].split("</tr>")[:-1]
+    return [[re.sub("<.*?>", "", cell) for cell in row.split("</td>")[:-1]] for row in rows]
+
+
+def test_every_table_shows_each_run_and_number_in_its_place(tmp_path: Path) -> None:
+    """Three runs of `a`, one of them not as expected, and a run of `b` that was not judged."""
+    good, bad = {"integrity": "PASS"}, {"integrity": "VIOLATION"}
+    runs = [
+        CampaignRun(
+            tmp_path / "a" / str(seed), "a", None, f"zab run a --seed {seed}", "PASS", "VIOLATION" if seed == 10 else "PASS",
+            bad if seed == 10 else good, [RecoveryTime("crash", "leader", 0.1 * it) for it in times], seed=seed,
+            numbers={"acked": 99, "writes_acked": seed, "longest_unavailability_s": 0.2 * seed},
+            hits=[("crash", "LEADING BROADCAST")] * seed,
+        )
+        for seed, times in ((9, range(1, 21)), (10, [10]), (2, [2]))
+    ]  # fmt: skip
+    never = [RecoveryTime("crash", "leader", None)]
+    runs.append(CampaignRun(tmp_path / "b" / "1", "b", None, "", "PASS", recoveries=never, hits=[("crash", "down")]))
+    page = tmp_path / "pages" / "campaign.html"
+    for run in runs[:1]:
+        run.folder.mkdir(parents=True)
+        run.folder.joinpath("report.html").touch()
+    text = campaign_page(runs, "all", page)
+    assert re.findall(r"</span> (\d+) ", text[: text.index("</header>")]) == ["1", "2", "1"]
+    assert '<a href="../a/9/report.html">9</a>' in text
+    assert [row[0] for row in cells(text, "Runs that did not end as expected")] == [
+        "✗ VIOLATIONexpected PASS", "! NOT-JUDGEDexpected PASS",
+    ]  # fmt: skip
+    assert [row[1:6] for row in cells(text, "All runs")] == [
+        ["a", "10", "integrity", "10", "2.000"],
+        ["b", "", "", "", "0.000"],
+        ["a", "2", "", "2", "0.400"],
+        ["a", "9", "", "9", "1.800"],
+    ]
+    assert cells(text, "Scenarios and properties") == [["a", "3", "✗ 1/3"], ["b", "1 (1 not judged)", ""]]
+    assert "a, integrity: 1 VIOLATION, 2 PASS" in text
+    assert [row[:7] for row in cells(text, "From a fault")] == [
+        ["crash", "leader", "23", "1.000", "1.800", "2.000", "1"]
+    ]
+    assert cells(text, "Role and phase") == [["crash", "21", "1"]]
+    assert [row[2:4] for row in cells(text, "The runs with the longest pauses")] == [
+        ["2.000", "zab run a --seed 10"], ["1.800", "zab run a --seed 9"], ["0.400", "zab run a --seed 2"],
+    ]  # fmt: skip
+    assert [(row["seed"], row["violated"]) for row in csv.DictReader(campaign_csv(runs).splitlines())] == [
+        ("9", ""), ("10", "integrity"), ("2", ""), ("", ""),
+    ]  # fmt: skip
+
+
+def test_what_repairs_something_hits_no_node_and_is_not_recovered_from() -> None:
+    it = analysed("x", 1)
+    for fault in it.json["metrics"]["faults"]:
+        fault["do"] = "restart"
+    run = run_from_verdict(it.path, it.facts, it.json)
+    assert (run.hits, run.recoveries) == ([], [])

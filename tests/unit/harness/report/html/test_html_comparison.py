@@ -8,9 +8,10 @@ from zab_chaos.pipeline.comparison import compare
 
 
 def page(before: float, after: float, **facts: Any) -> str:
-    """Return the page for five runs on each side, with the given numbers of operations per second."""
+    """Return the page for five and seven runs, with the given numbers of operations per second."""
     old, new = (
-        [analysed("outage", seed, acked_per_second=value + seed) for seed in range(1, 6)] for value in (before, after)
+        [analysed("outage", seed, acked_per_second=value + seed) for seed in range(1, runs + 1)]
+        for value, runs in ((before, 5), (after, 7))
     )
     for run in new:
         run.facts.update(facts)
@@ -21,11 +22,12 @@ def test_a_difference_is_told_in_words_with_its_interval_and_the_run_that_shows_
     told = page(200, 100)
     assert "1 worse in 3 comparisons" in told
     assert told.index("What differs") < told.index("✗ worse") < told.index("What shows no difference")
-    assert "203 1/s, then 103 1/s: -100 1/s (-49.3 %)" in told
-    assert "-102 to -97.7 1/s" in told
+    assert "203 1/s, then 104 1/s: -99 1/s (-48.8 %)" in told
+    assert "-101 to -96.6 1/s" in told
     assert "/results/outage/1: acked_per_second was 101 1/s" in told
     assert "zab run outage --seed 1" in told
-    assert "5 and 5" in told
+    assert "5 and 7" in told
+    assert "first: <code>before</code><br>second: <code>after</code>" in told
 
 
 def test_the_page_says_that_there_is_no_difference() -> None:
@@ -39,3 +41,17 @@ def test_the_comparison_page_escapes_all_texts() -> None:
     told = page(200, 100, command="<script>alert(1)</script>")
     assert "<script>alert" not in told
     assert "&lt;script&gt;alert" in told
+
+
+def test_a_violation_is_listed_whether_or_not_it_is_a_difference() -> None:
+    old, new = ([analysed("outage", seed) for seed in range(1, 6)] for _ in range(2))
+    new[3].json.update(verdict="VIOLATION", reasons=["it broke"])
+    told = comparison_page(compare(old, new), ("before", "after"))
+    listed = told[told.index("violated in the second") : told.index("</table>")]
+    assert "/results/outage/4: it broke<br><code>zab run outage --seed 4</code>" in listed
+    assert "Nothing that was compared differs by more than chance." in told
+
+
+def test_what_got_better_is_not_listed_as_no_difference() -> None:
+    told = page(100, 200)
+    assert told.count("acked_per_second<br>") == told.count("✓ better") == 1
