@@ -242,7 +242,7 @@ def cells(page: str, caption: str) -> list[list[str]]:
 
 def test_every_table_shows_each_run_and_number_in_its_place(tmp_path: Path) -> None:
     """Three runs of `a`, one of them not as expected, and a run of `b` that was not judged."""
-    good, bad = {"integrity": "PASS"}, {"integrity": "VIOLATION"}
+    good, bad = {"integrity": "PASS"}, {"integrity": "VIOLATION", "sync": "NOT-APPLICABLE"}
     runs = [
         CampaignRun(
             tmp_path / "a" / str(seed), "a", None, f"zab run a --seed {seed}", "PASS", "VIOLATION" if seed == 10 else "PASS",
@@ -276,11 +276,13 @@ def test_every_table_shows_each_run_and_number_in_its_place(tmp_path: Path) -> N
         ["crash", "leader", "23", "1.000", "1.800", "2.000", "1"]
     ]
     assert cells(text, "Role and phase") == [["crash", "21", "1"]]
+    assert [text.count(f'class="hit hit-{shade}"') for shade in range(6)] == [1, 0, 0, 0, 1, 0]
     assert [row[2:4] for row in cells(text, "The runs with the longest pauses")] == [
         ["2.000", "zab run a --seed 10"], ["1.800", "zab run a --seed 9"], ["0.400", "zab run a --seed 2"],
     ]  # fmt: skip
-    assert [(row["seed"], row["violated"]) for row in csv.DictReader(campaign_csv(runs).splitlines())] == [
-        ("9", ""), ("10", "integrity"), ("2", ""), ("", ""),
+    rows = csv.DictReader(campaign_csv(runs[::-1]).splitlines())
+    assert [(row["seed"], row["violated"], row["acked"]) for row in rows] == [
+        ("", "", ""), ("2", "", "99"), ("10", "integrity", "99"), ("9", "", "99"),
     ]  # fmt: skip
 
 
