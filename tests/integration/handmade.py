@@ -197,7 +197,7 @@ def _harness(pages: Pages) -> None:
     )
     pages.line(2800, "faults.jsonl", id=4, do="slow-disk", nodes=[1], **common)
     pages.line(3200, "faults.jsonl", id=5, do="slow-disk", nodes=[1, 2, 3], **common)
-    pages.line(3300, "faults.jsonl", id=6, do="slow-disk", nodes=[1], **common)
+    pages.line(3300, "faults.jsonl", id=6, do="slow-disk", nodes=[1, 2], **common)
     pages.line(3000, "faults.jsonl", type="heal", id=3, confirmed=True, evidence={})
     pages.line(50, "harness.jsonl", event="workload-started")
     pages.line(3150, "harness.jsonl", event="ended", node=2)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(600)  # one session measures both runs for all 
 SCENARIO = """
 [scenario]
 name = "measured"
-about = "A leader's crash, a follower's wipe and a cut, under load."
+about = "A leader's crash, a follower's wipe, a cut and another crash, under load."
 nodes = 3
 duration = 6
 
@@ -52,6 +52,12 @@ do = "partition"
 shape = "isolate"
 target = "leader"
 for = 0.8
+
+[[fault]]
+at = 5.2
+do = "crash"
+target = "leader"
+for = 0.5
 """
 
 
@@ -132,7 +138,7 @@ def test_recovery_by_hand(seen: Measured) -> None:
         3: ("crash", "leader", [1], pytest.approx(0.61), still),  # it began before the next fault
         4: ("slow-disk", "leader", [1], None, still),
         5: ("slow-disk", "several", [1, 2, 3], None, still),
-        6: ("slow-disk", "follower", [1], None, still),
+        6: ("slow-disk", "several", [1, 2], None, still),
     }
 
 
@@ -148,11 +154,12 @@ def test_hits_by_hand(seen: Measured) -> None:
         (5, 2): "down",
         (5, 3): "down",
         (6, 1): "down",
+        (6, 2): "down",
     }
     faults = seen.numbers["hand"]["faults"]
     assert [(fault["id"], fault["role"], fault["was"]) for fault in faults[-2:]] == [
         (5, "several", ["FOLLOWING BROADCAST", "down", "down"]),
-        (6, "follower", ["down"]),
+        (6, "several", ["down", "down"]),
     ]
 
 
@@ -307,7 +314,7 @@ def test_recovery_and_pauses(seen: Measured, plain: Plain) -> None:
             pauses.append((min(waiting), after))
     listed = sorted(row["seconds"] for row in seen.rows("unavailability", plain.folder.name))
     assert listed == pytest.approx(sorted((end - begin) / 1e9 for begin, end in pauses if end - begin >= 1e8))
-    assert len(faults) == len(found) == 3
+    assert len(faults) == len(found) == 4
     for line, until in zip(faults, [*(line["t"] for line in faults[1:]), 2**62], strict=True):
         row = found[str(line["id"])]
         following = min(t for t, _ in plain.growth() if t > line["t"])

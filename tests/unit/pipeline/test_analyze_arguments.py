@@ -16,7 +16,7 @@ def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_all_mistakes_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    wrong = ["--master", "sparkle", "--memory", "lots", "--out", str(file), "--compare", "a", str(file)]
+    wrong = ["--master", "sparkle", "--memory", "4", "--out", str(file), "--compare", "a", str(file)]
     said = told(["analyze", str(tmp_path / "none"), *wrong], capsys)
     for words in (
         "give the RESULTS to analyze, or two campaigns with --compare A B, not both",
@@ -24,7 +24,7 @@ def test_all_mistakes_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "a: there is no such file or folder",
         f"{file} is a file; give a run folder",
         "--master is 'sparkle'; it needs a Spark master's URL",
-        "--memory is 'lots'; it needs a number and k, m or g",
+        "--memory is '4'; it needs a number and k, m or g",
         f"--out is {file}, which is a file",
     ):
         assert words in said

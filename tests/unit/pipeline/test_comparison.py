@@ -11,6 +11,7 @@ from tests.unit.pipeline.campaigns import recorded
 from zab_chaos.pipeline.comparison import LEAST_EFFECT, Comparison, compare, select_campaign
 from zab_chaos.pipeline.folders import SourceFolder
 from zab_chaos.pipeline.judging import JudgedRun
+from zab_chaos.pipeline.significance import holm
 
 
 def run(
@@ -85,8 +86,7 @@ def test_a_few_slow_runs_are_enough() -> None:
 
 
 def test_a_worse_number_comes_with_an_example_run() -> None:
-    """A run without the number, as one of a system whose nodes record nothing, does not count."""
-    found = compare([*campaign([10, 11, 12, 11]), run(5)], campaign([20, 22, 21, 29]))
+    found = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29]))
     (worse,) = found.differences
     assert (worse.what, worse.change, worse.runs) == ("latency_p50_ms", "worse", (4, 4))
     assert worse.effect == "11 ms, then 23 ms: +12 ms (+109 %)"
@@ -97,7 +97,9 @@ def test_a_worse_number_comes_with_an_example_run() -> None:
 
 @pytest.mark.parametrize(("name", "change"), [("acked_per_second", "worse"), ("election_s", "better")])
 def test_less_can_be_worse_or_better(name: str, change: str) -> None:
-    assert told(compare(campaign([100, 101, 102], name), campaign([50, 51, 52], name))) == {name: change}
+    without = run(9)  # as a run in which nothing happened that the number measures
+    (found,) = compare(campaign([100, 101, 102], name), [*campaign([50, 51, 52], name), without]).differences
+    assert (found.what, found.change, found.examples[0]["path"]) == (name, change, "/r/s/1")
 
 
 def test_chance_is_no_difference() -> None:
@@ -144,6 +146,11 @@ def test_one_violation_is_listed_but_is_no_difference() -> None:
     assert [it["path"] for it in counts.violations] == ["/r/s/0"]
 
 
+def test_runs_that_could_not_be_judged_are_counted() -> None:
+    (counts,) = compare([run(1, verdict="HARNESS-ERROR"), run(2)], [run(3, verdict="UNKNOWN")]).counts
+    assert counts.words == "2 runs (1 PASS, 1 HARNESS-ERROR), then 1 run (1 UNKNOWN)"
+
+
 def test_many_violations_are_a_difference() -> None:
     found = compare(verdicts(0, 10), verdicts(6, 12))
     (row,) = found.differences
@@ -171,7 +178,9 @@ def test_a_scenario_with_a_defect_is_another_experiment() -> None:
 def test_worse_comes_first() -> None:
     old = [run(i, latency_p50_ms=10.0 + i, election_s=1.0 + i, catch_up_s=1.0 + i) for i in range(5)]
     new = [run(i, latency_p50_ms=10.0 + i, election_s=90.0 + i, catch_up_s=0.01 * i) for i in range(5)]
-    changes = [it.change for it in compare([*old, *old], [*new, *new]).compared]
+    compared = compare([*old, *old], [*new, *new]).compared
+    assert [it.p for it in compared] == holm([it.difference.p for it in compared])
+    changes = [it.change for it in compared]
     assert changes == ["worse", "better", "same"]
     assert all(a <= b for a, b in pairwise(map(["worse", "better", "same"].index, changes)))
 

@@ -45,13 +45,13 @@ def test_the_worst_runs_are_shown_with_their_reasons_and_numbers() -> None:
     worst = runs[-1]
     worst.json.update(verdict="VIOLATION", reasons=["one", "two", "three", "four"])
     worst.copies.extend(["/copy/1", "/copy/2"])
-    numbers = {"acked": 4321, "acked_per_second": 99.951, "latency_p50_ms": 1.25, "latency_p99_ms": 250.4}
+    numbers = {"acked": 4321, "acked_per_second": 99.951, "latency_p50_ms": 1.25, "latency_p99_ms": 1250.4}
     worst.json["metrics"].update(numbers, longest_unavailability_s=0.0)
     console = Console(file=StringIO(), width=200)
     show(Analysis(runs, 7, summary(runs)), "out", console)
     said = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     (row,) = [line for line in said if line.startswith("VIOLATION")]
-    assert row.split() == ["VIOLATION", "b", "19", "3", "4,321", "100", "1.25", "250", "0"]
+    assert row.split() == ["VIOLATION", "b", "19", "3", "4,321", "100", "1.25", "1,250", "0"]
     heads = next(line for line in said if "p50" in line)
     assert heads.split("  ")[-1].strip() == "longest pause s"
     assert len([line for line in said if line.startswith("PASS")]) == 29
