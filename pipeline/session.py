@@ -6,7 +6,6 @@ import signal
 import sys
 import tempfile
 import threading
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -110,7 +109,6 @@ def _settings(master: str, memory: str, place: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(_java_options(place)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # otherwise each step of a query looks up its source line
         "spark.sql.warehouse.dir": str(place / "warehouse"),
     }
@@ -135,13 +133,9 @@ def _java_options(place: Path) -> list[str]:
 
 
 def _zipped(package: Path, place: Path) -> Path:
-    """Zip a package's Python files, so that they can be imported from the zip."""
-    path = place / f"{package.name}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for folder, _, names in os.walk(package, followlinks=True):  # in a checkout zab_chaos consists of links
-            for source in (Path(folder, name) for name in names if name.endswith(".py")):
-                file.write(source, str(Path(package.name) / source.relative_to(package)))
-    return path
+    """Zip a package, so that it can be imported from the zip. In a checkout zab_chaos consists of links, so it is copied first."""
+    copy = shutil.copytree(package, place / "packages" / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    return Path(shutil.make_archive(str(copy), "zip", copy.parent, package.name))
 
 
 @contextmanager
