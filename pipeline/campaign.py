@@ -1,13 +1,11 @@
 """Makes the summary of a campaign (summary.json): the mean of each number over the runs, with its confidence interval.
 
-A run is one observation: intervals are 95 % confidence intervals of the mean over runs, by Student's t. Only for the times to
-recover from a fault each fault is an observation, because a run has faults of several kinds.
+A run is one observation: intervals are 95 % confidence intervals of the mean over runs, by Student's t.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil
 from statistics import mean, median
 from typing import Any
 
@@ -15,8 +13,6 @@ from zab_chaos.model.verdict import WORST_FIRST, worst
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import experiment
 from zab_chaos.pipeline.significance import interval_half_width
-
-MAX_VALUES = 200  # values of a distribution in the summary; more values are reduced to evenly spaced quantiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +40,17 @@ NUMBERS = (
         "catch_up_s", "s", False, "from following to holding the epoch's history, mean of nodes that lacked any of it"
     ),
     Number("converged_s", "s", False, "from the last healing until all nodes are equal"),
-    Number("messages_per_write", "", False, "FORWARD, PROPOSE, ACK, COMMIT for each committed write, all nodes"),
+    Number(
+        "messages_per_write", "", False, "FORWARD, ANSWER, PROPOSE, ACK, COMMIT for each committed write, all nodes"
+    ),
     Number("syncs_per_write", "", False, "syncs of a log for each committed write, all nodes"),
     Number("transactions_per_batch", "", True, "transactions that became durable with one sync"),
 )
 
 
 def summary(verdicts: Sequence[JudgedRun]) -> dict[str, Any]:
-    """Return the content of summary.json: the campaign's verdict, its runs worst first, and its numbers by scenario, ensemble
-    size and fault."""
+    """Return the content of summary.json: the campaign's verdict, its runs worst first, and its numbers by scenario and by ensemble
+    size."""
     ranked = sorted(verdicts, key=lambda it: (WORST_FIRST.index(it.verdict), it.path))
     overall = worst(it.verdict for it in verdicts)
     return {
@@ -61,9 +59,7 @@ def summary(verdicts: Sequence[JudgedRun]) -> dict[str, Any]:
         "runs": [_run(it) for it in ranked],
         "scenarios": _groups(verdicts, experiment_of),
         "sizes": _groups(verdicts, lambda it: f"{it.facts['nodes']} nodes"),
-        "recovery": _recovery(verdicts),
         "catching_up": _catching_up(verdicts),
-        "properties": _properties(verdicts),
     }
 
 
@@ -120,36 +116,6 @@ def _groups(verdicts: Sequence[JudgedRun], key: Callable[[JudgedRun], str]) -> l
     ]
 
 
-def _recovery(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
-    """Return one row per kind of fault and role of the node that it hit: the times to the next new commit (`mean`, `within`, all
-    of them as `seconds`), how often there was `never` one, and for how long writes `stood_still`. Runs in which no commit was
-    recorded, as those of a system whose nodes record nothing, do not count as `never`."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for it in verdicts:
-        recorded = it.json["metrics"].get("delivered") != 0
-        for fault in it.json["metrics"].get("faults", []):
-            missing = recorded and fault["seconds"] is None
-            found.setdefault((fault["do"], fault["role"] or "none"), []).append(fault | {"never": missing})
-    rows = []
-    for (do, role), faults in sorted(found.items()):
-        took = sorted(fault["seconds"] for fault in faults if fault["seconds"] is not None)
-        stood_still = mean_with_interval([fault["stood_still"] for fault in faults])
-        rows.append(
-            {
-                "do": do, "role": role, **mean_with_interval(took), "never": sum(fault["never"] for fault in faults), "seconds": _sample(took),
-                "stood_still": stood_still,
-            }
-        )  # fmt: skip
-    return rows
-
-
-def _sample(ascending: Sequence[float]) -> list[float]:
-    """Reduce many values to quantiles that include the first and the last value; return few values unchanged."""
-    if len(ascending) <= MAX_VALUES:
-        return list(ascending)
-    return [ascending[max(0, ceil(i / (MAX_VALUES - 1) * len(ascending)) - 1)] for i in range(MAX_VALUES)]
-
-
 def _catching_up(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
     """Return one row per kind of catching up: how often, and the sums of transactions added and cut off and bytes of snapshots."""
     sums: dict[str, Counter[str]] = {}
@@ -158,12 +124,3 @@ def _catching_up(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
             sums_of_kind = sums.setdefault(row["kind"], Counter())
             sums_of_kind.update({name: row[name] for name in ("times", "transactions", "cut", "bytes")})
     return [{"kind": kind, **counted} for kind, counted in sorted(sums.items())]
-
-
-def _properties(verdicts: Iterable[JudgedRun]) -> dict[str, dict[str, int]]:
-    """Return, for each property, how many runs got each judgement."""
-    found: dict[str, Counter[str]] = {}
-    for it in verdicts:
-        for name, judgement in it.judgements().items():
-            found.setdefault(name, Counter())[judgement] += 1
-    return {name: dict(counted) for name, counted in found.items()}

@@ -14,9 +14,7 @@ from zab_chaos.pipeline.ingest import Progress, RunRow
 
 Judge = Callable[[Path], Verdict]
 RUNS_AT_ONCE = 500  # runs judged between two words of progress
-TASKS_PER_CORE = (
-    8  # for each core: so that long and short runs even out; a task of Spark's costs as much as ten short runs
-)
+TASKS_PER_CORE = 8  # so that long and short runs even out; a task of Spark's costs as much as ten short runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +31,6 @@ class JudgedRun:
     @property
     def verdict(self) -> Outcome:
         return Outcome(self.json["verdict"])
-
-    def judgements(self) -> dict[str, str]:
-        """The judgement of each property, by name."""
-        return {item["name"]: item["verdict"] for item in self.json["properties"]}
 
 
 def judge_runs(spark: SparkSession, rows: Sequence[RunRow], judge: Judge, progress: Progress) -> list[JudgedRun]:

@@ -79,5 +79,4 @@ def test_simulated_runs_are_replayed_too(spark: Any, tmp_path: Path) -> None:
         same(it.json, judge_with_replay(folder))
         assert it.json["properties"][-1]["name"] == "replay equality"
     assert found[damaged].verdict == "UNKNOWN"
-    assert found[damaged].judgements()["replay equality"] == "UNKNOWN"
-    assert found[good].judgements()["replay equality"] == "PASS"
+    assert [found[run].json["properties"][-1]["verdict"] for run in (damaged, good)] == ["UNKNOWN", "PASS"]

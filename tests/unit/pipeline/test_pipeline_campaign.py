@@ -61,21 +61,6 @@ def test_numbers_are_averaged_by_experiment_and_by_size() -> None:
     assert [(it["name"], it["runs"]) for it in found["sizes"]] == [("3 nodes", 2), ("5 nodes", 1)]
 
 
-def test_recovery_is_grouped_by_kind_and_role_and_long_lists_are_sampled() -> None:
-    faults = [{"do": "crash", "role": "leader", "seconds": i / 1000, "stood_still": 0.5} for i in range(1, 1001)]
-    faults.append({"do": "crash", "role": "follower", "seconds": None, "stood_still": 0.0})
-    follower, leader = summary([run(1, faults=faults)])["recovery"]
-    assert (follower["role"], follower["n"], follower["never"], follower["seconds"]) == ("follower", 0, 1, [])
-    assert (leader["n"], leader["mean"], leader["never"]) == (1000, pytest.approx(0.5005), 0)
-    assert (len(leader["seconds"]), leader["seconds"][0], leader["seconds"][-1]) == (200, 0.001, 1.0)
-
-
-def test_a_run_without_any_recorded_commit_does_not_count_as_never_recovered() -> None:
-    faults = [{"do": "crash", "role": None, "seconds": None, "stood_still": 0.5}]
-    (row,) = summary([run(1, faults=faults, delivered=0), run(2, faults=faults, delivered=7)])["recovery"]
-    assert (row["never"], row["stood_still"]["n"]) == (1, 2)
-
-
 def test_catching_up_is_summed_by_kind() -> None:
     rows = [{"kind": "difference", "times": 2, "transactions": 5, "cut": 0, "bytes": 0, "seconds": 0.1}]
     found = summary([run(1, catch_up=rows), run(2, catch_up=rows)])["catching_up"]
