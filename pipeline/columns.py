@@ -60,12 +60,7 @@ COMMON_FIELDS = (
 BATCH_FIELDS = (
     Column("epoch", NUMBER, "", "epoch of the transactions"),
     Column("first", NUMBER, "", "counter of the first transaction; the others follow without gaps"),
-    Column(
-        "digests",
-        TEXT,
-        "hex",
-        "digest of each transaction's bytes (64 bits; by which algorithm: results/README.md), 16 digits each",
-    ),
+    Column("digests", TEXT, "hex", "digest of each transaction's bytes (results/README.md), 16 digits each"),
 )
 EVENT_FIELDS = (
     Column("disk", TEXT, "", "boot: state of the disk: fresh, recovered, torn, amnesiac"),
@@ -83,12 +78,7 @@ EVENT_FIELDS = (
     Column("phase", TEXT, "", "phase: ELECTION, DISCOVERY, SYNCHRONIZATION, BROADCAST"),
     Column("epoch", NUMBER, "", "phase, vote, accepted_epoch, current_epoch, established, member: the epoch"),
     Column("round", NUMBER, "", "vote: the election's round (logical clock)"),
-    Column(
-        "quorum",
-        "array<int>",
-        "",
-        "established: ids of the nodes whose ACK-LD counted; member: of those that confirmed it",
-    ),
+    Column("quorum", "array<int>", "", "established: nodes whose ACK-LD counted; member: nodes that confirmed it"),
     Column("keep", ZXID, "", "truncate: last zxid that was kept"),
     Column("last", ZXID, "", "truncate: last zxid before the truncation"),
     Column("kind", TEXT, "", "snapshot: taken, installed, restored"),
@@ -136,9 +126,7 @@ RUNS = Table(
         Column("command", TEXT, "", "the command that repeats the run"),
         Column("started", TEXT, "UTC, ISO 8601", "start of the run"),
         Column("ended", TEXT, "UTC, ISO 8601", "end of the run"),
-        Column(
-            "outcome", TEXT, "", "finished, interrupted, harness-error: ..., unfinished, or why the run could not go on"
-        ),
+        Column("outcome", TEXT, "", "finished, interrupted, harness-error: ..., unfinished, or why it could not go on"),
         Column("expect", TEXT, "JSON", "the scenario's [expect]"),
         Column("files", "array<string>", "", "the run's files, relative to its folder"),
     ),
@@ -216,21 +204,11 @@ OPERATIONS = Table(
         Column("value", NUMBER, "CRC-32", "digest of the value that was written or read"),
         Column("version", NUMBER, "", "invoke: the required version; complete: the resulting version"),
         Column("sequential", "boolean", "", "invoke: whether the create appends a number to the path"),
-        Column(
-            "steps",
-            TEXT,
-            "JSON",
-            "of a multi. invoke: [{op, path, value, version}, ...]; complete: [[path, version], ...]",
-        ),
+        Column("steps", TEXT, "JSON", "multi: [{op, path, value, version}, ...]; when complete [[path, version], ...]"),
         Column("children", "array<string>", "", "complete: the result of a children read"),
         Column("outcome", TEXT, "", "complete: ok, failed (certainly without effect) or unknown"),
         Column("error", TEXT, "", "complete: why it failed"),
-        Column(
-            "zxid",
-            ZXID,
-            "",
-            "complete: of a write its transaction; of a read or refusal the last transaction that the node had delivered",
-        ),
+        Column("zxid", ZXID, "", "complete: the write's transaction; else the last one that the node had delivered"),
         LINE,
     ),
 )
@@ -261,12 +239,7 @@ MILESTONES = Table(
         RUN,
         Column("t", NUMBER, "ns", "time"),
         Column("event", TEXT, "", "started, established, workload-started, safety-ended, converged, ..."),
-        Column(
-            "seconds",
-            "double",
-            "s",
-            "converged: time until convergence; last-question: time limit; left-alone: for how long",
-        ),
+        Column("seconds", "double", "s", "converged: time until then; last-question: time limit; left-alone: duration"),
         Column("raw", TEXT, "JSON", "the whole line"),
         LINE,
     ),
@@ -284,9 +257,5 @@ QUARANTINE = Table(
         Column("text", TEXT, "", "the first 1000 characters of the line"),
     ),
 )
-TABLES = {
-    table.name: table
-    for table in (
-        RUNS, EVENTS, BROADCASTS, ACCEPTS, DELIVERIES, OPERATIONS, FAULTS, LINKS, MILESTONES, QUARANTINE,
-    )
-}  # fmt: skip
+_ALL = (RUNS, EVENTS, BROADCASTS, ACCEPTS, DELIVERIES, OPERATIONS, FAULTS, LINKS, MILESTONES, QUARANTINE)
+TABLES = {table.name: table for table in _ALL}

@@ -80,13 +80,9 @@ def _add_faults(written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> N
 
 def _add_node_numbers(rows: Rows, written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
     """Add the numbers of the nodes: messages, syncs, elections, catching up, batches."""
-    last_counts = (
-        metrics_work.last_counts(rows)
-        .groupBy("run")
-        .agg(F.sum("frames").alias("frames"), F.sum("syncs").alias("syncs"))
-    )
-    for row in last_counts.collect():
-        numbers[row["run"]] |= {"frames": row["frames"], "syncs": row["syncs"]}
+    counted = metrics_work.last_counts(rows).groupBy("run").agg(F.sum("frames"), F.sum("syncs"))
+    for run, frames, syncs in counted.collect():
+        numbers[run] |= {"frames": frames, "syncs": syncs}
     means = {"seconds": "election_s", "rounds": "election_rounds", "messages": "election_messages"}
     elections = written["elections"].groupBy("run").agg(*(F.avg(of).alias(name) for of, name in means.items()))
     for row in elections.collect():

@@ -64,20 +64,10 @@ METRICS = (
             RUN,
             Column("id", TEXT, "", "number of the fault"),
             Column("do", TEXT, "", "kind of the fault"),
-            Column(
-                "role",
-                TEXT,
-                "",
-                "role of the node that was hit: leader, follower, looking, several; null if it hit no node",
-            ),
+            Column("role", TEXT, "", "leader, follower, looking, or several; null if it hit no node with a role"),
             Column("nodes", "array<int>", "", "ids of the nodes that were hit"),
             Column("seconds", SECONDS, "s", "time to the next new commit on any node; null if there was none"),
-            Column(
-                "stood_still",
-                SECONDS,
-                "s",
-                "longest time, until the next fault, in which a write was waiting and none succeeded",
-            ),
+            Column("stood_still", SECONDS, "s", "longest wait of a write without any success, until the next fault"),
         ),
     ),
     Table(
@@ -103,9 +93,7 @@ METRICS = (
             Column("seconds", SECONDS, "s", "from the leader's LOOKING to `established`"),
             Column("looking", SECONDS, "s", "part of `seconds`: until it was LEADING"),
             Column("rounds", NUMBER, "", "election rounds in which the leader voted"),
-            Column(
-                "messages", NUMBER, "votes", "votes that all nodes sent in that time; null if the traces have no counts"
-            ),
+            Column("messages", NUMBER, "votes", "votes that all nodes sent in that time; null if not counted"),
         ),
     ),
     Table(

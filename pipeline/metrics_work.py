@@ -9,13 +9,8 @@ from pyspark.sql import functions as F
 
 from zab_chaos.pipeline.tables import Rows
 
-BROADCAST = (
-    "FORWARD",
-    "ANSWER",
-    "PROPOSE",
-    "ACK",
-    "COMMIT",
-)  # the messages that writes need under an established leader
+# the messages that writes need under an established leader
+BROADCAST = ("FORWARD", "ANSWER", "PROPOSE", "ACK", "COMMIT")
 
 
 def last_counts(rows: Rows) -> DataFrame:
