@@ -192,11 +192,18 @@ def test_java_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         java.find()
 
 
-def test_java_that_is_too_old_or_does_not_run(tmp_path: Path) -> None:
-    old = tmp_path / "java"
-    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
-    old.chmod(0o755)
-    with pytest.raises(java.JavaMissing, match=r"is Java 11; the pipeline needs 17 or newer\. Install it: "):
-        java.version(str(old))
+@pytest.mark.parametrize(("version", "number"), [("11.0.2", 11), ("1.8.0_292", 8), ("17.0.1", None)])
+def test_java_must_be_17(tmp_path: Path, version: str, number: int | None) -> None:
+    found = tmp_path / "java"
+    found.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2019-01-15' >&2\n")
+    found.chmod(0o755)
+    if number is None:
+        assert java.version(str(found)) == 'openjdk version "17.0.1" 2019-01-15'
+    else:
+        with pytest.raises(java.JavaMissing, match=rf"is Java {number}; the pipeline needs 17 or newer\. Install it: "):
+            java.version(str(found))
+
+
+def test_java_that_does_not_run(tmp_path: Path) -> None:
     with pytest.raises(java.JavaMissing, match="does not run"):
         java.version(str(tmp_path / "none"))

@@ -216,8 +216,8 @@ def test_a_system_whose_nodes_record_nothing_never_failed_to_recover() -> None:
 def test_properties_that_no_run_judged_have_no_column() -> None:
     judged = {"integrity": "PASS", "sync": "NOT-APPLICABLE", "linearizable keys": "VIOLATION"}
     runs = [
-        CampaignRun(Path("r"), "x", None, "", "PASS", "VIOLATION", judged),
         CampaignRun(Path("s"), "y", None, "", "PASS"),
+        CampaignRun(Path("r"), "x", None, "", "PASS", "VIOLATION", judged),
     ]
     text = campaign_page(runs, "two", Path("campaign.html"))
     assert [f">{name}<" in text for name in judged] == [True, False, True]
