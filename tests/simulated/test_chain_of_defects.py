@@ -42,6 +42,8 @@ def test_the_chain_of_a_late_write_leads_from_the_pause_over_both_writes_to_its_
         told(run.chain), "client 2 asked node 2", "client 2 asked node 3", "node 3 (life 1) broadcast 1:299",
         "the pause of follower = 2 ended", "node 2 forwarded client 2's request (seq 35) to node 3", "node 3 delivered 1:308",
     )  # fmt: skip
+    requests = [event.request for event in run.chain.events if event.request is not None]
+    assert run.as_json()["chain"]["requests"] == requests != []
     assert "The last fault before it: pause of follower = 2, at 2.000 s." in shown
     assert "node 3 delivered 1:308" in shown
 
@@ -67,3 +69,4 @@ def test_the_messages_and_steps_that_the_chain_refers_to_exist(tmp_path: Path) -
     shown = run.as_json()["chain"]
     assert shown["begin"] < shown["end"]
     assert len(shown["messages"]) == sum(event.message is not None for event in run.chain.events)
+    assert shown["end"] == (run.chain.events[-1].t - run.zero) // 1000

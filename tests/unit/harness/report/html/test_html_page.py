@@ -142,6 +142,59 @@ def test_the_data_are_the_run_in_microseconds_since_the_workload_began(folder: P
     assert [lines[number - 1]["t"] for number in numbers] == [one["t"] for one in lines if one["type"] == "invoke"]
 
 
+def rows(text: str, caption: str) -> list[list[str]]:
+    """Return the texts of the cells of the table with this caption."""
+    table = text[text.index(f"<caption><span>{caption}") :]
+    body = table[table.index("<tbody>") : table.index("</tbody>")]
+    lines = re.findall("<tr>.*?</tr>", body)
+    return [[re.sub("<[^>]*>", "", cell) for cell in re.findall("<td.*?</td>", line)] for line in lines]
+
+
+def test_the_tables_show_when_what_happened_to_whom(folder: Path) -> None:
+    text = page(read_run_data(folder))
+    assert rows(text, "Faults") == [
+        ["0.037", "crash", "one = 3", "", "0.033", "yes"],
+        ["0.086", "pause", "one = 3", "", "0.002", "yes"],
+        ["0.089", "wipe", "one = 1", "", "0.001", "yes"],
+        ["0.111", "partition", "one = 2", "links 2→1, 2→3", "0.001", "yes"],
+    ]
+    assert rows(text, "Lives") == [
+        ["1", "1", "fresh", "-0.019", "0.089", "wipe (fault 3)"],
+        ["1", "2", "amnesiac", "0.091", "0.643", "ended itself: asked to"],
+        ["2", "1", "fresh", "-0.018", "0.644", "ended itself: asked to"],
+        ["3", "1", "fresh", "-0.017", "0.037", "crash (fault 1)"],
+        ["3", "2", "recovered", "0.071", "0.645", "ended itself: asked to"],
+    ]
+    buttons = [it for tag, it in Page(text).elements if tag == "button" and it.get("class") == "show"]
+    assert (buttons[0]["data-begin"], buttons[0]["data-end"]) == ("-463000", "570000")  # half a second around the crash
+
+
+def test_the_tables_of_slow_writes_are_in_their_units_and_the_longest_outage_comes_first(tmp_path: Path) -> None:
+    story = Story()
+    story.start()
+    story.elect(3, 1)
+    story.milestone("workload-started")
+    for seconds in (0.2, 0.5):
+        seq = story.invoke()
+        story.t += int(seconds * 1e9)
+        story.complete(1, seq, story.commit((1, seq)))
+    story.save(tmp_path / "run")
+    text = page(read_run_data(tmp_path / "run"))
+    assert rows(text, "Latency in ms") == [[name, "2", "209", "509", "509", "509", "509"] for name in ("all", "writes")]
+    assert rows(text, "Outages") == [["0.209", "0.718", "0.509"], ["0.000", "0.209", "0.209"]]
+
+
+def test_an_unconfirmed_fault_and_the_worst_properties_are_conspicuous(tmp_path: Path) -> None:
+    story = delivery.agreement_fork()
+    story.inject("pause", [1], confirmed=False)
+    story.save(tmp_path)
+    tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
+    text = page(read_run_data(tmp_path))
+    assert rows(text, "Faults")[-1][-1] == "NOT CONFIRMED"
+    badges = list(dict.fromkeys(row[0] for row in rows(text, "Properties")))
+    assert badges == ["✗ VIOLATION", "? UNKNOWN", "✓ PASS", "– NOT-APPLICABLE"]
+
+
 def test_a_session_may_have_any_number_of_64_bits(told: Story, tmp_path: Path) -> None:
     """Clients of the library have random session numbers."""
     before = len(told.files["ops.jsonl"]) // 2
@@ -167,6 +220,7 @@ def test_a_backend_that_records_nothing_of_its_nodes_has_no_lanes(folder: Path) 
     assert "Commit lag" not in text
     assert "fill: phase" not in text
     assert "amnesiac: counts in no quorum" not in text
+    assert read(folder).data()["nodes"] == [1, 2, 3]  # those that run.json declares
 
 
 def test_a_slow_link_is_not_called_cut(told: Story, tmp_path: Path) -> None:
@@ -217,12 +271,14 @@ def test_a_long_line_is_cut_short_in_its_citation(folder: Path) -> None:
         "statement": "st",
         "checked": 1,
         "violations": [violation],
+        "more": 7,
     }
     verdict = {"verdict": "VIOLATION", "exit": 1, "properties": [item], "reasons": [], "metrics": {}}
     folder.joinpath("verdict.json").write_text(json.dumps(verdict))
     text = read(folder).text
     assert "node 1 (life 1) delivered 1:1 to 1:500 (500 transactions)" in text
     assert "and 492 more" in text
+    assert "and 7 more, which the verdict does not list" in text
 
 
 def test_a_run_that_was_not_judged_says_how_to_judge_it(folder: Path) -> None:
@@ -253,8 +309,12 @@ def test_a_run_that_was_not_judged_says_how_to_judge_it(folder: Path) -> None:
                 "last_zxid": [2, 1],
                 "log": [[[1, 1], [1, 4]], [[2, 1], [2, 1]]],
             },
-            "last zxid 2:1; log 1:1 to 1:4, 2:1",
+            "left on its disk f.p = 2, f.a = 1, last zxid 2:1; log 1:1 to 1:4, 2:1",
         ),
+        ("trace/node-2-1.jsonl", {"event": "accepted_epoch", "epoch": 4}, "promised epoch 4 (f.p, durable)"),
+        ("trace/node-2-1.jsonl", {"event": "phase", "phase": "DISCOVERY", "epoch": 4}, "entered DISCOVERY in epoch 4"),
+        ("trace/node-2-1.jsonl", {"event": "link", "node": 2, "peer": 3, "state": "opened"}, "link to node 3 opened"),
+        ("trace/node-2-1.jsonl", {"event": "vote", "leader": 0, "round": 5}, "votes for nobody (round 5)"),
         ("trace/node-2-1.jsonl", {"event": "truncate"}, "wrote `truncate`"),
         ("trace/node-2-1.jsonl", {"event": "accept", "digests": 5}, "wrote `accept`"),
         (

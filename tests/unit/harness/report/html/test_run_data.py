@@ -175,6 +175,7 @@ def test_a_fault_that_was_never_healed_lasts_and_a_restart_is_a_moment(told: Sto
     read = read_run_data(tmp_path / "run")
     restart, cut = read.spans[-2:]
     assert restart.end is None
+    assert [(one["mends"], one["end"]) for one in read.as_json()["faults"][-2:]] == [(True, None), (False, None)]
     assert (cut.healed, cut.confirmed) == (None, False)
     assert read.links[1, 2] == [(cut.at, read.end, True)]
 
