@@ -131,9 +131,11 @@ def test_a_scenario_is_an_item_for_each_seed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
-        @pytest.mark.zab(scenario="small.toml", seeds=range(2), on="sim")
+        @pytest.mark.zab(scenario="small.toml", seeds=range(2), on="sim", nodes=5, record=False)
         def test_it(zab_run):
             assert zab_run.verdict.verdict == "PASS"
+            assert zab_run.folder.joinpath("trace", "node-5-1.jsonl").is_file()
+            assert not list(zab_run.folder.glob("record/*"))
             assert zab_run.property("durability").checked > 0
             assert zab_run.folder.joinpath("verdict.json").is_file()
             assert zab_run.seed in (0, 1)
