@@ -12,6 +12,7 @@ from tests.corpus.conduct import steady_state
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from tests.unit.harness.report.html.analysed import analysed
+from tests.unit.harness.report.html.test_html_page import rows
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.html.campaign import (
     CampaignRun,
@@ -21,6 +22,7 @@ from zab_chaos.harness.report.html.campaign import (
     run_from_verdict,
 )
 from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.report.html.numbers import catch_up_table
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.pipeline.campaign import summary
 
@@ -84,6 +86,55 @@ def test_a_fault_hits_a_node_in_a_phase(root: Path) -> None:
     assert ("pause", "FOLLOWING BROADCAST") in hits
     assert ("partition", "LEADING BROADCAST") in hits
     assert len(hits) == 4
+
+
+def test_a_fault_may_hit_a_node_that_is_down_and_a_repair_is_none(tmp_path: Path) -> None:
+    story = Story()
+    story.start()
+    story.elect(3, 1)
+    story.crash(2, heal=False)
+    story.inject("wipe", [2])
+    story.inject("restart", [2])
+    story.boot(2)
+    story.join(2)
+    story.write()
+    story.settle()
+    keep(tmp_path, "x/1", story)
+    (run,) = read_campaign(tmp_path)
+    assert run.hits == [("crash", "FOLLOWING BROADCAST"), ("wipe", "down")]
+    assert [one.do for one in run.recoveries] == ["crash", "wipe"]
+
+
+def test_the_tables_of_a_campaign_count_its_runs() -> None:
+    def run(seed: int, verdict: str, **more: Any) -> CampaignRun:
+        return CampaignRun(Path("r"), "x", None, "", verdict=verdict, properties={"p": verdict}, seed=seed, **more)
+
+    times = [RecoveryTime("crash", "LEADING", seconds) for seconds in (None, *(i / 1000 for i in range(1, 11)), None)]
+    runs = [
+        run(1, "PASS", recoveries=times, numbers={"longest_unavailability_s": 0.5}),
+        run(2, "UNKNOWN"),
+        run(3, "VIOLATION", numbers={"longest_unavailability_s": 2.0, "writes_acked": 7}),
+    ]
+    text = campaign_page(runs, "all", Path("campaign.html"))
+    assert rows(text, "From a fault")[0][:7] == ["crash", "LEADING", "12", "0.005", "0.009", "0.010", "2"]
+    assert rows(text, "Scenarios and properties") == [["x", "3", "✗ 1/3"]]
+    assert "x, p: 1 VIOLATION, 1 UNKNOWN, 1 PASS" in text
+    assert [row[2] for row in rows(text, "The runs with the longest")] == ["2.000", "0.500"]
+    assert [row[2] for row in rows(text, "All runs")] == [
+        "2",
+        "3",
+        "1",
+    ]  # those that did not end as expected come first
+    (*_, last) = csv.DictReader(campaign_csv(runs).splitlines())
+    said = {name: last[name] for name in ("scenario", "defect", "seed", "verdict", "violated", "writes_acked")}
+    assert said == {
+        "scenario": "x", "defect": "", "seed": "3", "verdict": "VIOLATION", "violated": "p", "writes_acked": "7"
+    }  # fmt: skip
+
+
+def test_the_table_of_how_nodes_caught_up() -> None:
+    row = {"kind": "DIFF", "times": 3, "transactions": 50, "cut": 2, "bytes": 2**19}
+    assert rows(str(catch_up_table({"catching_up": [row]})), "How nodes") == [["DIFF", "3", "50", "2", "0.500"]]
 
 
 def test_recovery_times_are_the_verdicts(root: Path) -> None:

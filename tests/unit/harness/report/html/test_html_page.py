@@ -374,13 +374,21 @@ def test_zab_report_reports_a_wrong_argument(folder: Path, capsys: pytest.Captur
 
 
 def test_unknown_facts_are_left_out(told: Story, tmp_path: Path) -> None:
-    """A simulated run has no facts about a machine or toxiproxy."""
+    """A simulated run has no facts about a machine or toxiproxy. Of places that can't be read, only some are listed."""
     told.run |= {"machine": None, "versions": {"zab-chaos": "1", "toxiproxy": None}}
     told.save(tmp_path / "run")
     text = read(tmp_path / "run").text
     assert "zab-chaos 1" in text
     assert "toxiproxy" not in text
     assert "? cores" not in text
+    assert "Messages are missing: the run was not recorded, or its backend records nothing." in text
+    (tmp_path / "run" / "harness.jsonl").write_text("?\n" * 60)
+    facts = told.run | {"machine": {"cores": 2, "memory": 8 * 2**30, "kernel": "6.1"}, "command": "zab run x --seed 7"}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(facts))
+    text = read(tmp_path / "run").text
+    assert "and 10 more places" in text
+    assert "2 cores, 8 GiB, 6.1" in text
+    assert "Repeat this run: zab run x --seed 7" in text
 
 
 def test_a_defect_and_several_targets_are_named(told: Story, tmp_path: Path) -> None:
