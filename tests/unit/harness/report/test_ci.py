@@ -70,12 +70,13 @@ def test_a_run_that_fails_tells_why_and_how_to_repeat_it(place: Path) -> None:
     assert suite["failures"] == "1"
     failure = case.find("failure")
     assert failure is not None
-    assert failure.get("type") == "UNKNOWN"
+    assert failure.get("type") == properties(case)["zab-verdict"] == "UNKNOWN"
     assert re.match(r"UNKNOWN: \d+ .* at least 100000 are needed", str(failure.get("message")))
     for words in ("at least 100000 are needed", "crash of leader", "repeat   zab run poor.toml --on sim --seed 4"):
         assert words in str(failure.text)
     told = place.joinpath("summary.md").read_text()
     assert "### ❌ zab run small: 1 UNKNOWN" in told
+    assert "- small, seed 4" not in told  # that is the list of those that passed
     assert "Repeat: `zab run poor.toml --on sim --seed 4`" in told
 
 
@@ -162,7 +163,9 @@ def test_a_long_list_of_failures_is_cut_in_the_summary_only() -> None:
     verdicts = [*["UNKNOWN"] * 30, *["PASS"] * 5]
     many = [Case(scenario="a", seed=seed, on="sim", verdict=verdict) for seed, verdict in enumerate(verdicts)]
     assert "and 10 more" in markdown("zab", many)
-    assert len(list(ElementTree.fromstring(xml("zab", many)).iter("failure"))) == 30
+    root = ElementTree.fromstring(xml("zab", many))
+    assert len(list(root.iter("failure"))) == 30
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("35", "30", "0")
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,10 @@ def test_a_fault_lasts_until_it_is_healed_and_took_effect_if_both_are_confirmed(
     assert crash.confirmed
     assert cut.seconds(10 * SECOND) == (3.0, 1.5)
     assert not cut.confirmed  # the healing could not be confirmed
+    assert summary.describe_faults(run) == [
+        "    2.000 s  crash of leader = 2",
+        "    3.000 s  partition of node-1, for 1.500 s  NOT CONFIRMED",
+    ]
 
 
 def test_time_without_requests_is_not_a_pause(run: RunFolder) -> None:

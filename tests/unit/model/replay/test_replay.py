@@ -184,6 +184,14 @@ def test_a_killed_life_may_stop_in_its_last_block_and_not_before(run: Path, life
     assert "the trace goes on where the recording ends" in difference(run, *life).what
 
 
+@pytest.mark.parametrize("life", [(1, 1), (3, 1)])
+def test_a_killed_life_whose_trace_lacks_more_than_its_last_block_is_caught(run: Path, life: tuple[int, int]) -> None:
+    path = trace(run, *life)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[: len(lines) // 2]))
+    assert difference(run, *life).what == "the trace ends, the recording goes on"
+
+
 @pytest.mark.parametrize("code", [0, 74])
 def test_a_life_that_ended_by_itself_leaves_no_incomplete_block(run: Path, code: int) -> None:
     lines = trace(run, 2, 1).read_text().splitlines(keepends=True)

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.harness.report.html.test_diagram import unpack
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.html.diagram import STEP_KINDS
+from zab_chaos.harness.report.html.transcript_page import transcript_page
 from zab_chaos.model.transcripts.drawing import DrawnEnsemble
 from zab_chaos.model.transcripts.transcript import FOLDER, play
 
@@ -41,6 +44,32 @@ def test_the_states_show_a_crash_and_a_return() -> None:
     roles = [state.role for state in states]
     assert "" in roles
     assert roles[-1] == "FOLLOWING"
+
+
+def test_the_page_has_the_states_of_each_node_one_after_the_other_and_what_was_truncated() -> None:
+    ensemble = drawn("ladis-figure-4")
+    script = re.search('id="data">(.*?)</script>', transcript_page("figure 4", "", ensemble))
+    assert script is not None
+    data = json.loads(script[1])
+    for node in ensemble.members:
+        states = [state for state in ensemble.states if state.node == node]
+        ends = [*(state.at for state in states[1:]), ensemble.clock + 1]
+        expected = [
+            (state.at, end, state.role, state.phase, state.epoch)
+            for state, end in zip(states, ends, strict=True)
+            if end > state.at
+        ]
+        lane = [one for one in data["lanes"] if one["node"] == node]
+        assert [
+            (one["begin"] // 10**6, one["end"] // 10**6, one["role"], one["phase"], one["epoch"]) for one in lane
+        ] == expected
+    columns, _ = unpack(data["diagram"]["packed"])
+    kinds, many = (columns[f"step.{name}"] for name in ("kind", "many"))
+    truncations = [event.fields for event in ensemble.events if event.event == "truncate"]
+    assert truncations
+    assert [number for kind, number in zip(kinds, many, strict=True) if STEP_KINDS[int(kind)] == "truncate"] == [
+        fields["last"][1] - fields["keep"][1] - 1 for fields in truncations
+    ]
 
 
 def test_zab_show_lists_all_transcripts(capsys: pytest.CaptureFixture[str]) -> None:
