@@ -13,12 +13,14 @@ from zab_chaos.faults.defects.durability import AckBeforeSync, PromiseNotDurable
 from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import ReplayStop, Rerun
 from zab_chaos.model.replay.replay import ReplayResult, equality_property, recorded_lives, replay, replay_life
+from zab_chaos.model.replay.trace import CORE_EVENTS
 from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.messages import Commit, CommitLeader, Phase, Propose, Role
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import (
     MAGIC,
+    LinkClosed,
     ReadyTaken,
     RecordedCall,
     RecordingReader,
@@ -192,6 +194,20 @@ def test_a_killed_life_whose_trace_lacks_more_than_its_last_block_is_caught(run:
     assert difference(run, *life).what == "the trace ends, the recording goes on"
 
 
+def test_the_trace_of_a_life_that_ended_by_itself_lacks_no_line_of_its_last_block(run: Path) -> None:
+    path, content = recording(run, 2, 1), blocks(recording(run, 2, 1))
+    last = max(b for b, block in enumerate(content) if any(isinstance(entry, LinkClosed) for entry in block))
+    write(path, content[: last + 1])
+    following = difference(run, 2, 1).place  # the first line of the trace that is not of these blocks
+
+    def lose_a_line(lines: list[dict[str, Any]]) -> None:
+        lost = max(i for i, line in enumerate(lines[: following - 1]) if line["event"] in CORE_EVENTS)
+        lines[lost:] = [{"t": 1, "node": 2, "life": 1, "n": 0, "event": "exit", "code": 74}]
+
+    edit(trace(run, 2, 1), lose_a_line)
+    assert difference(run, 2, 1).what == "the trace has no line of it, and the node was not killed"
+
+
 @pytest.mark.parametrize("code", [0, 74])
 def test_a_life_that_ended_by_itself_leaves_no_incomplete_block(run: Path, code: int) -> None:
     lines = trace(run, 2, 1).read_text().splitlines(keepends=True)
@@ -274,6 +290,15 @@ def test_forged_arguments_are_caught(run: Path) -> None:
                 assert "differs" in found.what
                 caught += 1
     assert caught > 10
+
+
+@pytest.mark.parametrize(("kind", "field"), [(Synced, "upto"), (SnapshotTaken, "digest"), (SnapshotTaken, "checksum")])
+def test_a_forged_answer_of_the_disk_is_caught(run: Path, kind: type[Synced | SnapshotTaken], field: str) -> None:
+    content = blocks(recording(run, 3, 1))
+    b, e = max((b, e) for b, block in enumerate(content) for e, it in enumerate(block) if isinstance(it, kind))
+    content[b][e] = msgspec.structs.replace(content[b][e], **{field: getattr(content[b][e], field) + 1})
+    write(recording(run, 3, 1), content)
+    assert difference(run, 3, 1).what in ("the disk finished what was not asked of it", "the snapshot differs")
 
 
 def test_an_input_in_another_place_is_caught(run: Path) -> None:
