@@ -11,6 +11,7 @@ from zab_chaos.harness.results import fault_timeline, run_folder
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
+from zab_chaos.model.verdict import Outcome, Verdict
 
 SECOND = 10**9
 
@@ -203,15 +204,45 @@ def test_after_a_violation_each_servers_log_is_shown_as_its_last_life_has_left_i
 def test_the_headlines_violation_comes_first_and_the_others_are_a_line_each(run: RunFolder) -> None:
     """`progress` comes after `integrity`, whatever their order in the file. Nothing is printed twice."""
     reasons = ["progress is violated: node 1 lost [1, 0]", "integrity is violated: node 1 lost [1, 0]"]
-    found = [broken("progress", 2), broken("integrity", 1)]
+    found = [broken("progress", 2) | {"more": 6}, broken("integrity", 1)]
     judge(run, verdict="VIOLATION", exit=1, properties=found, reasons=reasons)
     lines = shown(run).splitlines()
     assert lines[1] == "Integrity violated: node 1 lost [1, 0]; 1 more property is violated"
     told = [line for line in lines if "violated" in line][1:]
     assert told == [
         "integrity (DSN) is violated: it stays",
-        "also violated: progress: node 1 lost [1, 0] (and 1 more)",
+        "also violated: progress: node 1 lost [1, 0] (and 7 more)",
     ]
+
+
+def test_an_uncertain_property_is_not_called_violated_and_no_reason_is_printed_twice(run: RunFolder) -> None:
+    reasons = ["integrity is not certain", "too little happened"]
+    judge(run, verdict="UNKNOWN", exit=2, properties=[broken("integrity", 1) | {"verdict": "UNKNOWN"}], reasons=reasons)
+    text = shown(run)
+    assert "integrity (DSN) is uncertain: it stays" in text
+    assert text.lower().count("integrity is not certain") == text.count("too little happened") == 1
+
+
+def test_the_events_before_a_violation_have_the_times_of_the_schedule(run: RunFolder) -> None:
+    judge(run, verdict="VIOLATION", exit=1, properties=[broken("integrity", 1)], reasons=["integrity is violated"])
+    assert "    2.000 s  node 1 (life 1) became LOOKING" in shown(run).splitlines()
+
+
+def test_a_wait_pauses_no_writes(run: RunFolder) -> None:
+    crash, *cut = run.lines("faults.jsonl")
+    write_lines(run, "faults.jsonl", [crash, crash | {"t": int(12.5 * SECOND), "id": 3, "do": "wait"}, *cut])
+    judge(run)
+    paused = {line.split()[1]: line.split()[-2:] for line in shown(run).splitlines() if " yes" in line or " NO" in line}
+    assert paused == {"crash": ["790", "ms"], "wait": ["2", "yes"], "partition": ["the", "end"]}
+
+
+def test_the_verdict_of_now_is_shown_instead_of_the_stored_one(run: RunFolder) -> None:
+    judge(run, verdict="VIOLATION", exit=1, properties=[broken("integrity", 1)], reasons=["integrity is violated"])
+    out = io.StringIO()
+    now = Verdict(verdict=Outcome.PASS, exit=0, properties=[], reasons=[], metrics={})
+    terminal.show(run, Console(file=out, width=80), judged=now)
+    assert "PASS  (exit 0)" in out.getvalue()
+    assert "integrity" not in out.getvalue()
 
 
 def test_several_targets_of_a_fault_are_named_one_after_the_other(run: RunFolder) -> None:

@@ -343,7 +343,10 @@ EDITS: list[tuple[str, str, Any]] = [
     ("deliver", "tree", "0" * 16),
     ("snapshot", "digest", "0" * 16),
     ("link", "peer", 9),
+    ("boot", "accepted_epoch", 9),
     ("boot", "current_epoch", 9),
+    ("boot", "digest", "0" * 16),
+    ("boot", "nodes", 9),
     ("boot", "snapshot_zxid", [9, 9]),
 ]
 
