@@ -3,9 +3,11 @@
 import base64
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import log10
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,6 +35,7 @@ pytestmark = pytest.mark.skipif(
 )
 LEFT, RIGHT = 78, 14  # the plot's edges in a canvas, in CSS pixels (harness/report/html/assets/paint.js)
 BLUE, GREEN, RED = (0, 114, 178), (0, 158, 115), (213, 94, 0)
+INK, HATCH = (27, 31, 36), (138, 147, 158)
 SECOND = 10**9
 
 
@@ -241,6 +244,8 @@ def test_pointing_shows_a_tooltip(show: Callable[..., Report]) -> None:
     report = show(ordinary())
     report.point("lanes", report.x(500_000), 22 + 2 * 46 + 20)
     assert "node 3, life 1: LEADING BROADCAST, epoch 1" in report.tip
+    report.point("lanes", report.x(500_000), 22 + 46 + 20)
+    assert "node 2, life 1: FOLLOWING BROADCAST, epoch 1\nfollows node 3\n" in report.tip
     report.point("lanes", report.x(1_250_000), 22 + 2 * 46 + 20)
     assert "node 3, life 1: down\ncrash (fault 1)" in report.tip
     report.point("faults", report.x(1_250_000), 8)
@@ -253,6 +258,39 @@ def test_pointing_shows_a_tooltip(show: Callable[..., Report]) -> None:
     assert "node 1: 0 behind" in report.tip
     report.point("lanes", 5, 5)  # beside the plot
     assert not report.find("tip").is_displayed()
+
+
+def test_quantiles_are_of_successful_operations_and_the_last_interval_is_counted(show: Callable[..., Report]) -> None:
+    """Six of ten operations fail after 1 s. The others succeed after 10 ms, but one of 40 after 100 ms, which is the p99."""
+    story = ordinary()
+    lines: list[tuple[int, dict[str, Any]]] = []
+    for i in range(20_000):
+        due, key = SECOND + i * SECOND // 5000, {"client": 9, "seq": i + 1, "node": 1}
+        took, outcome = (SECOND, "failed") if i % 10 < 6 else (SECOND // (10 if i % 100 == 6 else 100), "ok")
+        lines.append((due, {"type": "invoke", "t": due, "due": due, "op": "set", "path": "/b", **key}))
+        lines.append((due + took, {"type": "complete", "t": due + took, "outcome": outcome, **key}))
+    story.files["ops.jsonl"] = [json.dumps(line) + "\n" for _, line in sorted(lines, key=lambda line: line[0])]
+    report = show(story)
+    middle = round(report.x(2_000_000))
+    y = {ms: round(210 - log10(ms / 10) / log10(150) * 188) for ms in (100, 1000)}  # the scale is from 10 ms to 1.5 s
+    assert INK in report.colours("latency", middle, y[100] - 2, 60, 4)
+    assert INK not in report.colours("latency", middle, y[1000] - 2, 60, 4)
+    throughput = report.find("throughput")
+    report.js("arguments[0].focus()", throughput)
+    throughput.send_keys("+++")
+    report.settle()
+    report.point("throughput", throughput.size["width"] - RIGHT - 2, 60)
+    assert re.search(r"\n[12],?\d{3} ok/s, [23],?\d{3} failed/s", report.tip), report.tip  # 2,000 and 3,000, about
+
+
+def test_a_fault_that_was_not_confirmed_is_grey(show: Callable[..., Report]) -> None:
+    story = ordinary()
+    story.inject("pause", [1], confirmed=False)
+    story.t += SECOND
+    story.heal()
+    report = show(story)
+    assert HATCH in report.colours("faults", report.x(3_500_000), 4, 60, 12)
+    assert HATCH not in report.colours("faults", report.x(1_250_000), 4, 20, 12)
 
 
 def test_wheel_drag_and_buttons_zoom_and_show_all_resets(show: Callable[..., Report]) -> None:
