@@ -152,7 +152,7 @@ def damaged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return {
         "root": root,
         "out": out,
-        "worst": analysis.verdict,
+        "analysis": analysis,
         "verdicts": {Path(it.path).name: it for it in analysis.verdicts},
     }
 
@@ -166,8 +166,9 @@ def test_each_damage_has_its_outcome(damaged: dict[str, Any], harm: Callable[[Pa
     assert words in " ".join(told)
 
 
-def test_the_verdict_is_that_of_the_worst_run(damaged: dict[str, Any]) -> None:
-    assert damaged["worst"] == "HARNESS-ERROR"
+def test_the_verdict_is_that_of_the_worst_run_and_all_are_in_the_summary(damaged: dict[str, Any]) -> None:
+    assert damaged["analysis"].verdict == "HARNESS-ERROR"
+    assert len(damaged["analysis"].summary["runs"]) == len(damaged["verdicts"])
 
 
 def test_a_number_that_could_not_be_measured_is_not_zero(damaged: dict[str, Any]) -> None:
