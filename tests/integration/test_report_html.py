@@ -230,6 +230,8 @@ def test_the_lanes_show_who_led_and_who_was_down(show: Callable[..., Report]) ->
     after = report.x(2_500_000)
     assert BLUE in report.colours("lanes", after, lane[2] + 3, 8, 20)
     assert GREEN in report.colours("lanes", after, lane[3] + 3, 8, 20)
+    bands = [report.colours("lanes", x, lane[2] + 26, 4, 6) for x in (before, after)]
+    assert bands[0].isdisjoint(bands[1])  # epochs 1 and 2
 
 
 def test_every_picture_is_drawn(show: Callable[..., Report]) -> None:

@@ -367,6 +367,14 @@ def test_a_changed_field_of_an_event_is_caught(run: Path, event: str, name: str,
     assert found.got != found.expected
 
 
+def test_another_reason_for_the_end_of_a_session_is_caught(run: Path) -> None:
+    def change(lines: list[dict[str, Any]]) -> None:
+        next(line for line in lines if line["event"] == "link" and line["state"] == "closed")["why"] = "boredom"
+
+    edit(trace(run, 2, 1), change)
+    assert "boredom" in difference(run, 2, 1).expected
+
+
 def test_a_field_that_is_not_there_and_one_too_many_are_caught(run: Path) -> None:
     edit(trace(run, 2, 1), lambda lines: next(line for line in lines if line["event"] == "vote").update(more=1))
     edit(trace(run, 1, 2), lambda lines: next(line for line in lines if line["event"] == "deliver").pop("tree"))

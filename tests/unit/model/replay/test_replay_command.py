@@ -163,12 +163,14 @@ def test_show_until_shows_a_leader_as_it_was(original: Path, capsys: pytest.Capt
 
 def test_show_of_every_input_of_a_life_never_fails(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every phase and role has another kind of state."""
-    seen = set()
+    seen, epochs = set(), set()
     for number in range(1, 60):
         assert main(["replay", str(original), "--node=3", "--life=2", f"--until=i{number}", "--show", "--json"]) == 0
         state = answer(capsys)["state"]
         seen.add(state["role"].split(";")[0])
+        epochs.add((state["f.p (accepted epoch)"].split(",")[0], state["f.a (current epoch)"]))
     assert {"LOOKING in ELECTION", "FOLLOWING in DISCOVERY", "FOLLOWING in BROADCAST"} <= seen
+    assert ("2", "1") in epochs, "it has promised epoch 2 before it adopts it"
 
 
 def test_a_difference_before_until_stops_the_replay(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
