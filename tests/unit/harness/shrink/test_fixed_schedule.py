@@ -1,0 +1,51 @@
+"""What shrinking takes from the folder of a failed run: its ensemble, and its faults as they happened."""
+
+from pathlib import Path
+
+from tests.corpus.delivery import agreement_fork
+from tests.corpus.story import Story
+from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.harness.shrink.failure import find_failing_case
+from zab_chaos.harness.shrink.fixed_schedule import as_it_happened
+
+SCENARIO = '[scenario]\nname = "drawn"\nabout = "Faults are drawn."\n[nemesis]\nfaults = { crash = 1 }\n'
+
+
+def test_faults_become_those_of_the_run_with_its_times_nodes_and_links(tmp_path: Path) -> None:
+    story = Story()
+    story.start()
+    story.milestone("workload-started")
+    story.t += 1_500_000_000
+    story.inject("crash", [3], target="leader")
+    story.t += 1_000_000_000
+    story.heal()
+    story.inject("pause", [1, 2], target=["follower", "leader"])
+    story.heal()
+    story.inject("partition", [1], target="leader", pairs=[[2, 1], [1, 2]], params={"shape": "isolate"})
+    story.milestone("safety-ended")
+    story.heal()  # with everything else, at the end of the run: that is no part of the schedule
+    story.save(tmp_path / "run")
+    fixed = as_it_happened(parse(SCENARIO), RunFolder(tmp_path / "run"), 5)
+    assert (fixed.nemesis, fixed.seed) == (None, 5)
+    assert [(step.at, step.do, step.target, step.lasts) for step in fixed.faults] == [
+        (1.501, "crash", "node-3", 1.001),
+        (2.503, "pause", ("node-1", "node-2"), 0.01),
+        (2.505, "partition", None, None),
+    ]
+    links = {"shape": "pairs", "pairs": ((1, 2), (2, 1))}
+    assert fixed.faults[-1].params == fixed.faults[-1].params | links
+    assert parse(fixed.to_toml()) == fixed
+
+
+def test_a_run_is_shrunk_with_its_own_number_of_nodes_seed_and_violations(tmp_path: Path) -> None:
+    story = agreement_fork()
+    story.run |= {"nodes": 5, "seed": 7, "backend": "sim"}
+    story.save(tmp_path)
+    (tmp_path / "scenario.toml").write_text(SCENARIO)
+    verdict = judge(tmp_path)
+    (tmp_path / "verdict.json").write_bytes(verdict.to_json())
+    case = find_failing_case(str(tmp_path), results=tmp_path, seed=None, defect=None, swarmed=False, nodes=None)
+    assert (case.scenario.nodes, case.seed, case.defect, case.not_simulated) == (5, 7, None, False)
+    assert case.preferred == tuple(verdict.violated)
