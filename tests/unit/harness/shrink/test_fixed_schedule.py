@@ -18,7 +18,7 @@ def test_faults_become_those_of_the_run_with_its_times_nodes_and_links(tmp_path:
     story.start()
     story.milestone("workload-started")
     story.t += 1_500_000_000
-    story.inject("crash", [3], target="leader")
+    story.inject("crash", [3], target="leader", params={"keeps_cache": True})
     story.t += 1_000_000_000
     story.heal()
     story.inject("pause", [1, 2], target=["follower", "leader"])
@@ -34,6 +34,7 @@ def test_faults_become_those_of_the_run_with_its_times_nodes_and_links(tmp_path:
         (2.503, "pause", ("node-1", "node-2"), 0.01),
         (2.505, "partition", None, None),
     ]
+    assert fixed.faults[0].params["keeps_cache"] is True
     links = {"shape": "pairs", "pairs": ((1, 2), (2, 1))}
     assert fixed.faults[-1].params == fixed.faults[-1].params | links
     assert parse(fixed.to_toml()) == fixed
