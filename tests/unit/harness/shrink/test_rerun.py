@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import FinishedRun
-from zab_chaos.harness.shrink import rerun
+from zab_chaos.harness.shrink import rerun, search
 from zab_chaos.harness.shrink.failure import FailingCase
 from zab_chaos.harness.shrink.rerun import CandidateRuns
 from zab_chaos.harness.shrink.search import Failure
@@ -216,3 +217,12 @@ def test_rerun_needs_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "three.toml").write_text(SOURCE)
     assert main(["shrink", str(tmp_path / "three.toml"), "--rerun"]) == 4
     assert "--rerun is for the folder of a failed run" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_candidate_must_fail_with_every_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def simulated(task: Any, seed: int) -> tuple[Any, str]:
+        return SimpleNamespace(verdict="VIOLATION", violated=["durability"] if seed == 1 else ["recovery"]), ""
+
+    monkeypatch.setattr(search, "simulate_seed", simulated)
+    assert search.still_fails(None, DURABILITY, [1], parse(SOURCE))
+    assert not search.still_fails(None, DURABILITY, [1, 2], parse(SOURCE))
