@@ -19,7 +19,7 @@ class Clock:
         self._rate = 1.0
         self._real = source()  # the source's time at the last change of the rate or jump
         self._shown = self._real  # this clock's time at that moment
-        self._latest = self._shown
+        self._latest = self._changed = self._shown
 
     def now_ns(self) -> int:
         """Return the time in nanoseconds, never less than an earlier call returned."""
@@ -28,6 +28,11 @@ class Clock:
             return self._latest
         self._latest = now
         return now
+
+    @property
+    def changed_ns(self) -> int:
+        """What it showed at the last change of its rate or jump. A later reading includes some time at the new rate."""
+        return self._changed
 
     @property
     def rate(self) -> float:
@@ -50,3 +55,4 @@ class Clock:
         real = self._source()
         self._shown += int((real - self._real) * self._rate) + jump
         self._real = real
+        self._changed = max(self._shown, self._latest)

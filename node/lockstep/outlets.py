@@ -65,6 +65,10 @@ class LockstepClock(Clock):
         return self.now
 
     @property
+    def changed_ns(self) -> int:
+        return self.now
+
+    @property
     def rate(self) -> float:
         return super().rate
 

@@ -1,10 +1,13 @@
 """The node's clock: its rate, its jumps, and that it never goes back."""
 
 import random
+from itertools import count
+from unittest.mock import MagicMock
 
 import pytest
 
 from zab_chaos.node.clock import Clock
+from zab_chaos.node.commands import Commands
 
 
 class Source:
@@ -44,6 +47,27 @@ def test_a_rate_counts_from_the_moment_it_is_set() -> None:
     clock.rate = 1.0
     source.now = 5_100
     assert clock.now_ns() == 5_100
+
+
+def test_it_knows_what_it_showed_when_its_rate_changed() -> None:
+    """The process may be interrupted after the change, so a reading after it would show too much or too little."""
+    source = Source(1_000)
+    clock = Clock(source)
+    clock.rate = 0.5
+    source.now = 2_000
+    clock.rate = 1.0
+    source.now = 9_000
+    assert (clock.now_ns(), clock.changed_ns) == (8_500, 1_500)
+    clock.jump(-7_000)
+    clock.rate = 2.0
+    assert clock.changed_ns == clock.now_ns()
+
+
+def test_the_answers_to_commands_show_the_rate_also_if_the_process_was_interrupted_after_the_changes() -> None:
+    readings = count(0, 1_000)
+    commands = Commands(MagicMock(), Clock(lambda: next(readings)), None, print)
+    first, second = (commands.handle("clock-rate", {"rate": rate})["clock_ns"] for rate in (0.5, 1.0))
+    assert second - first == 500
 
 
 @pytest.mark.parametrize("rate", [0.49, 2.01, 0.0, -1.0, float("nan"), float("inf")])
