@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from zab_chaos.node.clients import connections
-from zab_chaos.node.clients.connections import TICK_NS
+from zab_chaos.node.clients.connections import FRAME_HARD, TICK_NS, frame_limit
 from zab_chaos.node.clients.protocol import (
     VERSION,
     Answers,
@@ -274,7 +274,7 @@ def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientP
     greet(port, slow, 1)
     greet(port, good, 2)
     got: list[ClientEvent] = []
-    for _ in range(1000):
+    for _ in range(10 * LIMITS.queue_frames):  # fewer than in ZeroMQ's own limit of 1000
         port.connections.send(1, [(1, Ok(ZERO, data=bytes(2**18)))])
         got = port.receive()
         if got:
@@ -302,6 +302,43 @@ def test_few_large_answers_are_queued_for_a_client_that_does_not_read(
         assert isinstance(heard(slow), Answers)
     ticks = itertools.count(step=2 * TICK_NS)
     assert any(port.tick(next(ticks)) or not port._unsent for _ in range(100_000))  # ZeroMQ reports what it has sent
+
+
+def test_an_enormous_frame_only_ends_its_connection(port: ClientPort, dial: ZmqPipe) -> None:
+    dealer = dial()
+    greet(port, dealer)
+    dealer.send(bytes(FRAME_HARD * frame_limit(LIMITS) + 1))
+    got: list[ClientEvent] = []
+    while not got:
+        dealer.send(encode(Hello(VERSION, 1, ZERO)))
+        got = port.receive() if port.socket.poll(100) else []
+    assert set(got) == {ClientUp(1, ZERO)}  # and no answer to the frame
+
+
+def test_a_call_takes_no_more_frames_than_it_is_told_to(port: ClientPort, dial: ZmqPipe) -> None:
+    dealer = dial()
+    greet(port, dealer)
+    for seq in range(100):
+        dealer.send(encode(Requests([(seq, Get("/"))])))
+    got: list[ClientEvent] = []
+    while len(got) < 100:
+        assert port.socket.poll(10_000)
+        more = port.receive(3)
+        assert len(more) <= 3
+        got += more
+
+
+def test_drain_waits_for_more_than_the_kernel_buffers(context: zmq.Context[Any]) -> None:
+    port = ClientPort(context, "127.0.0.1:0", KEYS, LIMITS)
+    with context.socket(zmq.DEALER) as dealer:
+        dealer.linger, dealer.rcvtimeo = 0, 10_000
+        KEYS.client(dealer)
+        dealer.connect(f"tcp://{port.address}")
+        greet(port, dealer)
+        for seq in range(8):
+            port.connections.send(1, [(seq, Ok(ZERO, data=bytes(2**21)))])
+        port.drain(20.0)
+        assert [getattr(heard(dealer), "items", [(None,)])[0][0] for _ in range(8)] == list(range(8))
 
 
 def test_a_dropped_client_gets_the_reason(port: ClientPort, dial: ZmqPipe) -> None:
