@@ -11,13 +11,17 @@ from typing import Any
 
 import msgspec
 import pytest
+import zmq
 
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node import health
+from zab_chaos.node.clients.protocol import VERSION, Hello, Requests, Welcome, decode_from_node, encode
 from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient
+from zab_chaos.node.tree.requests import Create, Get
 
 PATIENCE = 30.0  # seconds; only a failing test waits that long
 
@@ -164,3 +168,20 @@ def test_the_health_check_fails_without_a_configuration_or_a_node(
     alone.file.write_bytes(msgspec.json.encode(alone.config))
     assert health.main([str(alone.file)]) == 1
     assert capsys.readouterr().err == f"{alone.config.control} cannot be reached: status was not sent\n"
+
+
+def test_a_node_that_crashes_after_an_answer_has_sent_all_of_it(alone: Alone) -> None:
+    process = alone.start("--bootstrap", "--crash-at", "after-send:REPLY#2")
+    assert wait_until(alone.established, PATIENCE)
+    context: zmq.Context[Any] = zmq.Context()
+    with context, context.socket(zmq.DEALER) as client:
+        client.linger, client.rcvtimeo = 0, 10_000
+        keys.load(alone.folder / "clients.json").client(client)
+        client.connect(f"tcp://{alone.config.client}")
+        client.send(encode(Hello(VERSION, 1, ZERO)))
+        assert decode_from_node(client.recv()) == Welcome()
+        client.send(encode(Requests([(1, Create("/a", bytes(2**20 - 100)))])))
+        client.recv()
+        client.send(encode(Requests([(2, Get("/a"))])))
+        assert len(client.recv()) > 2**20 - 100
+    assert process.wait(PATIENCE) == -signal.SIGKILL

@@ -240,3 +240,38 @@ def test_a_client_stops_waiting_when_the_node_is_dead(served: Served) -> None:
     served.serve(echo)
     with pytest.raises(ControlTimeout, match="ended before it answered die"):
         served.client.call("die", 60.0, alive=lambda: False)
+
+
+def noting(commands: list[str]) -> Handler:
+    """Return a handler that adds each command to the list."""
+
+    def handler(command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        commands.append(command)
+        return {}
+
+    return handler
+
+
+def test_an_enormous_request_only_ends_its_connection(served: Served) -> None:
+    commands: list[str] = []
+    served.serve(noting(commands))
+    with served.dealer() as dealer:
+        dealer.send_multipart([b"1", msgspec.msgpack.encode({"command": "large", "data": bytes(2**20)})])
+        while not dealer.poll(20):
+            dealer.send_multipart([b"2", msgspec.msgpack.encode({"command": "small"})])
+        assert dealer.recv_multipart()[0] == b"2"
+    assert set(commands) == {"small"}
+
+
+def test_a_flood_of_requests_is_served_in_parts(served: Served) -> None:
+    commands: list[str] = []
+    port = ControlPort(served.context, served.address, served.keys, noting(commands))
+    with served.dealer() as dealer:
+        for _ in range(1000):
+            dealer.send_multipart([b"1", msgspec.msgpack.encode({"command": "c"})])
+        while len(commands) < 1000:
+            before = len(commands)
+            assert port.socket.poll(10_000)
+            port.serve()
+            assert len(commands) - before <= 64
+    port.close()
