@@ -108,6 +108,7 @@ def test_an_enormous_frame_only_ends_its_connection(net: Any, greeted: Any) -> N
     greeted.say(0, "well again")
     net.until(lambda: bool(net.of(1, Received)))
     assert net.messages(1, 2) == ["well again"]
+    assert net.refused(1) == []  # the frame was not even received
 
 
 def test_a_message_before_the_peer_knows_this_node_is_not_accepted(net: Any) -> None:
