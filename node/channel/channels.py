@@ -211,12 +211,6 @@ class ChannelSet:
         due = [self._hello_at[peer] for peer, session in self._sessions.items() if not session.up]
         return min(due, default=NEVER)
 
-    def renew(self, peer: int) -> None:
-        """Replace the peer's pipe, and drop what it held."""
-        self._connected.discard(peer)
-        self._pipes[peer].close()
-        self._pipes[peer] = self._dial(peer)
-
     def close(self) -> None:
         """Close all pipes, because the process ends by its own decision. Queued frames are dropped."""
         self.runs.end_all()
@@ -226,8 +220,10 @@ class ChannelSet:
     # ---- hooks for defects ----
 
     def redial(self, peer: int) -> None:
-        """Replace the pipe of a session that was closed."""
-        self.renew(peer)
+        """Replace the pipe of a session that was closed, and drop what it held."""
+        self._connected.discard(peer)
+        self._pipes[peer].close()
+        self._pipes[peer] = self._dial(peer)
 
     def disconnected(self, peer: int, host_ns: int) -> None:
         """Schedule the end of a session whose connection has ended; its last frames are received before."""

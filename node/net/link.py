@@ -120,10 +120,8 @@ class Links:
         self.channels.tick(now_ns, time.monotonic_ns())
 
     def drain(self, peer: int, seconds: float) -> None:
-        """Wait until everything sent to `peer` has left the process, for at most `seconds`. Ends the session."""
+        """Wait until everything sent to `peer` has left the process, for at most `seconds`. Then nothing more can be sent."""
         self._pipes[peer].drain(int(seconds * 1000))
-        self.channels.renew(peer)
-        self.channels.reset(peer, "drained")
 
     def close(self) -> None:
         """Close all sockets; queued frames are dropped."""
