@@ -53,10 +53,8 @@ class SourceFolder:
         """Return a hash of the contents of all files; it is equal for copies of a run. Raises OSError."""
         digests = []
         for name in sorted(self.files):
-            with (
-                suppress(FileNotFoundError),
-                Path(self.path, name).open("rb") as file,
-            ):  # a run removes its keys when it ends
+            # A run that ends meanwhile removes its keys.
+            with suppress(FileNotFoundError), Path(self.path, name).open("rb") as file:
                 digests.append((name, file_digest(file, "sha256").hexdigest()))
         return sha256(repr(digests).encode()).hexdigest()
 
