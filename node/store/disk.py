@@ -13,7 +13,6 @@ from typing import NoReturn, Protocol
 from zab_chaos.node.store.disk_faults import DiskFaults, Variant
 from zab_chaos.node.store.faithful import FaithfulDisk
 from zab_chaos.node.store.os_files import (
-    clear_volatile,
     fdatasync,
     open_existing,
     open_new,
@@ -108,7 +107,6 @@ class OrdinaryDisk:
         self.writes = 0
         self.syncs = 0
         self.root.mkdir(parents=True, exist_ok=True)
-        clear_volatile(self.root)  # left over if the folder was a faithful disk before
 
     def list(self) -> list[str]:
         return sorted(path.name for path in self.root.iterdir() if path.is_file())

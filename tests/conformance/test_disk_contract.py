@@ -64,6 +64,8 @@ def test_written_bytes_are_read_back_synced_or_not(start: Start) -> None:
     file.write_all(b"twothree", [3, 3, 8])
     assert disk.read("a") == b"onetwothree"
     assert (file.size, disk.unsynced_bytes) == (11, 8)
+    file.sync()
+    assert disk.unsynced_bytes == 0
     file.close()
     assert disk.list() == ["a"]
 

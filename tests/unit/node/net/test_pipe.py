@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from zab_chaos.harness.machine.waiting import wait_until
-from zab_chaos.node.net import keys
+from zab_chaos.node.net import keys, pipe
 from zab_chaos.node.net.pipe import ZmqPipe
 
 PATIENCE_S = 30
@@ -60,3 +60,16 @@ def test_an_unanswered_connection_attempt_is_repeated(deaf: int, tmp_path: Path)
     finally:
         dial.close()
         context.destroy(linger=0)
+
+
+def test_an_unanswered_handshake_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link whose handshake was swallowed is used at once when it is healed. ZeroMQ itself would wait for 30 s."""
+    monkeypatch.setattr(pipe, "_HANDSHAKE_MS", 100)
+    pair = keys.create(tmp_path / "links.json")
+    with zmq.Context() as context, socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(10)
+        dial = ZmqPipe(context, zmq.Poller(), f"127.0.0.1:{silent.getsockname()[1]}", pair, 10, immediate=True)
+        with contextlib.ExitStack() as stack:
+            stack.callback(dial.close)
+            for _ in range(2):
+                stack.enter_context(silent.accept()[0])

@@ -115,3 +115,22 @@ def test_frames_sent_with_the_clients_key_do_not_arrive(node: Node) -> None:
         node.until(lambda: node.server.links.channels.frames[2] == 1)
         socket.disable_monitor()
         node.monitor.close()
+
+
+def test_a_malformed_request_is_traced(node: Node) -> None:
+    with node.call("control", zmq.DEALER, keys.load(node.files.control)) as socket:
+        socket.send_multipart([b"1", b"no map"])
+        node.until(lambda: bool(node.refused()))
+        socket.disable_monitor()
+        node.monitor.close()
+    (line,) = node.refused()
+    assert (line["what"], line["count"]) == ("request", 1)
+    assert "a request is a MessagePack map" in line["why"]
+
+
+def test_a_crash_point_waits_for_every_peer_and_client(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int | str] = []
+    monkeypatch.setattr(node.server.links, "drain", lambda peer, seconds: waited.append(peer))
+    monkeypatch.setattr(node.server.clients, "drain", lambda seconds: waited.append("clients"))
+    node.server.replica.crash.settle()
+    assert waited == [2, 3, "clients"]

@@ -1,5 +1,6 @@
 """Both disks keep the contract; the faithful one loses exactly what was not synced."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.unit.node.store.shelf import PowerGone, faithful, files
@@ -29,6 +31,52 @@ def test_a_slow_disk_waits_at_each_sync(make: MakeDisk, tmp_path: Path, monkeypa
     disk.sync_directory()
     file.close()
     assert waited == [0.25, 0.25]
+
+
+@both
+def test_a_sync_reaches_the_machines_disk(make: MakeDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+
+    def note(fd: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+
+    monkeypatch.setattr("zab_chaos.node.store.disk.fdatasync", note)
+    monkeypatch.setattr("zab_chaos.node.store.faithful.fdatasync", note)
+    monkeypatch.setattr(os, "fsync", note)
+    disk = make(tmp_path / "data")
+    file = disk.create("a")
+    disk.sync_directory()
+    file.write(b"x")
+    file.sync()
+    file.close()
+    assert synced == ["data", "a"]
+
+
+@both
+def test_a_closed_file_and_a_synced_folder_hold_no_descriptor(make: MakeDisk, tmp_path: Path) -> None:
+    before = psutil.Process().num_fds()
+    disk = make(tmp_path)
+    file = disk.create("a", 10)
+    file.write(b"x")
+    file.sync()
+    disk.sync_directory()
+    file.close()
+    assert psutil.Process().num_fds() == before
+
+
+@both
+def test_bytes_of_which_the_machine_takes_a_part_are_written_whole(
+    make: MakeDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: pwrite(fd, data[:3], offset))
+    disk = make(tmp_path)
+    file = disk.create("a", preallocate=20)
+    file.write(b"0123456789")
+    file.sync()
+    disk.sync_directory()
+    file.close()
+    assert (tmp_path / "a").read_bytes() == b"0123456789" + bytes(10)
 
 
 def test_an_ordinary_disk_refuses_to_cut_the_power(tmp_path: Path) -> None:
@@ -153,6 +201,15 @@ def test_a_directory_change_counts_as_unsynced_data(tmp_path: Path) -> None:
 def test_a_cut_never_returns_even_if_the_process_survives(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="power is cut"):
         FaithfulDisk(tmp_path, die=lambda: None).cut("plain", 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_killed_process_leaves_its_files_at_their_full_size(seed: int, tmp_path: Path) -> None:
+    disk = faithful(tmp_path)
+    disk.create("a", preallocate=100).write(b"x")
+    with pytest.raises(PowerGone):
+        disk.cut("killed", seed)
+    assert len(faithful(tmp_path).read("a")) == 100
 
 
 # ---- real processes, really killed ----
