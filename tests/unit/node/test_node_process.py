@@ -51,15 +51,15 @@ class Alone:
         )  # fmt: skip
         return self.process
 
-    def status(self) -> dict[str, Any]:
+    def command(self, name: str, **arguments: Any) -> dict[str, Any]:
         client = ControlClient(self.config.control, keys.load(self.folder / "control.json"))
         try:
-            return client.call("status", PATIENCE)
+            return client.call(name, PATIENCE, **arguments)
         finally:
             client.close()
 
     def established(self) -> bool:
-        return bool(self.status()["established"])
+        return bool(self.command("status")["established"])
 
     def last_event(self) -> dict[str, Any]:
         last: dict[str, Any] = json.loads((self.folder / "node-1-1.jsonl").read_text().splitlines()[-1])
@@ -125,7 +125,7 @@ def test_ctrl_c_does_not_end_a_node_and_sigterm_does(alone: Alone) -> None:
 
 def test_a_node_ends_when_its_stdin_closes(alone: Alone) -> None:
     process = alone.start("--bootstrap")
-    alone.status()
+    alone.command("status")
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(PATIENCE) == 0
@@ -136,6 +136,13 @@ def test_a_node_that_nobody_asks_ends(alone: Alone) -> None:
     process = alone.start("--bootstrap", silence_ms=300)
     assert process.wait(PATIENCE) == 0
     assert alone.last_event()["why"].startswith("nobody has asked for this node for too long")
+
+
+def test_a_power_cut_happens_in_time_without_unsynced_bytes(alone: Alone) -> None:
+    process = alone.start("--bootstrap")
+    assert wait_until(alone.established, PATIENCE)
+    alone.command("power-cut", variant="plain", seed=1, within_ms=1)
+    assert process.wait(PATIENCE) == -signal.SIGKILL
 
 
 def test_a_node_whose_parent_is_gone_already_does_not_start(alone: Alone) -> None:
@@ -154,7 +161,7 @@ def test_the_health_check_asks_for_an_established_leader(alone: Alone, capsys: p
 
 def test_the_health_check_fails_without_a_leader(alone: Alone, capsys: pytest.CaptureFixture[str]) -> None:
     alone.start("--bootstrap", peers={2: alone.nobody})
-    alone.status()
+    alone.command("status")
     assert health.main([str(alone.file)]) == 1
     assert capsys.readouterr().err == "node 1 is LOOKING, in ELECTION, and knows no established leader\n"
 
