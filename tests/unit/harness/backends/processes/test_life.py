@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.processes.life import ProcessLife, spawn
+from zab_chaos.harness.backends.processes.life import ProcessLife, environment, launch, spawn
 
 OBEYS = "import os, sys; print('up', flush=True); sys.stdin.read(); os._exit(0)"
 STUBBORN = (
@@ -102,3 +102,18 @@ def test_nodes_are_not_spawned_from_another_thread(tmp_path: Path) -> None:
     thread.start()
     thread.join()
     assert "main thread" in str(caught[0])
+
+
+def test_a_nodes_process_has_a_session_and_a_log_of_its_own(tmp_path: Path) -> None:
+    """A closed terminal hangs up on its session, and only the harness shall end nodes."""
+    log = tmp_path / "log"
+    own = "import os; print(os.getsid(0) == os.getpid(), os.getcwd(), flush=True)"
+    with launch(1, [sys.executable, "-c", own], log, tmp_path, environment()) as process:
+        assert process.wait(30) == 0
+    assert log.read_text() == f"True {tmp_path}\n"
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def test_a_program_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="node 1 cannot be started: No such file or directory"):
+        launch(1, [str(tmp_path / "none")], tmp_path / "log", tmp_path, environment())

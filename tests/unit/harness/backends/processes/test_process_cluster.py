@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes import process_cluster
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife
 from zab_chaos.harness.backends.processes.monitor import RunMonitor
@@ -22,14 +22,16 @@ ENDS = "print(flush=True); input(); raise SystemExit(3)"
 
 
 class Scripts(ProcessCluster):
-    """One node, whose process runs `script`."""
+    """One node, whose process runs `script`. Node 2 is never started."""
+
+    answers = True
 
     def __init__(self, folder: Path, script: str) -> None:
-        super().__init__(RunFolder(folder), [1], faithful=False)
+        super().__init__(RunFolder(folder), [1, 2], faithful=False)
         self.script = script
 
-    def status(self, node: int, timeout: float = 2.0) -> Status:
-        return Status(node=node, life=1, role="")
+    def status(self, node: int, timeout: float = 2.0) -> Status | None:
+        return Status(node=node, life=1, role="") if self.answers else None
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         return {}
@@ -86,6 +88,62 @@ def test_an_end_by_a_fault_is_not_unexpected(cluster: Callable[..., Scripts]) ->
     it = cluster()
     assert it.kill(1) == -signal.SIGKILL
     assert it.take_unexpected_ends() == []
+
+
+def test_an_end_that_was_not_told_before_the_next_life_is_told_after_it(cluster: Callable[..., Scripts]) -> None:
+    it = cluster()
+    it.end_by_itself(3)
+    it.start(1)
+    it.end_by_itself(-9)
+    assert [(end.life, end.code) for end in it.take_unexpected_ends()] == [(1, 3), (2, -9)]
+
+
+def test_what_cannot_be_done_to_a_node_is_refused(cluster: Callable[..., Scripts]) -> None:
+    it = cluster()
+    with pytest.raises(ClusterError, match=f"node 1 is to be started but is up .pid {it.pid(1)}."):
+        it.start(1)
+    with pytest.raises(ClusterError, match="node 1 is up; its disk can be wiped when it is down"):
+        it.wipe(1)
+    with pytest.raises(ClusterError, match="node-2 cannot be killed: never started"):
+        it.kill_all([1, 2])
+    with pytest.raises(ClusterError, match="faithful"):
+        it.cut_power([1])
+    for do in (it.pause, it.resume, it.stop):
+        with pytest.raises(ClusterError, match="node 2 is not up"):
+            do(2)
+    assert it.alive(1)
+
+
+def test_a_wiped_disk_is_gone_and_may_be_gone_before(cluster: Callable[..., Scripts]) -> None:
+    it = cluster()
+    it.kill(1)
+    disk = Path(it.disk_folder(1))
+    disk.mkdir(parents=True)
+    (disk / "log-00000001").touch()
+    it.wipe(1)
+    assert not disk.exists()
+    it.wipe(1)
+
+
+def test_pauses_and_exits_are_those_of_the_process(cluster: Callable[..., Scripts]) -> None:
+    it = cluster()
+    it.pause(1)
+    assert (it.paused(1), it.alive(1), it.wait_exit(1, 0.0)) == (True, True, None)
+    it.resume(1)
+    assert not it.paused(1)
+    it.kill(1)
+    assert (it.paused(1), it.alive(1), it.pid(1), it.wait_exit(1, 0.0)) == (False, False, None, -signal.SIGKILL)
+
+
+def test_a_node_that_does_not_answer_in_time_is_an_error_with_the_end_of_its_log(
+    cluster: Callable[..., Scripts], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Scripts, "answers", False)
+    monkeypatch.setattr(Scripts, "start_seconds", 0.05)
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "node-1-1.log").write_text("".join(f"line {n}\n" for n in range(9)))
+    with pytest.raises(ClusterError, match=r"node 1 does not answer.*\nline 4\nline 5\nline 6\nline 7\nline 8$"):
+        cluster()
 
 
 @pytest.mark.parametrize(("ask", "forced"), [(True, [1]), (False, [])])
