@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,15 @@ def test_an_error_of_the_program_is_traced_as_an_abort_with_its_traceback(alone:
     assert alone.last_event()["why"] == "ModuleNotFoundError: No module named 'nonsense'"
 
 
+def test_a_recovery_is_timed_in_microseconds(alone: Alone) -> None:
+    before = time.monotonic_ns()
+    alone.start("--bootstrap")
+    alone.command("status")
+    events = [json.loads(line) for line in (alone.folder / "node-1-1.jsonl").read_text().splitlines()]
+    (recovery,) = (event for event in events if event["event"] == "recovery")
+    assert 0 < recovery["micros"] * 1000 < recovery["t"] - before
+
+
 def test_ctrl_c_does_not_end_a_node_and_sigterm_does(alone: Alone) -> None:
     process = alone.start("--bootstrap")
     assert wait_until(alone.established, PATIENCE)
@@ -130,6 +140,15 @@ def test_a_node_ends_when_its_stdin_closes(alone: Alone) -> None:
     process.stdin.close()
     assert process.wait(PATIENCE) == 0
     assert alone.last_event()["why"] == "the process that started this node is gone"
+
+
+def test_a_node_without_a_parent_does_not_depend_on_its_stdin(alone: Alone) -> None:
+    process = alone.start("--bootstrap", parent=None)
+    alone.command("status")
+    assert process.stdin is not None
+    process.stdin.close()
+    for _ in range(2):  # a node that is going to end may answer once more
+        alone.command("status")
 
 
 def test_a_node_that_nobody_asks_ends(alone: Alone) -> None:

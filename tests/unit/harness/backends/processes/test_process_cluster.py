@@ -22,7 +22,7 @@ ENDS = "print(flush=True); input(); raise SystemExit(3)"
 
 
 class Scripts(ProcessCluster):
-    """One node, whose process runs `script`. Node 2 is never started."""
+    """One node, whose process runs `script`. Node 2 is not started at first."""
 
     answers = True
 
@@ -114,6 +114,27 @@ def test_what_cannot_be_done_to_a_node_is_refused(cluster: Callable[..., Scripts
     assert it.alive(1)
 
 
+def test_all_nodes_are_killed_before_one_is_waited_for(
+    cluster: Callable[..., Scripts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = cluster()
+    it.start(2)
+    killed: list[int] = []
+    send, wait = ProcessLife.signal, ProcessLife.wait
+
+    def signal_noted(life: ProcessLife, number: signal.Signals) -> None:
+        killed.append(life.node)
+        send(life, number)
+
+    def wait_for_last(life: ProcessLife, seconds: float) -> int | None:
+        assert killed[:2] == [1, 2]
+        return wait(life, seconds)
+
+    monkeypatch.setattr(ProcessLife, "signal", signal_noted)
+    monkeypatch.setattr(ProcessLife, "wait", wait_for_last)
+    assert it.kill_all([1, 2]) == {1: -signal.SIGKILL, 2: -signal.SIGKILL}
+
+
 def test_a_wiped_disk_is_gone_and_may_be_gone_before(cluster: Callable[..., Scripts]) -> None:
     it = cluster()
     it.kill(1)
@@ -131,8 +152,9 @@ def test_pauses_and_exits_are_those_of_the_process(cluster: Callable[..., Script
     assert (it.paused(1), it.alive(1), it.wait_exit(1, 0.0)) == (True, True, None)
     it.resume(1)
     assert not it.paused(1)
-    it.kill(1)
-    assert (it.paused(1), it.alive(1), it.pid(1), it.wait_exit(1, 0.0)) == (False, False, None, -signal.SIGKILL)
+    it._lives[1].signal(signal.SIGKILL)
+    assert it.wait_exit(1, 30.0) == -signal.SIGKILL
+    assert (it.paused(1), it.alive(1), it.pid(1)) == (False, False, None)
 
 
 def test_a_node_that_does_not_answer_in_time_is_an_error_with_the_end_of_its_log(
