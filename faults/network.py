@@ -15,7 +15,7 @@ compares that with what the server has (`compare`). Differences were made by oth
 (`take_foreign_changes`) and undone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyState, ReadBackError, WedgedError
@@ -91,13 +91,14 @@ class _Link:
 
 
 class Network:
-    """All links of a run. `api_address`: host:port of the toxiproxy server; `key`: signs the connections to it.
+    """All links of a run. `api_address`: host:port of the toxiproxy server; `key`: signs the connections to it; `gone`: whether
+    its process has ended.
 
     Not thread-safe.
     """
 
-    def __init__(self, api_address: str, key: bytes | None = None) -> None:
-        self._proxies = Proxies(api_address, key)
+    def __init__(self, api_address: str, key: bytes | None = None, gone: Callable[[], bool] = lambda: False) -> None:
+        self._proxies = Proxies(api_address, key, gone)
         self._links: dict[Pair, _Link] = {}
         self._foreign_changes: list[str] = []
 

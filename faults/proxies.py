@@ -9,7 +9,7 @@ The package (0.1.1) sends the requests. This module adds, each for a reason that
 - refusing a negative bandwidth: it makes the server panic, and all links are lost.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +52,9 @@ class ProxyState:
 class _CheckedRequests:
     """A replacement of the module `requests` for toxiproxy-python: the same calls, with timeouts, checks and signatures."""
 
-    def __init__(self, key: bytes | None) -> None:
+    def __init__(self, key: bytes | None, gone: Callable[[], bool]) -> None:
         self._key = key
+        self._gone = gone
 
     def get(self, url: str, **keywords: Any) -> requests.Response:
         return self._request("GET", url, **keywords)
@@ -65,6 +66,8 @@ class _CheckedRequests:
         return self._request("DELETE", url, **keywords)
 
     def _request(self, method: str, url: str, **keywords: Any) -> requests.Response:
+        if self._gone():  # its port refuses no connection: the refusal would have to be signed
+            raise NetworkError("toxiproxy has ended")
         try:
             with tcp_signature.session(self._key) as session:
                 answer = session.request(method, url, timeout=SECONDS, **keywords)
@@ -86,10 +89,10 @@ class Proxies:
     not affect each other as long as they do not call at the same instant.
     """
 
-    def __init__(self, address: str, key: bytes | None = None) -> None:
+    def __init__(self, address: str, key: bytes | None = None, gone: Callable[[], bool] = lambda: False) -> None:
         host, _, port = address.rpartition(":")
         self._host, self._port = host, int(port)
-        self._requests = _CheckedRequests(key)
+        self._requests = _CheckedRequests(key, gone)
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
         """Create a proxy. Raises NetworkError.

@@ -193,7 +193,7 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         return ensemble_state.disagreement(ensemble_state.statuses(self.cluster), self.cluster.nodes)
 
     def check(self) -> None:
-        """Raise the error of a background thread of the deployment, if there was one."""
+        """Raise HarnessError if something else than a node has failed: a background thread, or what is between the nodes."""
 
     def finish(self) -> None:
         """Write the records that are not written yet. Called once, after the last milestone."""

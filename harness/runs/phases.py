@@ -279,3 +279,4 @@ class RunPhases:
         if self._host.sleep(seconds, until=self._interrupt.requested):
             self._records.milestone("interrupted")
             raise Unfinished(INTERRUPTED)
+        self._deployment.check()

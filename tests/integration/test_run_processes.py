@@ -108,6 +108,18 @@ def zab(tmp_path: Path) -> Iterator[Callable[..., Zab]]:
         run.process.communicate()
 
 
+def test_a_run_whose_toxiproxy_ends_is_no_violation(zab: Callable[..., Zab]) -> None:
+    """Without links the nodes write nothing, which is not their fault. The run does not wait for what can't be healed."""
+    run = zab(LONG + '[[fault]]\nat = 0.1\ndo = "partition"\ntarget = "leader"\n')
+    assert wait_until(lambda: run.results.exists() and any(run.lines("faults.jsonl")), 100)
+    (toxiproxy,) = (child for child in run.children() if child.name().startswith("toxiproxy"))
+    toxiproxy.kill()
+    code, out, _ = run.wait()
+    assert code == 3, out
+    assert "toxiproxy ended during the run, and all links with it: exit code -9. Its log is " in out
+    assert all("has ended" in str(line["evidence"]) for line in run.lines("faults.jsonl")[1:])
+
+
 def test_a_steady_run_passes_and_leaves_only_its_results(zab: Callable[..., Zab]) -> None:
     run = zab(STEADY, "--seed", "7")
     assert wait_until(lambda: run.results.exists() and run.reached("workload-started"), 100)

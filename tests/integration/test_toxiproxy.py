@@ -16,6 +16,7 @@ from zab_chaos.faults.proxies import Proxies
 from zab_chaos.harness.backends.toxiproxy.port_protection import protect
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, ToxiproxyServer, locate
 from zab_chaos.harness.machine.ports import free_ports, release_ports
+from zab_chaos.harness.machine.waiting import wait_until
 
 pytestmark = pytest.mark.toxiproxy
 
@@ -377,3 +378,22 @@ def test_the_server_dies_with_a_harness_that_is_killed(binary: Path, tmp_path: P
         assert harness.stdout is not None
         harness.stdout.close()
     server.wait(PATIENCE)
+
+
+def test_a_server_that_fails_says_why_and_is_not_waited_for(binary: Path, tmp_path: Path) -> None:
+    """A negative bandwidth, which `Network` refuses, ends the server when bytes pass."""
+    with ToxiproxyServer(binary, tmp_path / "toxiproxy.log") as server:
+        pair = Pair(server)
+        with tcp_signature.session(server.key) as session:
+            toxic = {"type": "bandwidth", "stream": "upstream", "attributes": {"rate": -1}}
+            assert session.post(f"http://{server.address}/proxies/1-2/toxics", json=toxic, timeout=PATIENCE).ok
+        sender, _ = pair.connect((1, 2))
+        sender.sendall(b"x" * 1000)
+        assert wait_until(server.gone, PATIENCE)
+        assert server.last_words().startswith("exit code 2 (panic: ")
+        network = Network(server.address, server.key, server.gone)
+        with pytest.raises(NetworkError, match="toxiproxy has ended"):
+            network.create_links({(1, 2): ("127.0.0.1:1", "127.0.0.1:1")})
+        for end in (*pair.open, *pair.listeners.values()):
+            end.close()
+        release_ports(pair.ports)

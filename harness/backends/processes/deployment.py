@@ -37,6 +37,7 @@ class ProcessDeployment(FolderDeployment):
     cluster: ProcessCluster
     monitor: RunMonitor
     toxiproxy_version: str | None = None
+    _server: toxiproxy.ToxiproxyServer | None = None
 
     def __init__(self, folder: RunFolder, scenario: Scenario, display: Display) -> None:
         super().__init__(folder)
@@ -61,6 +62,7 @@ class ProcessDeployment(FolderDeployment):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._hurry = kind is not None and issubclass(kind, Forced | Stopped)
+        self._server = None  # which now ends
         self._stack.close()
 
     def _end_nodes(self) -> None:
@@ -82,6 +84,8 @@ class ProcessDeployment(FolderDeployment):
             raise HarnessError(
                 f"the thread that watches the nodes failed: {self.monitor.error!r}"
             ) from self.monitor.error
+        if self._server is not None and self._server.gone():
+            raise HarnessError(f"toxiproxy ended during the run, and all links with it: {self._server.last_words()}")
 
     @cached_property
     def _interactive_ops(self) -> SharedOpsFile:
@@ -115,7 +119,7 @@ class ProcessDeployment(FolderDeployment):
         """Start toxiproxy. `counting`: it can report how many bytes have passed."""
         log = self.folder.file("log", "toxiproxy.log")
         server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log, counting=counting))
-        self.toxiproxy_version = server.version
+        self.toxiproxy_version, self._server = server.version, server
         return server
 
     def _proxies(self, listen: Mapping[int, str], stack: ExitStack) -> dict[Link, str]:
@@ -126,6 +130,6 @@ class ProcessDeployment(FolderDeployment):
         ports = self._ports(len(self._pairs), stack)
         links = {pair: f"{HOST}:{port}" for pair, port in zip(self._pairs, ports, strict=True)}
         server = self._toxiproxy(stack)
-        self.network = Network(server.address, server.key)
+        self.network = Network(server.address, server.key, server.gone)
         self.network.create_links({pair: (address, listen[pair[1]]) for pair, address in links.items()})
         return links

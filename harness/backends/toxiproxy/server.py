@@ -90,7 +90,7 @@ class ToxiproxyServer:
                 process_group=0,  # so that Ctrl-C reaches only the harness, which still has to heal links
             )
         try:
-            wait_until(lambda: self._gone() or is_listening(self.pid, self.port), START_SECONDS)
+            wait_until(lambda: self.gone() or is_listening(self.pid, self.port), START_SECONDS)
             self.key = protect(self.pid, self.port)
             self.version = self._await_version()
         except BaseException:
@@ -118,11 +118,18 @@ class ToxiproxyServer:
         self.process.wait()
         release_ports([self.port])
 
-    def _gone(self) -> bool:
+    def gone(self) -> bool:
+        """Return whether the process has ended."""
         return self.process.poll() is not None
 
+    def last_words(self) -> str:
+        """Return its exit code, why it failed (a Go program writes `panic: REASON`), and where its log is."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        panics = [f" ({line})" for line in lines if line.startswith("panic: ")]
+        return f"exit code {self.process.poll()}{''.join(panics[:1])}. Its log is {self._log}"
+
     def _await_version(self) -> str:
-        version = await_version(self.address, self._gone, self.key)
+        version = await_version(self.address, self.gone, self.key)
         if version is not None:
             return version
         code = self.process.poll()

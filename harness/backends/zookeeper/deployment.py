@@ -69,7 +69,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings, properties=properties)
         server = self._toxiproxy(stack, counting=True)
         self.meter = ByteMeter(plan, server.address, server.key)
-        self.network = QuorumNetwork(server.address, server.key)
+        self.network = QuorumNetwork(server.address, server.key, server.gone)
         try:
             self.network.create(plan)
         except NetworkError as error:
