@@ -8,8 +8,8 @@ from zab_chaos.node.events import Refused
 from zab_chaos.node.net.monitor import Monitor
 from zab_chaos.node.refusal_counter import RefusalCounter
 
-# Only these events show a missing key. With a cut link handshakes fail too, but without a protocol error.
-_FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+# Only this event shows a missing key. With a cut link handshakes fail too, but without a protocol error.
+_FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 
 
 class FailedHandshakes(Monitor):
