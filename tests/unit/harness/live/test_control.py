@@ -14,7 +14,7 @@ from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.node.net import keys
-from zab_chaos.node.net.control import ControlClient
+from zab_chaos.node.net.control import ControlClient, ControlError
 
 
 @pytest.fixture
@@ -51,9 +51,17 @@ def test_a_fault_is_injected_reported_listed_and_healed(server: ControlServer) -
     assert len(server.messages) == 2
 
 
+def test_a_fault_that_cannot_be_injected_is_told_to_both_sides(server: ControlServer) -> None:
+    inject(server, "crash target=node-1")
+    with pytest.raises(ControlError) as caught:
+        inject(server, "pause target=node-1")
+    assert server.messages[1:] == [str(caught.value)]
+
+
 def test_healing_everything_starts_nodes_that_are_down(server: ControlServer) -> None:
     inject(server, "crash target=all")
     inject(server, "restart target=node-1")
+    assert [words.split()[0] for words in server.active_faults()] == [str(server._faults[0]).split()[0]]
     server.handle("heal", {})
     assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [True, True]
 
@@ -62,6 +70,7 @@ def test_healing_everything_starts_nodes_that_are_down(server: ControlServer) ->
     ("order", "arguments", "words"),
     [
         ("heal", {"number": 3}, "there is no fault 3"),
+        ("heal", {"number": 0}, "there is no fault 0"),
         ("heel", {}, "Did you mean heal"),
         ("inject", {"fault": {"do": "crush"}}, "Did you mean crash"),
         ("inject", {"fault": {"do": "crash", "target": "leader", "at": 3}}, "at belongs to a schedule"),

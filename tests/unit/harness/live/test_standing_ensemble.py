@@ -1,6 +1,7 @@
 """An ensemble that is used by hand, in the simulated world: its methods, its folder, and its errors."""
 
 import json
+import threading
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from rich.console import Console
 from zab_chaos.faults.kind import FaultError
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import load
-from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live import Done, Ensemble, Failed, Unknown
 from zab_chaos.harness.live.fault_methods import STATE_WORDS, kind_of, method_names
 from zab_chaos.harness.report import terminal
@@ -181,12 +182,54 @@ def test_an_idle_ensemble_is_unknown_because_nothing_was_written_and_no_scenario
     assert "the scenario expects" not in shown.getvalue()
 
 
-def test_an_interrupted_ensemble_has_no_verdict_and_run_json_says_so(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), standing(tmp_path) as cluster:
-        raise KeyboardInterrupt
+def test_an_interrupted_ensemble_has_no_verdict_and_run_json_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    cluster = standing(tmp_path)
+
+    def use() -> None:
+        with cluster:
+            cluster.client()
+            monkeypatch.setattr(cluster._deployment.cluster, "close", lambda ask=True: asked.append(ask) or [])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        use()
+    assert asked == [False]  # the nodes are killed
+    with pytest.raises(ValueError, match="closed"):
+        cluster._sessions[0].get("/a")
     assert cluster.verdict is None
     assert cluster.folder is not None
     assert cluster.folder.read_run()["outcome"] == "interrupted"
+
+
+def test_a_harness_that_failed_is_noticed_by_a_wait_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check() -> None:
+        raise HarnessError("nobody watches the nodes")
+
+    with standing(tmp_path) as cluster:
+        monkeypatch.setattr(cluster._deployment, "check", check)
+        with pytest.raises(HarnessError, match="nobody watches"):
+            cluster.sleep(0.1)
+    assert cluster.verdict is not None
+    assert cluster.verdict.verdict is Outcome.HARNESS_ERROR
+    assert cluster.folder is not None
+    assert "nobody watches the nodes" in cluster.folder.read_run()["outcome"]
+
+
+def test_another_thread_heals_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with standing(tmp_path, min_acked=0) as cluster:
+        due: list[float] = []
+        monkeypatch.setattr(cluster._scheduler, "due", due.append)
+        thread = threading.Thread(target=cluster.advance_faults)
+        thread.start()
+        thread.join()
+        assert due == []
+        cluster.advance_faults()
+        assert len(due) == 1
 
 
 def test_an_error_of_the_caller_does_not_hide_the_verdict(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_a_command_that_kills_its_node_is_answered_with_the_exit_status(
 
     def call(client: ControlClient, command: str, timeout: float, alive: Any = None, **arguments: Any) -> None:
         assert alive()
+        assert cluster._locks[1].locked()  # the monitor's thread asks for statuses meanwhile
         spawned.lives[-1].process.kill()
         spawned.lives[-1].process.wait()
         assert not alive()
