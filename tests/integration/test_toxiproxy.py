@@ -1,5 +1,7 @@
 """The real toxiproxy: what a cut does to bytes, what healing brings back, and what the wrapper catches."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from zab_chaos.faults.network import MissingError, Network, NetworkError, ReadBa
 from zab_chaos.faults.proxies import Proxies
 from zab_chaos.harness.backends.toxiproxy.port_protection import protect
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, ToxiproxyServer, locate
-from zab_chaos.harness.machine.ports import free_ports, release_ports
+from zab_chaos.harness.machine.ports import free_ports, lock_files, release_ports
 from zab_chaos.harness.machine.waiting import wait_until
 
 pytestmark = pytest.mark.toxiproxy
@@ -288,8 +290,20 @@ def test_the_server_listens_here_only_and_stops(binary: Path, tmp_path: Path) ->
         assert 0 < server.port < 32768
         listening = [c.laddr for c in psutil.Process(server.pid).net_connections() if c.status == psutil.CONN_LISTEN]
         assert [address.ip for address in listening] == ["127.0.0.1"]
+        assert os.getpgid(server.pid) == server.pid  # Ctrl-C does not reach it
+        assert server.port in {int(path.stem) for path in lock_files()}
     assert not psutil.pid_exists(server.pid)
+    assert server.port not in {int(path.stem) for path in lock_files()}
     server.stop()
+
+
+def test_a_server_that_does_not_end_when_it_is_asked_to_is_killed(
+    binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.backends.toxiproxy.server.STOP_SECONDS", 0.05)
+    with ToxiproxyServer(binary, tmp_path / "toxiproxy.log") as server:
+        server.process.send_signal(signal.SIGSTOP)
+    assert server.process.returncode == -signal.SIGKILL
 
 
 def test_nobody_talks_to_the_server_without_its_key(pair: Pair, server: ToxiproxyServer) -> None:

@@ -61,7 +61,6 @@ def test_a_fault_that_cannot_be_injected_is_told_to_both_sides(server: ControlSe
 def test_healing_everything_starts_nodes_that_are_down(server: ControlServer) -> None:
     inject(server, "crash target=all")
     inject(server, "restart target=node-1")
-    assert [words.split()[0] for words in server.active_faults()] == [str(server._faults[0]).split()[0]]
     server.handle("heal", {})
     assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [True, True]
 

@@ -160,6 +160,8 @@ def test_a_defect_is_found_without_an_assertion(tmp_path: Path) -> None:
         verdict = cluster.finish()
     assert verdict.verdict is Outcome.VIOLATION
     assert verdict.property("durability").verdict is Judgement.VIOLATION
+    assert cluster.folder is not None
+    assert list(cluster.folder.file("data").iterdir())  # kept to look into
 
 
 def test_the_verdict_without_any_write_is_unknown(tmp_path: Path) -> None:
@@ -218,6 +220,12 @@ def test_a_harness_that_failed_is_noticed_by_a_wait_and_at_the_end(
     assert cluster.verdict.verdict is Outcome.HARNESS_ERROR
     assert cluster.folder is not None
     assert "nobody watches the nodes" in cluster.folder.read_run()["outcome"]
+
+
+def test_clients_connect_to_the_nodes_in_turn(tmp_path: Path) -> None:
+    with standing(tmp_path, min_acked=0) as cluster:
+        assert [cluster.client().node for _ in range(4)] == [1, 2, 3, 1]
+        assert cluster.client(node=3).node == 3
 
 
 def test_another_thread_heals_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
