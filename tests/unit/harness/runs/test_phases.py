@@ -67,7 +67,7 @@ def test_the_error_of_a_background_thread_fails_the_run(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(SimDeployment, "check", check)
     ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
-    assert (ran.verdict.exit, ran.verdict.reasons) == (
+    assert (ran.verdict.exit, ran.verdict.reasons[0]) == (
         3,
-        ["the harness failed: the thread that watches the nodes failed"],
+        "the harness failed: the thread that watches the nodes failed",
     )
