@@ -70,9 +70,8 @@ class FrameWitness:
 
         A receiver that was restarted during the cut began to count at 0. A receiver without a first reading is left out.
         """
-        pids = {
-            target: self.cluster.pid(target) for _, target in self.pairs
-        }  # before: a receiver may die after it answers
+        # First, because a receiver may die after it answers.
+        pids = {target: self.cluster.pid(target) for _, target in self.pairs}
         at_heal = self._by_pair(self._read())
         found = []
         for pair in self.pairs:

@@ -20,7 +20,7 @@ FORMAT = 1
 MADE_LATER = frozenset({NAME, "report.html", "shrunk.toml"})
 VERDICT = "verdict.json"
 DISKS = "data"  # not part of the manifest: it is kept only to be looked into
-_LIFE = re.compile(r"trace/node-(\d+)-(\d+)\.jsonl")
+TRACE = re.compile(r"trace/node-(\d+)-(\d+)\.jsonl")
 
 
 class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,7 +153,7 @@ def _lives(files: dict[str, FileEntry]) -> dict[str, int]:
     """Return the number of lives with a trace, by node."""
     lives: dict[str, int] = {}
     for name in files:
-        match = _LIFE.fullmatch(name)
+        match = TRACE.fullmatch(name)
         if match is not None:
             lives[match[1]] = lives.get(match[1], 0) + 1
     return lives

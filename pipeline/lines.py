@@ -4,18 +4,16 @@ The judge's own decoders decide whether a line has its documented form. So the t
 """
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from zab_chaos.model import events as ev
-from zab_chaos.model import runfiles
+from zab_chaos.model import manifest, runfiles
 from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.folders import SourceFolder
 
 LINE_SCHEMA = "run bigint, table string, file string, line int, reason string, torn boolean, text string"
-_TRACE = re.compile(r"trace/node-\d+-\d+\.jsonl")
 _TABLE_OF_FILE = {"ops.jsonl": c.OPERATIONS, "faults.jsonl": c.FAULTS, "harness.jsonl": c.MILESTONES}
 _TABLE_OF_EVENT: dict[Any, c.Table] = {
     ev.Broadcast: c.BROADCASTS,
@@ -37,7 +35,7 @@ class LinesFile(NamedTuple):
 
 def lines_files(folder: SourceFolder) -> list[LinesFile]:
     """Return the files in a run's folder whose lines have a table."""
-    names = [name for name in sorted(folder.files) if name in _TABLE_OF_FILE or _TRACE.fullmatch(name)]
+    names = [name for name in sorted(folder.files) if name in _TABLE_OF_FILE or manifest.TRACE.fullmatch(name)]
     return [LinesFile(folder.run, folder.path, name) for name in names]
 
 

@@ -88,11 +88,10 @@ class PossibleLeaders:
     def waiting_for_admission(self, node: int, leader: int) -> list[Span]:
         """Return the times in which a node that had lost its disk was no member yet and reached a leader: as `connected`, but
         only the leader was a member."""
-        lives = [
-            life for life in self._facts.nodes[node].lives if life.boot is not None and life.boot.disk == "amnesiac"
-        ]
         spans = [
-            (life.boot.t, min(self._counts_from(life.boot), life.last.t)) for life in lives if life.boot is not None
+            (boot.t, min(self._counts_from(boot), life.last.t))
+            for life in self._facts.nodes[node].lives
+            if (boot := life.boot) is not None and boot.disk == "amnesiac"
         ]
         return intersection(difference(spans, self._node_faults(node)), self._reached(leader, node))
 

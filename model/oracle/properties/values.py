@@ -165,7 +165,7 @@ class ValuesAndVersions(Checker):
                 continue
             if self._is_unfounded(request, complete):
                 self._report_answer(request, f"is {complete.error!r}, and nothing in it is wrong")
-            if complete.outcome == "ok" and self._is_oversized(request.invoke):
+            if complete.outcome == "ok" and self._is_within_limit(request.invoke) is False:
                 self._report_answer(request, f"is 'ok', and the request has {request.invoke.size} bytes, too many")
             if complete.error == NO_LEADER and self._service.was_in_broadcast(request.invoke, complete):
                 self._report_answer(request, f"is {complete.error!r}, and node {complete.node} had one all the time")
@@ -189,17 +189,18 @@ class ValuesAndVersions(Checker):
         refuse."""
         asked, traced = request.invoke.requested_steps, self.facts.run.evidence == TRACES
         if complete.error == TOO_LARGE:
-            return traced and (request.invoke.op in READS or self._is_small(request.invoke))
+            return traced and (request.invoke.op in READS or self._is_within_limit(request.invoke) is True)
         bad = complete.error == BAD_REQUEST and traced and len(asked) > 0
         return (bad or complete.error == BAD_PATH) and all(map(is_ordinary, asked))
 
-    def _is_small(self, invoke: Invoke) -> bool:
+    def _is_within_limit(self, invoke: Invoke) -> bool | None:
+        """Return whether a write has no more bytes than it may have; None if that is not known."""
         limit = self.facts.run.expect.get("request_bytes")
-        return isinstance(limit, int) and limit >= (invoke.size or LARGE_BYTES)
-
-    def _is_oversized(self, invoke: Invoke) -> bool:
-        limit = self.facts.run.expect.get("request_bytes")
-        return isinstance(limit, int) and invoke.op not in READS and (invoke.size or 0) > limit
+        if not isinstance(limit, int) or invoke.op in READS:
+            return None
+        if invoke.size is None:
+            return True if limit >= LARGE_BYTES else None
+        return invoke.size <= limit
 
     def _claims_a_state(self, request: Request, complete: Complete) -> bool:
         """Return whether a write that is impossible in every state is refused because of the state. Then a "bad path",
