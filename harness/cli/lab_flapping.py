@@ -34,8 +34,9 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
             interrupted = True
     failed = [one for one in results if one.lab_violation is not None]
     full_failed = [one for one in results if one.verdict != "PASS"]
-    for one in full_failed if keep_going else failed:
-        _print_seed(one, console)
+    for one in results:
+        if one.verdict != "PASS" or (one.lab_violation is not None and not keep_going):
+            _print_seed(one, console)
     say(
         console,
         f"{_seeds(len(results))}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same links the "

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from zab_chaos.model.lab.arguments import LabArguments
 from zab_chaos.model.lab.flapping import find_prefix_violation
-from zab_chaos.model.lab.messages import Commit, Message, NewLeader, Propose, display_number
+from zab_chaos.model.lab.messages import Commit, Message, NewLeader, Propose, Txn, display_number
 from zab_chaos.model.lab.shrink import outages
 from zab_chaos.model.lab.simulator import LabSimulator
 from zab_chaos.node.core.zxid import ZERO, Zxid, show
@@ -36,7 +36,7 @@ class _TimelineRecorder:
 
     def __init__(self) -> None:
         self.entries: list[TimelineEntry] = []
-        self._proposed: set[Zxid] = set()
+        self._proposed: set[Txn] = set()  # not by zxid: after a late AckEpoch a leader uses its zxids again
         self._epochs_led: set[tuple[int, int]] = set()  # (leader, epoch)
         self._committed: dict[tuple[int, int], Zxid] = {}  # by (leader, receiver)
 
@@ -46,8 +46,8 @@ class _TimelineRecorder:
                 self._epochs_led.add((source, epoch))
                 self._add(now, f"node {display_number(source)} leads epoch {epoch}")
             case Propose(txn=txn):
-                if txn.zxid not in self._proposed:
-                    self._proposed.add(txn.zxid)
+                if txn not in self._proposed:
+                    self._proposed.add(txn)
                     self._add(now, f"node {display_number(source)} proposes {txn}")
                 if not arrives:
                     self._add(now, f"its proposal {show(txn.zxid)} to node {display_number(to)} is lost")

@@ -9,13 +9,14 @@ import pytest
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import load
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.explore.lab_flapping import full_protocol, judge_full
+from zab_chaos.harness.explore.lab_flapping import FlappingResult, full_protocol, judge_full
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import count_events, cut_intervals, outages, schedule_of, shrink_flapping
 from zab_chaos.model.lab.timeline import timeline
 
+ROOT = Path(__file__).resolve().parents[2]
 SEEDS = (1, 2, 3, 5, 11)
 
 
@@ -77,6 +78,14 @@ def test_the_timeline_shows_the_lost_proposal_and_the_end() -> None:
     assert [line for line in timeline(replace(shrunk(1), schedule=())) if "end:" in line] == []
 
 
+def test_the_documentation_shows_what_is_printed() -> None:
+    after, tries = shrink_flapping(lab_flapping(3), lambda arguments, tried: None)
+    page = " ".join((ROOT / "docs/shrinking.md").read_text().split())
+    assert " ".join(" ".join(timeline(after)).split()) in page
+    assert f"reduces the {count_events(lab_flapping(3))} events of that run" in page
+    assert f"to {count_events(after)}, in {tries} tries" in page
+
+
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", "lab-flapping", "--seeds", "1..3", "--keep-going", "--jobs", "1", "--json"]) == 1
     out, err = capsys.readouterr()
@@ -98,3 +107,19 @@ def test_links_under_which_nothing_fails(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr("zab_chaos.harness.cli.lab_flapping.lab_flapping", lambda seed: whole)
     assert main(["shrink", "lab-flapping", "--seed", "1"]) == 4
     assert "violates nothing: there is nothing to shrink" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("more", "said"), [([], [1, 2]), (["--keep-going"], [1, 3])])
+def test_a_seed_with_which_the_full_protocol_fails_is_named(
+    more: list[str], said: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = {
+        1: FlappingResult(1, None, "VIOLATION", ("agreement: it broke",)),
+        2: FlappingResult(2, "agreement: the lab's", "PASS", ()),
+        3: FlappingResult(3, None, "UNKNOWN", ("too few writes",)),
+    }
+    monkeypatch.setattr("zab_chaos.harness.cli.lab_flapping.compare", results.__getitem__)
+    assert main(["explore", "lab-flapping", "--seeds", "1..3", "--jobs", "1", *more]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines if line.startswith("seed ")] == [f"seed {seed}" for seed in said]
+    assert "  agreement: it broke" in lines

@@ -1,7 +1,8 @@
 """Links that fail and heal violate agreement in the lab, and the violation is found."""
 
-from zab_chaos.model.lab import LabNode, Txn, find_prefix_violation, lab_flapping
+from zab_chaos.model.lab import LabArguments, LabNode, Txn, find_prefix_violation, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
+from zab_chaos.model.lab.timeline import timeline
 from zab_chaos.node.core.zxid import Zxid, zxid
 
 A, B, C = (Txn(zxid(1, counter), b"zab-%d" % counter) for counter in (1, 2, 3))
@@ -56,3 +57,12 @@ def test_a_gap_is_a_violation_with_a_description() -> None:
 def test_the_same_zxid_with_another_payload_is_a_violation() -> None:
     other = Txn(A.zxid, b"other")
     assert find_prefix_violation([node_with(0, [A], A.zxid), node_with(1, [other], A.zxid)]) is not None
+
+
+def test_the_timeline_shows_both_proposals_of_a_zxid() -> None:
+    """A late AckEpoch restarts the leader's counter after its first proposals."""
+    lines = timeline(LabArguments(seed=80, nodes=3, rounds=60, proposals=30))
+    assert [line for line in lines if " proposes 1:1 " in line] == [
+        "tick    8: node 2 proposes 1:1 zab-0",
+        "tick   10: node 2 proposes 1:1 zab-4",
+    ]

@@ -69,9 +69,10 @@ def test_the_deadline_is_150_ticks_and_seeded_jitter() -> None:
 
 
 def test_a_better_vote_is_adopted_and_sent_and_the_count_restarts() -> None:
-    node = looking(0, 5)
-    assert node.receive(3, Vote(3, ZERO, 0, 4), 1) == to_all(Vote(0, ZERO, 0, 3), 1, 2, 3, 4)
-    assert node.vote_view == {0: 3, 3: 4}
+    node = looking(2, 5)
+    node.receive(0, Vote(0, ZERO, 0, 3), 1)
+    assert node.receive(3, Vote(3, ZERO, 0, 4), 1) == to_all(Vote(2, ZERO, 0, 3), 0, 1, 3, 4)
+    assert node.vote_view == {2: 3, 3: 4}
 
 
 def test_the_higher_zxid_wins_over_the_higher_id() -> None:
@@ -154,6 +155,18 @@ def test_the_leader_waits_for_a_quorum_in_both_phases() -> None:
     assert node.synced
 
 
+def test_a_late_ack_epoch_restarts_the_count_of_synced_followers() -> None:
+    node = looking(4, 5)
+    for peer in (0, 1):
+        node.receive(peer, Vote(peer, ZERO, 0, 4), 1)
+    for peer in (0, 1):
+        node.receive(peer, AckEpoch(0, ZERO), 2)
+    node.receive(0, AckLeader(1), 3)
+    assert node.receive(2, AckEpoch(0, ZERO), 4) == to_all(NewLeader(1, ()), 0, 1, 2, 3)
+    node.receive(1, AckLeader(1), 5)
+    assert not node.synced
+
+
 def test_an_acknowledgement_of_another_epoch_does_not_sync() -> None:
     node = looking(2)
     node.receive(0, Vote(0, ZERO, 0, 2), 1)
@@ -169,6 +182,19 @@ def test_the_synced_history_is_committed_at_once() -> None:
     node.receive(0, Vote(0, ZERO, 1, 2), 400)
     node.receive(0, AckEpoch(1, ZERO), 401)
     assert node.receive(0, AckLeader(2), 402) == to_all(Commit(ONE_ONE.zxid), 0, 1)
+
+
+def test_a_new_leader_with_less_than_it_had_committed_commits_nothing() -> None:
+    """Epoch 2 took 1:2 away after its commit. The pseudo-code allows that; what was committed does not go back."""
+    node = looking(2)
+    node.receive(0, NewLeader(1, (ONE_ONE, ONE_TWO)), 1)
+    node.receive(0, Commit(ONE_TWO.zxid), 2)
+    node.receive(0, NewLeader(2, (ONE_ONE,)), 3)
+    node.tick(node.election_deadline)
+    node.receive(0, Vote(0, ZERO, 1, 2), 400)
+    node.receive(0, AckEpoch(2, ZERO), 401)
+    assert node.receive(0, AckLeader(3), 402) == []
+    assert (node.synced, node.last_committed) == (True, ONE_TWO.zxid)
 
 
 def test_a_late_ack_epoch_restarts_the_counter() -> None:
@@ -198,7 +224,9 @@ def test_a_follower_accepts_only_proposals_of_its_leader() -> None:
     node = following()
     assert node.receive(1, Propose(ONE_ONE), 7) == []
     assert node.receive(2, Propose(ONE_ONE), 7) == [(2, Ack(ONE_ONE.zxid))]
+    assert node.election_deadline == 157 + splitmix64(0 ^ 0 ^ 7) % 150
     assert node.receive(2, Propose(ONE_ONE), 8) == []
+    assert node.election_deadline == 157 + splitmix64(0 ^ 0 ^ 7) % 150
 
 
 def test_a_follower_does_not_notice_a_gap() -> None:

@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from zab_chaos.model.lab import ArrivalObserver, BadLabArguments, LabArguments, LabSimulator, Link, Message
-from zab_chaos.model.lab.messages import LookForLeader, NewLeader, Propose, Txn, Vote
+from zab_chaos.model.lab import ArrivalObserver, BadLabArguments, LabArguments, LabNode, LabSimulator, Link, Message
+from zab_chaos.model.lab.messages import LookForLeader, NewLeader, Propose, Role, Txn, Vote
+from zab_chaos.model.lab.node import Outgoing
 from zab_chaos.model.lab.splitmix import splitmix64
 from zab_chaos.model.lab.transcript import transcript_line
 from zab_chaos.node.core.zxid import ZERO, zxid
@@ -100,6 +101,17 @@ def test_proposals_come_evenly_spread() -> None:
         if isinstance(message, Propose):
             first_seen.setdefault(message.txn.payload, now)
     assert all(0 < first_seen[b"zab-%d" % i] - (i + 1) * 250 <= 3 for i in range(3))
+
+
+def test_of_two_synced_leaders_the_one_with_the_lowest_id_gets_the_proposals() -> None:
+    class Leader(LabNode):
+        def start(self, now: int) -> Outgoing:
+            self.current_epoch, self.role, self.synced = 1, Role.LEADING, self.id > 0
+            return []
+
+    simulator = LabSimulator(LabArguments(seed=1, nodes=3, rounds=9, proposals=2), make_node=Leader)
+    simulator.run()
+    assert [len(node.history) for node in simulator.nodes] == [0, 2, 0]
 
 
 def test_all_mistakes_of_the_arguments_are_reported_at_once() -> None:
