@@ -18,7 +18,7 @@ from zab_chaos.harness.report.html.diagram import Diagram, NodeStep
 from zab_chaos.harness.report.html.evidence import TRACE, ZXID
 from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.messages import SentMessage
-from zab_chaos.harness.results.fault_spans import MENDS, FaultSpan
+from zab_chaos.harness.results.fault_spans import MENDS, WAITS, FaultSpan
 from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.verdict import Evidence, Verdict, Violation
 from zab_chaos.node.core import zxid as zx
@@ -94,7 +94,7 @@ class _Search:
         self._diagram = diagram
         self._cited = cited
         self._end = _time(cited[-1])
-        before = [span for span in spans if span.at <= self._end and span.do not in MENDS]
+        before = [span for span in spans if span.at <= self._end and span.do not in MENDS | WAITS]
         self._fault = before[-1] if before else None
         self._requests = self._named_requests(violation.words)
         self._zxids = self._named_zxids(violation.words)
@@ -105,9 +105,9 @@ class _Search:
             *self._late_deliveries(),
         ]  # fmt: skip
         cited = [self._cited_event(one) for one in self._cited]
-        marked = {(event.t, event.step, event.request) for event in cited}
-        more = [event for event in dict.fromkeys(events) if (event.t, event.step, event.request) not in marked]
-        return Chain(self._fault, sorted([*more, *cited], key=lambda event: event.t), self._zxids)
+        marked = {_shown_as(event) for event in cited}
+        more = [event for event in dict.fromkeys(events) if _shown_as(event) not in marked]
+        return Chain(self._fault, sorted([*more, *cited], key=_order), self._zxids)
 
     # ---- the requests and transactions concerned ----
 
@@ -269,6 +269,16 @@ class _Search:
             if step.node == one.target and step.kind in DURABLE and _concerns(step, one):
                 yield ChainEvent(step.t, _step_words(step), step=index)
                 return
+
+
+def _shown_as(event: ChainEvent) -> tuple[int, int | None, int | None, int | None]:
+    """Return what two events have in common if they are the same one."""
+    return event.t, event.message, event.step, event.request
+
+
+def _order(event: ChainEvent) -> tuple[int, bool]:
+    """Return the key by which events are sorted. The time of a message is that of the last trace line before it was sent."""
+    return event.t, event.message is not None
 
 
 def _point_of(cited: Evidence) -> Point | None:
