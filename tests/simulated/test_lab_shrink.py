@@ -66,6 +66,8 @@ def test_the_full_protocol_gets_the_same_cuts_at_the_same_times() -> None:
     (cut,) = scenario.faults
     assert (cut.at, cut.lasts, cut.params["pairs"]) == (0.1, 0.25, ((1, 2), (5, 3)))
     assert cut_intervals(arguments) == [(10, 35, frozenset({(0, 1), (4, 2)}))]
+    assert count_events(arguments) == 2 * 2 + 3
+    assert count_events(replace(arguments, schedule=arguments.schedule[:1])) == 2 + 3  # the cuts do not heal
     assert [one.at for one in scenario.operations] == [10.0, 20.0, 30.0]
     assert scenario.nodes == 5
 
