@@ -198,7 +198,9 @@ def _judged_after_test(request: pytest.FixtureRequest, make: "Callable[[], tuple
     config.stash[RUN_PARENTS].add(str(judged.folder.path.parent))
     yield value
     try:
-        failure = judged.finish() if judged.verdict is None else None
+        # An ensemble of one test that is not judged yet: the test did not run, because another fixture failed or skipped it.
+        did_not_run = isinstance(judged.node, pytest.Item)
+        failure = None if judged.finished else judged.finish(only_violations=did_not_run)
         judged.remove_folder_if_passed()
     finally:
         config.stash[ACTIVE].remove(judged)
@@ -215,38 +217,48 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
     Fail it with their verdict if it has not failed by itself. A skipped test fails only if a property is violated.
     """
-    used = [judged for judged in item.config.stash[ACTIVE] if judged.used_by(item)]
-    for judged in used:
-        item.user_properties += [("zab-seed", judged.seed), ("zab-on", judged.on)]
-    own = [judged for judged in used if judged.node is item]
     result: object = None
     try:
         result = yield
     except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:
-        for judged in own:
+        for judged in _own(item):
             judged.give_up(error)
         raise
     except pytest.skip.Exception:
-        failures = _judge(item, own)
-        if not any(judged.violated for judged in own):
+        failures = _judge(item, only_violations=True)
+        if not failures:
             raise
     except BaseException:
-        _judge(item, own)
+        _judge(item)
         raise
     else:
-        failures = _judge(item, own)
+        failures = _judge(item)
     if failures:
-        for judged in own:
+        for judged in _own(item):
             judged.reported_in.add(item.nodeid)
         pytest.fail("\n\n".join(failures), pytrace=False)
     return result
 
 
-def _judge(item: pytest.Item, own: list["JudgedFixture"]) -> list[str]:
-    """Judge them, and add their verdicts to the JUnit properties of the test. Return the messages of those that failed."""
+def _used(item: pytest.Item) -> list["JudgedFixture"]:
+    return [judged for judged in item.config.stash[ACTIVE] if judged.used_by(item)]
+
+
+def _own(item: pytest.Item) -> list["JudgedFixture"]:
+    """Return the ensembles and runs that no other test uses."""
+    return [judged for judged in _used(item) if judged.node is item]
+
+
+def _judge(item: pytest.Item, *, only_violations: bool = False) -> list[str]:
+    """Judge those that are the test's own. Return the messages of those that failed.
+
+    Add the seeds, backends and verdicts to the JUnit properties of the test.
+    """
+    for judged in _used(item):
+        item.user_properties += [("zab-seed", judged.seed), ("zab-on", judged.on)]
     failures = []
-    for judged in own:
-        failure = judged.finish()
+    for judged in _own(item):
+        failure = judged.finish(only_violations=only_violations)
         assert judged.verdict is not None
         item.user_properties.append(("zab-verdict", str(judged.verdict.verdict)))
         if failure is not None:
@@ -262,12 +274,11 @@ def pytest_runtest_makereport(
     """If a test failed, keep the folders of the ensembles and runs that it used, and add a section on each to its report."""
     report = yield
     if report.failed:
-        for judged in item.config.stash[ACTIVE]:
-            if judged.used_by(item):
-                judged.failed = True
-                if item.nodeid not in judged.reported_in:
-                    judged.reported_in.add(item.nodeid)
-                    report.sections.append((f"zab: {judged.fixture}", judged.describe()))
+        for judged in _used(item):
+            judged.failed = True
+            if item.nodeid not in judged.reported_in:
+                judged.reported_in.add(item.nodeid)
+                report.sections.append((f"zab: {judged.fixture}", judged.describe()))
     return report
 
 

@@ -59,25 +59,27 @@ class JudgedFixture:
     abandon: Callable[[BaseException], None]
     faults_so_far: Callable[[], list[str]]
     verdict: Verdict | None = None
+    finished: bool = False  # `finish` has compared the verdict with the expected one
     failed: bool = False  # a test that used it has failed, or its verdict is not as expected
     given_up: bool = False
     reported_in: set[str] = field(default_factory=set)  # ids of the tests whose reports show it
 
-    def finish(self) -> str | None:
-        """End and judge it. Return the message of a failure; None if the verdict is as expected."""
+    def finish(self, *, only_violations: bool = False) -> str | None:
+        """End and judge it. Return the message of a failure; None if the verdict is as expected.
+
+        `only_violations`: no other verdict is a failure, because the test was skipped or did not run.
+        """
         if self.given_up:
             return None
-        self.verdict = verdict = self.end()
-        if verdict.verdict == self.expect or (verdict.verdict is Outcome.UNKNOWN and self.allow_unknown):
+        self.verdict, self.finished = self.end(), True
+        if self._is_as_expected(self.verdict) or (only_violations and self.verdict.verdict is not Outcome.VIOLATION):
             return None
         self.failed = True
         expected = "" if self.expect == Outcome.PASS else f" (expected: {self.expect})"
-        return f"zab: {verdict.verdict}{expected}, seed {self.seed}, on {self.on}\n\n{self.describe()}"
+        return f"zab: {self.verdict.verdict}{expected}, seed {self.seed}, on {self.on}\n\n{self.describe()}"
 
-    @property
-    def violated(self) -> bool:
-        """Whether it was judged, and a property is violated that was expected to hold."""
-        return self.failed and self.verdict is not None and self.verdict.verdict is Outcome.VIOLATION
+    def _is_as_expected(self, verdict: Verdict) -> bool:
+        return verdict.verdict == self.expect or (verdict.verdict is Outcome.UNKNOWN and self.allow_unknown)
 
     def describe(self) -> str:
         """Return the section on this ensemble or run for the report of a failed test."""
@@ -100,6 +102,8 @@ class JudgedFixture:
 
     def used_by(self, item: pytest.Item) -> bool:
         """Return True if the test uses this fixture value."""
+        if self.node is item:
+            return True  # also if the test asked for the fixture while it ran, with request.getfixturevalue
         return self.node in item.listchain() and self.fixture in getattr(item, "fixturenames", ())
 
 

@@ -6,17 +6,32 @@ these sources overrides the ones before it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.seeds import read_seeds
+from zab_chaos.model.verdict import Outcome
 
 ZOOKEEPER = "zookeeper"
 RUN_KEYS = {"on", "zookeeper", "nodes", "seed", "seeds", "scenario", "defect", "record", "expect", "allow_unknown"}
 ENSEMBLE_KEYS = RUN_KEYS - {"scenario"} | {"disk", "timing", "limits", "min_acked", "converges_within"}
 KEYS = RUN_KEYS | ENSEMBLE_KEYS  # of the marker; `pytest --markers` and docs/ci.md explain them
+
+# The type of each key's value, in Python and in words. What else a value must be is checked where it is used.
+TEXT, NUMBER, YES_OR_NO, TABLE = (
+    (str, "text"),
+    (int, "a whole number"),
+    (bool, "True or False"),
+    (Mapping, "a dictionary"),
+)
+TYPES: dict[str, tuple[Any, str]] = {
+    "on": TEXT, "zookeeper": (str | Path, "text"), "scenario": (str | Path, "text"), "defect": TEXT, "disk": TEXT,
+    "expect": TEXT, "nodes": NUMBER, "seed": NUMBER, "min_acked": NUMBER, "converges_within": (int | float, "a number"),
+    "record": YES_OR_NO, "allow_unknown": YES_OR_NO, "timing": TABLE, "limits": TABLE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +68,20 @@ def unknown_keys(given: Iterable[str], known: Iterable[str] = KEYS) -> list[str]
     return [f"there is no key {key!r}. Known: {', '.join(sorted(known))}" for key in given if key not in known]
 
 
+def value_mistakes(options: Mapping[str, Any]) -> list[str]:
+    """Return an error message for each value that is of the wrong type, or that is no verdict or seed."""
+    mistakes = []
+    for key, value in options.items():
+        kind, words = TYPES.get(key, (object, ""))
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            mistakes.append(f"{key} is {value!r}; it needs {words}")
+        elif key == "expect" and value not in list(Outcome):
+            mistakes.append(f"expect is {value!r}; it needs a verdict: {', '.join(Outcome)}")
+        elif key == "seed" and value < 0:
+            mistakes.append(f"seed is {value}; it needs a whole number from 0 on")
+    return mistakes
+
+
 def read_seed_list(value: Any) -> list[int]:
     """Return the seeds that a value of the key `seeds` stands for. Raises BadInput."""
     if isinstance(value, str):
@@ -83,9 +112,9 @@ def from_ini_file(config: pytest.Config) -> dict[str, Any]:
 
 def with_implied_backend(layer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of one source. One that names a release of ZooKeeper gets on="zookeeper". Raises BadInput."""
-    if "zookeeper" not in layer:
+    if layer.get("zookeeper") is None:
         return dict(layer)
-    on = layer.get("on", ZOOKEEPER)
+    on = layer.get("on") or ZOOKEEPER
     if on != ZOOKEEPER:
         raise BadInput(
             f"zookeeper={layer['zookeeper']!r} names a release of the servers of on='zookeeper', not of on={on!r}"
@@ -120,7 +149,8 @@ def merge(
     keys.pop("seeds", None)
     if seed is not None:
         keys["seed"] = seed
-    mistakes = unknown_keys(keys, allowed)
+    keys = {key: value for key, value in keys.items() if value is not None}  # None: as if the key was not given
+    mistakes = [*unknown_keys(keys, allowed), *value_mistakes(keys)]
     if mistakes:
         raise BadInput("\n".join(mistakes))
     expect, allow_unknown = keys.pop("expect", None), keys.pop("allow_unknown", False)

@@ -249,6 +249,16 @@ def test_a_mistake_in_a_marker_is_reported_during_collection(session: pytest.Pyt
     ("marker", "words"),
     [
         ("zab(nodes=0, timing={'tick': 3})", ["*nodes*", "*'tick' is no key*"]),
+        ("zab(nodes=0.5, defect=3)", ["*nodes is 0.5; it needs a whole number", "*defect is 3; it needs text"]),
+        ("zab(seed='x', timing=[3])", ["*seed is 'x'; it needs *", "*timing is [[]3]; it needs a dictionary"]),
+        (
+            "zab(nodes=True, allow_unknown='no')",
+            ["*nodes is True; it *", "*allow_unknown is 'no'; it needs True or False"],
+        ),
+        (
+            "zab(expect='violation', seed=-1)",
+            ["*it needs a verdict: PASS, VIOLATION, *", "*seed is -1; it needs *from 0 on"],
+        ),
         ("zab(on='moon')", ["*no backend is called 'moon'. Known: *sim*"]),
         ("zab(defect='bad')", ["*no defect is called 'bad'. Known: ack-before-sync*"]),
         ("zab(scenario='power-outage')", ["*there is no key 'scenario'*"]),
@@ -306,6 +316,46 @@ def test_expected(zab_cluster):
 """
     )
     session.runpytest().assert_outcomes(skipped=1, xfailed=1)
+    assert [folder.parent.name for folder in results(session)] == ["test-expected"]
+
+
+def test_a_test_that_did_not_run_is_not_judged_by_its_missing_writes(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        """
+import pytest
+@pytest.fixture
+def absent(zab_cluster):
+    pytest.skip("kazoo is not installed")
+@pytest.fixture
+def broken(zab_cluster):
+    assert 1 == 2
+def test_skipped(absent):
+    pass
+def test_broken(broken):
+    pass
+"""
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(skipped=1, errors=1)
+    outcome.stdout.fnmatch_lines(["*- zab: zab_cluster -*", "not judged yet; seed 1, on sim"])
+    assert [folder.parent.name for folder in results(session)] == ["test-broken"]
+
+
+def test_an_ensemble_that_a_test_asks_for_while_it_runs(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        f"""
+def test_assert(request):
+    zab_cluster = request.getfixturevalue("zab_cluster"){WRITES}    assert 1 == 2
+def test_verdict(request):
+    request.getfixturevalue("zab_cluster")
+"""
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=2)
+    outcome.stdout.fnmatch_lines(
+        ["*assert 1 == 2", "*- zab: zab_cluster -*", "verdict PASS*", "zab: UNKNOWN, seed 1, on sim"]
+    )
+    assert len(results(session)) == 2
 
 
 def test_a_skipped_test_fails_if_a_property_is_violated(session: pytest.Pytester) -> None:
