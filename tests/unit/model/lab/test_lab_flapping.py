@@ -1,7 +1,10 @@
 """Links that fail and heal violate agreement in the lab, and the violation is found."""
 
+import pytest
+
 from zab_chaos.model.lab import LabArguments, LabNode, Txn, find_prefix_violation, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
+from zab_chaos.model.lab.shrink import outages, shrink_flapping
 from zab_chaos.model.lab.timeline import timeline
 from zab_chaos.node.core.zxid import Zxid, zxid
 
@@ -65,4 +68,43 @@ def test_the_timeline_shows_both_proposals_of_a_zxid() -> None:
     assert [line for line in lines if " proposes 1:1 " in line] == [
         "tick    8: node 2 proposes 1:1 zab-0",
         "tick   10: node 2 proposes 1:1 zab-4",
+    ]
+
+
+def test_the_timeline_shows_when_links_are_cut_and_heal() -> None:
+    """The second cut does not heal before the end."""
+    cuts = (3, frozenset({(0, 1)})), (5, frozenset()), (7, frozenset({(2, 0)}))
+    lines = timeline(LabArguments(seed=1, nodes=3, rounds=9, proposals=0, schedule=cuts))
+    assert [line for line in lines if " link " in line] == [
+        "tick    3: the link from node 1 to node 2 is cut",
+        "tick    5: the link from node 1 to node 2 heals",
+        "tick    7: the link from node 3 to node 1 is cut",
+    ]
+
+
+@pytest.mark.parametrize("least", [2, 4])
+def test_shrinking_ends_with_as_few_nodes_proposals_and_cuts_as_still_fail(
+    least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a run fails with so many nodes, a proposal, and a cut of the link from node 0 to node 1."""
+
+    def fails(arguments: LabArguments) -> bool:
+        cut = any((0, 1) in links for _, links in arguments.schedule)
+        return cut and arguments.nodes >= least and arguments.proposals > 0
+
+    monkeypatch.setattr("zab_chaos.model.lab.shrink.judge_flapping", lambda run: "broken" if fails(run) else None)
+    after, _ = shrink_flapping(lab_flapping(0), lambda arguments, tried: None)
+    assert fails(after)
+    assert (lab_flapping(0).nodes, after.nodes, after.proposals) == (5, least, 1)
+    assert len(outages(after.schedule, after.rounds)) == 1
+
+
+def test_a_commit_that_was_lost_was_not_heard() -> None:
+    """Node 1 is cut off until tick 200."""
+    cuts = (50, frozenset({(2, 0)})), (200, frozenset())
+    lines = timeline(LabArguments(seed=3, nodes=3, rounds=300, proposals=2, schedule=cuts))
+    assert [line for line in lines if " hears " in line] == [
+        "tick  104: node 2 hears from node 3 that 1:1 is committed",
+        "tick  204: node 1 hears from node 3 that 1:2 is committed",
+        "tick  205: node 2 hears from node 3 that 1:2 is committed",
     ]
