@@ -78,34 +78,45 @@ def test_a_run_that_passed_has_no_chain(tmp_path: Path) -> None:
     assert run.as_json()["chain"] is None
 
 
-# ---- the chain of a run by hand: node 1 leads epoch 1; client 4 asks node 2 for a write, which becomes 1:7 ----
+# ---- the chain of a run by hand ----
+# Node 1 leads epoch 1. Client 4 asks it for 1:6, and node 2 for 1:7.
 
-SIX, SEVEN = zxid(1, 6), zxid(1, 7)
+SIX, SEVEN, EIGHT = zxid(1, 6), zxid(1, 7), zxid(1, 8)
 
 
 def content(kind: str, of: int = SEVEN) -> MessageContent:
     return MessageContent(kind, 1, of, of)
 
 
-def by_hand() -> Diagram:
+def by_hand(accepted: int) -> Diagram:
+    """`accepted`: when node 2 accepts 1:7, whose ACK it sends at 270."""
     steps = [
+        NodeStep(195, 1, "broadcast", 1, SIX, SIX),
         NodeStep(200, 1, "broadcast", 1, SEVEN, SEVEN),
+        NodeStep(205, 3, "accept", 1, SIX, SIX),
         NodeStep(205, 1, "accept", 1, SEVEN, SEVEN),
         NodeStep(265, 2, "accept", 1, SIX, SIX),
-        NodeStep(270, 2, "accept", 1, SEVEN, SEVEN),
+        NodeStep(accepted, 2, "accept", 1, SEVEN, SEVEN),
         NodeStep(310, 1, "deliver", 1, SEVEN, SEVEN),
         NodeStep(400, 2, "deliver", 1, SEVEN, SEVEN),
         NodeStep(500, 3, "deliver", 1, SEVEN, SEVEN),
     ]
     messages = [
+        SentMessage(1, 2, content("PROPOSE", SIX), 195, 250),
         SentMessage(1, 2, content("PROPOSE"), 205, 260),
         SentMessage(1, 3, content("PROPOSE"), 205, None),
         SentMessage(2, 1, content("ACK"), 270, 300),
+        SentMessage(3, 1, content("ACK", SIX), 280, 305),
         SentMessage(1, 2, content("COMMIT", SIX), 300, 320),
         SentMessage(1, 2, content("COMMIT"), 310, 390),
         SentMessage(1, 2, content("PING"), 311, 395),
+        SentMessage(1, 2, content("COMMIT", EIGHT), 420, 450),
     ]
-    requests = [ClientOperation(4, 8, "/b", 1, 90), ClientOperation(4, 9, "/a", 2, 100, answered=410, by=2, zxid=SEVEN)]
+    requests = [
+        ClientOperation(4, 8, "/b", 1, 90),
+        ClientOperation(4, 9, "/a", 2, 100, answered=410, by=2, zxid=SEVEN),
+        ClientOperation(4, 10, "/c", 1, 420),
+    ]
     return Diagram(Exchange(messages), steps, requests, [(SIX, 0), (SEVEN, 1)])
 
 
@@ -117,17 +128,28 @@ def line(node: int, t: int, event: str, **fields: Any) -> Evidence:
     return Evidence(f"trace/node-{node}-1.jsonl", 1, {"t": t, "event": event, "node": node, "life": 1, **fields})
 
 
+def looks(node: int, t: int) -> Evidence:
+    return line(node, t, "role", role="LOOKING")
+
+
 def delivered(node: int, t: int) -> Evidence:
     return line(node, t, "deliver", epoch=1, first=7, digests="00" * 8)
 
 
-def chain_by_hand(words: str, *evidence: Evidence, spans: list[FaultSpan] | None = None) -> Chain:
+def answered(seq: int, t: int) -> Evidence:
+    event = {"t": t, "type": "complete", "client": 4, "seq": seq, "node": 2, "outcome": "ok"}
+    return Evidence("ops.jsonl", 1, event)
+
+
+def chain_by_hand(
+    words: str, *evidence: Evidence, spans: list[FaultSpan] | None = None, diagram: Diagram | None = None
+) -> Chain:
     found = Violation(words, list(evidence))
     broken = Property(
         name="agreement", source="", verdict=Judgement.VIOLATION, statement="", checked=1, violations=[found]
     )
     verdict = Verdict(verdict=Outcome.VIOLATION, exit=1, properties=[broken], reasons=[], metrics={})
-    chain = chain_of(verdict, by_hand(), spans or [])
+    chain = chain_of(verdict, diagram or by_hand(accepted=270), spans or [])
     assert chain is not None
     return chain
 
@@ -137,24 +159,59 @@ WRITE = [
     "node 2 forwarded client 4's request (seq 9) to node 1 (not recorded)",
     "node 1 broadcast 1:7",
 ]
-WAY = [
-    "node 1 sent PROPOSE 1:7 to node 2",
-    "node 2 sent ACK 1:7 to node 1",
-    "node 2 accepted 1:7, durably",
-    "node 1 sent COMMIT 1:7 to node 2",
-]
+PROPOSE, ACK, COMMIT = (
+    "node 1 sent PROPOSE 1:7 to node 2", "node 2 sent ACK 1:7 to node 1", "node 1 sent COMMIT 1:7 to node 2",
+)  # fmt: skip
+ACCEPTED, LED, FOLLOWED = (
+    "node 2 accepted 1:7, durably", "node 1 (life 1) delivered 1:7", "node 2 (life 1) delivered 1:7",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("words", ["1:7 was lost", "the write of client 4, seq 9 was lost"])
+@pytest.mark.parametrize("words", ["1:7 was lost, not 0:3", "the write of client 4, seq 9 was lost"])
 def test_the_chain_leads_from_the_request_over_the_messages_to_the_delivery(words: str) -> None:
     chain = chain_by_hand(words, delivered(2, 400))
     assert chain.zxids == [SEVEN]
     assert preceding_fault(chain, 0) == "No fault preceded it"
     *before, last = chain.events
-    assert [event.words for event in before] == [*WRITE, WAY[3]]
-    assert (last.step, last.mark) == (5, True)
+    assert [event.words for event in before] == [*WRITE, COMMIT]
+    assert (last.words, last.step, last.mark) == (FOLLOWED, 7, True)
     assert [event.request for event in before] == [1, 1, None, None]
-    assert [event.message for event in before] == [None, None, None, 4]
+    assert [event.message for event in before] == [None, None, None, 6]
+
+
+@pytest.mark.parametrize(
+    ("words", "evidence", "zxids"),
+    [
+        ("client 4, seq 9 came after its seq 8", delivered(2, 400), [SIX, SEVEN]),
+        ("client 4, seq 8 came after client 5, seq 9", delivered(2, 400), [SIX]),
+        ("a write was lost", answered(9, 410), [SEVEN]),
+        ("a write was lost", delivered(2, 400), [SEVEN]),
+        ("1:1 1:2 1:2 1:3 1:4 1:5 1:6 1:7", delivered(2, 400), [zxid(1, counter) for counter in range(1, 7)]),
+    ],
+)
+def test_the_transactions_of_a_chain_are_those_of_the_violations_words_and_evidence(
+    words: str, evidence: Evidence, zxids: list[int]
+) -> None:
+    assert chain_by_hand(words, evidence).zxids == zxids
+
+
+def test_a_request_after_the_violation_is_not_shown_and_an_answer_that_is_cited_is() -> None:
+    chain = chain_by_hand("client 4, seq 9 and its seq 10", answered(9, 410))
+    asked = [event for event in chain.events if event.request is not None and "asked" in event.words]
+    assert [event.words for event in asked] == WRITE[:1]
+    assert (chain.events[-1].request, chain.events[-1].mark) == (1, True)
+
+
+def test_a_request_to_the_leader_itself_is_not_forwarded() -> None:
+    words = told(chain_by_hand("1:6 and 1:7", line(2, 265, "accept")))
+    assert words[:1] == ["client 4 asked node 1 for /b (seq 8)"]
+    assert [one for one in words if "forwarded" in one] == WRITE[1:2]
+    assert "node 1 sent PROPOSE 1:6 to node 2" in words  # from the first broadcast on
+
+
+def test_a_cited_step_is_the_one_of_its_node() -> None:
+    chain = chain_by_hand("1:7 was lost", line(1, 205, "accept"))
+    assert [event.step for event in chain.events if event.mark] == [3]
 
 
 def test_the_chain_begins_at_the_last_fault_before_the_violation() -> None:
@@ -166,31 +223,41 @@ def test_the_chain_begins_at_the_last_fault_before_the_violation() -> None:
         span("restart", 40, [3]),
         span("crash", 450, [1]),
     ]
-    chain = chain_by_hand("1:7 was lost", delivered(1, 310), delivered(2, 400), spans=spans)
+    chain = chain_by_hand("1:7 was lost", delivered(2, 400), delivered(1, 310), spans=spans)
     assert preceding_fault(chain, 5) == "The last fault before it: pause of one = 2, at 0.000 s"
-    words = told(chain)
-    assert words[:3] == WRITE
-    assert words[3:] == [
-        WAY[1], "node 1 (life 1) delivered 1:7", WAY[3], "the pause of one = 2 ended", "node 2 (life 1) delivered 1:7",
-    ]  # fmt: skip
-    late = chain_by_hand("1:7 was lost", delivered(1, 310), spans=[span("pause", 20, [2], healed=330)])
-    assert not any("ended" in words for words in told(late))
+    assert told(chain) == [*WRITE, ACK, LED, COMMIT, "the pause of one = 2 ended", FOLLOWED]
+    early = chain_by_hand("1:7 was lost", delivered(1, 310), spans=spans)
+    assert not any("ended" in words for words in told(early))
 
 
-def test_the_messages_on_the_way_are_shown_with_what_they_made_durable() -> None:
-    chain = chain_by_hand("1:7 was lost", line(1, 200, "vote"), delivered(1, 310))
-    assert told(chain) == [
-        *WRITE, "node 1 (life 1) wrote `vote`", WAY[0], WAY[2], WAY[1], "node 1 (life 1) delivered 1:7",
-    ]  # fmt: skip
+def test_the_chain_goes_on_from_each_cited_event() -> None:
+    """Nothing that the crashed node 3 sent leads to node 2."""
+    chain = chain_by_hand("1:7 was lost", delivered(1, 310), looks(2, 400), spans=[span("crash", 10, [3])])
+    assert told(chain)[len(WRITE) :] == [ACK, LED, COMMIT, "node 2 (life 1) became LOOKING"]
+
+
+@pytest.mark.parametrize(("accepted", "between"), [(270, [ACCEPTED]), (275, [])])
+def test_the_messages_on_the_way_are_shown_with_what_they_made_durable(accepted: int, between: list[str]) -> None:
+    """If node 2 accepts 1:7 only after its ACK, nothing is durable between the two messages."""
+    chain = chain_by_hand("1:7 was lost", line(1, 200, "vote"), delivered(1, 310), diagram=by_hand(accepted))
+    assert told(chain) == [*WRITE, "node 1 (life 1) wrote `vote`", PROPOSE, *between, ACK, LED]
+
+
+def test_a_durable_step_belongs_to_the_message_of_its_epoch() -> None:
+    steps = [NodeStep(12, 2, "accepted_epoch", 1, 0, 0), NodeStep(13, 2, "accepted_epoch", 2, 0, 0)]
+    steps += [NodeStep(14, 2, "current_epoch", 2, 0, 0)]
+    diagram = Diagram(Exchange([SentMessage(1, 2, MessageContent("NEWEPOCH", 2, 0, 0), 10, 11)]), steps)
+    chain = chain_by_hand("two leaders", looks(2, 20), spans=[span("crash", 5, [1])], diagram=diagram)
+    assert told(chain)[:-1] == ["node 1 sent NEWEPOCH of epoch 2 to node 2", "node 2 promised epoch 2, durably"]
 
 
 def test_a_message_that_is_sent_at_the_time_of_a_cited_line_is_shown_after_it() -> None:
     """The time of a message is that of the last trace line before it."""
-    words = told(chain_by_hand("1:7 was lost", line(2, 270, "role", role="LOOKING"), delivered(1, 310)))
-    assert words[-3:-1] == ["node 2 (life 1) became LOOKING", "node 2 sent ACK 1:7 to node 1"]
+    words = told(chain_by_hand("1:7 was lost", looks(2, 270), delivered(1, 310)))
+    assert words[-3:-1] == ["node 2 (life 1) became LOOKING", ACK]
 
 
 def test_a_delivery_that_came_too_late_ends_the_chain() -> None:
-    chain = chain_by_hand("1:7 was lost", line(3, 420, "role", role="LOOKING"))
+    chain = chain_by_hand("1:7 was lost", looks(3, 420))
     assert told(chain)[-1] == "node 3 delivered 1:7"
-    assert chain.events[-1].step == 6
+    assert chain.events[-1].step == 8
