@@ -5,7 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from zab_chaos.harness.report.headline import headline
+from zab_chaos.harness.report.headline import (
+    capital,
+    expected_ending,
+    first_violation,
+    headline,
+    violated_or_uncertain,
+)
 from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation
 
 METRICS = {
@@ -47,6 +53,7 @@ def test_the_headline_of_a_pass() -> None:
         ({"unknown_with_effect": 0}, "542 of unknown outcome, none of them took effect"),
         ({"longest_unavailability_s": 0.142, "longest_unavailability_fault": None}, "; longest pause 142 ms"),
         ({"longest_unavailability_s": 0.0}, "took effect"),
+        ({"longest_unavailability_s": 1.0}, "; longest pause 1.0 s"),
         ({"unknown_with_effect": None}, "542 of unknown outcome; longest"),  # of a verdict that does not say
     ],
 )
@@ -81,5 +88,59 @@ def test_a_consequential_violation_is_not_the_headline() -> None:
     assert found == "agreement violated: two histories; 3 more properties are violated"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "durability",
+        "reliable delivery",
+        "recovery",
+        "progress",
+        "replay equality",
+        "trace integrity",
+        "fault took effect",
+    ],
+)
+def test_what_follows_from_other_violations_is_named_after_them(name: str) -> None:
+    found = headline(judged(Outcome.VIOLATION, prop(name, (1, "first")), prop("agreement", (99, "two histories"))))
+    assert found == "agreement violated: two histories; 1 more property is violated"
+
+
+def test_a_violation_is_as_early_as_its_last_line() -> None:
+    item = prop("agreement", (1, "long"), (20, "short"))
+    item.violations[0].evidence.append(Evidence("ops.jsonl", 9, {"t": 50}))
+    assert headline(judged(Outcome.VIOLATION, item)) == "agreement violated: short"
+
+
+def test_an_uncertain_property_is_not_the_headline_and_comes_after_it() -> None:
+    unsure = msgspec.structs.replace(prop("promises", (1, "perhaps")), verdict=Judgement.UNKNOWN)
+    unjudged = msgspec.structs.replace(prop("recovery"), verdict=Judgement.NOT_APPLICABLE)
+    late = prop("agreement", (30, "late"), (20, "two histories"))
+    verdict = judged(Outcome.VIOLATION, prop("integrity"), unjudged, unsure, prop("progress", (2, "slow")), late)
+    assert headline(verdict) == "agreement violated: two histories; 1 more property is violated"
+    shown = violated_or_uncertain(verdict)
+    assert [item.name for item in shown] == ["agreement", "promises", "progress"]
+    assert [one.words for one in shown[0].violations] == ["two histories", "late"]
+    assert first_violation(judged(Outcome.UNKNOWN, unsure)) is None
+
+
 def test_an_unknown_verdict_has_its_reason_as_headline() -> None:
-    assert headline(judged(Outcome.UNKNOWN)) == "a reason"
+    unknown = msgspec.structs.replace(judged(Outcome.UNKNOWN), reasons=["a reason", "another"])
+    assert headline(unknown) == "a reason"
+
+
+def test_only_the_first_letter_is_changed() -> None:
+    assert capital("no ACK of node 2") == "No ACK of node 2"
+
+
+@pytest.mark.parametrize(
+    ("expect", "verdict", "violated", "ending"),
+    [
+        ({}, "UNKNOWN", [], "PASS"),
+        ({"verdict": "VIOLATION"}, "VIOLATION", ["prefix"], "VIOLATION"),
+        ({"verdict": "VIOLATION", "violates": "prefix"}, "VIOLATION", ["agreement", "prefix"], "VIOLATION"),
+        ({"verdict": "VIOLATION", "violates": "prefix"}, "VIOLATION", ["agreement"], "a violation of prefix"),
+        ({"verdict": "VIOLATION", "violates": "prefix"}, "PASS", [], "VIOLATION"),
+    ],
+)
+def test_how_a_run_should_have_ended(expect: dict[str, str], verdict: str, violated: list[str], ending: str) -> None:
+    assert expected_ending(expect, verdict, violated) == ending
