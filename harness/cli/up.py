@@ -49,7 +49,7 @@ def up_command(
         min_acked=0, keep_data=True,
     )  # fmt: skip
     with Interrupt() as interrupt:
-        say(console, f"{nodes} nodes are starting ...")
+        say(console, "1 node is starting ..." if nodes == 1 else f"{nodes} nodes are starting ...")
         try:
             with ensemble:
                 _serve(ensemble, results, interrupt, console, quiet=quiet)

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from io import TextIOWrapper
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -17,7 +18,7 @@ from zab_chaos.harness.live.requests import VERBS, exit_code, outcome_text, pars
 from zab_chaos.node.tree.requests import Children
 
 EXIT_WORDS = ("exit", "quit")
-HISTORY = Path.home() / ".zab_history"
+HISTORY = "~/.zab_history"
 
 
 class Completions(Completer):
@@ -82,6 +83,8 @@ def _answer(session: Session, line: str) -> tuple[Exit, str]:
 def _lines(session: Session) -> Iterator[str]:
     """Yield the lines that are typed at a prompt, or the lines of stdin if that is not a terminal."""
     if not sys.stdin.isatty():
+        if isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="surrogateescape")  # data may be any bytes, as on the command line
         yield from (line.strip() for line in sys.stdin)
         return
     prompt: PromptSession[str] = PromptSession(
@@ -98,9 +101,10 @@ def _lines(session: Session) -> Iterator[str]:
 
 
 def _history() -> History:
-    """Return the history of earlier shells, or one in memory if the home folder cannot be written."""
+    """Return the history of earlier shells, or one in memory if there is no home folder or it cannot be written."""
     try:
-        os.close(os.open(HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-    except OSError:
+        file = Path(HISTORY).expanduser()
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home folder
         return InMemoryHistory()
-    return FileHistory(HISTORY)
+    return FileHistory(file)
