@@ -209,7 +209,7 @@ class RunSteps:
     def at_event(self, node: int, life: int, number: int) -> bool:
         """Go to the step that wrote event `number` of this life's trace. Return whether there is one."""
         for place, step in enumerate(self.all):
-            if (step.node, step.life) == (node, life) and step.events[0] <= number <= step.events[1]:
+            if (step.node, step.life) == (node, life) and 0 < step.events[0] <= number <= step.events[1]:
                 self.go(place + 1)
                 return True
         return False

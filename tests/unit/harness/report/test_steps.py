@@ -132,6 +132,7 @@ def test_an_event_is_found_by_its_line_in_the_trace(steps: RunSteps, run: Path) 
     assert steps.step is not None
     assert any(words.startswith(f"{number}: node 2 (life 1) promised epoch") for words in steps.trace_lines(steps.step))
     assert not steps.at_event(2, 1, len(lines) + 100)
+    assert not steps.at_event(2, 1, 0)  # a step that wrote nothing
     assert not steps.at_event(9, 1, 1)
 
 

@@ -146,8 +146,9 @@ def test_the_fixture_takes_a_number_of_nodes_or_options_as_parameter(session: py
     session.makepyfile(
         f"""
 import pytest
-@pytest.mark.parametrize('zab_cluster', [3, {{'nodes': 5, 'seed': 8}}], indirect=True)
-def test_it(zab_cluster):{WRITES}    assert (len(zab_cluster.nodes), zab_cluster.seed) in [(3, 1), (5, 8)]
+@pytest.mark.zab(nodes=1)
+@pytest.mark.parametrize('zab_cluster', [2, {{'nodes': 5, 'seed': 8}}], indirect=True)
+def test_it(zab_cluster):{WRITES}    assert (len(zab_cluster.nodes), zab_cluster.seed) in [(2, 1), (5, 8)]
 @pytest.mark.parametrize('zab_cluster', ['five'], indirect=True)
 def test_wrong(zab_cluster):
     pass
@@ -211,15 +212,18 @@ def test_seeds_of_a_shared_ensemble_are_one_after_the_other(session: pytest.Pyte
         """
 import pytest
 from zab_chaos.harness.testing.plugin import cluster_fixture
-shared = cluster_fixture("module")
+zab_cluster = cluster_fixture("module", nodes=5)  # the name of the plugin's own, with another scope
+other = cluster_fixture(allow_unknown=True)
 seen = []
-pytestmark = pytest.mark.zab(seeds=[3, 4])
-def test_one(shared):
-    shared.client().create("/a")
-    seen.append(shared.seed)
-def test_two(shared):
-    assert shared.client().exists("/a")
-    seen.append(shared.seed)
+pytestmark = pytest.mark.zab(seeds=[3, 4], nodes=1)
+def test_one(zab_cluster):
+    zab_cluster.client().create("/a")
+    assert len(zab_cluster.nodes) == 1
+    seen.append(zab_cluster.seed)
+def test_two(zab_cluster, other):
+    assert zab_cluster.client().exists("/a")
+    assert other.seed == zab_cluster.seed
+    seen.append(zab_cluster.seed)
     assert seen in ([3, 3], [3, 3, 4, 4])
 """
     )
