@@ -1,10 +1,13 @@
 """The status table and the status line of `zab up`."""
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from zab_chaos.faults.cluster import Status
 from zab_chaos.harness.cli.up import screen
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.live.status_table import Row, StatusReader, one_line, table
@@ -50,6 +53,58 @@ def test_the_rows_show_roles_lag_and_heard_peers(tmp_path: Path) -> None:
         assert "broken: node 3 killed" in words
         assert f"{second} down" in one_line(rows.values())
         cluster.heal()
+
+
+LED = Status(
+    node=2, life=1, role="LEADING", phase="BROADCAST", leader=2, epoch=3, last_zxid=(3, 9), delivered=(3, 7), frames={1: 5}
+)  # fmt: skip
+
+
+class Answers:
+    """An ensemble whose nodes give these answers. The process of node 4 does not exist, and that of node 5 is paused."""
+
+    nodes = (1, 2, 3, 4, 5)
+    addresses = {node: f"127.0.0.1:{node}" for node in nodes}  # noqa: RUF012
+
+    def __init__(self, *answers: Status) -> None:
+        self.answers = {answer.node: answer for answer in answers}
+
+    def status(self) -> dict[int, Status]:
+        return self.answers
+
+    def alive(self, node: int) -> bool:
+        return node != 4
+
+    def is_paused(self, node: int) -> bool:
+        return node == 5
+
+
+def test_what_each_node_answers_and_what_its_process_shows() -> None:
+    follower = replace(LED, node=1, role="FOLLOWING", last_zxid=(3, 8), delivered=(3, 4))
+    late = replace(
+        LED, node=3, role="LOOKING", phase="ELECTION", established=False, epoch=2, delivered=(2, 6), amnesiac=True
+    )
+    ensemble: Any = Answers(follower, LED, late, replace(follower, node=4))
+    reader = StatusReader(ensemble)
+    first, leader, other, *_ = reader.read()
+    assert (first.role, first.phase, first.epoch, first.last_zxid, first.lag) == (
+        "following",
+        "broadcast",
+        3,
+        (3, 8),
+        3,
+    )
+    assert (first.address, first.hears, leader.lag) == ("127.0.0.1:1", None, 0)
+    assert (other.role, other.phase, other.epoch, other.lag) == ("amnesiac", "election", 2, None)
+
+    ensemble.answers = {1: replace(follower, frames={1: 5, 3: 1}), 2: replace(LED, life=2, frames={1: 9})}
+    first, leader, silent, down, paused = reader.read()
+    assert (first.hears, leader.hears) == ([3], None)  # counts of another life say nothing
+    assert (silent.role, down.role, paused.role) == ("silent", "down", "paused")
+    said = shown([first, leader, replace(first, hears=[])], []).splitlines()
+    assert said[0].split() == ["node", "clients", "at", "role", "phase", "epoch", "last", "zxid", "lag", "hears"]
+    assert said[1].split() == ["1", "127.0.0.1:1", "following", "broadcast", "3", "3:8", "-", "3"]
+    assert said[3].endswith("nobody")
 
 
 def test_a_line_changes_only_when_something_happened() -> None:
