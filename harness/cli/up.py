@@ -89,7 +89,7 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
             server.serve(TURN_SECONDS_MAX)
             ensemble.advance_faults()
             while server.messages:
-                console.print(server.messages.pop(0), markup=False, highlight=False)
+                say(console, server.messages.pop(0))
             if time.monotonic() >= due:
                 show(reader.read(), server.active_faults())
                 due = time.monotonic() + STATUS_SECONDS

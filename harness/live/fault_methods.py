@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from zab_chaos.faults.grammar import read_fault
-from zab_chaos.faults.kind import FaultError, Kind
+from zab_chaos.faults.kind import Confirmation, FaultError, Kind
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, ScenarioError
 from zab_chaos.faults.scheduler import FaultRecord, Scheduler
@@ -78,7 +78,7 @@ class InjectedFault:
         self._scheduler.heal(self._record)
         if self._record.recovered is not None and not self._record.recovered.confirmed:
             raise FaultError(
-                f"the healing is not confirmed: {self._record.describe()}; {self._record.recovered.evidence}"
+                f"the healing is not confirmed: {self._record.describe()}; {_observed(self._record.recovered)}"
             )
 
     def until_settled(self, timeout: float = 20.0) -> Self:
@@ -148,11 +148,16 @@ class FaultInjector:
             raise BadInput("\n".join(wrong))
         record = self._scheduler.inject(step)
         if not record.injected.confirmed:
-            raise FaultError(f"{kind.name} did not take effect: {record.describe()}; {record.injected.evidence}")
+            raise FaultError(f"{kind.name} did not take effect: {record.describe()}; {_observed(record.injected)}")
         if record.fault is not None and not record.fault.took_effect():
             self._scheduler.host.sleep(ARMED_SECONDS)
         self._names += [step.name] if step.name is not None else []
         return InjectedFault(record, self._scheduler, self._wait)
+
+
+def _observed(confirmation: Confirmation) -> str:
+    """Return why a fault is not confirmed: the error or, if there was none, what the processes showed."""
+    return str(confirmation.evidence.get("error", confirmation.evidence))
 
 
 def _grammar_keys(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_a_file_that_is_not_an_address_file_is_left_alone(tmp_path: Path) -> Non
     assert path.exists()
 
 
-def test_with_several_ensembles_one_must_be_named(tmp_path: Path) -> None:
+def test_with_several_ensembles_one_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match=r"no ensemble is running .*zab up"):
         chosen_ensemble(tmp_path)
     leave(tmp_path)
@@ -67,6 +67,8 @@ def test_with_several_ensembles_one_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="2 ensembles are running; say which"):
         chosen_ensemble(tmp_path)
     assert chosen_ensemble(tmp_path, tmp_path / "second").folder.endswith("second")
+    monkeypatch.chdir(tmp_path)
+    assert chosen_ensemble(tmp_path, Path("second")).folder.endswith("second")
     with pytest.raises(BadInput, match=r"no ensemble is running in .*third; these are"):
         chosen_ensemble(tmp_path, tmp_path / "third")
 

@@ -60,7 +60,11 @@ def test_a_fault_that_cannot_be_injected_is_told_to_both_sides(server: ControlSe
 
 def test_healing_everything_starts_nodes_that_are_down(server: ControlServer) -> None:
     inject(server, "crash target=all")
+    with pytest.raises(ControlError, match=r"^pause did not .*: no node was hit; there is no established leader$"):
+        inject(server, "pause target=leader")
     inject(server, "restart target=node-1")
+    assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [False, True]
+    assert len(server.active_faults()) == 1
     server.handle("heal", {})
     assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [True, True]
 

@@ -280,6 +280,30 @@ def test_invalid_options_are_an_error_without_a_traceback(
     assert not session.path.joinpath("results").exists()
 
 
+@pytest.mark.parametrize("error", ["errors.HarnessError('no ports')", "runs.phases.Unfinished('no leader')"])
+def test_an_ensemble_that_can_not_start_is_an_error_without_a_traceback(session: pytest.Pytester, error: str) -> None:
+    session.makepyfile(
+        f"""
+import pytest
+from zab_chaos import harness
+from zab_chaos.harness import errors
+from zab_chaos.harness.runs import phases
+@pytest.fixture(autouse=True)
+def no_start(monkeypatch):
+    def start(self):
+        raise harness.{error}
+    monkeypatch.setattr("zab_chaos.harness.live.ensemble.Ensemble._start", start)
+def test_it(zab_cluster):
+    pass
+"""
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines(["zab: no *"])
+    assert "Traceback" not in outcome.stdout.str()
+    assert ">  " not in outcome.stdout.str()
+
+
 def test_a_marker_without_a_fixture_is_a_mistake(session: pytest.Pytester) -> None:
     session.makepyfile("import pytest\n@pytest.mark.zab(scenario='power-outage')\ndef test_it():\n    pass")
     outcome = session.runpytest()
