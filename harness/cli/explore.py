@@ -17,7 +17,7 @@ from rich.text import Text
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
-from zab_chaos.harness.cli.lab_flapping import LAB, explore_lab
+from zab_chaos.harness.cli.lab_flapping import LAB, explore_lab, refuse_options
 from zab_chaos.harness.cli.output import console_for, write_answer
 from zab_chaos.harness.errors import BadInput, HarnessError, Interrupted
 from zab_chaos.harness.explore import swarm
@@ -163,6 +163,12 @@ def explore_command(
     console = console_for(json=json)
     processes = min(jobs or environment.cores(), len(seed_range)) if on == SIM else 1
     if name == LAB:
+        refuse_options(
+            {
+                "--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None, "--coverage": coverage,
+                "--guided": guided, "--weights": weights is not None,
+            }
+        )  # fmt: skip
         return explore_lab(seed_range, console, out, jobs=processes, keep_going=keep_going, json=json)
     scenario = read_scenario(name, on=on, nodes=nodes, defect=defect)
     ci.check_writable(junit)

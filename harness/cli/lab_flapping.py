@@ -20,6 +20,13 @@ from zab_chaos.model.lab.timeline import timeline
 LAB = "lab-flapping"  # this is not a scenario but the lab's own protocol, under links that fail and heal
 
 
+def refuse_options(excluded: dict[str, bool]) -> None:
+    """Raise BadInput if options were given that do not apply to the lab. `excluded`: whether each one was given."""
+    given = [name for name, was_given in excluded.items() if was_given]
+    if given:
+        raise BadInput(f"{LAB} runs the lab's own protocol: leave out {', '.join(given)}")
+
+
 def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, keep_going: bool, json: bool) -> int:
     """Run both protocols under the links of each seed, and print where they fail. The exit code is 1 if either fails."""
     results: list[FlappingResult] = []
@@ -81,9 +88,7 @@ def shrink_lab(
     `out`: a file for the shrunk links, as a scenario for the full protocol. `excluded`: options that do not apply here, and
     whether they were given.
     """
-    given = [name for name, was_given in excluded.items() if was_given]
-    if given:
-        raise BadInput(f"{LAB} runs the lab's own protocol: leave out {', '.join(given)}")
+    refuse_options(excluded)
     before = lab_flapping(1 if seed is None else seed)
     if judge_flapping(before) is None:
         raise BadInput(f"{LAB} with seed {before.seed} violates nothing: there is nothing to shrink")

@@ -78,7 +78,7 @@ def shrink_command(
     limit = read_budget(budget)
     console = console_for(json=json)
     if what == LAB:
-        excluded = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None}
+        excluded = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None, "--rerun": rerun}
         return shrink_lab(console, seed=seed, out=out, excluded=excluded, json=json, quiet=quiet)
     case = find_failing_case(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, rerun=rerun)
     file = _output_file(case, out)

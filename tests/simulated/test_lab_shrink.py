@@ -102,6 +102,8 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert load(file).operations
     assert main(["shrink", "lab-flapping", "--defect", "gap-accepted", "--swarm"]) == 4
     assert "leave out --defect, --swarm" in capsys.readouterr().err
+    assert main(["explore", "lab-flapping", "--seeds", "1", "--defect", "gap-accepted", "--nodes", "7"]) == 4
+    assert "leave out --defect, --nodes" in capsys.readouterr().err
 
 
 def test_links_under_which_nothing_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
