@@ -42,7 +42,8 @@ def test_a_test_that_passes_leaves_no_results_folder(session: pytest.Pytester) -
 
 def test_a_test_without_asserts_fails_by_the_verdict_which_names_the_property(session: pytest.Pytester) -> None:
     session.makepyfile(
-        f"import pytest\n@pytest.mark.zab(defect='ack-before-sync')\ndef test_it(zab_cluster):{LOSES}",
+        "import pytest\n@pytest.mark.zab(defect='ack-before-sync', allow_unknown=True)\n"
+        f"def test_it(zab_cluster):{LOSES}",
     )
     outcome = session.runpytest()
     outcome.assert_outcomes(failed=1)
@@ -204,6 +205,7 @@ def test_three():
     outcome = session.runpytest()
     outcome.assert_outcomes(failed=2, passed=1)
     outcome.stdout.fnmatch_lines(["not judged yet; seed 1, on sim", "* s  node * killed"])
+    assert outcome.stdout.str().count("zab: zab_cluster") == 1  # test_three does not use it
     assert len(results(session)) == 1
 
 

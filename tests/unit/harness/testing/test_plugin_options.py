@@ -1,12 +1,16 @@
 """The plugin's options and ini keys, seeds, and `zab_run`."""
 
 import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import zab_chaos.harness.backends.simulator.backend
 import zab_chaos.harness.testing.resources  # noqa: F401  every session in this process would import them anew
 from tests.unit.harness.testing.sessions import results
+from zab_chaos.harness.testing.resources import repeat_command
 
 pytest_plugins = ["pytester"]
 
@@ -206,3 +210,12 @@ def test_a_scenario_that_cannot_be_run(pytester: pytest.Pytester, marker: str, w
     outcome.assert_outcomes(errors=1)
     outcome.stdout.fnmatch_lines([f"*{words}"])
     assert "Traceback" not in outcome.stdout.str()
+
+
+def test_the_command_that_repeats_names_the_release(tmp_path: Path) -> None:
+    options = {"zab_zookeeper": "3.9.4", "zab_on": None, "zab_seeds": None, "zab_record": None}
+    config: Any = SimpleNamespace(
+        getoption=options.get, rootpath=tmp_path, invocation_params=SimpleNamespace(dir=tmp_path / "below")
+    )
+    node: Any = SimpleNamespace(nodeid="tests/test_a.py::test_it[x y]")
+    assert repeat_command(config, node, 1) == "pytest '../tests/test_a.py::test_it[x y]' --zab-zookeeper 3.9.4"
