@@ -214,7 +214,7 @@ def test_seeds_of_a_shared_ensemble_are_one_after_the_other(session: pytest.Pyte
         """
 import pytest
 from zab_chaos.harness.testing.plugin import cluster_fixture
-zab_cluster = cluster_fixture("module", nodes=5)  # the name of the plugin's own, with another scope
+zab_cluster = cluster_fixture("module", nodes=5, seed=9)  # the name of the plugin's own, with another scope
 other = cluster_fixture(allow_unknown=True)
 seen = []
 pytestmark = pytest.mark.zab(seeds=[3, 4], nodes=1)
