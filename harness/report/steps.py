@@ -98,7 +98,6 @@ class _SteppedLife(LifeMessages):
         self._sending = []
         if isinstance(entry, ReadyTaken):
             self._keep()
-            self._open = None
 
     def on_sent(self, messages: list[tuple[int, m.Message]]) -> None:
         super().on_sent(messages)
@@ -113,19 +112,19 @@ class _SteppedLife(LifeMessages):
         )
 
     def _keep(self) -> None:
-        """Add the effects so far to the open step, and keep the step if it has any."""
+        """Add its effects to the open step, if there is one, and keep it if it is worth showing."""
         step, event = self._open, self._matcher.event
         if step is None:
             return
+        self._open = None
         now = variables(self.rerun)
-        for name, change in _difference(self._variables, now).items():
-            step.changes[name] = (step.changes.get(name, change)[0], change[1])
+        step.changes = _difference(self._variables, now)
         if event > self._event:
-            step.events = (step.events[0] or self._event + 1, event)
+            step.events = (self._event + 1, event)
         if now.keys() != self._variables.keys():
             _merge(self.names, now)
         self._variables, self._event = now, event
-        if (not self.steps or self.steps[-1] is not step) and _is_worth_showing(step):
+        if _is_worth_showing(step):
             self.steps.append(step)
 
 

@@ -1,5 +1,6 @@
 """The steps of a run: their order, stepping forward and back, and the variables that each step changed."""
 
+import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -8,13 +9,16 @@ from unittest.mock import Mock
 import pytest
 
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.report.steps import RunSteps, ShownVariable, read_steps
+from zab_chaos.harness.report.steps import ReplayStep, RunSteps, ShownVariable, read_steps
+from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.model.replay.state import describe_state
+from zab_chaos.model.replay.trace import CORE_EVENTS
 from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
-from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, SnapshotTaken, Stepped, Submitted, Synced
+from zab_chaos.node.core.zxid import ZERO
+from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, SnapshotTaken, Stepped, Submitted, Synced, Ticked
 
 SCENARIO = """
 [scenario]
@@ -134,6 +138,46 @@ def test_an_event_is_found_by_its_line_in_the_trace(steps: RunSteps, run: Path) 
     assert not steps.at_event(2, 1, len(lines) + 100)
     assert not steps.at_event(2, 1, 0)  # a step that wrote nothing
     assert not steps.at_event(9, 1, 1)
+
+
+def test_every_event_of_the_core_belongs_to_one_step(steps: RunSteps, run: Path) -> None:
+    for node, life in recorded_lives(run):
+        lines = map(json.loads, (run / trace_name(node, life)).read_text().splitlines())
+        own = [step for step in steps.all if (step.node, step.life) == (node, life)]
+        numbers = [int(words.split(":")[0]) for step in own for words in steps.trace_lines(step)]
+        assert numbers == [line["n"] for line in lines if line["event"] in CORE_EVENTS]
+
+
+def test_a_step_is_found_by_its_time(steps: RunSteps) -> None:
+    for at in (0, len(steps.all) // 2):
+        steps.at_time(steps.all[at].time)
+        assert steps.step is not None
+        assert steps.step.time == steps.all[at].time
+        assert steps.at == 1 or steps.all[steps.at - 2].time < steps.step.time
+    steps.at_time(steps.all[7].time + 1)
+    assert steps.step is not None
+    assert steps.step.time > steps.all[7].time
+    steps.at_time(steps.all[-1].time + 1)
+    assert steps.at == len(steps.all)
+
+
+def test_finding_starts_beside_the_present_step(steps: RunSteps) -> None:
+    steps.go(2)
+    assert steps.find(lambda step: True)
+    assert steps.at == 3
+    assert steps.find(lambda step: True, back=True)
+    assert steps.at == 2
+    assert steps.find(lambda step: True, back=True)
+    assert steps.at == 1
+    assert not steps.find(lambda step: True, back=True)
+    assert steps.at == 1
+
+
+def test_a_ping_is_no_message_and_one_that_is_sent_is_a_step(steps: RunSteps) -> None:
+    ping = m.Ping(role=m.Role.LEADING, epoch=1, delivered=ZERO, digest=0)
+    assert not ReplayStep(node=1, life=1, number=1, entry=Stepped(2, ping)).is_message
+    sends = [step for step in steps.all if isinstance(step.entry, Ticked) and step.sent and not step.changes]
+    assert {type(message) for step in sends for _, message in step.sent} == {m.Ping}
 
 
 def test_only_idle_clock_readings_and_pings_are_left_out(steps: RunSteps, run: Path) -> None:
