@@ -94,7 +94,7 @@ class _Search:
         self._diagram = diagram
         self._cited = cited
         self._end = _time(cited[-1])
-        before = [span for span in spans if span.at <= self._end and span.do not in MENDS | WAITS]
+        before = [span for span in spans if span.at <= self._end and span.nodes and span.do not in MENDS | WAITS]
         self._fault = before[-1] if before else None
         self._requests = self._named_requests(violation.words)
         self._zxids = self._named_zxids(violation.words)

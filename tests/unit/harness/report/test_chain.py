@@ -215,10 +215,11 @@ def test_a_cited_step_is_the_one_of_its_node() -> None:
 
 
 def test_the_chain_begins_at_the_last_fault_before_the_violation() -> None:
-    """A wait breaks nothing, and a restart repairs something."""
+    """A pause of nobody and a wait break nothing, and a restart repairs something."""
     spans = [
         span("crash", 10, [3]),
         span("pause", 20, [2], healed=330),
+        span("pause", 25, []),
         span("wait", 30, [1]),
         span("restart", 40, [3]),
         span("crash", 450, [1]),

@@ -10,15 +10,25 @@ from typing import Any
 import pytest
 
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.report.messages import Exchange, MessageContent, SentMessage, content_of, read_messages
+from zab_chaos.harness.report.messages import (
+    Exchange,
+    LifeMessages,
+    MessageContent,
+    SentMessage,
+    _pair_messages,
+    content_of,
+    read_messages,
+)
 from zab_chaos.harness.runs.judgement import core_of
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.model.world.links import SimLinks
 from zab_chaos.model.world.world import World
 from zab_chaos.node.channel.channels import ChannelSet
-from zab_chaos.node.core.messages import NAMES
+from zab_chaos.node.core import messages as m
+from zab_chaos.node.core.messages import NAMES, TxnRun
 from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.events import Received
 
 Link = tuple[int, int]
@@ -195,3 +205,68 @@ def test_a_recording_of_another_core_is_read_until_it_differs(run: Path) -> None
 def test_a_life_without_a_trace_is_a_gap(run: Path) -> None:
     (run / trace_name(3, 1)).unlink()
     assert read(run).gaps == ["node 3, life 1: it has no trace"]
+
+
+def life(node: int, peer: int, opened: int, at: int, content: MessageContent | None, *, sends: bool) -> LifeMessages:
+    """Return a life of `node` that opened session 5 to `peer`, and sent or received a message in it."""
+    found = LifeMessages(node)
+    found.times, found.opened_at = [at], {(peer, 5): opened}
+    if content is not None:
+        (found.outgoing if sends else found.incoming)[peer, 5] = [(0, content)]
+    return found
+
+
+def test_a_session_number_that_two_lives_of_the_sender_have_means_the_one_opened_at_that_time() -> None:
+    ping = MessageContent("PING", 1, 0, 0)
+    early, late = (life(1, 2, opened, opened + 10, ping, sends=True) for opened in (100, 900))
+    receiver = life(2, 1, 890, 950, ping, sends=False)
+    found = sorted(_pair_messages([early, late, receiver]), key=lambda one: one.sent)
+    assert [(one.sent, one.received) for one in found] == [(110, None), (910, 950)]
+
+
+def test_lost_and_repeated_messages_are_matched_by_their_content() -> None:
+    """The second was lost, and the third was received twice, as defects can do."""
+    contents = [MessageContent("ACK", 1, zxid, zxid) for zxid in (7, 8, 9, 7)]
+    sender, receiver = LifeMessages(1), LifeMessages(2)
+    sender.times, sender.outgoing[2, 5] = [10, 20, 30, 40], list(enumerate(contents))
+    receiver.times = [15, 35, 36, 45, 46]
+    receiver.incoming[1, 5] = [(moment, contents[index]) for moment, index in enumerate((0, 2, 2, 3, 3))]
+    found = sorted((one.sent, one.received) for one in _pair_messages([sender, receiver]) if one.received)
+    assert found == [(10, 15), (30, 35), (30, 36), (40, 45), (40, 46)]
+
+
+def sync(*runs: TxnRun, keep: int = 0, snapshot: int = 0) -> m.Sync:
+    held = (Zxid(snapshot), 0, b"") if snapshot else None
+    return m.Sync(keep=Zxid(keep), snapshot=held, runs=list(runs))
+
+
+RUN = TxnRun(zxid(2, 3), [b"a", b"b", b"c"])
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "epoch", "first", "last"),
+    [
+        (m.Propose(epoch=2, run=RUN, committed=ZERO, digest=0), "PROPOSE", 2, zxid(2, 3), zxid(2, 5)),
+        (m.Ack(epoch=2, zxid=zxid(2, 5)), "ACK", 2, zxid(2, 5), zxid(2, 5)),
+        (m.Commit(epoch=2, zxid=zxid(2, 4), digest=0), "COMMIT", 2, zxid(2, 4), zxid(2, 4)),
+        (m.CommitLeader(epoch=2, committed=zxid(1, 4), digest=0), "COMMIT-LD", 2, zxid(1, 4), zxid(1, 4)),
+        (m.AckLeader(epoch=2, last_zxid=zxid(1, 4), amnesiac=False), "ACK-LD", 2, zxid(1, 4), zxid(1, 4)),
+        (m.Ping(role=m.Role.LEADING, epoch=2, delivered=zxid(2, 1), digest=0), "PING", 2, zxid(2, 1), zxid(2, 1)),
+        (m.Cepoch(accepted_epoch=4, amnesiac=False), "CEPOCH", 4, 0, 0),
+        (m.NewEpoch(epoch=5), "NEWEPOCH", 5, 0, 0),
+        (m.NewLeader(epoch=2, sync=sync()), "NEWLEADER", 2, 0, 0),
+        (m.NewLeader(epoch=2, sync=sync(TxnRun(zxid(1, 9), [b"z"]), RUN)), "NEWLEADER", 2, zxid(1, 9), zxid(2, 5)),
+        (m.NewLeader(epoch=2, sync=sync(keep=zxid(1, 8), snapshot=zxid(1, 8))), "NEWLEADER", 2, 1, zxid(1, 8)),
+        (m.History(epoch=2, current_epoch=1, sync=sync(RUN, snapshot=zxid(1, 8))), "HISTORY", 2, 1, zxid(2, 5)),
+    ],
+)
+def test_the_content_of_a_message(message: m.Message, kind: str, epoch: int, first: int, last: int) -> None:
+    assert content_of(message)[:4] == (kind, epoch, first, last)
+
+
+def test_the_times_of_a_life_do_not_go_back() -> None:
+    """The node's clock is set back between two rounds."""
+    found = LifeMessages(1)
+    found._moments = [(100, 90), (80, 95), (120, 130)]
+    found.convert_times(own_clocks=False)
+    assert found.times == [100, 100, 130]
