@@ -9,8 +9,9 @@ import pytest
 
 from zab_chaos.faults.scenario import Scenario, parse
 from zab_chaos.harness.explore.exploration import SeedResult
+from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.shrink.candidates import fewer_operations, shrink
-from zab_chaos.harness.shrink.search import Budget, Failure, Search, failure_of
+from zab_chaos.harness.shrink.search import Budget, Failure, Search, failure_of, witness_seeds
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
 T = TypeVar("T")
@@ -153,3 +154,15 @@ def test_the_failure_that_is_kept(verdict: str, violated: list[str], failure: Fa
     assert failure.shows_in(found)
     assert not failure.shows_in(replace(found, verdict="PASS", violated=[]))
     assert failure_of(replace(found, met=True), []) is None
+
+
+def test_a_candidate_has_to_fail_with_the_seed_and_the_next_two_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the four seeds after 2, which are tried with the original scenario, three fail."""
+
+    def fails_with(defect: str | None, failure: Failure, scenario: Scenario) -> bool:
+        return scenario.seed in {3, 5, 6}
+
+    monkeypatch.setattr("zab_chaos.harness.shrink.search._fails_with_its_seed", fails_with)
+    kept, told = Failure(verdict="VIOLATION", property="agreement"), list[str]()
+    assert witness_seeds(LocalWorkers(1), None, kept, FAILING, 2, told.append) == [2, 3, 5]
+    assert told[-1] == "4 of 4 other seeds tried, 3 fail as well"
