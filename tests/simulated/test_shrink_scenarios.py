@@ -231,11 +231,11 @@ def test_references_to_a_removed_fault_or_operation_are_removed() -> None:
 
 
 def test_named_nodes_move_to_the_lowest_ids() -> None:
-    pairs = FaultStep(at=1, do="partition", target=None, params={"shape": "pairs", "pairs": ((2, 5), (5, 2))})
+    pairs = FaultStep(at=1, do="partition", target=None, params={"shape": "pairs", "pairs": ((5, 2),)})
     five = replace(BASE, nodes=5, faults=(pairs, crash(2, target="node-5")))
     candidates = list(fewer_nodes(five))
     assert [one.nodes for one in candidates] == [2, 3, 4]
-    assert candidates[0].faults[0].params["pairs"] == ((1, 2), (2, 1))
+    assert candidates[0].faults[0].params["pairs"] == ((2, 1),)
     assert candidates[0].faults[1].target == "node-2"
 
 
