@@ -63,10 +63,11 @@ def test_healing_everything_starts_nodes_that_are_down(server: ControlServer) ->
     with pytest.raises(ControlError, match=r"^pause did not .*: no node was hit; there is no established leader$"):
         inject(server, "pause target=leader")
     inject(server, "restart target=node-1")
-    assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [False, True]
+    inject(server, "clock-jump target=node-1 ms=10")
+    assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [False, True, True]
     assert len(server.active_faults()) == 1
     server.handle("heal", {})
-    assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [True, True]
+    assert [fault["over"] for fault in server.handle("faults", {})["faults"]] == [True, True, True]
 
 
 @pytest.mark.parametrize(
