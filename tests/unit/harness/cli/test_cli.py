@@ -161,6 +161,17 @@ def test_a_check_that_is_interrupted_at_once_says_only_that(
     assert capsys.readouterr().out == "interrupted: 0 of 1 scenarios were run\n"
 
 
+@pytest.mark.parametrize("backend", ["sim", "processes", "zookeeper"])
+def test_a_check_leaves_zookeepers_tickets_to_their_own_command(
+    backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.cli.scenarios._check_one", None)
+    assert main(["scenarios", "--check", "--only", "zookeeper/2845", "--on", backend]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "zookeeper/2845: not run, it shows a bug of Apache ZooKeeper, and `zab zookeeper check` runs it" in out
+    assert "0 of 0 scenarios" in out
+
+
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     out = capsys.readouterr().out
