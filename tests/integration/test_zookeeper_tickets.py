@@ -11,11 +11,8 @@ from zab_chaos.harness.explore.tickets import ReleaseRuns, TicketResult, attempt
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy, pytest.mark.timeout(600)]
 
-# Two tickets on releases that have them and that have not. `make test` runs these, too.
-SAMPLE = {
-    "zookeeper/2845": ("3.4.10", "3.4.14", "3.9.4"),
-    "zookeeper/4643": ("3.8.4", "3.9.4"),
-}
+# A ticket on a release that has it and on one that has not. `make test` runs these, too.
+SAMPLE = {"zookeeper/4643": ("3.8.4", "3.9.4")}
 TRIED = [
     pytest.param(
         row,

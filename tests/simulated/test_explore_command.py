@@ -17,6 +17,7 @@ from zab_chaos.harness.explore.exploration import Task, explore_seed
 from zab_chaos.harness.explore.seed_runs import OtherBackend
 from zab_chaos.harness.runs import catalogue
 
+FAILS = ["defects/unordered-refusal", "--defect", "unordered-refusal"]  # with few operations
 CUT = {"variant": "reordered", "within_ms": 500}
 
 
@@ -58,32 +59,23 @@ def test_a_summary_that_cannot_be_kept(short: str, tmp_path: Path, capsys: pytes
 
 def test_the_smallest_failing_seed_and_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = str(tmp_path / "r")
-    asked = [
-        "explore",
-        "defects/ack-before-sync",
-        "--defect",
-        "ack-before-sync",
-        "--seeds",
-        "4..9",
-        "--results",
-        results,
-    ]
-    assert main([*asked, "--jobs", "2", "--json"]) == 1
+    asked = ["explore", *FAILS, "--seeds", "4..9", "--jobs", "2", "--json", "--results", results]
+    assert main(asked) == 1
     told = capsys.readouterr()
     answer = json.loads(told.out)
     assert answer["failed"][0]["seed"] == 4
-    assert "committed stays" in answer["failed"][0]["violated"]
-    assert answer["command"] == "zab run defects/ack-before-sync --on sim --seed 4 --defect ack-before-sync"
+    assert answer["failed"][0]["violated"] == ["values and versions"]
+    assert answer["command"] == "zab run defects/unordered-refusal --on sim --seed 4 --defect unordered-refusal"
     assert "The smallest seed that fails is 4" in told.err
     assert f"zab shrink {Path(results).resolve()}" in told.err
     # The command shows the same failure.
     assert main([*answer["command"].split()[1:], "--results", results, "--quiet"]) == 1
-    log = Path(results, "explore-defects-ack-before-sync.log").read_text()
+    log = Path(results, "explore-defects-unordered-refusal.log").read_text()
     assert "seed 4: VIOLATION" in log
 
 
 def test_keep_going_reports_every_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["explore", "defects/ack-before-sync", "--defect", "ack-before-sync", "--seeds", "1..3", "--jobs", "1"]
+    asked = ["explore", *FAILS, "--seeds", "1..3", "--jobs", "1"]
     assert main([*asked, "--keep-going", "--json", "--results", str(tmp_path)]) == 1
     assert [one["seed"] for one in json.loads(capsys.readouterr().out)["failed"]] == [1, 2, 3]
 
@@ -149,9 +141,6 @@ def test_invalid_seeds_are_refused(short: str, seeds: str, capsys: pytest.Captur
 def test_a_scenario_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", "leader-crsh", "--seeds", "1"]) == 4
     assert "leader-crash" in capsys.readouterr().err
-
-
-FAILS = ["defects/commit-without-quorum", "--defect", "commit-without-quorum"]
 
 
 def folders(results: Path) -> dict[int, Path]:

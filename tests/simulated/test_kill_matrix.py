@@ -11,7 +11,7 @@ from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.kill_matrix import DefectRuns
 
 CHECK = ["defects", "--check", "--on", "sim", "--seeds", "2", "--jobs", "1"]
-QUICK = "truncate-error-ignored"
+QUICK = "unordered-refusal"
 
 
 def test_a_defect_is_caught_and_the_honest_core_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,7 +22,7 @@ def test_a_defect_is_caught_and_the_honest_core_passes(tmp_path: Path, capsys: p
     assert answer == json.loads(out.read_text())
     assert answer["command"] == f"zab defects --check --on sim --only {QUICK} --seeds 2"
     (row,) = answer["defects"]
-    assert (row["name"], row["property"], row["survives"]) == (QUICK, "agreement", False)
+    assert (row["name"], row["property"], row["survives"]) == (QUICK, "values and versions", False)
     assert row["processes"] is row["swarm"] is None
     sim = row["sim"]
     assert (sim["runs"], sim["caught"], sim["first"], sim["honest_runs"], sim["honest_passes"]) == (2, 2, 1, 2, 2)

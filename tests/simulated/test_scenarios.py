@@ -39,12 +39,18 @@ def test_what_breaks_zookeeper_does_not_break_our_own_nodes(name: str, shipped: 
     assert not done.verdict.violated, done.verdict.reasons
 
 
+def with_less_load(scenario: Scenario) -> Scenario:
+    return replace(scenario, workload=replace(scenario.workload, rate=min(scenario.workload.rate, 100.0)))
+
+
 @pytest.mark.parametrize("name", sorted(DEFECTS))
 def test_a_known_bug_is_caught_within_few_seeds(name: str) -> None:
+    """Less load is enough for nearly all, and takes less time."""
     defect = DEFECTS[name]
     scenario = load(catalogue.shipped()[f"defects/{defect.scenario}"])
-    for seed in range(1, 9):
-        verdict = simulate(scenario, seed, defect.path).verdict
+    light = with_less_load(scenario)
+    for tried, seed in [(light, 1), (light, 2), *((scenario, seed) for seed in range(1, 9))]:
+        verdict = simulate(tried, seed, defect.path).verdict
         if verdict.property(defect.property).verdict is Judgement.VIOLATION:
             return
     pytest.fail(f"{name} was not caught in 8 seeds")
@@ -52,9 +58,7 @@ def test_a_known_bug_is_caught_within_few_seeds(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({defect.scenario for defect in DEFECTS.values()}))
 def test_without_the_bug_its_scenario_passes(name: str) -> None:
-    scenario = load(catalogue.shipped()[f"defects/{name}"])
-    scenario = replace(scenario, workload=replace(scenario.workload, rate=min(scenario.workload.rate, 100.0)))
-    done = simulate(scenario, 1, None)
+    done = simulate(with_less_load(load(catalogue.shipped()[f"defects/{name}"])), 1, None)
     assert done.verdict.exit == 0, done.verdict.reasons
 
 
