@@ -53,9 +53,7 @@ def both(folder: Path, name: str, seed: int, defect: str | None = None) -> tuple
     ("name", "seed", "defect"),
     [
         ("power-outage-torn", 1, None),
-        ("leader-pause", 2, None),
         ("disk-loss-one", 3, None),
-        ("crash-in-synchronization", 4, None),
         ("defects/gap-accepted", 1, "gap-accepted"),  # links without sessions: a round's last words come later
     ],
 )

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ wish = RunOptions(seed=int(sys.argv[2]), results=Path(sys.argv[3]), command="aga
 run(scenario, wish, Quiet())
 """
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def light(name: str) -> Scenario:
+    scenario = load(catalogue.shipped()[name])
+    return replace(scenario, workload=replace(scenario.workload, rate=40.0))
 
 
 def digests(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str]:
@@ -68,7 +74,7 @@ def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defe
     name = scenario if defect is None else f"defects/{scenario}"
     bug = (defect, DEFECTS[defect].path) if defect is not None else None
     wish = RunOptions(seed=2, results=tmp_path, command="", defect=bug, on="sim")
-    ran = run(load(catalogue.shipped()[name]), wish, Quiet())
+    ran = run(light(name), wish, Quiet())
     assert (ran.verdict.exit == 1) == (defect is not None)
     assert judge(ran.folder.path).to_json() == ran.folder.file("verdict.json").read_bytes()
 
@@ -101,7 +107,7 @@ def test_a_recorded_run_is_replayed_and_a_damaged_recording_is_found(
     wish = RunOptions(seed=2, results=tmp_path, command="", on="sim")
     if damaged:
         monkeypatch.setattr(SimBackend, "open", opened)
-    verdict = run(load(catalogue.shipped()["leader-pause"]), wish, Quiet()).verdict
+    verdict = run(light("leader-pause"), wish, Quiet()).verdict
     found = verdict.property("replay equality")
     assert found.checked > 1000
     assert (found.verdict, verdict.exit) == (("VIOLATION", 1) if damaged else ("PASS", 0))
