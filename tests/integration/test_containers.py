@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.cluster import Contained
+from zab_chaos.faults.proxies import NetworkError
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.containers import engine, image, leftovers
 from zab_chaos.harness.backends.containers.deployment import ContainerDeployment
 from zab_chaos.harness.backends.containers.labels import FOLDER, HARNESS, RUN, labels_of_run
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
 from zab_chaos.node.net import keys
@@ -167,6 +169,29 @@ def test_who_was_off_the_network_is_at_its_old_address_and_with_the_others_again
             assert wait_until(partial(another_leads, deployment, cut_off), SECONDS)
             cluster.plug_in(cut_off)
         assert come_together(deployment)
+
+
+def test_a_toxiproxy_that_ends_is_noticed_and_said(client: Any, tmp_path: Path) -> None:
+    """Without it the nodes write nothing, which is not their fault."""
+    folder = run_folder.create(tmp_path, "links", 1)
+    scenario = parse('[scenario]\nname = "links"\nabout = "All links end."\n')
+    with ContainerDeployment(folder, scenario, None, record=False) as deployment:
+        deployment.check()
+        (toxiproxy,) = client.containers.list(filters={"label": f"{FOLDER}={folder.path}"})
+        toxiproxy.kill()
+
+        def said() -> str:
+            try:
+                deployment.check()
+            except HarnessError as error:
+                return str(error)
+            return ""
+
+        assert wait_until(lambda: bool(said()), SECONDS)
+        assert "toxiproxy ended during the run, and all links with it: exit code -9. Its log is " in said()
+        assert deployment.network is not None
+        with pytest.raises(NetworkError, match="toxiproxy has ended"):
+            deployment.network.toxics((1, 2))
 
 
 def test_a_killed_harness_leaves_no_node_running_and_clean_takes_what_is_left_and_nothing_else(

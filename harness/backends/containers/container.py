@@ -1,4 +1,4 @@
-"""One life of one node in a container of its own."""
+"""A container that ends, and one life of a node in a container of its own."""
 
 import threading
 from pathlib import Path
@@ -16,28 +16,42 @@ SIGNALLED = 128  # the exit status of a container's init is this plus the signal
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-class ContainerLife(Life):
-    """One life of a node in a running container. A thread waits for its end, so that `alive` needs no request to the engine."""
+class ContainerEnd:
+    """The end of a running container. A thread waits for it, so that a look at `code` needs no request to the engine."""
 
-    def __init__(self, node: int, life: int, log: Path, crash_at: str | None, container: Any) -> None:
-        super().__init__(node, life, log, crash_at)
-        self.container = container
-        self._pid = int(container.attrs["State"]["Pid"])
-        self._code: int | None = None
+    def __init__(self, container: Any, name: str) -> None:
+        """`name`: of the thread."""
+        self._container = container
         self._ended = threading.Event()
-        self._frozen = False
-        threading.Thread(target=self._await_end, name=f"node-{node}-{life}", daemon=True).start()
+        self.code: int | None = None  # None: it runs; negative: the signal that ended it
+        threading.Thread(target=self._await, name=name, daemon=True).start()
 
-    def _await_end(self) -> None:
+    def _await(self) -> None:
         try:
-            status = int(self.container.wait(timeout=None)["StatusCode"])
+            status = int(self._container.wait(timeout=None)["StatusCode"])
         except (
             docker.errors.DockerException,
             OSError,
         ):  # the container was removed, or the engine ended and the container with it
             status = SIGNALLED + SIGKILL
-        self._code = SIGNALLED - status if status > SIGNALLED else status
+        self.code = SIGNALLED - status if status > SIGNALLED else status
         self._ended.set()
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait for the end, and return its code; None if the container still runs after so many seconds."""
+        self._ended.wait(seconds)
+        return self.code
+
+
+class ContainerLife(Life):
+    """One life of a node in a running container."""
+
+    def __init__(self, node: int, life: int, log: Path, crash_at: str | None, container: Any) -> None:
+        super().__init__(node, life, log, crash_at)
+        self.container = container
+        self._pid = int(container.attrs["State"]["Pid"])
+        self._end = ContainerEnd(container, f"node-{node}-{life}")
+        self._frozen = False
 
     @property
     def pid(self) -> int:
@@ -45,7 +59,7 @@ class ContainerLife(Life):
 
     @property
     def code(self) -> int | None:
-        return self._code
+        return self._end.code
 
     @property
     def stopped(self) -> bool:
@@ -84,8 +98,7 @@ class ContainerLife(Life):
                         raise
 
     def wait(self, seconds: float) -> int | None:
-        self._ended.wait(seconds)
-        return self._code
+        return self._end.wait(seconds)
 
     def pause(self) -> None:
         """Freeze the container's cgroup: each of its processes stops at once, and no signal wakes it."""

@@ -2,10 +2,12 @@
 
 import contextlib
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from zab_chaos.faults.network import Network
 from zab_chaos.harness.backends.containers import engine, image, leftovers
+from zab_chaos.harness.backends.containers.container import ContainerEnd
 from zab_chaos.harness.backends.containers.ensemble import LISTEN, ContainerHost, Containers
 from zab_chaos.harness.backends.containers.heartbeat import Heartbeat
 from zab_chaos.harness.backends.containers.resources import EngineResources
@@ -48,8 +50,8 @@ class ContainerDeployment(ZabDeployment):
             for n in nodes
         }
         links = {pair: FIRST_LINK + number for number, pair in enumerate(self._pairs)}
-        self.network = Network(f"{HOST}:{ports[-1]}")
-        self._proxy_server(resources, ports[-1])
+        proxies = self._server = self._proxy_server(resources, ports[-1])
+        self.network = Network(f"{HOST}:{ports[-1]}", gone=proxies.gone)
         own = resources.address(PROXY)
         self.network.create_links({pair: (f"{own}:{port}", addresses[pair[1]].listen) for pair, port in links.items()})
         plan = self._plan(addresses, {pair: f"{own}:{port}" for pair, port in links.items()})
@@ -58,20 +60,33 @@ class ContainerDeployment(ZabDeployment):
         pair = keys.load(plan.keys.control)
         stack.enter_context(Heartbeat({n: own.control for n, own in addresses.items()}, pair, cluster.alive))
 
-    def _proxy_server(self, resources: EngineResources, port: int) -> None:
+    def _proxy_server(self, resources: EngineResources, port: int) -> "ToxiproxyContainer":
         """Start toxiproxy. Its proxies will listen on the run's network `links`, its HTTP interface on this machine only."""
         log = self.folder.file("log", "toxiproxy.log")
         command = ["toxiproxy-server", "-host", "0.0.0.0", "-port", str(API)]
         container = resources.create(PROXY, command, log, {API: port}, sysctls=SYSCTLS)
         resources.connect(container, PROXY)
         resources.start(container, PROXY)
-        version = server.await_version(f"{HOST}:{port}", lambda: _ended(container))
+        running = ToxiproxyContainer(container, log)
+        version = server.await_version(f"{HOST}:{port}", running.gone)
         if version is None:
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
             raise ToxiproxyError(f"toxiproxy did not answer in its container. It wrote: {tail or '(nothing)'}")
         self.toxiproxy_version = version
+        return running
 
 
-def _ended(container: Any) -> bool:
-    container.reload()
-    return bool(container.status != "running")
+class ToxiproxyContainer:
+    """The container in which toxiproxy runs. `log`: what it writes."""
+
+    def __init__(self, container: Any, log: Path) -> None:
+        self._end = ContainerEnd(container, PROXY)
+        self._log = log
+
+    def gone(self) -> bool:
+        """Return whether toxiproxy has ended."""
+        return self._end.code is not None
+
+    def last_words(self) -> str:
+        """Return its exit code, why it failed, and where its log is."""
+        return server.last_words(self._end.code, self._log)

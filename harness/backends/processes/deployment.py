@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from zab_chaos.faults.filesystem.volume import Names
 from zab_chaos.faults.network import Network
@@ -27,6 +27,14 @@ HOST = "127.0.0.1"
 Link = tuple[int, int]  # (from, to)
 
 
+class RunningToxiproxy(Protocol):
+    """A toxiproxy, as a process or in a container, that may end during the run."""
+
+    def gone(self) -> bool: ...
+
+    def last_words(self) -> str: ...
+
+
 class ProcessDeployment(FolderDeployment):
     """A deployment on processes of this machine, with toxiproxy between them and a thread that watches the nodes.
 
@@ -37,7 +45,7 @@ class ProcessDeployment(FolderDeployment):
     cluster: ProcessCluster
     monitor: RunMonitor
     toxiproxy_version: str | None = None
-    _server: toxiproxy.ToxiproxyServer | None = None
+    _server: RunningToxiproxy | None = None
 
     def __init__(self, folder: RunFolder, scenario: Scenario, display: Display) -> None:
         super().__init__(folder)

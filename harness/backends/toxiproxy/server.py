@@ -75,12 +75,12 @@ class ToxiproxyServer:
 
         Raises ToxiproxyError if it does not answer within START_SECONDS.
         """
-        (self.port,) = free_ports(1)
-        self.address = f"127.0.0.1:{self.port}"
         self._log = log
         self._binary = binary
         tied = [sys.executable, "-P", die_with_parent.__file__, "--bare", "--parent", str(os.getpid()), str(binary)]
         with log.open("ab") as output:
+            (self.port,) = free_ports(1)
+            self.address = f"127.0.0.1:{self.port}"
             self.process = subprocess.Popen(
                 [*tied, "-host", "127.0.0.1", "-port", str(self.port), *(["-proxy-metrics"] if counting else [])],
                 stdin=subprocess.DEVNULL,
@@ -123,10 +123,8 @@ class ToxiproxyServer:
         return self.process.poll() is not None
 
     def last_words(self) -> str:
-        """Return its exit code, why it failed (a Go program writes `panic: REASON`), and where its log is."""
-        lines = self._log.read_text(errors="replace").splitlines()
-        panics = [f" ({line})" for line in lines if line.startswith("panic: ")]
-        return f"exit code {self.process.poll()}{''.join(panics[:1])}. Its log is {self._log}"
+        """Return its exit code, why it failed, and where its log is."""
+        return last_words(self.process.poll(), self._log)
 
     def _await_version(self) -> str:
         version = await_version(self.address, self.gone, self.key)
@@ -139,6 +137,12 @@ class ToxiproxyServer:
             f"toxiproxy ({self._binary}) {state} on {self.address}. It wrote: {tail}\n"
             f"Its log is {self._log}. `zab doctor` checks the machine."
         )
+
+
+def last_words(code: int | None, log: Path) -> str:
+    """Return the exit code of a server, why it failed (a Go program writes `panic: REASON`), and where its log is."""
+    panics = [f" ({line})" for line in log.read_text(errors="replace").splitlines() if line.startswith("panic: ")]
+    return f"exit code {code}{''.join(panics[:1])}. Its log is {log}"
 
 
 def await_version(address: str, gone: Callable[[], bool], key: bytes | None = None) -> str | None:
