@@ -5,8 +5,11 @@ stream of that TCP connection carries only ZeroMQ's handshake, so a cut takes bo
 one-way partition: what j sends to i travels through proxy `j-i`.
 
 Each fault puts a named *effect* on a link, so one link can have several effects, which are healed separately. Healing does
-only what was measured to be safe (500 and 300 tries under kill races): `timeout` toxics are removed; all others are removed
-by deleting the proxy and creating it again on the same port, with the effects that remain. That also frees a wedged server.
+only what was measured to be safe (500 and 300 tries under kill races): `timeout` toxics are removed if the link has no other
+effect; all others are removed by deleting the proxy and creating it again on the same port, with the effects that remain.
+That also frees a wedged server. Either way the link's connections are closed. (If other toxics stayed, one of them could
+delay that end of a connection. toxiproxy 2.12.0 keeps a removed `timeout` toxic in such a connection, and a second one and
+then a new toxic make it panic.)
 A stalled link is always recreated: to add or remove a toxic the server interrupts the last one, and an interrupted stall
 releases what it holds.
 
@@ -243,7 +246,7 @@ class Network:
         effect = link.effects.pop(name, None)
         if effect is None:
             return
-        if link.must_be_recreated or effect.disables or not (effect.safe_to_remove or release):
+        if link.must_be_recreated or effect.disables or not (release or (effect.safe_to_remove and not link.effects)):
             self._recreate(link)
             return
         link.uncertain = True

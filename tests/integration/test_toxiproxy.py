@@ -186,6 +186,20 @@ def test_effects_are_healed_apart(pair: Pair) -> None:
     assert take(receiver, 1) == b"y"
 
 
+def test_a_connection_that_closes_slowly_does_not_end_the_server(pair: Pair, server: ToxiproxyServer) -> None:
+    """The server panicked: removing a `timeout` toxic closes its connection, and until that is over the server has more
+    parts for the connection than toxics. A new toxic was looked up under the number of the last part."""
+    pair.connect((1, 2))
+    pair.network.cut([(1, 2)], name="first")
+    pair.network.cut([(1, 2)], name="second")
+    pair.network.disturb([(1, 2)], [Toxic("slow_close", "upstream", (("delay", 5000),))], "third")
+    pair.network.heal([(1, 2)], "first")
+    pair.network.heal([(1, 2)], "second")
+    pair.network.disturb([(1, 2)], [Toxic("latency", "upstream", (("latency", 1), ("jitter", 0)))], "fourth")
+    assert not server.gone()
+    pair.network.heal_all()
+
+
 def test_healing_everything_leaves_nothing_on_any_link(pair: Pair) -> None:
     pair.network.cut([(1, 2)], "disable")
     pair.network.cut([(2, 1)], "stall")
