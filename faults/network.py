@@ -144,9 +144,8 @@ class Network:
     def heal(self, pairs: Iterable[Pair], name: str = "cut", release: bool = False) -> None:
         """Remove the effect `name` from those of the links that have it.
 
-        `release`: by removing the toxics, so that what a stall or a latency holds back is delivered in order. Only while
-        both ends of each link are running: otherwise the server may wedge. All links are tried, even if one fails;
-        NetworkError is raised at the end.
+        `release`: what a stall holds back is delivered in order. Only while both ends of each link are running: otherwise
+        the server may wedge. All links are tried, even if one fails; NetworkError is raised at the end.
         """
         self.compare()
         failures = []
@@ -246,7 +245,8 @@ class Network:
         effect = link.effects.pop(name, None)
         if effect is None:
             return
-        if link.must_be_recreated or effect.disables or not (release or (effect.safe_to_remove and not link.effects)):
+        removable = (release and effect.stalls) or (effect.safe_to_remove and not link.effects)
+        if link.must_be_recreated or not removable:
             self._recreate(link)
             return
         link.uncertain = True
