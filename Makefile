@@ -12,6 +12,10 @@ IN_PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
+# Where this is set, as in many images of containers, Python compiles all modules at each start: of every node, of every command,
+# and of every worker of pytest, which has the tests' asserts to rewrite, too.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The program $(1), which is of $(2), from Debian's packages $(3).
 define installed
 @command -v $(1) >/dev/null || .ci/apt $(3) || echo "$(2) could not be installed; the tests that need it are skipped"
