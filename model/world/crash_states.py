@@ -43,8 +43,10 @@ from zab_chaos.node.store.store import Store
 STARTS_MAX = 3  # in one trial
 SMALL_SEGMENT = 2**9  # bytes
 ZXID_DISTANCE = 2**16  # added to a zxid that a node has, gives a zxid of the same epoch that it does not have
-SYNCS_MAX = 6  # in one life of a trial, with those of its start
+STEPS_MAX = 6  # in one life of a trial
+SYNCS_MAX = 10  # in one such life, with those of its start
 SYNC_FAILURE_PROBABILITY = 0.1  # for each step of such a life
+SYNCS_BEFORE_FAILURE = (0, 0, 0, 1, 2, 3)  # the syncs of that step that succeed
 PAYLOAD_SIZES = (0, 20, 200, 2000)  # in bytes, of what such a life writes
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
@@ -168,12 +170,12 @@ class TrialDisk(SimDisk):
     """The disk of a trial.
 
     `syncs_left`: how many syncs succeed before the process is killed at the next one; None: it is not killed.
-    `fails_next_sync`: whether the next sync fails.
+    `syncs_before_failure`: how many succeed before one fails; None: none fails. Those after it succeed again.
     """
 
     def __init__(self) -> None:
         self.syncs_left: int | None = None
-        self.fails_next_sync = False
+        self.syncs_before_failure: int | None = None
         super().__init__(faithful=True, draw_sync=lambda: 0, die=die)
 
     def _spend(self) -> None:
@@ -181,7 +183,8 @@ class TrialDisk(SimDisk):
             if self.syncs_left == 0:
                 die()
             self.syncs_left -= 1
-        self.faults.error, self.fails_next_sync = "sync" if self.fails_next_sync else None, False
+        self.faults.error = "sync" if self.syncs_before_failure == 0 else None
+        self.syncs_before_failure = self.syncs_before_failure - 1 if self.syncs_before_failure else None
 
     def end_life(self, variant: Variant, seed: int) -> None:
         """Cut the power, or kill the process, and begin a new life."""
@@ -189,7 +192,7 @@ class TrialDisk(SimDisk):
             self.cut(variant, seed)
         self.lose_power()
         self.new_life()
-        self.fails_next_sync = False
+        self.syncs_before_failure = None
 
 
 class Trial:
@@ -239,12 +242,11 @@ class Trial:
     def _work(self, store: Store) -> None:
         """Use the store as a node may, until the life ends at a sync or the disk has failed, which no later sync can mend."""
         random, disk = self._random, self.disk
-        for _ in range(SYNCS_MAX):
+        for _ in range(STEPS_MAX):
             step = random.choice((self._write, self._write, self._join, self._install, self._take_snapshot))
-            disk.fails_next_sync, disk.faults.stays_readable = (
-                random.random() < SYNC_FAILURE_PROBABILITY,
-                random.random() < 0.5,
-            )
+            fails = random.random() < SYNC_FAILURE_PROBABILITY
+            disk.syncs_before_failure = random.choice(SYNCS_BEFORE_FAILURE) if fails else None
+            disk.faults.stays_readable = random.random() < 0.5
             try:
                 step(store)
                 store.sync()

@@ -14,7 +14,8 @@ from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import execute
 from zab_chaos.model.log_records import LogContents
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.model.world.crash_states import CrashTestedNode, ReferenceStore
+from zab_chaos.model.world import crash_states
+from zab_chaos.model.world.crash_states import CrashTestedNode, ReferenceStore, TrialDisk
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
@@ -76,6 +77,36 @@ def test_disks_fail_in_the_lives_of_trials() -> None:
     plan = replace(plan_of(scenario, None), store_type=TriesAgain)
     assert simulate(scenario, 1, None, plan).verdict.violated == ["disk"]
     assert simulate(replace(scenario, crash_states=False), 1, None, plan).verdict.exit == 0
+
+
+def test_one_sync_fails_and_those_before_and_after_it_succeed() -> None:
+    disk, succeeded = TrialDisk(), []
+    file = disk.create("log")
+    disk.syncs_before_failure = 2
+    for _ in range(4):
+        file.write(b"x")
+        try:
+            file.sync()
+        except OSError:
+            succeeded.append(False)
+        else:
+            succeeded.append(True)
+    assert succeeded == [True, True, False, True]
+
+
+def test_the_sync_that_fails_need_not_be_the_first_of_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    fails_after: set[int | None] = set()
+
+    class Notes(Store):
+        def take_snapshot(self, zxid: Zxid, digest: int, state: bytes) -> None:
+            if isinstance(self.disk, TrialDisk):
+                fails_after.add(self.disk.syncs_before_failure)
+            super().take_snapshot(zxid, digest, state)
+
+    monkeypatch.setattr(crash_states, "SYNC_FAILURE_PROBABILITY", 1.0)
+    scenario = replace(SCENARIO, faults=())
+    simulate(scenario, 1, None, replace(plan_of(scenario, None), store_type=Notes))
+    assert any(fails_after)
 
 
 def test_a_start_of_the_run_that_loses_something_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
