@@ -1,6 +1,7 @@
 """The links between servers: which toxics are on which stream of which proxy, and how bytes are counted."""
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,16 @@ class Server:
 
     def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
         wanted = {"type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
-        self._change(name, {**self.proxies[name].toxics, toxic: wanted})
+        self._change(name, toxics={**self.proxies[name].toxics, toxic: wanted})
 
     def remove(self, name: str, toxic: str) -> None:
-        self._change(name, {key: value for key, value in self.proxies[name].toxics.items() if key != toxic})
+        self._change(name, toxics={key: value for key, value in self.proxies[name].toxics.items() if key != toxic})
 
     def disable(self, name: str) -> None:
-        old = self.proxies[name]
-        self.proxies[name] = ProxyState(old.listen, old.upstream, False, old.toxics)
+        self._change(name, enabled=False)
+
+    def enable(self, name: str) -> None:
+        self._change(name, enabled=True)
 
     def states(self) -> dict[str, ProxyState]:
         return dict(self.proxies)
@@ -51,9 +54,8 @@ class Server:
     def toxics(self, name: str) -> dict[str, Any]:
         return dict(self.proxies[name].toxics)
 
-    def _change(self, name: str, toxics: dict[str, Any]) -> None:
-        old = self.proxies[name]
-        self.proxies[name] = ProxyState(old.listen, old.upstream, old.enabled, toxics)
+    def _change(self, name: str, **changes: Any) -> None:
+        self.proxies[name] = replace(self.proxies[name], **changes)
 
     def lying(self) -> dict[str, list[str]]:
         """Return the streams with toxics, by proxy."""
@@ -102,6 +104,7 @@ def test_two_cut_directions_are_healed_separately(network: QuorumNetwork, server
     network.heal([(2, 1)])
     assert network.broken() == {(1, 2): ["cut"]}
     assert server.lying()["2-1-1"] == ["downstream"]
+    assert all(state.enabled for state in server.proxies.values())
 
 
 def test_both_directions_must_be_disabled_together(network: QuorumNetwork, server: Server) -> None:
