@@ -6,12 +6,12 @@ one-way partition: what j sends to i travels through proxy `j-i`.
 
 Each fault puts a named *effect* on a link, so one link can have several effects, which are healed separately. Healing does
 only what was measured to be safe (500 and 300 tries under kill races): `timeout` toxics are removed if the link has no other
-effect; all others are removed by deleting the proxy and creating it again on the same port, with the effects that remain.
-That also frees a wedged server. Either way the link's connections are closed. (If other toxics stayed, one of them could
-delay that end of a connection. toxiproxy 2.12.0 keeps a removed `timeout` toxic in such a connection, and a second one and
-then a new toxic make it panic.)
-A stalled link is always recreated: to add or remove a toxic the server interrupts the last one, and an interrupted stall
-releases what it holds.
+effect, and those of a stall to release what it holds; all others are removed by deleting the proxy and creating it again on
+the same port, with the effects that remain. That also frees a wedged server. Unless something is released, the link's
+connections are closed either way. (If other toxics stayed, one of them could delay that end of a connection. toxiproxy 2.12.0
+keeps a removed `timeout` toxic in such a connection, and a second one and then a new toxic make it panic.)
+A link that stays stalled is always recreated: to add or remove a toxic the server interrupts the last one, and an
+interrupted stall releases what it holds.
 
 The server obeys any client that can connect. So the network keeps what it requested for each link, and before each healing
 compares that with what the server has (`compare`). Differences were made by others: they are reported

@@ -5,18 +5,17 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from zab_chaos.faults.defects import DEFECTS
-from zab_chaos.faults.scenario import Scenario, load
+from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
@@ -36,11 +35,6 @@ wish = RunOptions(seed=int(sys.argv[2]), results=Path(sys.argv[3]), command="aga
 run(scenario, wish, Quiet())
 """
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def light(name: str) -> Scenario:
-    scenario = load(catalogue.shipped()[name])
-    return replace(scenario, workload=replace(scenario.workload, rate=40.0))
 
 
 def digests(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str]:
@@ -70,11 +64,13 @@ def test_same_seed_same_bytes(tmp_path: Path, scenario: str) -> None:
 
 
 @pytest.mark.parametrize(("scenario", "defect"), [("crash-in-discovery", None), ("no-truncate", "no-truncate")])
-def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defect: str | None) -> None:
+def test_the_files_are_judged_as_the_run_was(
+    tmp_path: Path, scenario: str, defect: str | None, shipped: Callable[[str], Scenario]
+) -> None:
     name = scenario if defect is None else f"defects/{scenario}"
     bug = (defect, DEFECTS[defect].path) if defect is not None else None
     wish = RunOptions(seed=2, results=tmp_path, command="", defect=bug, on="sim")
-    ran = run(light(name), wish, Quiet())
+    ran = run(shipped(name), wish, Quiet())
     assert (ran.verdict.exit == 1) == (defect is not None)
     assert judge(ran.folder.path).to_json() == ran.folder.file("verdict.json").read_bytes()
 
@@ -102,12 +98,12 @@ def opened(
 
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_recorded_run_is_replayed_and_a_damaged_recording_is_found(
-    tmp_path: Path, damaged: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, damaged: bool, shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wish = RunOptions(seed=2, results=tmp_path, command="", on="sim")
     if damaged:
         monkeypatch.setattr(SimBackend, "open", opened)
-    verdict = run(light("leader-pause"), wish, Quiet()).verdict
+    verdict = run(shipped("leader-pause"), wish, Quiet()).verdict
     found = verdict.property("replay equality")
     assert found.checked > 1000
     assert (found.verdict, verdict.exit) == (("VIOLATION", 1) if damaged else ("PASS", 0))

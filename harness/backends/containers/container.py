@@ -29,10 +29,8 @@ class ContainerEnd:
     def _await(self) -> None:
         try:
             status = int(self._container.wait(timeout=None)["StatusCode"])
-        except (
-            docker.errors.DockerException,
-            OSError,
-        ):  # the container was removed, or the engine ended and the container with it
+        except (docker.errors.DockerException, OSError):
+            # The container was removed, or the engine ended and the container with it.
             status = SIGNALLED + SIGKILL
         self.code = SIGNALLED - status if status > SIGNALLED else status
         self._ended.set()

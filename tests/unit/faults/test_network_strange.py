@@ -1,68 +1,32 @@
 """Changes of the links by others are found by comparison with the requested state, reported, and undone."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.unit.faults.proxies_in_memory import ProxiesInMemory
 from zab_chaos.faults.network import Network, NetworkError, Toxic
-from zab_chaos.faults.proxies import Proxies, ProxyState, WedgedError
+from zab_chaos.faults.proxies import ProxyState, WedgedError
 from zab_chaos.faults.scheduler import Scheduler
 
 LATENCY = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
 
 
-class Server(Proxies):
-    """Proxies in memory that a test can change behind the network's back."""
-
-    def __init__(self) -> None:
-        self.there: dict[str, ProxyState] = {}
-        self.silent: NetworkError | None = None
-
-    def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
-        self.there[name] = ProxyState(listen, upstream, enabled, {})
-
-    def delete(self, name: str) -> None:
-        self.there.pop(name, None)
-
-    def enable(self, name: str) -> None:
-        self.change(name, enabled=True)
-
-    def disable(self, name: str) -> None:
-        self.change(name, enabled=False)
-
-    def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
-        made = {"type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
-        self.change(name, toxics={**self.there[name].toxics, toxic: made})
-
-    def remove(self, name: str, toxic: str) -> None:
-        self.change(name, toxics={key: value for key, value in self.there[name].toxics.items() if key != toxic})
-
-    def states(self) -> dict[str, ProxyState]:
-        if self.silent is not None:
-            raise self.silent
-        return dict(self.there)
-
-    def change(self, name: str, **changes: Any) -> None:
-        self.there[name] = replace(self.there[name], **changes)
+@pytest.fixture
+def server() -> ProxiesInMemory:
+    return ProxiesInMemory()
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server()
-
-
-@pytest.fixture
-def network(server: Server) -> Network:
+def network(server: ProxiesInMemory) -> Network:
     made = Network("nowhere:0")
     made._proxies = server
     made.create_links({(1, 2): ("a:1", "b:2"), (2, 1): ("a:3", "b:4")})
     return made
 
 
-def evil(server: Server) -> None:
+def evil(server: ProxiesInMemory) -> None:
     server.create("evil", "0.0.0.0:79", "b:22")
 
 
@@ -78,7 +42,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("words", CHANGES)
-def test_a_foreign_change_is_reported_once_and_undone(network: Network, server: Server, words: str) -> None:
+def test_a_foreign_change_is_reported_once_and_undone(network: Network, server: ProxiesInMemory, words: str) -> None:
     network.disturb([(1, 2)], [LATENCY], "slow")
     asked = server.states()
     CHANGES[words](server)
@@ -90,7 +54,7 @@ def test_a_foreign_change_is_reported_once_and_undone(network: Network, server: 
     assert network.take_foreign_changes() == []
 
 
-def test_a_changed_toxic_is_reported(network: Network, server: Server) -> None:
+def test_a_changed_toxic_is_reported(network: Network, server: ProxiesInMemory) -> None:
     network.disturb([(1, 2)], [LATENCY], "slow")
     server.add("1-2", "slow.latency.upstream", "latency", "upstream", {"latency": 9, "jitter": 0})
     network.heal([(1, 2)], "slow")
@@ -98,7 +62,7 @@ def test_a_changed_toxic_is_reported(network: Network, server: Server) -> None:
 
 
 @pytest.mark.parametrize("how", ["timeout", "stall", "disable"])
-def test_requested_changes_are_not_reported(network: Network, server: Server, how: str) -> None:
+def test_requested_changes_are_not_reported(network: Network, server: ProxiesInMemory, how: str) -> None:
     network.cut([(1, 2)], how, "first")
     network.disturb([(1, 2), (2, 1)], [LATENCY], "slow")
     network.compare()
@@ -110,7 +74,7 @@ def test_requested_changes_are_not_reported(network: Network, server: Server, ho
 
 
 def test_a_failed_change_of_our_own_is_not_reported(
-    network: Network, server: Server, monkeypatch: pytest.MonkeyPatch
+    network: Network, server: ProxiesInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise NetworkError("no")
@@ -124,7 +88,7 @@ def test_a_failed_change_of_our_own_is_not_reported(
     assert server.there["1-2"].toxics == {}
 
 
-def test_a_wedged_server_is_not_reported_but_an_unreachable_one_is(network: Network, server: Server) -> None:
+def test_a_wedged_server_is_not_reported_but_an_unreachable_one_is(network: Network, server: ProxiesInMemory) -> None:
     server.silent = WedgedError("no answer")
     network.compare()
     assert network.take_foreign_changes() == []
@@ -139,7 +103,7 @@ class Nobody:
     nodes: tuple[int, ...] = ()
 
 
-def test_the_scheduler_logs_foreign_changes(network: Network, server: Server, tmp_path: Path) -> None:
+def test_the_scheduler_logs_foreign_changes(network: Network, server: ProxiesInMemory, tmp_path: Path) -> None:
     log = tmp_path / "faults.jsonl"
     with Scheduler(Nobody(), network, [], 1, log) as scheduler:  # type: ignore[arg-type]
         scheduler.heal_all()

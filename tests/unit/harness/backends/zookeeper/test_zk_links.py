@@ -1,14 +1,12 @@
 """The links between servers: which toxics are on which stream of which proxy, and how bytes are counted."""
 
 import socket
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.unit.faults.proxies_in_memory import ProxiesInMemory
 from zab_chaos.faults.network import NetworkError, Toxic
-from zab_chaos.faults.proxies import ProxyState
 from zab_chaos.harness.backends.zookeeper import links
 from zab_chaos.harness.backends.zookeeper.links import ByteMeter, QuorumNetwork, read_metrics
 from zab_chaos.harness.backends.zookeeper.releases import Release
@@ -23,97 +21,65 @@ PLAN = Plan(
 BOTH_WAYS = [(1, 2), (2, 1)]
 
 
-class Server:
-    """A fake toxiproxy that keeps proxies and toxics."""
-
-    def __init__(self) -> None:
-        self.proxies: dict[str, ProxyState] = {}
-
-    def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
-        self.proxies[name] = ProxyState(listen, upstream, enabled, {})
-
-    def delete(self, name: str) -> None:
-        self.proxies.pop(name, None)
-
-    def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
-        wanted = {"type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
-        self._change(name, toxics={**self.proxies[name].toxics, toxic: wanted})
-
-    def remove(self, name: str, toxic: str) -> None:
-        self._change(name, toxics={key: value for key, value in self.proxies[name].toxics.items() if key != toxic})
-
-    def disable(self, name: str) -> None:
-        self._change(name, enabled=False)
-
-    def enable(self, name: str) -> None:
-        self._change(name, enabled=True)
-
-    def states(self) -> dict[str, ProxyState]:
-        return dict(self.proxies)
-
-    def toxics(self, name: str) -> dict[str, Any]:
-        return dict(self.proxies[name].toxics)
-
-    def _change(self, name: str, **changes: Any) -> None:
-        self.proxies[name] = replace(self.proxies[name], **changes)
-
-    def lying(self) -> dict[str, list[str]]:
-        """Return the streams with toxics, by proxy."""
-        found = {name: sorted(one["stream"] for one in it.toxics.values()) for name, it in self.proxies.items()}
-        return {name: streams for name, streams in found.items() if streams}
+def streams_with_toxics(server: ProxiesInMemory) -> dict[str, list[str]]:
+    """Return the streams with toxics, by proxy."""
+    found = {name: sorted(one["stream"] for one in it.toxics.values()) for name, it in server.there.items()}
+    return {name: streams for name, streams in found.items() if streams}
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server()
+def server() -> ProxiesInMemory:
+    return ProxiesInMemory()
 
 
 @pytest.fixture
-def network(server: Server) -> QuorumNetwork:
+def network(server: ProxiesInMemory) -> QuorumNetwork:
     made = QuorumNetwork("nowhere:0")
-    made._proxies = server  # type: ignore[assignment]
+    made._proxies = server
     made.create(PLAN)
     return made
 
 
-def test_each_ordered_pair_has_two_proxies_with_a_relay_behind_each(network: QuorumNetwork, server: Server) -> None:
-    assert len(server.proxies) == 6 * 2 * 2
-    assert (server.proxies["1-2-1"].listen, server.proxies["1-2-1"].upstream) == ("127.101.1.2:201", "127.102.1.2:201")
-    behind = server.proxies["1-2-1-0"]
+def test_each_ordered_pair_has_two_proxies_with_a_relay_behind_each(
+    network: QuorumNetwork, server: ProxiesInMemory
+) -> None:
+    assert len(server.there) == 6 * 2 * 2
+    assert (server.there["1-2-1"].listen, server.there["1-2-1"].upstream) == ("127.101.1.2:201", "127.102.1.2:201")
+    behind = server.there["1-2-1-0"]
     assert (behind.listen, behind.upstream) == ("127.102.1.2:201", "127.0.0.1:201")
-    assert server.proxies["3-1-2"].listen == "127.101.3.1:102"
+    assert server.there["3-1-2"].listen == "127.101.3.1:102"
 
 
 @pytest.mark.parametrize("how", ["timeout", "stall"])
 def test_a_cut_of_one_direction_is_put_on_the_streams_that_carry_it(
-    network: QuorumNetwork, server: Server, how: str
+    network: QuorumNetwork, server: ProxiesInMemory, how: str
 ) -> None:
     network.cut([(1, 2)], how)
     there, back = ["upstream"], ["downstream"]
-    assert server.lying() == {"1-2-1": there, "1-2-2": there, "2-1-1": back, "2-1-2": back}
+    assert streams_with_toxics(server) == {"1-2-1": there, "1-2-2": there, "2-1-1": back, "2-1-2": back}
     assert network.broken() == {(1, 2): ["cut"]}
     network.heal([(1, 2)])
-    assert server.lying() == {}
+    assert streams_with_toxics(server) == {}
     assert network.broken() == {}
     assert network.take_foreign_changes() == []
 
 
-def test_two_cut_directions_are_healed_separately(network: QuorumNetwork, server: Server) -> None:
+def test_two_cut_directions_are_healed_separately(network: QuorumNetwork, server: ProxiesInMemory) -> None:
     network.cut(BOTH_WAYS)
     assert network.broken() == {(1, 2): ["cut"], (2, 1): ["cut"]}
     network.heal([(2, 1)])
     assert network.broken() == {(1, 2): ["cut"]}
-    assert server.lying()["2-1-1"] == ["downstream"]
-    assert all(state.enabled for state in server.proxies.values())
+    assert streams_with_toxics(server)["2-1-1"] == ["downstream"]
+    assert all(state.enabled for state in server.there.values())
 
 
-def test_both_directions_must_be_disabled_together(network: QuorumNetwork, server: Server) -> None:
+def test_both_directions_must_be_disabled_together(network: QuorumNetwork, server: ProxiesInMemory) -> None:
     with pytest.raises(NetworkError, match="1-2 can't be disabled alone"):
         network.cut([(1, 2)], "disable")
     network.cut(BOTH_WAYS, "disable")
-    assert {name for name, state in server.proxies.items() if not state.enabled} == {"1-2-1", "1-2-2", "2-1-1", "2-1-2"}
+    assert {name for name, state in server.there.items() if not state.enabled} == {"1-2-1", "1-2-2", "2-1-1", "2-1-2"}
     network.heal(BOTH_WAYS)
-    assert all(state.enabled for state in server.proxies.values())
+    assert all(state.enabled for state in server.there.values())
 
 
 def test_an_unknown_kind_of_cut_is_refused(network: QuorumNetwork) -> None:
@@ -121,7 +87,7 @@ def test_an_unknown_kind_of_cut_is_refused(network: QuorumNetwork) -> None:
         network.cut([(1, 2)], "scissors")
 
 
-def test_a_link_has_the_toxics_that_are_on_all_its_streams(network: QuorumNetwork, server: Server) -> None:
+def test_a_link_has_the_toxics_that_are_on_all_its_streams(network: QuorumNetwork, server: ProxiesInMemory) -> None:
     latency = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
     network.disturb([(1, 2)], [latency], "slow")
     assert network.toxics((1, 2)) == [latency]
