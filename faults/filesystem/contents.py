@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from zab_chaos.node.store.disk_faults import PAGE, Variant
+from zab_chaos.node.store.disk_faults import FULLY_WRITTEN_PROBABILITY, PAGE, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ def surviving(unsynced: list[Unsynced], variant: Variant, random: Random) -> lis
     if variant == "reordered":
         return [unsynced[i] for i in sorted(random.sample(range(len(unsynced)), random.randrange(len(unsynced))))]
     total = sum(len(one.data) for one in unsynced)
-    kept = random.randrange(total) if total else 0
+    everything = variant == "killed" and random.random() < FULLY_WRITTEN_PROBABILITY
+    kept = total if everything else random.randrange(total) if total else 0
     return list(_prefix(unsynced, kept))
 
 

@@ -28,14 +28,14 @@ class Counts(msgspec.Struct):
     lost_changes: int = 0  # unsynced changes of names that were lost
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _PendingCut:
     """A power cut that happens at the next sync, and kills the process."""
 
     pid: int
     variant: Variant
     seed: int
-    timer: threading.Timer = field(repr=False)
+    timer: threading.Timer = field(repr=False)  # carries it out when no sync has come
 
 
 class MountedVolume:
@@ -89,7 +89,7 @@ class MountedVolume:
         self._delay()
         with self._mutex:
             if self._pending_cut is not None and self._volume.has_unsynced(inode):
-                self._carry_out_pending_cut()
+                self._carry_out(self._pending_cut)
             if self._off:
                 _fail(errno.EIO)
             try:
@@ -147,23 +147,29 @@ class MountedVolume:
     def cut_at_sync(self, pid: int, variant: Variant, seed: int, within_ms: int) -> None:
         """Cut the power, and kill the process `pid`, at the next sync that has something to do, or after `within_ms`."""
         self.faults.check_variant(variant)
-        timer = threading.Timer(within_ms / 1000, self._time_out)
-        timer.daemon = True
+        cut = _PendingCut(pid, variant, seed, threading.Timer(within_ms / 1000, lambda: self._time_out(cut)))
+        cut.timer.daemon = True
         with self._mutex:
-            self._pending_cut = _PendingCut(pid, variant, seed, timer)
-        timer.start()
+            self._drop_pending_cut()
+            self._pending_cut = cut
+        cut.timer.start()
 
-    def _time_out(self) -> None:
+    def _time_out(self, cut: _PendingCut) -> None:
+        """Carry out a cut that no sync has carried out, unless it was dropped while the timer waited for the mutex."""
         with self._mutex:
-            self._carry_out_pending_cut()
+            if self._pending_cut is cut:
+                self._carry_out(cut)
 
-    def _carry_out_pending_cut(self) -> None:
+    def _carry_out(self, cut: _PendingCut) -> None:
+        self._drop_pending_cut()
+        with suppress(ProcessLookupError):
+            os.kill(cut.pid, signal.SIGKILL)
+        self._cut_power(cut.variant, cut.seed)
+
+    def _drop_pending_cut(self) -> None:
         if self._pending_cut is not None:
-            cut, self._pending_cut = self._pending_cut, None
-            cut.timer.cancel()
-            with suppress(ProcessLookupError):
-                os.kill(cut.pid, signal.SIGKILL)
-            self._cut_power(cut.variant, cut.seed)
+            self._pending_cut.timer.cancel()
+            self._pending_cut = None
 
     def _cut_power(self, variant: Variant, seed: int) -> None:
         """Cut the power. From here on the process on the disk can't change anything."""
@@ -186,12 +192,14 @@ class MountedVolume:
     def detach(self) -> None:
         """Take note that no process runs on the disk any more."""
         with self._mutex:
-            self._off, self.at_rest, self._pending_cut = False, True, None
+            self._drop_pending_cut()
+            self._off, self.at_rest = False, True
 
     def attach(self) -> None:
         """Take note that a process is about to run on the disk."""
         with self._mutex:
-            self._off, self.at_rest, self._pending_cut = False, False, None
+            self._drop_pending_cut()
+            self._off, self.at_rest = False, False
 
     def state(self) -> dict[str, Any]:
         """Return the counters, the active faults, and what a power cut would lose."""

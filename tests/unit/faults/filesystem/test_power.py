@@ -1,0 +1,82 @@
+"""Power cuts of a mounted disk that wait for a sync, without mounting anything."""
+
+import os
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from zab_chaos.faults.filesystem import power
+from zab_chaos.faults.filesystem.power import MountedVolume
+from zab_chaos.faults.filesystem.volume import File
+
+PROCESS = 7
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """What each timer calls when its time is up, whether or not it was cancelled: a cancellation may come too late."""
+    started: list[Callable[[], None]] = []
+
+    def timer(seconds: float, call: Callable[[], None]) -> SimpleNamespace:
+        return SimpleNamespace(start=lambda: started.append(call), cancel=lambda: None)
+
+    monkeypatch.setattr(power.threading, "Timer", timer)
+    return started
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    processes: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda process, signal: processes.append(process))
+    return processes
+
+
+def written(disk: MountedVolume) -> File:
+    """A file with an unsynced byte."""
+    with disk.changing(contents=True) as volume:
+        file = volume.create("/a", 0o644)
+        volume.write(file, b"x", 0)
+    return file
+
+
+def armed() -> MountedVolume:
+    disk = MountedVolume("journal")
+    disk.attach()
+    disk.cut_at_sync(PROCESS, "plain", 1, 1000)
+    return disk
+
+
+def test_the_time_runs_out_once(timers: list[Callable[[], None]], killed: list[int]) -> None:
+    disk = armed()
+    timers[0]()
+    timers[0]()
+    assert killed == [PROCESS]
+    assert disk.counts.cuts == 1
+
+
+@pytest.mark.parametrize("dropped", [MountedVolume.attach, MountedVolume.detach])
+def test_a_cut_is_dropped_when_its_process_has_ended(
+    timers: list[Callable[[], None]], killed: list[int], dropped: Callable[[MountedVolume], None]
+) -> None:
+    disk = armed()
+    dropped(disk)
+    disk.attach()
+    timers[0]()
+    disk.sync(written(disk))
+    assert killed == []
+    assert disk.counts.cuts == 0
+
+
+def test_the_time_of_a_dropped_cut_does_not_end_the_wait_of_the_next_one(
+    timers: list[Callable[[], None]], killed: list[int]
+) -> None:
+    disk = armed()
+    disk.detach()
+    disk.attach()
+    disk.cut_at_sync(PROCESS + 1, "plain", 1, 1000)
+    timers[0]()
+    assert killed == []
+    with pytest.raises(OSError, match="Input/output"):
+        disk.sync(written(disk))
+    assert killed == [PROCESS + 1]
