@@ -31,6 +31,7 @@ JVM = (
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",  # its files would be in /tmp
     "-Djava.net.preferIPv4Stack=true",
+    "-Duser.timezone=UTC",  # in the logs, where local time would repeat an hour each year
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dzookeeper.preAllocSize=4096",  # KiB; the default of 64 MiB means as many zeros to read in each log file
     "-Dzookeeper.cnxTimeout=1000",  # ms; for so long, connecting to a server that is cut off blocks an election

@@ -82,5 +82,5 @@ def _read(file: Path) -> bytes:
 
 
 def _milliseconds(time: str) -> int:
-    """Return a log line's time, which is this machine's local time, as milliseconds since the Unix epoch."""
-    return round(datetime.strptime(time, "%Y-%m-%d %H:%M:%S,%f").timestamp() * 1000)
+    """Return a log line's time, which is in UTC because the servers are started so, as milliseconds since the Unix epoch."""
+    return round(datetime.strptime(f"{time} +0000", "%Y-%m-%d %H:%M:%S,%f %z").timestamp() * 1000)

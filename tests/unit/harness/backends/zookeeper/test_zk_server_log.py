@@ -20,8 +20,9 @@ NOON = 1_769_860_800_000  # 2026-01-31 12:00:00 UTC, in milliseconds
 
 
 @pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The harness runs in another zone than UTC, in which the servers log."""
+    monkeypatch.setenv("TZ", "CET-1CEST")
     time.tzset()
     yield
     monkeypatch.undo()
