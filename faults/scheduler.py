@@ -5,7 +5,6 @@ returned. Whatever goes wrong, a fault whose injection was begun stays on the li
 """
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from zab_chaos.faults.network import Network, NetworkError
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import SETTLE_SECONDS, FaultStep
 from zab_chaos.faults.targets import NoTargetError, resolve
+from zab_chaos.node.append_file import AppendFile
 
 LEADER_SECONDS = 10.0  # how long a fault waits for its target: a leader, a node that is down or paused
 OMITTED_SECONDS = 1.0  # how long a drawn fault waits for a target before it is left out
@@ -449,17 +449,11 @@ def _target_seconds(step: FaultStep) -> float:
     return float(step.params.get("within", LEADER_SECONDS))
 
 
-class _JsonLines:
-    """A file of JSON lines. Each line is written with one write(2)."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+class _JsonLines(AppendFile):
+    """A file of JSON lines. Each line is written at once."""
 
     def __call__(self, line: dict[str, Any]) -> None:
-        os.write(self._file, (json.dumps(line) + "\n").encode())
-
-    def close(self) -> None:
-        os.close(self._file)
+        self.write((json.dumps(line) + "\n").encode())
 
 
 def _confirmation_fields(confirmation: Confirmation) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A file that one life appends to."""
+"""A file that is only appended to."""
 
 import os
 from pathlib import Path
@@ -9,18 +9,29 @@ from zab_chaos.node.store.errors import disk_operation
 class AppendFile:
     """Appends buffers as a whole: write(2) may write less than it was given.
 
-    The file is created if it does not exist. Nothing is buffered or synced. Opening and writing raise DiskFailed.
+    The file is created if it does not exist. Nothing is buffered or synced. Opening and writing raise OSError.
     """
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._fd, left) :]
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class NodeFile(AppendFile):
+    """A file that one life of a node appends to. Opening and writing raise DiskFailed."""
 
     def __init__(self, path: Path) -> None:
         self._doing = f"writing {path}"
         with disk_operation(self._doing):
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            super().__init__(path)
 
     def write(self, data: bytes) -> None:
         with disk_operation(self._doing):
-            while data:
-                data = data[os.write(self._fd, data) :]
-
-    def close(self) -> None:
-        os.close(self._fd)
+            super().write(data)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from zlib_ng.zlib_ng import crc32
 
-from zab_chaos.node.append_file import AppendFile
+from zab_chaos.node.append_file import NodeFile
 from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.ready import (
     Deliver,
@@ -192,7 +192,7 @@ class Recording:
     """
 
     def __init__(self, folder: str, node: int, life: int) -> None:
-        self._file = AppendFile(Path(folder) / f"node-{node}-{life}.bin")
+        self._file = NodeFile(Path(folder) / f"node-{node}-{life}.bin")
         self._entries: list[RecordedCall] = []
         self._running = 0
         self._file.write(MAGIC)

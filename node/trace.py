@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.node.append_file import AppendFile
+from zab_chaos.node.append_file import NodeFile
 
 
 class Trace:
     """Appends to `<folder>/node-<id>-<life>.jsonl`. `clock`: nanoseconds for the field `t`. Raises DiskFailed."""
 
     def __init__(self, folder: str, node: int, life: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        self._file = AppendFile(Path(folder) / f"node-{node}-{life}.jsonl")
+        self._file = NodeFile(Path(folder) / f"node-{node}-{life}.jsonl")
         self._encode = msgspec.json.Encoder().encode
         self._clock = clock
         self._node = node

@@ -1,6 +1,5 @@
 """Writes ops.jsonl, the record of every client operation (results/README.md)."""
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.harness.client.session import Done, Failed, Unknown, read_outcome
 from zab_chaos.model.events import LARGE_BYTES
+from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.core.zxid import pair
 from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.outcomes import Outcome
@@ -21,13 +21,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OpsFile:
-    """An ops.jsonl for one thread: it collects lines, and `flush` writes them with one write(2). Raises OSError (ENOSPC, EIO).
+    """An ops.jsonl for one thread: it collects lines, and `flush` writes them at once. Raises OSError (ENOSPC, EIO).
 
     Implements `zab_chaos.harness.workload.open_loop.OperationLog`.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = AppendFile(path)
         self._lines: list[bytes] = []
         self._open = True
 
@@ -59,16 +59,15 @@ class OpsFile:
 
     def flush(self) -> None:
         if self._lines:
-            data = memoryview(b"\n".join(self._lines) + b"\n")
+            data = b"\n".join(self._lines) + b"\n"
             self._lines.clear()
-            while data:
-                data = data[os.write(self._file, data) :]
+            self._file.write(data)
 
     def close(self) -> None:
         if self._open:
             self._open = False
             self.flush()
-            os.close(self._file)
+            self._file.close()
 
 
 class SharedOpsFile:

@@ -163,7 +163,8 @@ class SystemDeployment(ProcessDeployment):
 
     def _difference(self) -> str | None:
         """Return in words the first key that can't be read through all nodes with the same value, or None."""
-        others = [path for path in self._history.written if path not in self._keys][-MAX_FINAL_KEYS:]
+        workload = set(self._keys)
+        others = [path for path in self._history.written if path not in workload][-MAX_FINAL_KEYS:]
         keys = self._keys + others
         held = {node: self._ask(node, [Get(path) for path in keys]) for node in self.cluster.nodes}
         for path in keys:

@@ -1,6 +1,5 @@
 """Writes ops.jsonl for a run of a foreign system: the requests of its clients and their outcomes."""
 
-import os
 import threading
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ import msgspec
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.log import outcome_fields, request_fields
+from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Create, Request, Set
 
@@ -20,7 +20,7 @@ class HistoryFile:
     """ops.jsonl, used by the clients of several threads. Each line is written at once, and before its request is sent."""
 
     def __init__(self, path: Path, outcomes: OutcomeCounts) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = AppendFile(path)
         self._outcomes = outcomes
         self._lock = threading.Lock()
         self._open = True
@@ -53,10 +53,10 @@ class HistoryFile:
         with self._lock:
             if self._open:
                 self._open = False
-                os.close(self._file)
+                self._file.close()
 
     def _write(self, line: dict[str, Any], name: str) -> None:
         with self._lock:
             if self._open:
                 self._outcomes.add(name)
-                os.write(self._file, _encode(line) + b"\n")
+                self._file.write(_encode(line) + b"\n")

@@ -5,7 +5,6 @@ connection writes the line before any other code sees the answer. `zab_chaos.mod
 """
 
 import contextlib
-import os
 import random
 import struct
 import threading
@@ -26,6 +25,7 @@ from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.background import BackgroundThread
+from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.core.zxid import Zxid, pair
 
 with extra("zookeeper", "a client of ZooKeeper"):
@@ -53,18 +53,18 @@ class SessionsFile:
     """sessions.jsonl, open for appending. Each line is written at once; times never decrease from line to line."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = AppendFile(path)
         self._lock = threading.Lock()
         self.lines_written = 0
 
     def write(self, kind: str, client: int, **fields: Any) -> None:
         with self._lock:
             line = {"type": kind, "t": time.monotonic_ns(), "client": client, **fields}
-            os.write(self._file, msgspec.json.encode(line) + b"\n")
+            self._file.write(msgspec.json.encode(line) + b"\n")
             self.lines_written += 1
 
     def close(self) -> None:
-        os.close(self._file)
+        self._file.close()
 
 
 class SessionClient:
