@@ -237,7 +237,7 @@ def test_a_failed_sync_leaves_what_is_seen_and_nobody_writes_it_any_more() -> No
 
 def test_a_killed_process_leaves_what_it_has_written_unsynced_as_before() -> None:
     left = []
-    for seed in range(20):
+    for seed in range(40):
         volume = Volume("folder")
         file = laid(volume, "/a", b"")
         volume.create("/b", 0o644)
@@ -249,7 +249,7 @@ def test_a_killed_process_leaves_what_it_has_written_unsynced_as_before() -> Non
         volume.cut("plain", seed)
         assert seen(volume) == {"/a": b""}
     assert set(left) == {b"", b"1", b"12", b"123", b"1234"}
-    assert 5 <= left.count(b"1234") <= 15  # it may have written everything
+    assert 10 <= left.count(b"1234") <= 30  # it may have written everything
 
 
 STEPS = st.lists(
