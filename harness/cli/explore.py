@@ -89,7 +89,7 @@ class _Exploration:
         """Count and print the result of one seed. `used`: the task that it was run with."""
         self.summary.add(found)
         if self.collect_cases:
-            self.cases.append(_case_of(self.task, self.name, found, self.nodes))
+            self.cases.append(_case_of(used, self.name, found, self.nodes))
         show_draw = not self.quiet and self.summary.total <= SHOWN_MAX
         _print_seed(used, found, self.console, show_draw=show_draw)
         is_last = self.summary.seeds == self.summary.total or self._ends_with(found)
@@ -114,12 +114,12 @@ class _Exploration:
         """Show the run of the smallest seed that failed. Return the command that repeats it; None if no seed failed."""
         if not self.summary.failed:
             return None
-        smallest = self.summary.failed[0]
+        smallest, task = self.summary.failed[0], self.failing_task or self.task
         if self.interrupted:
-            again = shlex.join(_repeat_command(self.task, self.name, smallest.seed, self.nodes))
+            again = shlex.join(_repeat_command(task, self.name, smallest.seed, self.nodes))
             say(self.console, f"\nThe smallest seed that failed is {smallest.seed}:  {again}")
             return again
-        folder = self._show_failed_run(self.failing_task or self.task, smallest)
+        folder = self._show_failed_run(task, smallest)
         verdict = folder.read_verdict()
         if verdict is not None:
             full_case = ci.case_of(folder, verdict)
@@ -147,7 +147,7 @@ def explore_command(
     junit: Path | None = None, guided: bool = False, weights: Path | None = None, keep: str | None = None,
     on: str = SIM, zookeeper: str | None = None,
 ) -> int:  # fmt: skip
-    """Run the seeds and show the smallest that fails. The exit code is that of the worst unexpected verdict.
+    """Run the seeds and show the smallest that fails. The exit code is that of the worst unexpected verdict; 1 for a PASS.
 
     `out`: a file for the summary; `keep`: see `read_keep`; `zookeeper`: a release. Raises BadInput, HarnessError.
     """
@@ -182,6 +182,7 @@ def explore_command(
         swarm=swarmed or guided or weights is not None,
         coverage=coverage or guided,
         weights=read_weights(weights) if weights is not None else EVEN,
+        weights_file=weights,
         keep=keep_rule,
     )
     exploration = _Exploration(
@@ -221,12 +222,14 @@ def _finish(exploration: _Exploration, out: Path | None, junit: Path | None, *, 
     return worst(summary.outcomes).exit_code
 
 
-def _keep_weights(scenario: Scenario, results: Path, console: Console, first: int, weights: Weights) -> None:
-    """Store the weights of a batch of seeds, so that `--weights` can draw those seeds again."""
-    if weights != EVEN:
-        path = results / "swarm" / f"{scenario.name.replace('/', '-')}-weights-{first}.json"
-        keep_weights(weights, path)
-        say(console, f"weights from seed {first} on: --weights {path}")
+def _keep_weights(scenario: Scenario, results: Path, console: Console, first: int, weights: Weights) -> Path | None:
+    """Store the weights of a batch of seeds, so that `--weights` can draw those seeds again. Return the file."""
+    if weights == EVEN:
+        return None
+    path = results / "swarm" / f"{scenario.name.replace('/', '-')}-weights-{first}.json"
+    keep_weights(weights, path)
+    say(console, f"weights from seed {first} on: --weights {path}")
+    return path
 
 
 def _check_combinations(
@@ -328,7 +331,11 @@ def _case_of(task: Task, name: str, found: SeedResult, nodes: int | None) -> ci.
 
 def _repeat_command(task: Task, name: str, seed: int, nodes: int | None) -> list[str]:
     """Return the command that runs this seed again."""
-    command = ["zab", "explore", name, "--seeds", str(seed), *(["--swarm"] if task.swarm else [])]
+    command = ["zab", "explore", name, "--seeds", str(seed)]
+    if task.weights_file is not None:
+        command += ["--weights", str(task.weights_file)]
+    elif task.swarm:
+        command.append("--swarm")
     command += ["--nodes", str(nodes)] if nodes is not None else []
     if task.other_backend is not None:
         command += ["--on", task.other_backend.on]

@@ -34,8 +34,9 @@ LOG = logging.getLogger("zab.explore")
 class Task:
     """What all seeds of an exploration have in common.
 
-    `defect` has the form of NodeConfig.defect. `swarm`: draw the scenario of each seed. `keep`: which simulated seeds leave a
-    run folder; None: none of them. `other_backend`: where the seeds run if not in the simulator.
+    `defect` has the form of NodeConfig.defect. `swarm`: draw the scenario of each seed. `weights_file`: where the
+    `weights` are stored, unless they are even. `keep`: which simulated seeds leave a run folder; None: none of them.
+    `other_backend`: where the seeds run if not in the simulator.
     """
 
     scenario: Scenario
@@ -43,6 +44,7 @@ class Task:
     swarm: bool = False
     coverage: bool = False
     weights: Weights = EVEN
+    weights_file: Path | None = None
     keep: KeepRule | None = None
     other_backend: OtherBackend | None = None
 
@@ -60,16 +62,15 @@ class Task:
 class SeedResult:
     """The result of one seed.
 
-    `exit` and `expected`: the exit code of the run, and the one that the scenario expects; `met`: all expectations of the
-    scenario hold. `seconds`: virtual time or, on another backend than the simulator, the scenario's duration. `faults`: the
-    number of injected faults by kind. `operations`: the number of the clients' operations by outcome; `invoked`: of all of
-    them; `events`: of lines in the nodes' traces (these two are 0 if nobody counted). `folder`: the run's, if it was kept.
+    `exit`: the exit code of the run. `met`: the run ended as the scenario expects. `seconds`: virtual time or, on
+    another backend than the simulator, the scenario's duration. `faults`: the number of injected faults by kind.
+    `operations`: the number of the clients' operations by outcome; `invoked`: of all of them; `events`: of lines in the
+    nodes' traces (these two are 0 if nobody counted). `folder`: the run's, if it was kept.
     """
 
     seed: int
     verdict: str
     exit: int
-    expected: int
     violated: list[str]
     reasons: list[str]
     seconds: float
@@ -89,7 +90,6 @@ class SeedResult:
             seed=seed,
             verdict=str(verdict.verdict),
             exit=verdict.exit,
-            expected=scenario.expect.exit,
             violated=verdict.violated,
             met=scenario.expect.met(verdict.exit, verdict.violated),
             reasons=verdict.reasons[:5],

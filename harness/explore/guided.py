@@ -60,16 +60,16 @@ class Guide:
 
 
 def explore_guided(
-    workers: WorkerPool, task: Task, seeds: Sequence[int], on_batch: Callable[[int, Weights], None]
+    workers: WorkerPool, task: Task, seeds: Sequence[int], on_batch: Callable[[int, Weights], Path | None]
 ) -> Iterator[tuple[Task, SeedResult]]:
     """Run the seeds in batches; yield each result with the task (the weights) that it was drawn with.
 
-    `on_batch` is called with the first seed and the weights of each batch.
+    `on_batch` is called with the first seed and the weights of each batch. It returns the file in which it has stored them.
     """
     guide = Guide()
     for start in range(0, len(seeds), BATCH):
-        used = replace(task, coverage=True, weights=guide.weights())
-        on_batch(seeds[start], used.weights)
+        weights = guide.weights()
+        used = replace(task, coverage=True, weights=weights, weights_file=on_batch(seeds[start], weights))
         for found in explore_with(workers, used, seeds[start : start + BATCH]):
             guide.learn(found)
             yield used, found

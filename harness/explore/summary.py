@@ -33,7 +33,7 @@ class ExplorationSummary:
     operations: Counter[str] = field(default_factory=Counter)
     failed: list[SeedResult] = field(default_factory=list)
     unknown: list[SeedResult] = field(default_factory=list)
-    outcomes: set[Outcome] = field(default_factory=set)  # those that were not expected
+    outcomes: set[Outcome] = field(default_factory=set)  # those that were not expected; VIOLATION for a PASS
     reached: set[Combination] = field(default_factory=set)
     kept: int = 0  # the number of run folders
 
@@ -50,8 +50,8 @@ class ExplorationSummary:
             self.failed.append(one)
         elif one.exit == Exit.UNKNOWN:
             self.unknown.append(one)
-        if one.exit != one.expected:
-            self.outcomes.add(Outcome(one.verdict))
+        if not one.met:
+            self.outcomes.add(Outcome.VIOLATION if one.verdict == Outcome.PASS else Outcome(one.verdict))
 
     @property
     def wall_seconds(self) -> float:

@@ -1,7 +1,7 @@
 """Reports judged runs to CI: as a JUnit file, and as a Markdown summary in the file that GITHUB_STEP_SUMMARY names.
 
 A case fails if it did not end as its scenario expects. So a scenario that demonstrates the loss of a quorum of
-disks can be part of a test suite. The exit code of the command does not depend on the expectation.
+disks can be part of a test suite. The exit code of `zab run` and `zab verify` does not depend on the expectation.
 """
 
 import os

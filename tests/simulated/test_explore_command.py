@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -49,6 +50,21 @@ def test_an_unknown_seed_is_counted_with_the_reason(
     assert answer["verdicts"] == {"UNKNOWN": 2}
     assert [one["seed"] for one in answer["unknown"]] == [1, 2]
     assert "at least 100000 are needed" in answer["unknown"][0]["reasons"][0]
+
+
+@pytest.mark.parametrize("defect", [[], ["--defect", "commit-without-quorum"]])
+def test_a_seed_that_does_not_violate_the_expected_property_fails(
+    defect: list[str], short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a PASS nor a violation of another property is what the scenario expects."""
+    Path(short).write_text(SHORT + '\n[expect]\nverdict = "VIOLATION"\nviolates = "sync"\n')
+    junit = tmp_path / "junit.xml"
+    asked = ["explore", short, "--seeds", "1", "--jobs", "1", "--results", str(tmp_path / "r"), "--junit", str(junit)]
+    assert main([*asked, *defect, "--json"]) == 1
+    (failed,) = json.loads(capsys.readouterr().out)["failed"]
+    assert failed["verdict"] == ("VIOLATION" if defect else "PASS")
+    assert "sync" not in failed["violated"]
+    assert len(list(ElementTree.parse(junit).iter("failure"))) == 1
 
 
 def test_a_summary_that_cannot_be_kept(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,24 +1,28 @@
 """Guided exploration: points that were seldom reached get more weight, and a seed's scenario can be drawn again."""
 
+import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.short_scenario import SHORT
 from zab_chaos.faults.grammar import DRAWABLE
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.explore.exploration import SeedResult, Task, explore
+from zab_chaos.harness.errors import BadInput, Interrupted
+from zab_chaos.harness.explore.exploration import SeedResult, Task, explore, explore_seed
 from zab_chaos.harness.explore.guided import BATCH, Guide, keep_weights, read_weights
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
+from zab_chaos.harness.explore.workers import WorkerPool
+from zab_chaos.harness.report.ci import SUMMARY_VARIABLE
 from zab_chaos.model.coverage import POINTS_TO_REACH, Combination
 
 
 def explored(seed: int, *reached: Combination) -> SeedResult:
     return SeedResult(
-        seed=seed, verdict="PASS", exit=0, expected=0, violated=[], reasons=[], seconds=1.0, faults=Counter(),
+        seed=seed, verdict="PASS", exit=0, violated=[], reasons=[], seconds=1.0, faults=Counter(),
         operations={}, reached=set(reached),
     )  # fmt: skip
 
@@ -86,3 +90,25 @@ def test_a_guided_seed_is_drawn_again_with_its_batchs_weights(
     assert drew
     assert drew[0] in (told.out + told.err)
     assert main(["explore", "long-mix", "--guided", "--weights", str(file), *results]) == 4
+
+
+def test_the_command_that_repeats_a_seed_draws_with_the_same_weights(
+    short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(short).write_text(SHORT + '\n[expect]\nverdict = "VIOLATION"\n')  # so that every seed fails
+    monkeypatch.setattr("zab_chaos.harness.explore.guided.BATCH", 1)
+    monkeypatch.setenv(SUMMARY_VARIABLE, str(tmp_path / "summary.md"))
+    options = ["--results", str(tmp_path), "--jobs", "1", "--keep-going", "--json"]
+    assert main(["explore", short, "--guided", "--seeds", "1..2", *options]) == 1
+    file = tmp_path / "swarm" / "short-weights-2.json"
+    again = f"zab explore {short} --seeds 2 --weights {file}"
+    assert f"Repeat: `{again}`" in (tmp_path / "summary.md").read_text()
+
+    def interrupted(workers: WorkerPool, task: Task, seeds: range) -> Iterator[SeedResult]:
+        yield explore_seed(task, seeds[0])
+        raise Interrupted
+
+    monkeypatch.setattr("zab_chaos.harness.cli.explore.explore_with", interrupted)
+    capsys.readouterr()
+    assert main(["explore", short, "--weights", str(file), "--seeds", "2..3", *options]) == 1
+    assert json.loads(capsys.readouterr().out)["command"] == again
