@@ -6,8 +6,6 @@ from pyspark.sql import functions as F
 from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.tables import FOREVER, Rows, zxid
 
-# the kinds of faults that end a process at their injection
-PROCESS_ENDING = ("crash", "power-cut", "wipe", "corrupt", "truncate-file", "remove-file")
 ELECTION = ("run", "node", "life", "epoch", "begin", "end")
 JOIN = ("run", "node", "life", "epoch")
 
@@ -22,20 +20,17 @@ def recovery(rows: Rows) -> DataFrame:
     )
     following = _new_commits(rows).join(F.broadcast(injects), "run").where("at > t")
     following = following.groupBy("run", "line").agg(F.min("at").alias("next"))
-    roles = rows.event("role").select("run", "node", F.col("t").alias("at"), "role")
-    hit = injects.select("run", "line", "t", F.explode("nodes").alias("node")).join(roles, ["run", "node"])
-    then = hit.where("at <= t").groupBy("run", "line", "node").agg(F.max_by("role", "at").alias("role"))
-    then = then.groupBy("run", "line").agg(
+    roles = _nodes_hit(rows).where("life = 'up' AND role <> ''").groupBy("run", "line").agg(
         F.when(F.count("*") > 1, F.lit("several"))
         .when(F.max("role") == "LEADING", F.lit("leader"))
         .when(F.max("role") == "FOLLOWING", F.lit("follower"))
         .otherwise(F.lit("looking"))
         .alias("role")
-    )
+    )  # fmt: skip
     still = rows.pauses.join(F.broadcast(injects), "run").where("end > t AND begin < until")
     still = still.groupBy("run", "line").agg((F.max(F.col("end") - F.col("begin")) / 1e9).alias("stood_still"))
     found = injects
-    for one in (following, then, still):
+    for one in (following, roles, still):
         found = found.join(one, ["run", "line"], "left")
     return found.select(
         "run", "id", "do", "role", "nodes", ((F.col("next") - F.col("t")) / 1e9).alias("seconds"),
@@ -55,26 +50,31 @@ def _new_commits(rows: Rows) -> DataFrame:
 def hits(rows: Rows) -> DataFrame:
     """Return one row per fault and node that it hit: `run`, `id`, `do`, `node`, and `was`, the node's role and phase at that
     moment, `starting` or `down`."""
-    injects = rows.injects.select("run", "id", "do", "t", "line", F.explode("nodes").alias("node"))
-    life = F.when(F.expr("event = 'boot'"), F.lit("starting")).when(
-        F.expr("event = 'exit' OR (event = 'fault' AND state = 'fired')"), F.lit("down")
-    )
-    traced = rows.events.where("event IN ('boot', 'role', 'phase', 'exit', 'fault')").select(
-        "run", "node", F.col("t").alias("at"), "role", "phase", life.alias("life")
-    )
-    killed = injects.where(F.col("do").isin(*PROCESS_ENDING)).select("run", "node", "t")
+    here = F.trim(F.concat_ws(" ", "role", "phase"))
+    was = F.when(F.col("life") == "down", F.lit("down")).when(here == "", F.lit("starting")).otherwise(here)
+    return _nodes_hit(rows).select("run", "id", "do", "node", was.alias("was"))
+
+
+def _nodes_hit(rows: Rows) -> DataFrame:
+    """Return one row per fault and node that it hit, if the node had booted before: `line` of the fault, `id`, `do`, `node`, and
+    the node's `life` (`up` or `down`), `role` and `phase` at that moment; both are empty if that life had none yet."""
+    injects = rows.injects.select("run", "id", "do", "t", "line", "evidence", F.explode("nodes").alias("node"))
+    none = F.when(F.expr("event = 'boot'"), F.lit(""))
+    life = F.when(F.expr("event = 'boot'"), F.lit("up")).when(F.expr("event = 'exit'"), F.lit("down"))
+    traced = rows.events.where("event IN ('boot', 'role', 'phase', 'exit')").select(
+        "run", "node", F.col("t").alias("at"), life.alias("life"),
+        F.coalesce(none, "role").alias("role"), F.coalesce(none, "phase").alias("phase"),
+    )  # fmt: skip
+    killed = injects.where("get_json_object(evidence, concat('$.', node, '.exit')) IS NOT NULL")
     node = F.get_json_object("raw", "$.node").cast("int").alias("node")
     ended = rows.of(c.MILESTONES).where("event = 'ended'").select("run", node, "t")
-    gone = killed.unionAll(ended).select("run", "node", F.col("t").alias("at"), F.lit("down").alias("life"))
-    states = traced.unionByName(gone, allowMissingColumns=True)
-    before = injects.join(states, ["run", "node"], "left").where("at < t")
+    gone = killed.select("run", "node", "t").unionAll(ended).withColumnRenamed("t", "at")
+    states = traced.unionByName(gone.withColumn("life", F.lit("down")), allowMissingColumns=True)
+    before = injects.join(states, ["run", "node"]).where("at < t")
     last = [
         F.max_by(name, F.when(F.col(name).isNotNull(), F.col("at"))).alias(name) for name in ("life", "role", "phase")
     ]
-    found = before.groupBy("run", "line", "id", "do", "node").agg(*last)
-    here = F.when(F.expr("role IS NOT NULL OR phase IS NOT NULL"), F.concat_ws(" ", "role", "phase"))
-    was = F.when(F.col("life") == "down", F.lit("down")).otherwise(F.coalesce(here, F.lit("starting")))
-    return found.select("run", "id", "do", "node", was.alias("was"))
+    return before.groupBy("run", "line", "id", "do", "node").agg(*last).where("role IS NOT NULL")
 
 
 def elections(rows: Rows) -> DataFrame:

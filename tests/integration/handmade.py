@@ -157,7 +157,7 @@ def _back_again(pages: Pages) -> None:
     pages.event(3030, 1, "current_epoch", 2, epoch=2, last_zxid=[2, 1])
     pages.event(3031, 1, "phase", 2, phase="BROADCAST", epoch=2)
     _work(pages, 3040, 1, 4, 2, 2, VOTE=1, FORWARD=2)
-    pages.event(3120, 3, "fault", do="crash-at", state="fired", detail="")
+    pages.event(3120, 3, "fault", do="clock-jump", state="fired", detail="500 ms")
     pages.event(3250, 1, "exit", 2, code=0, why="")
 
 
@@ -188,7 +188,8 @@ def _clients(pages: Pages) -> None:
 
 
 def _harness(pages: Pages) -> None:
-    """Node 3 has no role at 300 ms, and looks for a leader at 495. Node 1 is down at 2800 and 3300 ms, 2 and 3 at 3200 ms."""
+    """Node 3 has no role at 300 ms, and looks for a leader at 495. Node 1 starts again at 3002 ms. It is down at 2800 and
+    3300 ms, node 2 at 3200 ms, node 3 at 3300 ms."""
     common = {"type": "inject", "target": "leader", "params": {}, "confirmed": True, "evidence": {}}
     pages.line(300, "faults.jsonl", id=1, do="slow-disk", nodes=[3], **common)
     pages.line(495, "faults.jsonl", id=2, do="slow-disk", nodes=[3], **common)
@@ -196,8 +197,10 @@ def _harness(pages: Pages) -> None:
         2000, "faults.jsonl", id=3, do="crash", nodes=[1], **common | {"evidence": {"1": {"pid": 11, "exit": -9}}}
     )
     pages.line(2800, "faults.jsonl", id=4, do="slow-disk", nodes=[1], **common)
-    pages.line(3200, "faults.jsonl", id=5, do="slow-disk", nodes=[1, 2, 3], **common)
-    pages.line(3300, "faults.jsonl", id=6, do="slow-disk", nodes=[1, 2], **common)
+    pages.line(3002, "faults.jsonl", id=5, do="slow-disk", nodes=[1], **common)
+    pages.line(3200, "faults.jsonl", id=6, do="slow-disk", nodes=[1, 2, 3], **common)
+    pages.line(3210, "faults.jsonl", id=7, do="stop", nodes=[3], **common | {"evidence": {"3": {"pid": 31, "exit": 0}}})
+    pages.line(3300, "faults.jsonl", id=8, do="slow-disk", nodes=[1, 2, 3], **common)
     pages.line(3000, "faults.jsonl", type="heal", id=3, confirmed=True, evidence={})
     pages.line(50, "harness.jsonl", event="workload-started")
     pages.line(3150, "harness.jsonl", event="ended", node=2)

@@ -136,30 +136,36 @@ def test_recovery_by_hand(seen: Measured) -> None:
         1: ("slow-disk", None, [3], pytest.approx(2.31), 0),
         2: ("slow-disk", "looking", [3], pytest.approx(2.115), 0),
         3: ("crash", "leader", [1], pytest.approx(0.61), still),  # it began before the next fault
-        4: ("slow-disk", "leader", [1], None, still),
-        5: ("slow-disk", "several", [1, 2, 3], None, still),
-        6: ("slow-disk", "several", [1, 2], None, still),
+        4: ("slow-disk", None, [1], None, still),
+        5: ("slow-disk", None, [1], None, still),
+        6: ("slow-disk", "several", [1, 2, 3], None, still),
+        7: ("stop", "follower", [3], None, still),
+        8: ("slow-disk", None, [1, 2, 3], None, still),
     }
 
 
 def test_hits_by_hand(seen: Measured) -> None:
-    """A node is down after its end was traced or confirmed, or after a fault killed it."""
+    """A node is down after its end was traced or confirmed, or after a fault ended it. Its next life starts without a role."""
     found = {(int(row["id"]), row["node"]): row["was"] for row in seen.rows("hits", "hand")}
     assert found == {
         (1, 3): "starting",
         (2, 3): "LOOKING",
         (3, 1): "LEADING BROADCAST",
         (4, 1): "down",
-        (5, 1): "FOLLOWING BROADCAST",
-        (5, 2): "down",
-        (5, 3): "down",
-        (6, 1): "down",
+        (5, 1): "starting",
+        (6, 1): "FOLLOWING BROADCAST",
         (6, 2): "down",
+        (6, 3): "FOLLOWING BROADCAST",
+        (7, 3): "FOLLOWING BROADCAST",
+        (8, 1): "down",
+        (8, 2): "down",
+        (8, 3): "down",
     }
     faults = seen.numbers["hand"]["faults"]
-    assert [(fault["id"], fault["role"], fault["was"]) for fault in faults[-2:]] == [
-        (5, "several", ["FOLLOWING BROADCAST", "down", "down"]),
-        (6, "several", ["down", "down"]),
+    assert [(fault["id"], fault["role"], fault["was"]) for fault in faults[-3:]] == [
+        (6, "several", ["FOLLOWING BROADCAST", "down", "FOLLOWING BROADCAST"]),
+        (7, "follower", ["FOLLOWING BROADCAST"]),
+        (8, None, ["down", "down", "down"]),
     ]
 
 
