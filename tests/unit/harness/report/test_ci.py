@@ -119,7 +119,7 @@ def test_an_exploration_has_one_case_per_seed(place: Path) -> None:
 
 def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) -> None:
     place.joinpath("good.toml").write_text(SMALL + 'verdict = "VIOLATION"\n')
-    assert main(["explore", "good.toml", "--seeds", "3..9", "--jobs", "1", "-q", "--junit", "explore.xml"]) == 0
+    assert main(["explore", "good.toml", "--seeds", "3..9", "--jobs", "1", "-q", "--junit", "explore.xml"]) == 1
     suite, (case,) = cases(place / "explore.xml")
     assert suite["failures"] == "1"
     failure = case.find("failure")
