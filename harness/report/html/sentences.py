@@ -145,7 +145,14 @@ SESSIONS: dict[str, Callable[[Line], str]] = {
     "ended": lambda line: f"found the end of session {line['session']:#x} in a log, at {_zxid(line['zxid'])}",
 }
 
+
+def _healed(line: Line) -> str:
+    if line["id"] != 0:
+        return f"fault {line['id']} healed"
+    return "another program had changed the links" if "tampered" in line["evidence"] else "the final healing failed"
+
+
 FAULTS: dict[str, Callable[[Line], str]] = {
     "inject": lambda line: f"fault {line['id']} injected: {line['do']} of {line['target']}",
-    "heal": lambda line: f"fault {line['id']} healed",
+    "heal": _healed,
 }

@@ -34,9 +34,7 @@ class FaultTookEffect(Checker):
     def on_inject(self, event: Inject) -> None:
         self.checked += 1
         if not event.confirmed:
-            error = evidence_of(event).get("error")
-            why = f": {error}" if error else ""
-            self.findings.add(f"fault {event.id} ({event.do}) was not confirmed{why}", [event])
+            self.findings.add(f"fault {event.id} ({event.do}) was not confirmed{_why(event)}", [event])
         for node, shown in ended_processes(event).items():
             self.checked += 1
             if shown["exit"] is None:
@@ -48,8 +46,11 @@ class FaultTookEffect(Checker):
         changes = tampering(event)
         for words in changes:
             self.findings.add(f"somebody else changed the links: {words}", [event])
-        if not event.confirmed and not changes:
-            self.findings.add(f"the healing of fault {event.id} was not confirmed", [event])
+        if event.id == 0 and not changes:
+            failed = "; ".join(f"{where}: {error}" for where, error in evidence_of(event).items())
+            self.findings.add(f"the final healing failed: {failed}", [event])
+        elif not event.confirmed and not changes:
+            self.findings.add(f"the healing of fault {event.id} was not confirmed{_why(event)}", [event])
         self._check_cut_links(event)
 
     def at_end(self) -> None:
@@ -91,6 +92,11 @@ class FaultTookEffect(Checker):
                     f"receiver took frames meanwhile ({before} before, {after} after)",
                     [event],
                 )
+
+
+def _why(event: Inject | Heal) -> str:
+    error = evidence_of(event).get("error")
+    return f": {error}" if error else ""
 
 
 class TraceIntegrity(Checker):

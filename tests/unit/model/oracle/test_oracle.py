@@ -222,6 +222,26 @@ def test_a_link_cut_from_outside_is_reported_and_the_run_is_unknown() -> None:
     )
 
 
+def test_a_final_healing_that_failed_is_reported_with_the_error() -> None:
+    story = ensemble()
+    story.settle()
+    story.heal(id=0, confirmed=False, evidence={"node-3": "it did not start"})
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    (failed,) = verdict.property("fault took effect").violations
+    assert failed.words == "the final healing failed: node-3: it did not start"
+
+
+def test_the_healing_of_a_fault_that_failed_is_reported_with_the_error() -> None:
+    story = ensemble()
+    story.inject("pause", [1])
+    story.heal(confirmed=False, evidence={"error": "no such process"})
+    story.settle()
+    verdict = finish(feed(story, faults_first=False), story)
+    (failed,) = verdict.property("fault took effect").violations
+    assert failed.words == "the healing of fault 1 was not confirmed: no such process"
+
+
 def test_under_unknown_faults_missing_recovery_is_unknown() -> None:
     story = ensemble()
     story.crash(3)

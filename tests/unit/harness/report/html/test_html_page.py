@@ -195,6 +195,26 @@ def test_an_unconfirmed_fault_and_the_worst_properties_are_conspicuous(tmp_path:
     assert badges == ["✗ VIOLATION", "? UNKNOWN", "✓ PASS", "– NOT-APPLICABLE"]
 
 
+@pytest.mark.parametrize(
+    ("evidence", "words", "cited"),
+    [
+        ({"tampered": ["link 1-2 is cut"]}, "somebody else changed the links: link 1-2 is cut", "another program had"),
+        ({"node-3": "it is down"}, "the final healing failed: node-3: it is down", "the final healing failed"),
+    ],
+)
+def test_a_healing_of_no_particular_fault_is_not_damage(
+    told: Story, evidence: dict[str, Any], words: str, cited: str, tmp_path: Path
+) -> None:
+    told.heal(id=0, confirmed=False, evidence=evidence)
+    told.save(tmp_path)
+    tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
+    run = read_run_data(tmp_path)
+    text = Page(page(run)).text
+    assert run.source.damages == []
+    assert words in text
+    assert [mark.words.startswith(cited) for mark in run.judged.marks] == [True]
+
+
 def test_a_session_may_have_any_number_of_64_bits(told: Story, tmp_path: Path) -> None:
     """Clients of the library have random session numbers."""
     before = len(told.files["ops.jsonl"]) // 2
