@@ -4,7 +4,7 @@ Every judge (the oracle, the replay) returns these structs, so that their result
 results/README.md documents the format.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -132,3 +132,12 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """Return the worst of several outcomes, PASS if there are none."""
     given = set(outcomes)
     return next((outcome for outcome in WORST_FIRST if outcome in given), Outcome.PASS)
+
+
+def expected_ending(expect: Mapping[str, Any], verdict: str, violated: Collection[str]) -> str:
+    """Return how a run should have ended: a verdict or, if the run has it, a violation of the property that is missing.
+
+    `expect`: that of run.json. The run ended as expected if this is equal to its verdict.
+    """
+    expected, wanted = str(expect.get("verdict", Outcome.PASS)), expect.get("violates")
+    return expected if wanted is None or expected != verdict or wanted in violated else f"a violation of {wanted}"

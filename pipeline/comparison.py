@@ -95,7 +95,7 @@ class VerdictCounts:
     scenario: str
     before: dict[str, int]
     after: dict[str, int]
-    violations: list[dict[str, str]]  # examples: runs of the second campaign, without a defect, that violate a property
+    violations: list[dict[str, str]]  # examples: runs of the second campaign with a violation that is not expected
 
     @property
     def words(self) -> str:
@@ -140,7 +140,7 @@ def compare(before: Sequence[JudgedRun], after: Sequence[JudgedRun]) -> Comparis
     counts: list[VerdictCounts] = []
     for scenario in sorted({experiment_of(it) for it in (*before, *after)}):
         old, new = ([it for it in side if experiment_of(it) == scenario] for side in (before, after))
-        violating = [it for it in new if it.verdict is Outcome.VIOLATION and it.facts["defect"] is None]
+        violating = [it for it in new if it.verdict is Outcome.VIOLATION and not it.as_expected]
         counts.append(
             VerdictCounts(scenario, _counts(old), _counts(new), [_example(it) for it in violating[:EXAMPLES]])
         )
@@ -159,12 +159,15 @@ def select_campaign(verdicts: Sequence[JudgedRun], folders: Sequence[SourceFolde
 
 
 def _verdicts(scenario: str, old: Sequence[JudgedRun], new: Sequence[JudgedRun]) -> Iterator[ComparedValue]:
-    """Compare the share of each verdict except PASS. For runs with a defect, VIOLATION is the desired verdict."""
+    """Compare the share of each verdict except PASS. Of the expected verdict, more is better; a violation of another property
+    than the expected one does not count as that verdict."""
     for verdict in WORST_FIRST[:-1]:
-        had, have = ([it for it in side if it.verdict == verdict] for side in (old, new))
+        good = verdict == new[0].expect.get("verdict")
+        had, have = (
+            [it for it in side if it.verdict == verdict and (it.as_expected or not good)] for side in (old, new)
+        )
         if had or have:
             difference = compare_shares(len(had), len(old), len(have), len(new))
-            good = verdict is Outcome.VIOLATION and new[0].facts["defect"] is not None
             examples = [_example(it) for it in (have if difference.value > 0 else had)[:EXAMPLES]]
             runs = (len(old), len(new))
             yield ComparedValue(

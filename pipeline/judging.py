@@ -1,5 +1,6 @@
 """Judges runs on Spark's executors, with the same judge as `zab verify` (`zab_chaos.model.oracle.oracle`)."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from zab_chaos.model.verdict import Outcome, Verdict
+from zab_chaos.model.verdict import Outcome, Verdict, expected_ending
 from zab_chaos.pipeline.ingest import Progress, RunRow
 
 Judge = Callable[[Path], Verdict]
@@ -31,6 +32,16 @@ class JudgedRun:
     @property
     def verdict(self) -> Outcome:
         return Outcome(self.json["verdict"])
+
+    @property
+    def expect(self) -> dict[str, Any]:
+        """The scenario's [expect]. A run with a defect should violate a property."""
+        return {"verdict": "VIOLATION"} if self.facts["defect"] else json.loads(self.facts["expect"] or "{}")
+
+    @property
+    def as_expected(self) -> bool:
+        violated = [item["name"] for item in self.json["properties"] if item["verdict"] == "VIOLATION"]
+        return self.verdict == expected_ending(self.expect, self.verdict, violated)
 
 
 def judge_runs(spark: SparkSession, rows: Sequence[RunRow], judge: Judge, progress: Progress) -> list[JudgedRun]:

@@ -34,12 +34,11 @@ from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
-from zab_chaos.harness.report.headline import expected_ending
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import implied_backend, read_scenario
 from zab_chaos.harness.runs.run import run_shown
 from zab_chaos.model.events import TRACES
-from zab_chaos.model.verdict import Outcome, worst
+from zab_chaos.model.verdict import Outcome, expected_ending, worst
 
 SHOWN_MAX = 12  # lines of a list on the terminal; the summary file has all of them
 

@@ -16,9 +16,9 @@ from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report import summary
-from zab_chaos.harness.report.headline import capital, expected_ending, headline, violated_or_uncertain
+from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.verdict import Outcome, Verdict
+from zab_chaos.model.verdict import Outcome, Verdict, expected_ending
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"  # the environment variable with the path of the Markdown file
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

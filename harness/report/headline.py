@@ -1,8 +1,5 @@
 """The headline of every report: one sentence on what happened in the run, made from its verdict."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
-
 import msgspec
 
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
@@ -66,15 +63,6 @@ def violated_or_uncertain(verdict: Verdict) -> list[Property]:
     item, violation = broken
     others = [one for one in item.violations if one is not violation]
     return [msgspec.structs.replace(item, violations=[violation, *others]), *(one for one in found if one is not item)]
-
-
-def expected_ending(expect: Mapping[str, Any], verdict: str, violated: Collection[str]) -> str:
-    """Return how a run should have ended: a verdict or, if the run has it, a violation of the property that is missing.
-
-    `expect`: that of run.json. The run ended as expected if this is equal to its verdict.
-    """
-    expected, wanted = str(expect.get("verdict", Outcome.PASS)), expect.get("violates")
-    return expected if wanted is None or expected != verdict or wanted in violated else f"a violation of {wanted}"
 
 
 def _violated(verdict: Verdict, item: Property, violation: Violation) -> str:

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
-from zab_chaos.harness.report.headline import capital, expected_ending, headline, violated_or_uncertain
+from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import WAITS, read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
-from zab_chaos.model.verdict import Judgement, Outcome, Verdict
+from zab_chaos.model.verdict import Judgement, Outcome, Verdict, expected_ending
 
 COLOURS = {
     "PASS": "green",

@@ -15,12 +15,11 @@ import pytest
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.report import summary
-from zab_chaos.harness.report.headline import expected_ending
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.testing.settings import FixtureOptions
-from zab_chaos.model.verdict import Outcome, Property, Verdict
+from zab_chaos.model.verdict import Outcome, Property, Verdict, expected_ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

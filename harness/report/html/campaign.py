@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from zab_chaos.harness.report.headline import expected_ending
 from zab_chaos.harness.report.html.evidence import read_shown_verdict
 from zab_chaos.harness.report.html.lanes import lane_segments
 from zab_chaos.harness.report.html.lifetimes import determine_ends, read_lives
@@ -21,6 +20,7 @@ from zab_chaos.harness.results.fault_spans import MENDS, read_spans
 from zab_chaos.harness.results.index import NOT_JUDGED
 from zab_chaos.harness.results.run_folder import below, read_json
 from zab_chaos.harness.results.source import MilestoneLine, Source
+from zab_chaos.model.verdict import expected_ending
 from zab_chaos.pipeline.naming import experiment
 
 CSV = ("path", "scenario", "defect", "seed", "verdict", "expected", "as_expected", "violated", "reasons", "command")

@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.report.headline import capital, expected_ending, headline
+from zab_chaos.harness.report.headline import capital, headline
 from zab_chaos.harness.report.html import tables
 from zab_chaos.harness.report.html.diagram import Diagram
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.markup import Html, element, join
 from zab_chaos.harness.report.html.run_data import RunData
+from zab_chaos.model.verdict import expected_ending
 
 SCRIPTS = (
     "data.js", "view.js", "paint.js", "lanes.js", "exchange.js", "messages.js", "follow.js", "load.js", "pointer.js",

@@ -53,7 +53,7 @@ def recorded(campaign: str) -> list[JudgedRun]:
 
 def _judged(row: dict[str, Any]) -> JudgedRun:
     path, command = f"/{row['campaign']}/{row['seed']}", f"zab run outage --seed {row['seed']}"
-    facts = {"scenario": "outage", "defect": None, "nodes": 3, "seed": row["seed"], "command": command}
+    facts = {"scenario": "outage", "defect": None, "nodes": 3, "seed": row["seed"], "command": command, "expect": None}
     said = {
         "verdict": row["verdict"],
         "exit": 0,

@@ -1,5 +1,6 @@
 """The comparison of two campaigns: what it reports, and what it does not. Spark is not started."""
 
+import json
 import random
 from dataclasses import replace
 from itertools import pairwise
@@ -15,12 +16,20 @@ from zab_chaos.pipeline.significance import holm
 
 
 def run(
-    number: int, *, verdict: str = "PASS", scenario: str = "s", defect: str | None = None, **metrics: Any
+    number: int,
+    *,
+    verdict: str = "PASS",
+    scenario: str = "s",
+    defect: str | None = None,
+    expect: dict[str, str] | None = None,
+    violated: str | None = None,
+    **metrics: Any,
 ) -> JudgedRun:
-    command = f"zab run {scenario} --seed {number}"
-    facts = {"scenario": scenario, "defect": defect, "nodes": 3, "seed": number, "command": command}
+    command, told = f"zab run {scenario} --seed {number}", None if expect is None else json.dumps(expect)
+    facts = {"scenario": scenario, "defect": defect, "nodes": 3, "seed": number, "command": command, "expect": told}
+    properties = [{"name": violated, "verdict": "VIOLATION"}] if violated else []
     reasons = [] if verdict == "PASS" else ["something is violated"]
-    said = {"verdict": verdict, "exit": 0, "properties": [], "reasons": reasons, "metrics": metrics}
+    said = {"verdict": verdict, "exit": 0, "properties": properties, "reasons": reasons, "metrics": metrics}
     return JudgedRun(number, f"/r/{scenario}/{number}", facts, said, [])
 
 
@@ -164,6 +173,31 @@ def test_many_violations_are_a_difference() -> None:
 def test_a_defect_that_is_caught_less_often_is_worse() -> None:
     found = compare(verdicts(9, 10, "d"), verdicts(1, 10, "d"))
     assert (told(found), found.counts[0].violations) == ({"VIOLATION": "worse"}, [])
+
+
+@pytest.mark.parametrize(
+    ("expect", "violated"),
+    [({"verdict": "BEYOND-FAULT-MODEL"}, None), ({"verdict": "VIOLATION", "violates": "agreement"}, "agreement")],
+)
+def test_more_runs_that_end_as_their_scenario_expects_are_better(expect: dict[str, str], violated: str | None) -> None:
+    verdict = expect["verdict"]
+    often, seldom = (
+        [run(i, expect=expect, **({"verdict": verdict, "violated": violated} if i < n else {})) for i in range(10)]
+        for n in (9, 1)
+    )
+    found = compare(seldom, often)
+    assert (told(found), found.worse, found.counts[0].violations) == ({verdict: "better"}, False, [])
+    assert compare(often, seldom).worse
+
+
+def test_a_violation_of_another_property_than_the_expected_one_is_worse() -> None:
+    expect = {"verdict": "VIOLATION", "violates": "agreement"}
+    old, new = (
+        [run(i, verdict="VIOLATION", expect=expect, violated=name) for i in range(10)]
+        for name in ("agreement", "prefix")
+    )
+    found = compare(old, new)
+    assert (told(found), len(found.counts[0].violations)) == ({"VIOLATION": "worse"}, 3)
 
 
 def test_a_scenario_with_a_defect_is_another_experiment() -> None:

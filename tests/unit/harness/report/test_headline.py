@@ -7,12 +7,11 @@ import pytest
 
 from zab_chaos.harness.report.headline import (
     capital,
-    expected_ending,
     first_violation,
     headline,
     violated_or_uncertain,
 )
-from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation
+from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation, expected_ending
 
 METRICS = {
     "writes_acked": 7245,
