@@ -37,6 +37,8 @@ def up_command(
 ) -> int:  # fmt: skip
     """Run an ensemble until Ctrl-C or SIGTERM. Then stop all processes, judge the run and show the verdict.
 
+    During the start, Ctrl-C stops all processes at once, and nothing is judged.
+
     Raises BadInput, HarnessError.
     """
     if on not in BACKENDS:
@@ -48,14 +50,13 @@ def up_command(
         on=on, zookeeper=zookeeper, nodes=nodes, seed=seed, defect=defect, results=results, name=NAME, record=record,
         min_acked=0, keep_data=True,
     )  # fmt: skip
-    with Interrupt() as interrupt:
-        say(console, "1 node is starting ..." if nodes == 1 else f"{nodes} nodes are starting ...")
-        try:
-            with ensemble:
-                _serve(ensemble, results, interrupt, console, quiet=quiet)
-                say(console, "stopping the nodes and judging the run ...")
-        except Unfinished as error:
-            raise HarnessError(f"{error}; the logs are in {_folder(ensemble)}/log") from None
+    say(console, "1 node is starting ..." if nodes == 1 else f"{nodes} nodes are starting ...")
+    try:
+        with ensemble:
+            _serve(ensemble, results, console, quiet=quiet)
+            say(console, "stopping the nodes and judging the run ...")
+    except Unfinished as error:
+        raise HarnessError(f"{error}; the logs are in {_folder(ensemble)}/log") from None
     assert ensemble.verdict is not None
     assert ensemble.folder is not None
     terminal.show(ensemble.folder, console, brief=quiet)
@@ -67,8 +68,8 @@ def _folder(ensemble: Ensemble) -> Path:
     return ensemble.folder.path
 
 
-def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Console, *, quiet: bool) -> None:
-    """Serve `zab inject` and show the nodes until Ctrl-C."""
+def _serve(ensemble: Ensemble, results: Path, console: Console, *, quiet: bool) -> None:
+    """Serve `zab inject` and show the nodes until Ctrl-C. Before anybody can use them, Ctrl-C raises Stopped."""
     with ExitStack() as stack:
         ports = free_ports(1)
         stack.callback(release_ports, ports)
@@ -77,6 +78,7 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
         stack.callback(server.close)
         with contextlib.suppress(TimeoutError):  # the table then shows the missing nodes
             ensemble.until_converged(CONVERGE_SECONDS_MAX)  # so that the first client can use any node
+        interrupt = stack.enter_context(Interrupt())
         show = stack.enter_context(screen(console, quiet=quiet))
         stack.enter_context(
             opened(
