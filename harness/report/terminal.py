@@ -85,7 +85,7 @@ def _pause_words(seconds: float | None) -> str:
 
 def _properties(verdict: dict[str, Any], console: Console) -> None:
     table = wrapping_table("property", title="Properties")
-    table.add_column("source", "dim")
+    table.add_column("source", style="dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")
     unjudged: dict[str, list[str]] = {}  # reason -> names of the properties

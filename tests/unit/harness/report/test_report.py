@@ -135,6 +135,13 @@ def test_faults_and_properties_are_tables_within_80_columns(run: RunFolder) -> N
     assert all(len(line) <= 80 for line in lines if str(run.path) not in line)
 
 
+def test_the_source_of_a_property_is_dim(run: RunFolder) -> None:
+    judge(run)
+    out = io.StringIO()
+    terminal.show(run, Console(file=out, width=80, force_terminal=True, color_system="standard"))
+    assert "\x1b[2mDSN" in out.getvalue()
+
+
 @pytest.mark.parametrize(
     ("params", "shown"),
     [
