@@ -32,6 +32,8 @@ class AsyncSession(Verbs[Awaitable[Done]]):
         self._line = line
         self._poller: Any = poller
         self._pump: asyncio.Task[None] | None = None
+        self._awaited: set[asyncio.Future[Done]] = set()  # of the requests whose outcome is not known yet
+        self._error: Exception | None = None  # why the session works no more
         self._turn_scheduled = False  # the event loop will call `_turn`, which sends what was submitted until then
 
     async def __aenter__(self) -> Self:
@@ -46,6 +48,8 @@ class AsyncSession(Verbs[Awaitable[Done]]):
         with contextlib.suppress(asyncio.CancelledError):
             await self._pump
         self._line.close()
+        if self._error is not None and error is None:
+            raise self._error
 
     @property
     def number(self) -> int:
@@ -66,14 +70,16 @@ class AsyncSession(Verbs[Awaitable[Done]]):
         """Submit a request (`zab_chaos.node.tree.requests`), and return a future of its outcome.
 
         Requests are sent together when the caller next awaits. They take effect in the order in which they were submitted.
-        Raises TypeError for a value of a wrong type.
+        Raises TypeError for a value of a wrong type. If the session fails (a record that can't be written), this raises the
+        error, and so does every future that is waited for.
         """
         refusal = refusal_of(request)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Done] = loop.create_future()
 
         def known(outcome: outcomes.Outcome) -> None:
-            if future.cancelled():
+            self._awaited.discard(future)
+            if future.done():  # cancelled, or the session has failed
                 return
             read = read_outcome(outcome)
             if isinstance(read, Done):
@@ -83,10 +89,13 @@ class AsyncSession(Verbs[Awaitable[Done]]):
 
         if self._pump is None:
             raise ValueError("enter the session first: async with connect_async(...) as client")
+        if self._error is not None:
+            raise self._error
         if refusal is not None:
             known(refusal)
             return future
         self._line.enqueue(request, known)
+        self._awaited.add(future)
         if not self._turn_scheduled:
             self._turn_scheduled = True
             loop.call_soon(self._turn)
@@ -105,13 +114,26 @@ class AsyncSession(Verbs[Awaitable[Done]]):
         """Send, and receive what has arrived: sending on a ZeroMQ socket may consume the event that would wake the loop."""
         self._turn_scheduled = False
         if self._pump is not None and not self._pump.done():
-            self._line.client.flush()
-            self._line.client.poll()
+            try:
+                self._line.client.flush()
+                self._line.client.poll()
+            except Exception as error:
+                self._fail(error)
 
     async def _run(self) -> None:
         """Poll the client whenever its sockets are readable, or a timeout may be over."""
         client = self._line.client
-        while True:
-            client.poll()
-            idle = client.connected and not client.outstanding
-            await self._poller.poll(IDLE_MS if idle else BUSY_MS)
+        try:
+            while self._error is None:
+                client.poll()
+                idle = client.connected and not client.outstanding
+                await self._poller.poll(IDLE_MS if idle else BUSY_MS)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Raise an error wherever somebody waits for an outcome: no other outcome will arrive."""
+        self._error = error
+        for future in self._awaited:
+            if not future.done():
+                future.set_exception(error)

@@ -165,10 +165,12 @@ class Client(PolledClient):
         self._context = context or self._own_context
 
     def close(self) -> None:
-        super().close()
-        if self._own_context is not None:
-            self._own_context.destroy(linger=0)  # `term` would wait for a socket that an error has left open
-            self._own_context = None
+        try:
+            super().close()
+        finally:
+            if self._own_context is not None:
+                self._own_context.destroy(linger=0)  # `term` would wait for a socket that an error has left open
+                self._own_context = None
 
     def _dial(self, node: int) -> Connection:
         assert self._context is not None

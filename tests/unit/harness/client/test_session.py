@@ -1,6 +1,7 @@
 """The sessions of the client library check the types in a request before they send it."""
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
 from zab_chaos.harness.client import Create, Delete, Get, Multi, Set, connect, connect_async
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.session import Failed
 
 TEXT: Any = "text"
@@ -64,3 +66,46 @@ def test_text_and_numbers_that_cannot_be_encoded_are_bad_requests(
 
     asyncio.run(ask())
     assert record.read_bytes() == b""
+
+
+@pytest.mark.parametrize("in_task", [True, False])
+def test_an_error_while_answers_are_received_is_raised_wherever_they_are_awaited(
+    ensemble: FakeEnsemble, monkeypatch: pytest.MonkeyPatch, in_task: bool
+) -> None:
+    """The client is polled by a task, and by a callback of the event loop after something was submitted."""
+    original, full = Client.poll, OSError(errno.ENOSPC, "No space left on device")
+
+    def poll(client: Client, timeout: float = 0.0) -> None:
+        if client.outstanding and (asyncio.current_task() is not None) is in_task:
+            raise full
+        original(client, timeout)
+
+    async def submit() -> None:
+        async with connect_async(ensemble.addresses, ensemble.keys) as client:
+            monkeypatch.setattr(Client, "poll", poll)
+            for node in ensemble.nodes.values():
+                node.passing = False  # nothing is answered
+            pending = [client.submit(Set("/", b"%d" % number)) for number in range(3)]
+            done, _ = await asyncio.wait(pending, timeout=20)
+            raised.extend(future.exception() for future in done)
+            client.submit(Get("/"))
+
+    raised: list[BaseException | None] = []
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(submit())
+    assert raised == [full] * 3
+
+
+def test_an_error_that_nobody_awaited_is_raised_at_the_end(
+    ensemble: FakeEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leave() -> None:
+        async with connect_async(ensemble.addresses, ensemble.keys):
+            monkeypatch.setattr(Client, "poll", broken)
+            await asyncio.sleep(0)
+
+    def broken(client: Client, timeout: float = 0.0) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(leave())
