@@ -16,15 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.fitting import mistakes, without_unsupported
 from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
 from zab_chaos.harness.cli.output import console_for, print_json, write_file
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_seed
+from zab_chaos.harness.explore.seed_runs import options_of_seed
 from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
-from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
 from zab_chaos.harness.shrink.failure import (
@@ -300,14 +302,21 @@ def _confirm(
 ) -> dict[str, Any]:
     """Run the result on real processes until it fails in the same way, up to CONFIRM_TRIES times.
 
-    Print whether it did, and return that for the JSON answer.
+    It is not run if it needs what only the simulator can do. Print whether it failed, and return that for the JSON answer.
     """
+    processes = registry.find("processes")
+    lacking = "; ".join(mistakes(processes, scenario))
+    if lacking:
+        say(console, Text("not tried", "yellow").append(f" on real processes: {lacking}"))
+        return {"confirmed": False, "tries": 0, "run": None, "why": lacking}
+    fit = without_unsupported(processes, scenario)
+    changed = fit.limits != scenario.limits  # then it is not the scenario in `file`
     verdicts = []
     for number in range(CONFIRM_TRIES):
         if not quiet:
             say(console, f"confirming on real processes, run {number + 1} of at most {CONFIRM_TRIES}")
-        options = options_for(str(file), scenario, seed=scenario.seed + number, results=results)
-        ran = run_quietly(scenario, options, console if console.is_terminal and not quiet else None)
+        options = options_of_seed(str(file), fit, fit.seed + number, results, None, drawn=changed, on=processes.name)
+        ran = run_quietly(fit, options, console if console.is_terminal and not quiet else None)
         violated = ran.verdict.violated
         verdicts.append(f"{ran.verdict.verdict} of {_names(violated)}" if violated else str(ran.verdict.verdict))
         if ran.verdict.verdict == start.failure.verdict and start.failure.property in (None, *violated):

@@ -1,7 +1,9 @@
 """The confirmation of a shrunk scenario on real processes; here the runs are only pretended."""
 
 import io
+import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,12 +11,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from zab_chaos.faults.scenario import Scenario, parse
+from zab_chaos.faults.scenario import Scenario, load, parse
 from zab_chaos.harness.cli import shrink
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.harness.shrink.search import Failure
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
+from zab_chaos.node.config import Limits
 
 SCENARIO = parse('[scenario]\nname = "x"\nabout = "y"\nduration = 1\n')
 
@@ -29,19 +33,26 @@ def verdict(*violated: str) -> Verdict:
 
 @pytest.fixture
 def confirm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], str]]:
-    """Return a function that pretends runs with these verdicts, and returns the JSON answer and what was printed."""
+    """Return a function that pretends runs with these verdicts, and returns the JSON answer and what was printed.
 
-    def confirmed(*verdicts: Verdict, quiet: bool = False) -> tuple[dict[str, Any], str]:
+    It appends the scenario and the options of each run to `ran`.
+    """
+
+    def confirmed(
+        *verdicts: Verdict, quiet: bool = False, scenario: Scenario = SCENARIO, ran: list[Any] | None = None
+    ) -> tuple[dict[str, Any], str]:
         coming = iter(verdicts)
 
-        def run(_scenario: Scenario, _options: object, _terminal: object) -> FinishedRun:
+        def run(scenario: Scenario, options: RunOptions, _terminal: object) -> FinishedRun:
+            if ran is not None:
+                ran.extend((scenario, options))
             return FinishedRun(RunFolder(tmp_path), next(coming), interrupted=False)
 
         monkeypatch.setattr(shrink, "run_quietly", run)
         start: Any = SimpleNamespace(failure=Failure(verdict="VIOLATION", property="durability"))
         out = io.StringIO()
         file = tmp_path / "shrunk.toml"
-        return shrink._confirm(SCENARIO, start, file, tmp_path, Console(file=out), quiet=quiet), out.getvalue()
+        return shrink._confirm(scenario, start, file, tmp_path, Console(file=out), quiet=quiet), out.getvalue()
 
     return confirmed
 
@@ -63,3 +74,23 @@ def test_each_run_is_announced(confirm: Callable[..., tuple[dict[str, Any], str]
         "confirming on real processes, run 2 of at most 3",
     ]
     assert "confirming" not in confirm(verdict("durability"), quiet=True)[1]
+
+
+def test_a_result_that_processes_cannot_run_is_not_tried(
+    confirm: Callable[..., tuple[dict[str, Any], str]],
+) -> None:
+    answer, out = confirm(scenario=replace(SCENARIO, erratic_network=True))
+    assert (answer["confirmed"], answer["tries"], answer["run"]) == (False, 0, None)
+    assert "not tried on real processes: erratic_network = true can't be done on processes" in " ".join(out.split())
+
+
+def test_real_queues_are_not_short(confirm: Callable[..., tuple[dict[str, Any], str]], tmp_path: Path) -> None:
+    """The run then has another scenario than the file of the result, and its command names that scenario."""
+    short = parse(SCENARIO.source + "[limits]\nqueue_frames = 1\n")
+    ran: list[Any] = []
+    assert confirm(verdict("durability"), scenario=short, ran=ran)[0]["confirmed"]
+    scenario, options = ran
+    assert scenario.limits == Limits()
+    command = shlex.split(options.command)
+    assert load(command[2]).limits == Limits()
+    assert command[2] != str(tmp_path / "shrunk.toml")
