@@ -1,5 +1,6 @@
 """`zab client`: send one request to a node, or open a shell for many."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.live import requests
 from zab_chaos.harness.live.address_file import FOLDER, AddressFile, chosen_ensemble, running_ensembles
+from zab_chaos.harness.live.shell import shell
 from zab_chaos.harness.report.console import say
 from zab_chaos.node.net import keys
 
@@ -30,9 +32,9 @@ def client_command(
     running. Exit codes: 0 the request is done, 1 it failed, 2 its outcome is unknown; the highest one of lines from a pipe.
     """
     request = requests.parse_request(words) if words else None  # report mistakes before connecting
-    if request is None:
+    if request is None and sys.stdin.isatty():
         with extra("shell", "the shell of zab client"):
-            from zab_chaos.harness.live.shell import shell  # the library behind it takes a moment to load
+            import prompt_toolkit  # noqa: F401 # for the prompt; it takes a moment to load
     if secret is not None and folder is not None:
         raise BadInput(
             "--ensemble names an ensemble of `zab up`, --secret the key of another one; leave one of them out"

@@ -1,55 +1,18 @@
-"""The interactive shell of `zab client`, with a history and completion of verbs and paths."""
+"""The shell of `zab client`: it executes one line after another, typed at a prompt or from a pipe."""
 
-import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from io import TextIOWrapper
-from pathlib import Path
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.patch_stdout import patch_stdout
-
-from zab_chaos.harness.client.session import Done, Session
+from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.live.requests import VERBS, exit_code, outcome_text, parse_request, split_line
-from zab_chaos.node.tree.requests import Children
 
 EXIT_WORDS = ("exit", "quit")
-HISTORY = "~/.zab_history"
-
-
-class Completions(Completer):
-    """Completes the first word to a verb, and other words to paths, for which it asks the ensemble."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        before = document.text_before_cursor.lstrip()
-        word = before.rsplit(" ", 1)[-1]
-        if before == word:
-            yield from (
-                Completion(name, -len(word), display_meta=VERBS[name].about if name in VERBS else "leave the shell")
-                for name in (*VERBS, "exit")
-                if name.startswith(word)
-            )
-        elif word.startswith("/"):
-            yield from (Completion(path, -len(word)) for path in self._paths(word))
-
-    def _paths(self, begun: str) -> Iterator[str]:
-        parent = begun.rsplit("/", 1)[0]
-        outcome = self._session.submit(Children(parent or "/")).outcome()
-        if isinstance(outcome, Done):
-            yield from (
-                path for path in (f"{parent}/{name}" for name in outcome.children or []) if path.startswith(begun)
-            )
 
 
 def shell(session: Session) -> Exit:
-    """Execute one line after another until `exit`, the end of the input, or Ctrl-D. Mistakes do not end the shell.
+    """Execute lines until `exit`, the end of the input, or Ctrl-D. Mistakes do not end the shell.
 
     If stdin is not a terminal, errors go to stderr, and the highest exit code of the lines is returned.
     """
@@ -81,30 +44,11 @@ def _answer(session: Session, line: str) -> tuple[Exit, str]:
 
 
 def _lines(session: Session) -> Iterator[str]:
-    """Yield the lines that are typed at a prompt, or the lines of stdin if that is not a terminal."""
-    if not sys.stdin.isatty():
-        if isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="surrogateescape")  # data may be any bytes, as on the command line
-        yield from (line.strip() for line in sys.stdin)
-        return
-    prompt: PromptSession[str] = PromptSession(
-        history=_history(), completer=Completions(session), complete_while_typing=False
-    )
-    while True:
-        try:
-            with patch_stdout():
-                yield prompt.prompt(lambda: f"node-{session.node}> ").strip()
-        except KeyboardInterrupt:
-            continue  # as in other shells, Ctrl-C drops the line only
-        except EOFError:
-            return
+    """Return the lines that are typed at a prompt, or the lines of stdin if that is not a terminal."""
+    if sys.stdin.isatty():
+        from zab_chaos.harness.live.prompt import typed_lines  # lines from a pipe do not need its library
 
-
-def _history() -> History:
-    """Return the history of earlier shells, or one in memory if there is no home folder or it cannot be written."""
-    try:
-        file = Path(HISTORY).expanduser()
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-    except (OSError, RuntimeError):  # RuntimeError: the user has no home folder
-        return InMemoryHistory()
-    return FileHistory(file)
+        return typed_lines(session)
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # data may be any bytes, as on the command line
+    return (line.strip() for line in sys.stdin)

@@ -1,5 +1,7 @@
 """Without an extra, a command that needs it names the command that installs it; all other commands work."""
 
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +15,13 @@ from zab_chaos.harness.extras import MissingExtra, extra
 ROOT = Path(__file__).parents[2]
 
 
-def zab_without(package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def zab_without(package: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
     """Run `zab` in a Python that can't import `package`."""
     program = (
         f"import sys; sys.modules[{package!r}] = None; from zab_chaos.harness.cli.entry import main; sys.exit(main())"
     )
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=120
+        [sys.executable, "-c", program, *arguments], stdin=stdin, capture_output=True, text=True, cwd=ROOT, timeout=120
     )
 
 
@@ -28,7 +30,6 @@ def zab_without(package: str, *arguments: str) -> subprocess.CompletedProcess[st
     [
         ("docker", ("run", "steady-state", "--on", "containers"), "pip install 'zab-chaos[containers]'"),
         ("docker", ("image",), "pip install 'zab-chaos[containers]'"),
-        ("prompt_toolkit", ("client", "1"), "pip install 'zab-chaos[shell]'"),
         ("pyspark", ("analyze", "{run}"), "pip install 'zab-chaos[pipeline]'"),
         ("pyspark", ("explore", "steady-state", "--master", "local"), "pip install 'zab-chaos[pipeline]'"),
     ],
@@ -44,6 +45,20 @@ def test_a_command_that_needs_an_extra_names_it(
     assert done.returncode == 4, done.stderr
     assert f"needs {package}, which is not installed: {named}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_only_the_prompt_of_the_client_needs_an_extra(tmp_path: Path) -> None:
+    asked = ("client", "1", "--results", str(tmp_path))
+    ours, terminal = pty.openpty()
+    try:
+        typed = zab_without("prompt_toolkit", *asked, stdin=terminal)
+    finally:
+        os.close(ours)
+        os.close(terminal)
+    piped = zab_without("prompt_toolkit", *asked)
+    assert typed.returncode == piped.returncode == 4
+    assert "needs prompt_toolkit, which is not installed: pip install 'zab-chaos[shell]'" in typed.stderr
+    assert "no ensemble" in piped.stderr  # that is what is missing first
 
 
 @pytest.mark.parametrize("package", ["docker", "pyspark"])

@@ -11,8 +11,9 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
 from zab_chaos.harness.client import connect
-from zab_chaos.harness.live import shell as module
-from zab_chaos.harness.live.shell import Completions, shell
+from zab_chaos.harness.live import prompt
+from zab_chaos.harness.live.prompt import Completions
+from zab_chaos.harness.live.shell import shell
 
 
 @pytest.mark.parametrize(
@@ -76,11 +77,11 @@ def test_requests_and_paths_are_completed(ensemble: FakeEnsemble, typed: str, of
 
 def test_the_history_is_a_private_file_or_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    history = module._history()
+    history = prompt._history()
     assert isinstance(history, FileHistory)
     assert stat.S_IMODE((tmp_path / ".zab_history").stat().st_mode) == 0o600
     monkeypatch.setenv("HOME", str(tmp_path / "none"))
-    assert isinstance(module._history(), InMemoryHistory)
+    assert isinstance(prompt._history(), InMemoryHistory)
 
 
 def test_a_user_without_a_home_folder_has_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,4 +91,4 @@ def test_a_user_without_a_home_folder_has_a_shell(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", no_home)
-    assert isinstance(module._history(), InMemoryHistory)
+    assert isinstance(prompt._history(), InMemoryHistory)
