@@ -12,6 +12,7 @@ import typer
 
 from zab_chaos import __version__
 from zab_chaos.harness.cli.lab import lab
+from zab_chaos.harness.cli.output import ARGUMENTS
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine import file_descriptors
@@ -720,6 +721,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run_command(arguments: list[str] | None) -> int:
     try:
         file_descriptors.require()
+        ARGUMENTS.set(sys.argv[1:] if arguments is None else arguments)
         return int(app(arguments, prog_name="zab", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)

@@ -1,6 +1,5 @@
 """`zab bench`: measure this machine, show the numbers and store them."""
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from rich.table import Table
 
 from benchmarks.figures import NORMAL, QUICK, Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure, store
-from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.cli.output import command_line, console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, check_names
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
@@ -21,10 +20,7 @@ def bench_command(
     if against not in (None, "zookeeper"):
         raise BadInput(f"--against is {against!r}; the only system to measure against is zookeeper")
     names = chosen_names([*only, "against"] if against else only, full=full)
-    command = ["zab", "bench", *(part for name in only for part in ("--only", name))]
-    command += ["--against", against] if against else []
-    command += ["--quick"] * quick + ["--full"] * full
-    return bench(names, QUICK if quick else NORMAL, results, shlex.join(command), json=json)
+    return bench(names, QUICK if quick else NORMAL, results, command_line(), json=json)
 
 
 def chosen_names(only: list[str], *, full: bool) -> list[str]:

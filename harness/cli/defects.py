@@ -1,22 +1,17 @@
 """`zab defects`: list the known bugs, or check that each is caught (see `harness/explore/kill_matrix.py`)."""
 
-import shlex
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.faults.defects import DEFECTS, Defect
+from zab_chaos.harness.cli.checks import Cells, Checks, marked
 from zab_chaos.harness.cli.explore import log_to
-from zab_chaos.harness.cli.output import console_for, header, indented, print_json, write_answer
-from zab_chaos.harness.errors import BadInput, Exit, Interrupted, check_names, did_you_mean
+from zab_chaos.harness.cli.output import console_for, indented, print_json
+from zab_chaos.harness.errors import BadInput, Exit, check_names, did_you_mean
 from zab_chaos.harness.explore.kill_matrix import SWARM, DefectResult, DefectRuns, Effort, try_defect
 from zab_chaos.harness.machine import environment
-from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import say, show_table, wrapping_table
+from zab_chaos.harness.report.console import say
 
 BACKENDS = ("both", "sim", "processes")
 
@@ -62,83 +57,28 @@ def check(
         jobs=jobs or environment.cores(),
         results=results,
     )
-    console = console_for(json=json)
-    rows: list[DefectResult] = []
-    started = datetime.now(UTC)
     with log_to(results, "defects"):
-        try:
-            for defect in defects:
-                rows.append(try_defect(defect, effort))
-                _print_row(rows[-1], console)
-        except (Stopped, Interrupted):
-            say(console, f"interrupted at {defects[len(rows)].name}; the matrix is incomplete")
-    console.print()
-    show_table(console, matrix(rows))
-    answer = {
-        **header(_repeat_command(only, on, effort), started),
-        "versions": environment.versions(),
-        "complete": len(rows) == len(defects),
-        "defects": [row.facts() for row in rows],
-    }
-    write_answer(answer, out, json=json)
-    if any(row.survives for row in rows):
-        return Exit.VIOLATION
-    return Exit.PASS if len(rows) == len(defects) else Exit.UNKNOWN
+        checks = Checks((try_defect(defect, effort) for defect in defects), console_for(json=json))
+    rows = checks.done
+    checks.write(list(map(_cells, rows)), {"defects": [row.facts() for row in rows]}, out, json=json)
+    return checks.exit
 
 
-def _repeat_command(only: list[str], on: str, effort: Effort) -> str:
-    """Return the command that repeats the check."""
-    command = ["zab", "defects", "--check", "--on", on]
-    command += [word for name in only for word in ("--only", name)]
-    for name, value in (("--seeds", effort.seeds), ("--times", effort.times), ("--swarm", effort.swarm)):
-        command += [name, str(value)] if value else []
-    return shlex.join(command)
+def _cells(row: DefectResult) -> Cells:
+    """Return the row of the kill matrix, without the parts that were not tried."""
+    cells: Cells = {"defect": Text(row.name, "" if row.holds else "bold red"), "must break": row.defect.property}
+    if row.sim:
+        cells |= {"caught in sim": _caught(row.sim), "after seeds": str(row.sim.broken.first or "never")}
+    if row.processes:
+        cells["caught on processes"] = _caught(row.processes)
+    honest = [one.honest for one in row.tried]
+    passed, runs = sum(one.good for one in honest), sum(one.runs for one in honest)
+    cells["without it"] = marked(f"{passed}/{runs} PASS", passed == runs)
+    if row.swarm:
+        found = row.swarm.first
+        cells[f"swarm ({SWARM})"] = f"not in {row.swarm.seeds}" if found is None else f"after {found}"
+    return cells
 
 
-def _print_row(row: DefectResult, console: Console) -> None:
-    """Print one line for a defect that is done, and its unexpected runs, or the commands that repeat them."""
-    word = Text("SURVIVES", "bold red") if row.survives else Text("caught", "green")
-    say(console, Text(f"{row.defect.name}: ").append_text(word))
-    for where in [where for tried in row.tried() for where in tried.unexpected]:
-        say(console, f"  {where}")
-
-
-def matrix(rows: Sequence[DefectResult]) -> Table:
-    """Return the kill matrix as a table for the terminal. Columns of parts that were not tried are left out."""
-    columns = {
-        "defect": True,
-        "must break": True,
-        "caught in sim": any(row.sim for row in rows),
-        "after seeds": any(row.sim for row in rows),
-        "caught on processes": any(row.processes for row in rows),
-        "without it": True,
-        f"swarm ({SWARM})": any(row.swarm for row in rows),
-    }
-    table = wrapping_table(*(name for name, wanted in columns.items() if wanted))
-    for row in rows:
-        probabilistic = row.defect.probabilistic is not None
-        passed = sum(tried.passed for tried in row.tried())
-        honest = sum(len(tried.honest) for tried in row.tried())
-        cells: tuple[str | Text, ...] = (
-            Text(row.defect.name, "bold red" if row.survives else ""),
-            row.defect.property,
-            _caught_cell(row.sim, probabilistic),
-            str(row.sim.first or "never") if row.sim else "",
-            _caught_cell(row.processes, probabilistic),
-            Text(f"{passed}/{honest} PASS", "green" if passed == honest else "bold red"),
-            _swarm_cell(row),
-        )
-        table.add_row(*(cell for cell, wanted in zip(cells, columns.values(), strict=True) if wanted))
-    return table
-
-
-def _caught_cell(tried: DefectRuns | None, probabilistic: bool) -> Text:
-    if tried is None:
-        return Text("")
-    return Text(f"{tried.caught}/{tried.runs}", "green" if tried.holds(probabilistic) else "bold red")
-
-
-def _swarm_cell(row: DefectResult) -> str:
-    if row.swarm is None:
-        return ""
-    return f"after {row.swarm.first}" if row.swarm.first is not None else f"not in {row.swarm.seeds}"
+def _caught(tried: DefectRuns) -> Text:
+    return marked(f"{tried.broken.good}/{tried.broken.runs}", tried.broken.holds)

@@ -2,8 +2,10 @@
 
 import json as json_module
 import os
+import shlex
 import sys
-from datetime import datetime
+from collections.abc import Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.machine import environment
+
+ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("ARGUMENTS")  # of the command line
 
 
 class PipeSafeConsole(Console):
@@ -50,14 +53,9 @@ def console_for(*, json: bool) -> Console:
     return PipeSafeConsole(stderr=json)
 
 
-def header(command: str, started: datetime) -> dict[str, Any]:
-    """Return the first fields of a stored answer: the command that repeats it, and when, with what and where it was made."""
-    return {
-        "command": command,
-        "started": started.isoformat(timespec="seconds"),
-        "commit": environment.commit(),
-        "machine": environment.facts() | {"processor": environment.processor()},
-    }
+def command_line() -> str:
+    """Return the command as the user wrote it, for a shell."""
+    return shlex.join(["zab", *ARGUMENTS.get()])
 
 
 def write_answer(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:

@@ -1,6 +1,6 @@
 """`zab scenarios`: list the shipped scenarios, or run them and compare their verdicts with the expected ones."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +10,30 @@ from rich.text import Text
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import fitted, mistakes
+from zab_chaos.harness.cli.checks import Checks
 from zab_chaos.harness.cli.output import console_for, indented, print_json
-from zab_chaos.harness.errors import BadInput, Exit, Interrupted, check_names
-from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.errors import BadInput, Exit, check_names
+from zab_chaos.harness.explore.trials import Trial
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedScenario:
-    """The exit codes of a scenario's runs, and the folders of the runs that did not end as expected."""
+class CheckedScenario(Trial):
+    """The runs of a scenario."""
 
-    name: str
-    expected: int
-    exits: list[int]
-    unexpected: list[Path]
+    def __init__(self, name: str, scenario: Scenario) -> None:
+        super().__init__(lambda run: scenario.expect.met(run.exit, run.violated))
+        self.name, self.expected = name, scenario.expect.exit
 
     @property
-    def holds(self) -> bool:
-        return not self.unexpected
+    def exits(self) -> list[int]:
+        return [one.exit for one in self.endings]
+
+    @property
+    def words(self) -> str:
+        return f"exit {_counts(self.exits)}, {'as expected' if self.holds else 'NOT AS EXPECTED'}"
 
 
 def chosen_scenarios(only: list[str]) -> dict[str, Scenario]:
@@ -86,50 +89,40 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
 
     Exit codes: 0 all end as expected; 1 one does not; 2 the user stopped the check.
     """
-    backend = registry.find(on)
-    console = console_for(json=json)
-    checked: list[CheckedScenario] = []
-    chosen, interrupted = chosen_scenarios(only), False
-    try:
-        for name, scenario in chosen.items():
-            wrong = mistakes(backend, scenario)
-            if scenario.ticket is not None:
-                wrong = ["it shows a bug of Apache ZooKeeper, and `zab zookeeper check` runs it"]
-            if wrong:
-                say(console, f"{name}: not run, {'; '.join(wrong)}", "dim")
-                continue
-            checked.append(_check_one(name, fitted(backend, scenario), on, times, results))
-            _print_checked(checked[-1], console)
-    except (Stopped, Interrupted):
-        interrupted = True
-    good = sum(one.holds for one in checked)
-    if checked or not interrupted:
-        say(console, f"\n{good} of {len(checked)} scenarios end as expected.")
-    if interrupted:
+    console, chosen = console_for(json=json), chosen_scenarios(only)
+    checks = Checks(_results(chosen, on, times, results, console), console)
+    checked = checks.done
+    if checked or checks.complete:
+        say(console, f"\n{sum(one.holds for one in checked)} of {len(checked)} scenarios end as expected.")
+    if not checks.complete:
         say(console, f"interrupted: {len(checked)} of {len(chosen)} scenarios were run")
     if json:
-        print_json([{"name": c.name, "expected": c.expected, "exits": c.exits, "holds": c.holds} for c in checked])
-    if good < len(checked):
-        return Exit.VIOLATION
-    return Exit.UNKNOWN if interrupted else Exit.PASS
+        print_json(
+            [{"name": one.name, "expected": one.expected, "exits": one.exits, "holds": one.holds} for one in checked]
+        )
+    return checks.exit
 
 
-def _print_checked(checked: CheckedScenario, console: Console) -> None:
-    """Print one line for a scenario that is done, and the folders of its unexpected runs."""
-    mark = Text("as expected", "green") if checked.holds else Text("NOT AS EXPECTED", "bold red")
-    say(console, Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark))
-    for folder in checked.unexpected:
-        say(console, f"  {folder}")
+def _results(
+    chosen: dict[str, Scenario], on: str, times: int, results: Path, console: Console
+) -> Iterator[CheckedScenario]:
+    """Run each scenario that the backend supports, and say why the others are not run."""
+    backend = registry.find(on)
+    for name, scenario in chosen.items():
+        wrong = mistakes(backend, scenario)
+        if scenario.ticket is not None:
+            wrong = ["it shows a bug of Apache ZooKeeper, and `zab zookeeper check` runs it"]
+        if wrong:
+            say(console, f"{name}: not run, {'; '.join(wrong)}", "dim")
+        else:
+            yield _check_one(name, fitted(backend, scenario), on, times, results)
 
 
 def _check_one(name: str, scenario: Scenario, on: str, times: int, results: Path) -> CheckedScenario:
-    checked = CheckedScenario(name, scenario.expect.exit, [], [])
-    for number in range(times):
-        options = options_for(name, scenario, on=on, seed=scenario.seed + number, results=results)
-        ran = run_quietly(scenario, options)
-        checked.exits.append(ran.verdict.exit)
-        if not scenario.expect.met(ran.verdict.exit, ran.verdict.violated):
-            checked.unexpected.append(ran.folder.path)
+    checked = CheckedScenario(name, scenario)
+    for seed in range(scenario.seed, scenario.seed + times):
+        ran = run_quietly(scenario, options_for(name, scenario, on=on, seed=seed, results=results))
+        checked.add(ran.verdict, ran.folder.path)
     return checked
 
 

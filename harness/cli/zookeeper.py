@@ -1,23 +1,19 @@
 """`zab zookeeper`: list the releases of Apache ZooKeeper, fetch one, and run the ticket matrix."""
 
-import shlex
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.zookeeper import releases
+from zab_chaos.harness.cli.checks import Cells, Checks, marked
 from zab_chaos.harness.cli.explore import log_to
-from zab_chaos.harness.cli.output import console_for, header, print_json, write_answer
-from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.explore.tickets import ReleaseRuns, TicketResult, attempts, tickets, try_release
-from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
-from zab_chaos.harness.runs.run import FinishedRun
 
 
 def list_command(*, json: bool) -> int:
@@ -66,89 +62,40 @@ def check_command(
     if not plan:
         raise BadInput(f"--releases {releases}: no ticket names one of these. {_known_releases(rows)}")
     registry.find("zookeeper").check()
-    console, started = console_for(json=json), datetime.now(UTC)
-    complete = False
+    console = console_for(json=json)
     with log_to(results, "tickets"):
-        try:
-            for number, (row, tried) in enumerate(plan, 1):
-                row.tried.append(tried)
-                _try_release(row, tried, f"{number}/{len(plan)}", results, times, console)
-            complete = True
-        except (Stopped, Interrupted):
-            say(console, "interrupted; the matrix is incomplete")
-    done = [row for row in rows if row.tried]
-    console.print()
-    show_table(console, matrix(done))
-    answer = {
-        **header(_repeat_command(names, releases, times), started),
-        "complete": complete,
-        "tickets": [row.facts() for row in done],
+        checks = Checks(_results(plan, results, times, console), console)
+    rows = [row for row in rows if row.tried]
+    checks.write(list(map(cells, rows)), {"tickets": [row.facts() for row in rows]}, out, json=json)
+    return checks.exit
+
+
+def _results(
+    plan: Sequence[tuple[TicketResult, ReleaseRuns]], results: Path, times: int | None, console: Console
+) -> Iterator[ReleaseRuns]:
+    for number, (row, tried) in enumerate(plan, 1):
+        tried.name = f"{number}/{len(plan)} {tried.name}"
+        with console.status(tried.name):
+            try_release(row, tried, results, times)
+        yield tried
+
+
+def cells(row: TicketResult) -> Cells:
+    """Return the row of the ticket matrix."""
+    return {
+        "ticket": row.ticket.id,
+        "property": ", ".join(row.ticket.violates),
+        "runs": str(row.ticket.runs),
+        "with it": _counts([one for one in row.tried if one.shows]),
+        "without it": _counts([one for one in row.tried if not one.shows]),
+        "result": marked("as stated" if row.holds else "NOT AS STATED", row.holds),
     }
-    write_answer(answer, out, json=json)
-    if not complete:
-        return Exit.UNKNOWN
-    return Exit.PASS if all(row.as_stated for row in done) else Exit.VIOLATION
-
-
-def _try_release(
-    row: TicketResult, tried: ReleaseRuns, number: str, results: Path, times: int | None, console: Console
-) -> None:
-    """Try one ticket on one release, and print the result. `number`: of this try among all, such as 1/3."""
-    expected = "must show it" if tried.shows else "must not show it"
-    where = f"{number} {row.ticket.id} on {tried.release}"
-    with console.status(f"{where}, which {expected}") as status:
-
-        def show_run(ran: FinishedRun) -> None:
-            status.update(f"{where}, which {expected}: run {tried.runs + 1} was {ran.verdict.verdict}")
-
-        try_release(row, tried, results, times, show_run)
-    line = Text(f"{where}, which {expected}: ").append_text(_count(tried))
-    say(console, line)
-    for why in dict.fromkeys(tried.unjudged):
-        say(console, f"  not judged: {why}", "dim")
-    if not tried.as_stated:
-        say(console, f"  {tried.folders[-1]}")
-
-
-def matrix(rows: Sequence[TicketResult]) -> Table:
-    """Return the ticket matrix as a table for the terminal."""
-    table = wrapping_table("ticket", "property", "runs", "with it", "without it", "result")
-    for row in rows:
-        table.add_row(
-            row.ticket.id,
-            ", ".join(row.ticket.violates),
-            str(row.ticket.runs),
-            _counts([one for one in row.tried if one.shows]),
-            _counts([one for one in row.tried if not one.shows]),
-            _result(row),
-        )
-    return table
-
-
-def _result(row: TicketResult) -> Text:
-    if row.as_stated:
-        return Text("as stated", "green")
-    unfinished = any(one.runs == 0 and not one.unjudged for one in row.tried)
-    return Text("interrupted", "yellow") if unfinished else Text("NOT AS STATED", "bold red")
 
 
 def _counts(tried: Sequence[ReleaseRuns]) -> Text:
-    return Text("\n").join([Text(f"{one.release} ").append_text(_count(one)) for one in tried])
-
-
-def _count(tried: ReleaseRuns) -> Text:
-    """Format the number of runs that are as the ticket states, such as `1/3 shown` or `5/5 clean`."""
-    good, word = (tried.shown, "shown") if tried.shows else (tried.clean, "clean")
-    return Text(f"{good}/{tried.runs} {word}", "green" if tried.as_stated else "bold red")
+    return Text("\n").join([Text(f"{one.release} ").append_text(marked(one.count, one.holds)) for one in tried])
 
 
 def _known_releases(rows: Sequence[TicketResult]) -> str:
     known = dict.fromkeys(tried.release for row in rows for tried in attempts(row))
     return f"They name {', '.join(known)}."
-
-
-def _repeat_command(names: Sequence[str], releases: str, times: int | None) -> str:
-    """Return the command that repeats the check."""
-    command = ["zab", "zookeeper", "check", *names]
-    command += ["--releases", releases] if releases else []
-    return shlex.join(command + (["--times", str(times)] if times is not None else []))

@@ -5,7 +5,6 @@ of the bug, until a seed finds it.
 """
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from zab_chaos.faults.defects import Defect
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.exploration import Task, explore
+from zab_chaos.harness.explore.trials import Trial
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run_quietly
 
@@ -23,54 +23,25 @@ PROBABILISTIC_FACTOR = (
 )
 
 
-@dataclass(slots=True)
 class DefectRuns:
-    """The runs of one defect's scenario on one backend, with the defect and without it.
+    """The runs of one defect's scenario on one backend, with the defect, which must be caught, and without it.
 
-    `violated`: for each run with the defect, the violated properties. `honest`: for each run without it, the verdict.
-    `unexpected`: the folders of the runs that missed the defect or failed without it, or the commands that repeat them.
+    It is caught if the property is violated that it must break. A probabilistic defect must be caught at least once.
     """
 
-    must_break: str
-    violated: list[list[str]] = field(default_factory=list)
-    honest: list[str] = field(default_factory=list)
-    unexpected: list[str] = field(default_factory=list)
-
-    @property
-    def runs(self) -> int:
-        return len(self.violated)
-
-    @property
-    def caught(self) -> int:
-        """The number of runs in which the property was violated that the defect must break."""
-        return sum(self.must_break in names for names in self.violated)
-
-    @property
-    def first(self) -> int | None:
-        """The number, from 1, of the first run that caught the defect; None if none did."""
-        return next((number for number, names in enumerate(self.violated, 1) if self.must_break in names), None)
-
-    @property
-    def passed(self) -> int:
-        return self.honest.count("PASS")
-
-    def also_violated(self) -> set[str]:
-        """Return the violated properties other than the one that the defect must break."""
-        return {name for names in self.violated for name in names} - {self.must_break}
-
-    def holds(self, probabilistic: bool) -> bool:
-        """Return True if every run (with `probabilistic`: any run) caught the defect and every run without it passed."""
-        enough = self.caught > 0 if probabilistic else self.caught == self.runs
-        return enough and self.passed == len(self.honest)
+    def __init__(self, defect: Defect) -> None:
+        self._property = defect.property
+        self.broken = Trial(lambda run: defect.property in run.violated, once=defect.probabilistic is not None)
+        self.honest = Trial(lambda run: run.exit == Exit.PASS)
 
     def facts(self) -> dict[str, Any]:
-        """Return the counts for JSON."""
-        counts = {"runs": self.runs, "caught": self.caught, "first": self.first}
-        return counts | {
-            "honest_runs": len(self.honest),
-            "honest_passes": self.passed,
-            "also": sorted(self.also_violated()),
-        }
+        """Return the counts for JSON. `also`: the violated properties other than the one that the defect must break."""
+        broken, honest = self.broken, self.honest
+        also = {name for one in broken.endings for name in one.violated} - {self._property}
+        return {
+            "runs": broken.runs, "caught": broken.good, "first": broken.first, "honest_runs": honest.runs,
+            "honest_passes": honest.good, "also": sorted(also),
+        }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -92,13 +63,25 @@ class DefectResult:
     swarm: SwarmResult | None = None
 
     @property
-    def survives(self) -> bool:
-        """True if the defect was missed, or if a run without it failed."""
-        probabilistic = self.defect.probabilistic is not None
-        return not all(tried.holds(probabilistic) for tried in self.tried())
+    def name(self) -> str:
+        return self.defect.name
 
+    @property
+    def words(self) -> str:
+        return "caught" if self.holds else "SURVIVES"
+
+    @property
     def tried(self) -> list[DefectRuns]:
-        return [tried for tried in (self.sim, self.processes) if tried is not None]
+        return [one for one in (self.sim, self.processes) if one]
+
+    @property
+    def holds(self) -> bool:
+        """True if the defect was caught, and the runs without it passed."""
+        return all(one.broken.holds and one.honest.holds for one in self.tried)
+
+    @property
+    def unexpected(self) -> list[str]:
+        return [place for one in self.tried for place in one.broken.unexpected + one.honest.unexpected]
 
     def facts(self) -> dict[str, Any]:
         """Return the row for JSON."""
@@ -107,7 +90,7 @@ class DefectResult:
             "sim": self.sim.facts() if self.sim else None,
             "processes": self.processes.facts() if self.processes else None,
             "swarm": dataclasses.asdict(self.swarm) if self.swarm else None,
-            "survives": self.survives,
+            "survives": not self.holds,
         }
 
 
@@ -135,46 +118,29 @@ def try_defect(defect: Defect, effort: Effort) -> DefectResult:
 
 
 def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort) -> DefectRuns:
-    tried = DefectRuns(defect.property)
-    command = f"zab run defects/{defect.scenario} --on sim --seed "
-    seeds = range(1, effort.seeds + 1)
-    for one in explore(Task(scenario=scenario, defect=defect.path), seeds, effort.jobs):
-        tried.violated.append(one.violated)
-        if defect.property not in one.violated:
-            tried.unexpected.append(f"{command}{one.seed} --defect {defect.name}")
-    for one in explore(Task(scenario=scenario, defect=None), seeds, effort.jobs):
-        tried.honest.append(one.verdict)
-        if one.exit != Exit.PASS:
-            tried.unexpected.append(f"{command}{one.seed}")
+    tried, command = DefectRuns(defect), f"zab run defects/{defect.scenario} --on sim --seed "
+    for trial, path, option in ((tried.broken, defect.path, f" --defect {defect.name}"), (tried.honest, None, "")):
+        for one in explore(Task(scenario=scenario, defect=path), range(1, effort.seeds + 1), effort.jobs):
+            trial.add(one, f"{command}{one.seed}{option}")
     return tried
 
 
 def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> DefectRuns:
-    tried = DefectRuns(defect.property)
+    tried, name = DefectRuns(defect), f"defects/{defect.scenario}"
     times = effort.times * (PROBABILISTIC_FACTOR if defect.probabilistic else 1)
     for seed in range(scenario.seed, scenario.seed + times):
-        if tried.runs >= effort.times and tried.caught:
+        if tried.broken.runs >= effort.times and tried.broken.good:
             break
-        for built in (dataclasses.replace(scenario, defect=defect.name), scenario):
-            ran = run_quietly(
-                built, options_for(f"defects/{defect.scenario}", built, seed=seed, results=effort.results)
-            )
-            violated = ran.verdict.violated
-            if built.defect is not None:
-                tried.violated.append(violated)
-            else:
-                tried.honest.append(str(ran.verdict.verdict))
-            if defect.property not in violated if built.defect is not None else ran.verdict.exit != Exit.PASS:
-                tried.unexpected.append(str(ran.folder.path))
+        for trial, with_defect in ((tried.broken, defect.name), (tried.honest, None)):
+            built = dataclasses.replace(scenario, defect=with_defect)
+            ran = run_quietly(built, options_for(name, built, seed=seed, results=effort.results))
+            trial.add(ran.verdict, ran.folder.path)
     return tried
 
 
 def _by_swarm(defect: Defect, effort: Effort) -> SwarmResult:
     task = Task(scenario=read_scenario(SWARM, on="sim", nodes=None, defect=None), defect=defect.path, swarm=True)
-    swarmed = SwarmResult(effort.swarm)
-    found: Iterator[Any] = explore(task, range(1, effort.swarm + 1), effort.jobs)
-    for one in found:
+    for one in explore(task, range(1, effort.swarm + 1), effort.jobs):
         if one.violated:
-            swarmed.first, swarmed.violated = one.seed, one.violated
-            break
-    return swarmed
+            return SwarmResult(effort.swarm, one.seed, one.violated)
+    return SwarmResult(effort.swarm)

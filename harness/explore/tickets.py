@@ -3,59 +3,58 @@
 A ticket is a scenario with a table [ticket] (`zab_chaos.faults.scenario.Ticket`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from zab_chaos.faults.scenario import Scenario, Ticket
 from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
+from zab_chaos.harness.explore.trials import Trial
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for, read_scenario
-from zab_chaos.harness.runs.run import FinishedRun, run_quietly
+from zab_chaos.harness.runs.run import run_quietly
 
 FOLDER = "zookeeper/"
 REPEATS_MAX = 2  # how many more runs there are for those that could not be judged
 
 
-@dataclass(slots=True)
-class ReleaseRuns:
-    """The runs of one ticket's scenario on one release.
+class ReleaseRuns(Trial):
+    """The runs of one ticket's scenario on one release that could be judged.
 
-    `shows`: True if the release must show the bug, False if it must not. `seen`: the violated properties of each judged run.
-    `unjudged`: for each other run, why it could not be judged.
+    `shows`: True if the release must show the bug at least once, False if all runs must be clean. The bug shows if every
+    property is violated that the ticket names. `unjudged`: for each other run, why it could not be judged. `folders`: of all.
     """
 
-    ticket: Ticket
-    release: str
-    shows: bool
-    seen: list[list[str]] = field(default_factory=list)
-    unjudged: list[str] = field(default_factory=list)
-    folders: list[str] = field(default_factory=list)
+    def __init__(self, ticket: Ticket, release: str, shows: bool) -> None:
+        self.name = f"{ticket.id} on {release}, which {'must' if shows else 'must not'} show it"
+        self.release, self.shows = release, shows
+        self.unjudged: list[str] = []
+        self.folders: list[str] = []
+        bug = set(ticket.violates)
+        self._shown, self._clean = (lambda run: bug <= set(run.violated)), (lambda run: not run.violated)
+        super().__init__(self._shown if shows else self._clean, once=shows)
 
     @property
-    def runs(self) -> int:
-        return len(self.seen)
+    def count(self) -> str:
+        """The number of runs that are as the ticket states, such as `1/3 shown` or `5/5 clean`."""
+        return f"{self.good}/{self.runs} {'shown' if self.shows else 'clean'}"
 
     @property
-    def shown(self) -> int:
-        """The number of runs in which every property was violated that the ticket names."""
-        return sum(set(self.ticket.violates) <= set(violated) for violated in self.seen)
+    def words(self) -> str:
+        return "\n  not judged: ".join([self.count, *dict.fromkeys(self.unjudged)])
 
     @property
-    def clean(self) -> int:
-        """The number of runs in which no property was violated."""
-        return sum(not violated for violated in self.seen)
-
-    @property
-    def as_stated(self) -> bool:
-        """True if the runs agree with the ticket: the bug showed at least once, or every run was clean."""
-        return self.runs > 0 and (self.shown > 0 if self.shows else self.clean == self.runs)
+    def unexpected(self) -> list[str]:
+        return [] if self.holds else self.folders[-1:]
 
     def facts(self) -> dict[str, Any]:
         """Return the runs for JSON."""
-        names = ("release", "shows", "runs", "shown", "clean", "as_stated", "seen", "unjudged", "folders")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "release": self.release, "shows": self.shows, "runs": self.runs, "shown": sum(map(self._shown, self.endings)),
+            "clean": sum(map(self._clean, self.endings)), "as_stated": self.holds,
+            "seen": [one.violated for one in self.endings], "unjudged": self.unjudged, "folders": self.folders,
+        }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -72,9 +71,9 @@ class TicketResult:
         return self.scenario.ticket
 
     @property
-    def as_stated(self) -> bool:
+    def holds(self) -> bool:
         """True if the runs on every release agree with the ticket."""
-        return all(one.as_stated for one in self.tried)
+        return all(one.holds for one in self.tried)
 
     def facts(self) -> dict[str, Any]:
         """Return the row for JSON."""
@@ -86,7 +85,7 @@ class TicketResult:
             "fails": list(self.ticket.fails),
             "passes": list(self.ticket.passes),
             "runs": self.ticket.runs,
-            "as_stated": self.as_stated,
+            "as_stated": self.holds,
             "tried": [one.facts() for one in self.tried],
         }
 
@@ -121,28 +120,21 @@ def attempts(row: TicketResult, releases: Sequence[str] = ()) -> Iterator[Releas
                 yield ReleaseRuns(row.ticket, release, shows)
 
 
-def try_release(
-    row: TicketResult,
-    tried: ReleaseRuns,
-    results: Path,
-    times: int | None = None,
-    on_run: Callable[[FinishedRun], None] = lambda ran: None,
-) -> None:
-    """Run the ticket's scenario on a release, and add the runs to `tried`.
+def try_release(row: TicketResult, tried: ReleaseRuns, results: Path, times: int | None = None) -> None:
+    """Run the ticket's scenario on a release, and add the runs to the row.
 
     It is run exactly `times` times. If that is None, it is run as often as the ticket says, but where the bug must show only
-    until it does. Runs that can't be judged are repeated up to REPEATS_MAX times. `on_run` is called with each run.
-    Raises BadInput, HarnessError, Interrupted.
+    until it does. Runs that can't be judged are repeated up to REPEATS_MAX times. Raises BadInput, HarnessError, Interrupted.
     """
     options = options_for(row.name, row.scenario, seed=None, results=results, on="zookeeper", release=tried.release)
     most = row.ticket.runs if times is None else times
-    while tried.runs < most and len(tried.unjudged) <= REPEATS_MAX:
+    while (
+        tried.runs < most and len(tried.unjudged) <= REPEATS_MAX and not (times is None and tried.shows and tried.good)
+    ):
         ran = run_quietly(row.scenario, options)
-        on_run(ran)
         tried.folders.append(str(ran.folder.path))
-        if ran.verdict.exit not in (Exit.PASS, Exit.VIOLATION):
+        if ran.verdict.exit in (Exit.PASS, Exit.VIOLATION):
+            tried.add(ran.verdict, ran.folder.path)
+        else:
             tried.unjudged.append("; ".join(ran.verdict.reasons))
-            continue
-        tried.seen.append(ran.verdict.violated)
-        if times is None and tried.shows and tried.shown:
-            return
+    row.tried.append(tried)

@@ -1,6 +1,7 @@
 """`zab defects --check`: its counts and output; a defect that survives and a correct core that fails are reported."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.explore.kill_matrix import DefectRuns
+from zab_chaos.harness.explore.exploration import SeedResult
+from zab_chaos.harness.explore.kill_matrix import DefectResult, DefectRuns
+from zab_chaos.model.verdict import Outcome
 
 CHECK = ["defects", "--check", "--on", "sim", "--seeds", "2", "--jobs", "1"]
 QUICK = "unordered-refusal"
@@ -20,7 +23,7 @@ def test_a_defect_is_caught_and_the_honest_core_passes(tmp_path: Path, capsys: p
     told = capsys.readouterr()
     answer = json.loads(told.out)
     assert answer == json.loads(out.read_text())
-    assert answer["command"] == f"zab defects --check --on sim --only {QUICK} --seeds 2"
+    assert answer["command"].startswith(f"zab defects --check --on sim --seeds 2 --jobs 1 --only {QUICK} ")
     (row,) = answer["defects"]
     assert (row["name"], row["property"], row["survives"]) == (QUICK, "values and versions", False)
     assert row["processes"] is row["swarm"] is None
@@ -63,8 +66,20 @@ def test_swarm_testing_finds_what_it_finds(tmp_path: Path, capsys: pytest.Captur
     ],
 )
 def test_when_a_defect_is_killed(violated: list[list[str]], honest: list[str], certain: bool, by_chance: bool) -> None:
-    tried = DefectRuns("a", violated, honest)
-    assert (tried.holds(probabilistic=False), tried.holds(probabilistic=True)) == (certain, by_chance)
+    for reason, holds in ((None, certain), ("chance", by_chance)):
+        tried = DefectRuns(replace(DEFECTS[QUICK], property="a", probabilistic=reason))
+        for names in violated:
+            tried.broken.add(ending("VIOLATION", *names), "")
+        for word in honest:
+            tried.honest.add(ending(word), "")
+        assert DefectResult(DEFECTS[QUICK], sim=tried).holds == holds
+
+
+def ending(word: str, *violated: str) -> SeedResult:
+    return SeedResult(
+        seed=1, verdict=word, exit=Outcome(word).exit_code, violated=list(violated), reasons=[], seconds=0,
+        faults=Counter(), operations={},
+    )  # fmt: skip
 
 
 def test_an_unknown_backend_is_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:
