@@ -21,8 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.kind import FaultError, Kind
 from zab_chaos.faults.scheduler import FaultRecord
+from zab_chaos.harness.backends.ensemble_state import statuses
 from zab_chaos.harness.backends.fitting import step_mistakes
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
@@ -30,7 +32,6 @@ from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.live.clients import InteractiveLoad
 from zab_chaos.harness.live.fault_methods import FaultInjector, InjectedFault, kind_of, method_names
 from zab_chaos.harness.live.scenario import build_scenario, scenario_text
-from zab_chaos.harness.live.state import EnsembleView
 from zab_chaos.harness.machine.interrupt import Forced, Interrupt
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as results
@@ -38,6 +39,7 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import RunOptions, defect_option, implied_backend
 from zab_chaos.harness.runs.phases import FINISHED, INTERRUPTED, RunPhases, Unfinished
 from zab_chaos.harness.runs.run import Run, reason, running
+from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.verdict import Verdict
 
 SETTLE_SECONDS = (
@@ -48,7 +50,7 @@ OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
 __tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
 
-class Ensemble(EnsembleView):
+class Ensemble:
     """An ensemble that runs while this is entered, and is judged when it is left.
 
     `on`: the backend's name. `defect`: a name that `zab defects` lists. `timing`, `limits`: as a scenario's tables.
@@ -194,6 +196,54 @@ class Ensemble(EnsembleView):
         self._run.record_outcome(outcome, trouble)
         text = scenario_text(self.scenario, self.faults)
         self._run.folder.file("scenario.toml").write_text(text, encoding="utf-8")
+
+    # ---- its state; reading it lets no time pass ----
+
+    @property
+    def seed(self) -> int:
+        return self._options.seed
+
+    @property
+    def on(self) -> str:
+        """The name of the backend."""
+        return self._options.on
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of all nodes."""
+        return list(self._deployment.cluster.nodes)
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """The client address of each node, `host:port`; empty in the simulated world."""
+        return self._deployment.addresses
+
+    def is_paused(self, node: int) -> bool:
+        """Return whether the node's process is paused."""
+        return self._deployment.cluster.paused(node)
+
+    @property
+    def leader(self) -> int | None:
+        """The current established leader of the highest epoch; None if there is none."""
+        return self._deployment.cluster.leader()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the ensemble was ready, on the backend's clock."""
+        return self._deployment.host.now() - self._begun
+
+    @property
+    def counters(self) -> Counters:
+        """The numbers of operations of all clients so far, by outcome."""
+        return self._deployment.outcomes.counters
+
+    def alive(self, node: int) -> bool:
+        """Return whether the node's process exists, paused or not."""
+        return self._deployment.cluster.alive(node)
+
+    def status(self) -> dict[int, Status]:
+        """Return the current status of each node; nodes that are down, paused or silent are left out."""
+        return statuses(self._deployment.cluster)
 
     # ---- using it ----
 
