@@ -5,7 +5,6 @@ import importlib.metadata
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import tomllib
 from dataclasses import asdict, dataclass
@@ -27,7 +26,6 @@ from zab_chaos.harness.machine.ports import HIGHEST, LOWEST, NoFreePortError, fr
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.pipeline import java as jvm
 
-PYTHON = (3, 11)
 SLOW_SYNC_MS = 20.0  # above this, the rate of a run is that of the disk
 LARGEST = 9  # nodes of the largest ensemble that is checked for
 MEMORY_BYTES = 2**30  # five nodes, toxiproxy and the clients need less
@@ -51,11 +49,9 @@ class Finding:
 def examine(results: Path) -> list[Finding]:
     """Run all checks. No check raises an error: one that fails is a finding."""
     return [
-        python(),
         packages(),
         curve(),
         toxiproxy(),
-        compiler(),
         folder(results),
         disk(results),
         ports(),
@@ -89,13 +85,6 @@ def show(findings: list[Finding], console: Console) -> None:
         if finding.mend and finding.state != "ok":
             say(console, f"\n{finding.name}: {finding.mend}")
     say(console, "\nReady to run." if healthy(findings) else "\nNot ready: fix what is missing.")
-
-
-def python() -> Finding:
-    found = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] >= PYTHON:
-        return Finding("python", "ok", found)
-    return Finding("python", "missing", found, f"install Python {PYTHON[0]}.{PYTHON[1]} or newer")
 
 
 def packages() -> Finding:
@@ -139,13 +128,6 @@ def toxiproxy() -> Finding:
     if version is not None and version.group() == server.VERSION:
         return Finding("toxiproxy", "ok", found)
     return Finding("toxiproxy", "warning", f"{found}; tested with {server.VERSION}", remedy(server.cached()))
-
-
-def compiler() -> Finding:
-    path = shutil.which("go")
-    if path:
-        return Finding("go", "ok", path)
-    return Finding("go", "absent", "only needed to build toxiproxy", "https://go.dev/dl/")
 
 
 def folder(results: Path) -> Finding:
