@@ -32,6 +32,7 @@ from benchmarks.world import world
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.files import writing
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.results.run_folder import write_atomically
 
@@ -108,13 +109,9 @@ def measure(
     `announce` is called with a text when a measurement begins. A measurement that failed has no figures, and its errors are in
     `failed`. What this machine lacks for a measurement is in `lacking`. A report is `complete` unless the user stopped it.
     """
-    try:
+    with writing(results, "--results"):
         results.mkdir(parents=True, exist_ok=True)
         report = {"command": command, "started": _utc(), "commit": environment.commit(), **surroundings(results)}
-    except OSError as error:
-        raise HarnessError(
-            f"{results} cannot be used for measuring: {error.strerror or error}. Choose another folder with --results."
-        ) from error
     report["settings"] = {**asdict(scale), "fsync": True, "trace": True, "record": False, "faithful": False}
     measured: dict[str, Any] = {}
     report["measurements"] = measured
@@ -178,14 +175,12 @@ def store(report: dict[str, Any], results: Path) -> Path:
     """
     folder = results / "summaries"
     path = folder / f"bench-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}.json"
-    try:
+    with writing(path, "--results"):
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         drawn = growth.picture(report) or against.picture(report)
         if drawn is not None:
             write_atomically(path.with_suffix(".svg"), drawn)
-    except OSError as error:
-        raise HarnessError(f"{path} cannot be written: {error.strerror or error}") from error
     return path
 
 

@@ -19,7 +19,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.cli.lab_flapping import LAB, explore_lab, refuse_options
 from zab_chaos.harness.cli.output import console_for, write_answer
-from zab_chaos.harness.errors import BadInput, HarnessError, Interrupted
+from zab_chaos.harness.errors import BadInput, Interrupted
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.coverage import show_coverage
 from zab_chaos.harness.explore.exploration import AHEAD, LOG, SeedResult, Task, explore_with
@@ -31,6 +31,7 @@ from zab_chaos.harness.explore.summary import ExplorationSummary
 from zab_chaos.harness.explore.swarm import EVEN, Weights
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.files import writing
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
@@ -282,11 +283,9 @@ def _check_simulator_options(
 def log_to(results: Path, name: str) -> Iterator[None]:
     """Log the failures of the workers, with their tracebacks, to explore-NAME.log in `results`. Raises HarnessError."""
     path = results / f"explore-{name.replace('/', '-')}.log"
-    try:
+    with writing(results, "--results"):
         results.mkdir(parents=True, exist_ok=True)
         handler = logging.FileHandler(path, mode="w", delay=True)
-    except OSError as error:
-        raise HarnessError(f"{results} cannot be written: {error.strerror}. Choose another with --results.") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(processName)s %(message)s"))
     LOG.addHandler(handler)
     LOG.propagate = False

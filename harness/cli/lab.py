@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.machine.files import output_mistake, writing
 
 if TYPE_CHECKING:
     from zab_chaos.model.lab import LabArguments, LabSimulator, Link
@@ -53,7 +54,8 @@ def lab(
     with _simulator(arguments, on=on, trace=trace) as simulator:
         content = simulator.run()
         if dump:
-            _write(dump, content)
+            with writing(dump, "--dump"):
+                dump.write_bytes(content)
         if show:
             from zab_chaos.model.lab.dump import show_dump
 
@@ -85,7 +87,8 @@ def _parse(texts: dict[str, str], *, partition: str, dump: Path | None, on: str)
     mistakes: list[str] = []
     numbers = {name: _parse_number(name, text, mistakes) for name, text in texts.items()}
     links = _parse_links(partition, mistakes)
-    _check_dump(dump, mistakes)
+    if dump is not None and (mistake := output_mistake(dump)):
+        mistakes.append(f"--dump: {mistake}")
     if on not in BACKENDS:
         mistakes.append(f"--on is {on!r}; the lab runs on {' or '.join(BACKENDS)}")
     try:
@@ -134,22 +137,3 @@ def _parse_links(text: str, mistakes: list[str]) -> "frozenset[Link]":
     if unreadable or len(parts) % 2:
         return frozenset(zip(ids, ids, strict=True))
     return frozenset(zip(ids[::2], ids[1::2], strict=True))
-
-
-def _check_dump(dump: Path | None, mistakes: list[str]) -> None:
-    if dump is None:
-        return
-    try:
-        if dump.is_dir():
-            mistakes.append(f"--dump is {dump}, a folder; name a file")
-        elif not dump.parent.is_dir():
-            mistakes.append(f"--dump is {dump}, but there is no folder {dump.parent}; create it first")
-    except OSError as error:  # for example, a name that is too long
-        mistakes.append(f"--dump is {dump}, which can't be a file here: {error.strerror}")
-
-
-def _write(file: Path, content: bytes) -> None:
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        raise HarnessError(f"could not write the dump to {file}: {error.strerror}") from error

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.machine.files import writing
 
 ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("ARGUMENTS")  # of the command line
 
@@ -61,17 +61,12 @@ def command_line() -> str:
 def write_answer(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
     """Write the answer as JSON to `out` and, with `json`, to stdout. Raises HarnessError."""
     if out is not None:
-        try:
-            out.write_text(json_module.dumps(answer, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise HarnessError(f"{out} cannot be written: {error.strerror}. Choose another file with --out.") from error
+        write_file(out, json_module.dumps(answer, indent=1) + "\n")
     if json:
         print_json(answer)
 
 
 def write_file(file: Path, text: str) -> None:
     """Write a text to a file that the user has named. Raises HarnessError."""
-    try:
+    with writing(file):
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise HarnessError(f"{file} cannot be written: {error.strerror}. Choose another file with --out.") from None

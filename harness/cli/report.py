@@ -7,13 +7,14 @@ from rich.console import Console
 from rich.progress import track
 
 from zab_chaos.harness.cli.output import print_json
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.machine.files import output_file, writing
 from zab_chaos.harness.report.html.campaign import campaign_csv, read_campaign
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import RunData, read_run_data
 from zab_chaos.harness.results import run_folder as stored
-from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.results.run_folder import RunFolder, write_atomically
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of
 from zab_chaos.node.core.peer import Peer
 
@@ -30,7 +31,7 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
     if pages:
         raise BadInput(f"--pages is for a folder of runs; {run} is one run. Leave it out.")
     folder = stored.find(results, run)
-    file = _output_file(folder.file("report.html"), out)
+    file = output_file(out or folder.file("report.html")).absolute()
     data = write_report(folder, file)
     verdict, damages = data.judged.verdict, len(data.source.damages) + data.source.more
     if damages:
@@ -43,7 +44,8 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
 def write_report(folder: RunFolder, file: Path) -> RunData:
     """Write the page of one run, and return the data on it. Raises HarnessError."""
     data = read_run_data(folder.path, _core(folder.read_run()))
-    _write(file, page(data))
+    with writing(file):
+        write_atomically(file, page(data))
     return data
 
 
@@ -56,12 +58,13 @@ def _core(facts: dict[str, Any]) -> type[Peer] | str:
 
 
 def _report_campaign(root: Path, out: Path | None, *, pages: bool, json: bool) -> int:
-    file = _output_file(root / "campaign.html", out)
+    file = output_file(out or root / "campaign.html").absolute()
     runs = read_campaign(root)
     if pages:
         _write_missing_reports([run.folder for run in runs])
-    _write(file, campaign_page(runs, str(root), file))
-    _write(csv_path(file), campaign_csv(runs))
+    with writing(file):
+        write_atomically(file, campaign_page(runs, str(root), file))
+        write_atomically(csv_path(file), campaign_csv(runs))
     not_as_expected = sum(not run.as_expected for run in runs)
     return _print_path(file, {"folder": str(root), "runs": len(runs), "not_as_expected": not_as_expected}, json=json)
 
@@ -71,24 +74,6 @@ def _write_missing_reports(folders: list[Path]) -> None:
     missing = [folder for folder in folders if not folder.joinpath("report.html").exists()]
     for folder in track(missing, "reports", console=Console(stderr=True), transient=True):
         write_report(RunFolder(folder), folder / "report.html")
-
-
-def _output_file(default: Path, out: Path | None) -> Path:
-    """Return the file to write. Raises BadInput, before any work is done, if it can't be written."""
-    file = default if out is None else out.absolute()
-    if file.is_dir() or not file.parent.is_dir():
-        what = "is a folder" if file.is_dir() else f"can't be written: there is no folder {file.parent}"
-        raise BadInput(f"--out {out} {what}. Give the name of a file in a folder that exists.")
-    return file
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        stored.write_atomically(file, text)
-    except OSError as error:
-        raise HarnessError(
-            f"{file} can't be written: {error.strerror}. Choose another file with --out FILE."
-        ) from error
 
 
 def _print_path(file: Path, answer: dict[str, Any], *, json: bool) -> int:

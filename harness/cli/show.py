@@ -5,7 +5,8 @@ from pathlib import Path
 from rich.console import Console
 
 from zab_chaos.harness.cli.output import print_json
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError, check_names
+from zab_chaos.harness.errors import Exit, check_names
+from zab_chaos.harness.machine.files import output_file, writing
 from zab_chaos.harness.report.console import show_table, wrapping_table
 from zab_chaos.harness.report.html.transcript_page import transcript_page
 from zab_chaos.harness.results.run_folder import write_atomically
@@ -19,14 +20,10 @@ def show_command(name: str | None, *, out: Path | None, json: bool) -> int:
     if name is None:
         return _list(transcripts, json=json)
     check_names("transcript", [name], transcripts)
-    file = (out or Path(f"{name}.html")).absolute()
-    if file.is_dir() or not file.parent.is_dir():
-        raise BadInput(f"{file} can't be written: give the name of a file in a folder that exists, with --out.")
+    file = output_file(out or Path(f"{name}.html")).absolute()
     drawn, text = play(transcripts[name].read_text(encoding="utf-8"), DrawnEnsemble)
-    try:
+    with writing(file):
         write_atomically(file, transcript_page(name, text, drawn))
-    except OSError as error:
-        raise HarnessError(f"{file} can't be written: {error.strerror}. Name another file with --out FILE.") from error
     if json:
         print_json({"drawing": str(file), "transcript": text})
     else:

@@ -25,6 +25,7 @@ from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_see
 from zab_chaos.harness.explore.seed_runs import options_of_seed
 from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.files import output_file
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.runs.run import run_quietly
@@ -83,7 +84,7 @@ def shrink_command(
         excluded = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None, "--rerun": rerun}
         return shrink_lab(console, seed=seed, out=out, excluded=excluded, json=json, quiet=quiet)
     case = find_failing_case(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, rerun=rerun)
-    file = _output_file(case, out)
+    file = output_file(out or _default_file(case))
     if case.on != "sim":
         return _shrink_by_running(case, file, limit, times, console, json=json, quiet=quiet)
     if not quiet:
@@ -158,14 +159,10 @@ def read_budget(text: str) -> Budget:
     return Budget(None, float(number * (60 if unit == "m" else 1)))
 
 
-def _output_file(case: FailingCase, out: Path | None) -> Path:
-    """Return the path of the result. Raises BadInput if it can't be written, before any work is done."""
-    name = f"shrunk-{case.scenario.name.removeprefix(PREFIX).replace('/', '-')}-{case.seed}.toml"
-    file = out or (case.folder.path / "shrunk.toml" if case.folder is not None else Path(name))
-    if file.is_dir() or not file.parent.is_dir():
-        what = "is a folder" if file.is_dir() else f"cannot be written: there is no folder {file.parent}"
-        raise BadInput(f"--out: {file} {what}; name a file in a folder that exists")
-    return file
+def _default_file(case: FailingCase) -> Path:
+    if case.folder is not None:
+        return case.folder.path / "shrunk.toml"
+    return Path(f"shrunk-{case.scenario.name.removeprefix(PREFIX).replace('/', '-')}-{case.seed}.toml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.machine.files import writing
 from zab_chaos.harness.report.console import show_table, wrapping_table
 from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS_TO_REACH, Combination, unreached
 
@@ -104,7 +104,5 @@ def _write(path: Path, reached: set[Combination], missing: dict[str, list[str]])
         "never": missing,
         "never_under_fault": {fault: sorted(everything - combinations) for fault, combinations in under.items()},
     }
-    try:
+    with writing(path, "--results"):
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise HarnessError(f"{path} cannot be written: {error.strerror}. Choose another with --results.") from error

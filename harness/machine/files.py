@@ -1,8 +1,11 @@
-"""Finds files in folders that other processes change at the same time."""
+"""Finds files in folders that other processes change at the same time, and checks and writes files that the user names."""
 
 import os
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from zab_chaos.harness.errors import BadInput, HarnessError
 
 
 def below(root: Path, names: Collection[str]) -> Iterator[Path]:
@@ -12,3 +15,31 @@ def below(root: Path, names: Collection[str]) -> Iterator[Path]:
     """
     for folder, _, found in os.walk(root):
         yield from (Path(folder, name) for name in found if name in names)
+
+
+def output_mistake(file: Path) -> str | None:
+    """Return why a file that the user names can't be written; None if nothing is wrong so far."""
+    try:
+        if file.is_dir():
+            return f"{file} is a folder; name a file"
+        return None if file.parent.is_dir() else f"{file} cannot be written: there is no folder {file.parent}"
+    except OSError as error:  # for example, a name that is too long
+        return f"{file} cannot be written: {error.strerror}"
+
+
+def output_file(file: Path) -> Path:
+    """Return the file of an option `--out`. Raises BadInput, before any work is done, if it can't be written."""
+    if mistake := output_mistake(file):
+        raise BadInput(f"--out: {mistake}")
+    return file
+
+
+@contextmanager
+def writing(path: Path, option: str = "--out") -> Iterator[None]:
+    """Turn errors of the operating system into a HarnessError that names the file and the option."""
+    try:
+        yield
+    except OSError as error:
+        raise HarnessError(
+            f"{path} cannot be written: {error.strerror or error}. Choose another place with {option}."
+        ) from error

@@ -14,7 +14,7 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase, TestSuite
 
-from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.machine.files import writing
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -173,9 +173,7 @@ def _fenced(text: str) -> str:
 
 
 def _write(path: Path, text: str, mode: str) -> None:
-    try:
+    with writing(path, f"--junit or {SUMMARY_VARIABLE}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open(mode) as file:
             file.write(text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise HarnessError(f"{path} cannot be written: {error.strerror or error}. Choose another file.") from error

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.errors import BadInput, HarnessError
+from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.machine import files
 from zab_chaos.harness.machine.umask import umask
 from zab_chaos.model import manifest
@@ -117,16 +117,11 @@ def create(results: Path, scenario: str, seed: int) -> RunFolder:
     """Create the folder of a new run, for its owner only, and point `latest` at it. Raises HarnessError if it can't be
     written."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    try:
+    with files.writing(results, "--results"):
         path = _create_unique(results / scenario, f"{stamp}-{seed}")
         for part in PARTS:
             path.joinpath(part).mkdir(mode=0o700)
         _point_latest(results, path)
-    except OSError as error:
-        raise HarnessError(
-            f"the results folder {results} cannot be written: {error.strerror or error}\n"
-            "Choose another one with --results DIR, or make this one writable."
-        ) from error
     return RunFolder(path.resolve())
 
 

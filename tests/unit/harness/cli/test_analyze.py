@@ -15,7 +15,7 @@ from zab_chaos.pipeline.judging import JudgedRun
 
 
 def campaign(scenario: str, seconds: float) -> list[JudgedRun]:
-    facts = {"scenario": scenario, "defect": None, "nodes": 3, "command": ""}
+    facts = {"scenario": scenario, "defect": None, "expect": None, "nodes": 3, "command": ""}
     said: dict[str, Any] = {"verdict": "PASS", "exit": 0, "properties": [], "reasons": []}
     return [
         JudgedRun(

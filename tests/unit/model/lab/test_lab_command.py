@@ -78,7 +78,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         "--proposals is '1.5'; it needs a whole number",
         "--partition has 'b' where node ids belong (from,to,from,to,...)",
         "--partition lists pairs from,to,from,to,...; of 3 entries the last has no partner",
-        "--dump is /no/such/folder/dump, but there is no folder /no/such/folder; create it first",
+        "--dump: /no/such/folder/dump cannot be written: there is no folder /no/such/folder",
         "--seed is -1; allowed is 0 to 18446744073709551615",
     ]
 
@@ -107,15 +107,15 @@ def test_negative_numbers_are_refused(option: str) -> None:
 
 
 def test_a_dump_cannot_replace_a_folder(tmp_path: Path) -> None:
-    assert mistakes(f"{SCENARIO_E} --dump {tmp_path}") == [f"--dump is {tmp_path}, a folder; name a file"]
+    assert mistakes(f"{SCENARIO_E} --dump {tmp_path}") == [f"--dump: {tmp_path} is a folder; name a file"]
 
 
 def test_an_impossible_file_name_for_the_dump_is_reported(tmp_path: Path) -> None:
     [mistake] = mistakes(f"{SCENARIO_E} --dump {tmp_path / ('d' * 300)}")
-    assert mistake.endswith("which can't be a file here: File name too long")
+    assert mistake.endswith("cannot be written: File name too long")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device that is always full is Linux's")
 def test_a_full_disk_is_reported() -> None:
-    with pytest.raises(HarnessError, match="could not write the dump to /dev/full: No space left"):
+    with pytest.raises(HarnessError, match="/dev/full cannot be written: No space left"):
         typed(f"{SCENARIO_E} --dump /dev/full")
