@@ -1,15 +1,17 @@
 """What `zab defects --check`, `zab scenarios --check` and `zab zookeeper check` have in common."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
 from zab_chaos.harness.cli.output import command_line, write_answer
 from zab_chaos.harness.errors import Exit, Interrupted
+from zab_chaos.harness.explore.kill_matrix import DefectResult
+from zab_chaos.harness.explore.trials import Trial
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
@@ -17,36 +19,20 @@ from zab_chaos.harness.report.console import say, show_table, wrapping_table
 Cells = dict[str, str | Text]  # of one row of a table, by heading
 
 
-class Result(Protocol):
-    """The result of one check. `words` tell it; `unexpected` are the runs to look at: folders, or commands that repeat them."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def words(self) -> str: ...
-
-    @property
-    def holds(self) -> bool: ...
-
-    @property
-    def unexpected(self) -> list[str]: ...
-
-
-R = TypeVar("R", bound=Result)
+R = TypeVar("R", bound=Trial | DefectResult)
 
 
 class Checks(Generic[R]):
     """The results of many checks. Each is printed when it is done. `complete`: the user did not stop them."""
 
-    def __init__(self, results: Iterable[R], console: Console) -> None:
+    def __init__(self, results: Iterable[R], words: Callable[[R], str], console: Console) -> None:
         self._console, self._started = console, datetime.now(UTC)
         self.done: list[R] = []
         self.complete = False
         try:
             for one in results:
                 self.done.append(one)
-                say(console, Text(f"{one.name}: ").append_text(marked(one.words, one.holds)))
+                say(console, Text(f"{one.name}: ").append_text(marked(words(one), one.holds)))
                 for place in one.unexpected:
                     say(console, f"  {place}")
             self.complete = True

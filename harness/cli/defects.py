@@ -58,7 +58,8 @@ def check(
         results=results,
     )
     with log_to(results, "defects"):
-        checks = Checks((try_defect(defect, effort) for defect in defects), console_for(json=json))
+        tried = (try_defect(defect, effort) for defect in defects)
+        checks = Checks(tried, lambda row: "caught" if row.holds else "SURVIVES", console_for(json=json))
     rows = checks.done
     checks.write(list(map(_cells, rows)), {"defects": [row.facts() for row in rows]}, out, json=json)
     return checks.exit

@@ -1,5 +1,6 @@
 """`zab scenarios`: list the shipped scenarios, or run them and compare their verdicts with the expected ones."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,22 +19,6 @@ from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
-
-
-class CheckedScenario(Trial):
-    """The runs of a scenario."""
-
-    def __init__(self, name: str, scenario: Scenario) -> None:
-        super().__init__(lambda run: scenario.expect.met(run.exit, run.violated))
-        self.name, self.expected = name, scenario.expect.exit
-
-    @property
-    def exits(self) -> list[int]:
-        return [one.exit for one in self.endings]
-
-    @property
-    def words(self) -> str:
-        return f"exit {_counts(self.exits)}, {'as expected' if self.holds else 'NOT AS EXPECTED'}"
 
 
 def chosen_scenarios(only: list[str]) -> dict[str, Scenario]:
@@ -90,22 +75,19 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
     Exit codes: 0 all end as expected; 1 one does not; 2 the user stopped the check.
     """
     console, chosen = console_for(json=json), chosen_scenarios(only)
-    checks = Checks(_results(chosen, on, times, results, console), console)
+    checks = Checks(_results(chosen, on, times, results, console), _words, console)
     checked = checks.done
     if checked or checks.complete:
         say(console, f"\n{sum(one.holds for one in checked)} of {len(checked)} scenarios end as expected.")
     if not checks.complete:
         say(console, f"interrupted: {len(checked)} of {len(chosen)} scenarios were run")
     if json:
-        print_json(
-            [{"name": one.name, "expected": one.expected, "exits": one.exits, "holds": one.holds} for one in checked]
-        )
+        facts = {one.name: {"exits": [run.exit for run in one.endings], "holds": one.holds} for one in checked}
+        print_json([{"name": name, "expected": chosen[name].expect.exit} | it for name, it in facts.items()])
     return checks.exit
 
 
-def _results(
-    chosen: dict[str, Scenario], on: str, times: int, results: Path, console: Console
-) -> Iterator[CheckedScenario]:
+def _results(chosen: dict[str, Scenario], on: str, times: int, results: Path, console: Console) -> Iterator[Trial]:
     """Run each scenario that the backend supports, and say why the others are not run."""
     backend = registry.find(on)
     for name, scenario in chosen.items():
@@ -118,16 +100,18 @@ def _results(
             yield _check_one(name, fitted(backend, scenario), on, times, results)
 
 
-def _check_one(name: str, scenario: Scenario, on: str, times: int, results: Path) -> CheckedScenario:
-    checked = CheckedScenario(name, scenario)
+def _check_one(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Trial:
+    checked = Trial(name, lambda run: scenario.expect.met(run.exit, run.violated))
     for seed in range(scenario.seed, scenario.seed + times):
         ran = run_quietly(scenario, options_for(name, scenario, on=on, seed=seed, results=results))
         checked.add(ran.verdict, ran.folder.path)
     return checked
 
 
-def _counts(exits: list[int]) -> str:
-    """Format exit codes with their counts: `0`, or `0 (9 of 10), 2 (1 of 10)`."""
-    if len(set(exits)) == 1:
-        return str(exits[0])
-    return ", ".join(f"{code} ({exits.count(code)} of {len(exits)})" for code in sorted(set(exits)))
+def _words(checked: Trial) -> str:
+    """Format the exit codes with their counts: `exit 0, as expected`, or `exit 0 (9 of 10), 2 (1 of 10), NOT AS EXPECTED`."""
+    exits = Counter(one.exit for one in checked.endings)
+    counts = (
+        f"{code} ({count} of {checked.runs})" if len(exits) > 1 else f"{code}" for code, count in sorted(exits.items())
+    )
+    return f"exit {', '.join(counts)}, {'as expected' if checked.holds else 'NOT AS EXPECTED'}"

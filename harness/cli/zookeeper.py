@@ -64,7 +64,7 @@ def check_command(
     registry.find("zookeeper").check()
     console = console_for(json=json)
     with log_to(results, "tickets"):
-        checks = Checks(_results(plan, results, times, console), console)
+        checks = Checks(_results(plan, results, times, console), _words, console)
     rows = [row for row in rows if row.tried]
     checks.write(list(map(cells, rows)), {"tickets": [row.facts() for row in rows]}, out, json=json)
     return checks.exit
@@ -78,6 +78,10 @@ def _results(
         with console.status(tried.name):
             try_release(row, tried, results, times)
         yield tried
+
+
+def _words(tried: ReleaseRuns) -> str:
+    return "\n  not judged: ".join([tried.count, *dict.fromkeys(tried.unjudged)])
 
 
 def cells(row: TicketResult) -> Cells:

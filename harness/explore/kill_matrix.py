@@ -31,8 +31,9 @@ class DefectRuns:
 
     def __init__(self, defect: Defect) -> None:
         self._property = defect.property
-        self.broken = Trial(lambda run: defect.property in run.violated, once=defect.probabilistic is not None)
-        self.honest = Trial(lambda run: run.exit == Exit.PASS)
+        caught_once = defect.probabilistic is not None
+        self.broken = Trial(defect.name, lambda run: defect.property in run.violated, once=caught_once)
+        self.honest = Trial(f"without {defect.name}", lambda run: run.exit == Exit.PASS)
 
     def facts(self) -> dict[str, Any]:
         """Return the counts for JSON. `also`: the violated properties other than the one that the defect must break."""
@@ -65,10 +66,6 @@ class DefectResult:
     @property
     def name(self) -> str:
         return self.defect.name
-
-    @property
-    def words(self) -> str:
-        return "caught" if self.holds else "SURVIVES"
 
     @property
     def tried(self) -> list[DefectRuns]:

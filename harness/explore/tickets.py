@@ -27,22 +27,18 @@ class ReleaseRuns(Trial):
     """
 
     def __init__(self, ticket: Ticket, release: str, shows: bool) -> None:
-        self.name = f"{ticket.id} on {release}, which {'must' if shows else 'must not'} show it"
         self.release, self.shows = release, shows
         self.unjudged: list[str] = []
         self.folders: list[str] = []
         bug = set(ticket.violates)
         self._shown, self._clean = (lambda run: bug <= set(run.violated)), (lambda run: not run.violated)
-        super().__init__(self._shown if shows else self._clean, once=shows)
+        name = f"{ticket.id} on {release}, which {'must' if shows else 'must not'} show it"
+        super().__init__(name, self._shown if shows else self._clean, once=shows)
 
     @property
     def count(self) -> str:
         """The number of runs that are as the ticket states, such as `1/3 shown` or `5/5 clean`."""
         return f"{self.good}/{self.runs} {'shown' if self.shows else 'clean'}"
-
-    @property
-    def words(self) -> str:
-        return "\n  not judged: ".join([self.count, *dict.fromkeys(self.unjudged)])
 
     @property
     def unexpected(self) -> list[str]:

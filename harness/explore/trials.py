@@ -17,6 +17,7 @@ class Trial:
     `places`: for each run, its folder or the command that repeats it.
     """
 
+    name: str
     expects: Callable[[Ending], bool]
     once: bool = False
     endings: list[Ending] = field(default_factory=list)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -159,6 +160,23 @@ def test_a_check_that_is_interrupted_at_once_says_only_that(
     monkeypatch.setattr("zab_chaos.harness.cli.scenarios._check_one", interrupted)
     assert main(["scenarios", "--check", "--only", "leader-crash", "--on", "sim"]) == 2
     assert capsys.readouterr().out == "interrupted: 0 of 1 scenarios were run\n"
+
+
+def test_a_check_counts_exit_codes_and_names_the_runs_that_ended_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = iter([(0, "/runs/1"), (2, "/runs/2"), (0, "/runs/3")])
+
+    def run(*_: object) -> SimpleNamespace:
+        code, folder = next(ends)
+        return SimpleNamespace(verdict=SimpleNamespace(exit=code, violated=[]), folder=SimpleNamespace(path=folder))
+
+    monkeypatch.setattr("zab_chaos.harness.cli.scenarios.run_quietly", run)
+    assert main(["scenarios", "--check", "--only", "leader-crash", "--on", "sim", "--times", "3"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "leader-crash: exit 0 (2 of 3), 2 (1 of 3), NOT AS EXPECTED", "  /runs/2", "",
+        "0 of 1 scenarios end as expected.",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["sim", "processes", "zookeeper"])
