@@ -22,7 +22,7 @@ from zab_chaos.node.net import keys
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 PROMPT = b"node-1>"  # the space after it may be sent as a cursor movement
 
 
@@ -39,16 +39,6 @@ class Up:
         return main([words[0], "--results", str(self.results), *words[1:]])
 
 
-def start(results: Path) -> Up:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "zab_chaos.harness", "up", "--results", str(results)],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert wait_until(lambda: bool(running_ensembles(results)) or process.poll() is not None, PATIENCE)
-    assert process.poll() is None, process.communicate()
-    return Up(process, results, running_ensembles(results)[0])
-
-
 def end(up: Up) -> tuple[int, str]:
     """Press Ctrl-C. Return the exit code and the output. Check that no process is left."""
     family = psutil.Process(up.process.pid).children(recursive=True)
@@ -60,13 +50,18 @@ def end(up: Up) -> tuple[int, str]:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    standing = start(tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zab_chaos.harness", "up", "--results", str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
     try:
-        yield standing
+        assert wait_until(lambda: bool(running_ensembles(tmp_path)) or process.poll() is not None, PATIENCE)
+        assert process.poll() is None, process.communicate()
+        yield Up(process, tmp_path, running_ensembles(tmp_path)[0])
     finally:
-        if standing.process.poll() is None:
-            os.killpg(standing.process.pid, signal.SIGKILL)
-            standing.process.communicate(timeout=PATIENCE)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=PATIENCE)
 
 
 def test_an_ensemble_is_used_broken_healed_ended_and_judged(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
