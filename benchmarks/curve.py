@@ -1,11 +1,9 @@
 """Measures the cost of CURVE on a link: frames of 1 KiB and 64 KiB over loopback, plain against encrypted.
 
-Run it with `python benchmarks/curve.py [seconds]`. One process has a sending and a receiving thread, each with its own ZeroMQ
-context, PUSH to PULL, as between two nodes. Every figure is the median of five rounds.
+One process has a sending and a receiving thread, each with its own ZeroMQ context, PUSH to PULL, as between two nodes. Every
+figure is the median of several rounds.
 """
 
-import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -13,13 +11,10 @@ from pathlib import Path
 
 import zmq
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from benchmarks.figures import Figure, Scale, median
 from zab_chaos.node.net import keys
 
 SIZES = (1024, 64 * 1024)
-ROUNDS = 5
 
 
 def frames(folder: Path, scale: Scale) -> list[Figure]:
@@ -65,20 +60,3 @@ def _send(
         while not stop.is_set():
             if push.poll(100, zmq.POLLOUT):
                 push.send(frame)
-
-
-def main(seconds: float) -> None:
-    """Print a line for each size."""
-    with tempfile.TemporaryDirectory() as folder:
-        pair = keys.create(Path(folder) / "secret")
-    for size in SIZES:
-        plain, curve = (statistics.median(throughput(p, size, seconds) for _ in range(ROUNDS)) for p in (None, pair))
-        print(  # noqa: T201 - printing is what a benchmark is for
-            f"{size // 1024:>3} KiB: plain {plain:>9,.0f} frames/s ({plain * size / 1e6:,.0f} MB/s),"
-            f" CURVE {curve:>9,.0f} frames/s ({curve * size / 1e6:,.0f} MB/s):"
-            f" {1e6 / curve - 1e6 / plain:+.1f} microseconds a frame"
-        )
-
-
-if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)

@@ -1,4 +1,4 @@
-"""Measures the time and memory of `zab analyze`: `python benchmarks/pipeline.py [EVENTS...]`.
+"""Measures the time and memory of `zab analyze`.
 
 Two things are measured, each as users call it, with the start of Spark, on two cores (`local[2]`): growing numbers of events
 in synthetic runs (`synthetic` defines what one event is), and a campaign of short simulated runs. Memory is
@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
@@ -20,10 +19,8 @@ from pathlib import Path
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from benchmarks import synthetic
-from benchmarks.figures import NORMAL, Figure, Scale
+from benchmarks.figures import Figure, Scale
 from zab_chaos.harness.errors import HarnessError
 
 HEAP = "2500m"
@@ -148,20 +145,3 @@ def _simulated(task: tuple[str, str, int]) -> int:
     file, results, seed = task
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         return main(["run", file, "--on", "sim", "--seed", str(seed), "--results", results])
-
-
-def main(arguments: Sequence[str]) -> None:
-    events = [int(word) for word in arguments] or NORMAL.events
-    with tempfile.TemporaryDirectory(prefix="zab-bench-") as name:
-        for number in events:
-            runs, transactions = shape(number)
-            synthetic.campaign(Path(name) / f"{number}", runs, transactions, BATCH)
-            took = analyze(Path(name) / f"{number}", Path(name) / f"{number}-out")
-            sys.stdout.write(
-                f"{number:,} events in {runs} runs: {took.seconds:.1f} s, {took.processor:.1f} s of processors, "
-                f"{took.memory:,.0f} MiB at most, {number / took.seconds:,.0f} events/s\n"
-            )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

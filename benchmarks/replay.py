@@ -1,20 +1,15 @@
-"""Measures how fast a recorded run is re-executed: `python benchmarks/replay.py [RUN]`.
+"""Measures how fast a recorded run is re-executed.
 
-Without RUN, three real nodes are recorded while one client writes with a few writes outstanding, so that most inputs are single
+Three real nodes are recorded while one client writes with a few writes outstanding, so that most inputs are single
 messages, as they are in runs with faults. An input is a message, a tick, a sync or a submission. The result is the median of
 several rounds.
 """
 
-import statistics
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from benchmarks.ensemble import BenchmarkEnsemble
-from benchmarks.figures import NORMAL, Figure, Scale, median
+from benchmarks.figures import Figure, Scale, median
 from benchmarks.load import ClosedLoop, create_keys
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.model.replay.replay import replay
@@ -46,16 +41,3 @@ def measure_round(run: Path) -> float:
             raise HarnessError(f"the replay differs, so this measures nothing: {life.difference}")
         inputs += life.inputs
     return inputs / (time.process_time() - begin)
-
-
-def main(arguments: list[str]) -> None:
-    if arguments:
-        rates = [measure_round(Path(arguments[0])) for _ in range(NORMAL.rounds)]
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            rates = replaying(Path(folder), NORMAL)[0].rounds
-    sys.stdout.write(f"{statistics.median(rates):,.0f} inputs/s ({', '.join(f'{rate:,.0f}' for rate in rates)})\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

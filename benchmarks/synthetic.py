@@ -1,6 +1,6 @@
 """Writes the files of legal runs without executing anything, in any number and length.
 
-`python benchmarks/synthetic.py OUT [RUNS] [TRANSACTIONS] [BATCH]`. Three nodes lead in turn, and every write is proposed,
+`python -m benchmarks.synthetic OUT [RUNS] [TRANSACTIONS] [BATCH]`. Three nodes lead in turn, and every write is proposed,
 accepted, delivered and acknowledged in batches. The oracle finds no violation in such a run (a test checks that), so only the
 judging is measured. One transaction has nine events: a broadcast, three accepts and three deliveries, which are in the lines
 of their batch, and two lines of its client.
@@ -10,8 +10,6 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from zab_chaos.model import manifest
 from zab_chaos.node.core import digest as dg
@@ -152,7 +150,7 @@ class SyntheticRun:
         (folder / "trace").mkdir(parents=True)
         said = {
             "run": folder.name, "scenario": "bench/synthetic", "seed": seed, "nodes": NODES, "backend": "synthetic",
-            "defect": None, "outcome": "finished", "expect": {}, "command": "python benchmarks/synthetic.py",
+            "defect": None, "outcome": "finished", "expect": {}, "command": "python -m benchmarks.synthetic",
         }  # fmt: skip
         (folder / "run.json").write_text(json.dumps(said), encoding="utf-8")
         for node, lines in enumerate(self.traces, 1):
@@ -174,7 +172,7 @@ def campaign(out: Path, runs: int, transactions: int, batch: int) -> int:
 
 def main(arguments: list[str]) -> int:
     if not 1 <= len(arguments) <= 4 or not all(word.isdigit() and int(word) > 0 for word in arguments[1:]):
-        sys.stderr.write("usage: python benchmarks/synthetic.py OUT [RUNS] [TRANSACTIONS] [BATCH]\n")
+        sys.stderr.write("usage: python -m benchmarks.synthetic OUT [RUNS] [TRANSACTIONS] [BATCH]\n")
         return 4
     runs, transactions, batch = [int(word) for word in arguments[1:]] + [10, 100_000, 100][len(arguments) - 1 :]
     events = campaign(Path(arguments[0]), runs, transactions, batch)
