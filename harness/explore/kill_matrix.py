@@ -104,18 +104,19 @@ class Effort:
 
 def try_defect(defect: Defect, effort: Effort) -> DefectResult:
     """Run a defect's scenario with and without it. Raises BadInput, HarnessError, Interrupted."""
-    row, name = DefectResult(defect), f"defects/{defect.scenario}"
+    row = DefectResult(defect)
     if effort.seeds:
-        row.sim = _in_simulation(defect, read_scenario(name, on="sim", nodes=None, defect=None), effort)
+        row.sim = _in_simulation(defect, read_scenario(defect.scenario, on="sim", nodes=None, defect=None), effort)
     if effort.times:
-        row.processes = _on_processes(defect, read_scenario(name, on="processes", nodes=None, defect=None), effort)
+        scenario = read_scenario(defect.scenario, on="processes", nodes=None, defect=None)
+        row.processes = _on_processes(defect, scenario, effort)
     if effort.swarm:
         row.swarm = _by_swarm(defect, effort)
     return row
 
 
 def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort) -> DefectRuns:
-    tried, command = DefectRuns(defect), f"zab run defects/{defect.scenario} --on sim --seed "
+    tried, command = DefectRuns(defect), f"zab run {defect.scenario} --on sim --seed "
     for trial, path, option in ((tried.broken, defect.path, f" --defect {defect.name}"), (tried.honest, None, "")):
         for one in explore(Task(scenario=scenario, defect=path), range(1, effort.seeds + 1), effort.jobs):
             trial.add(one, f"{command}{one.seed}{option}")
@@ -123,14 +124,14 @@ def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort) -> Defect
 
 
 def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> DefectRuns:
-    tried, name = DefectRuns(defect), f"defects/{defect.scenario}"
+    tried = DefectRuns(defect)
     times = effort.times * (PROBABILISTIC_FACTOR if defect.probabilistic else 1)
     for seed in range(scenario.seed, scenario.seed + times):
         if tried.broken.runs >= effort.times and tried.broken.good:
             break
         for trial, with_defect in ((tried.broken, defect.name), (tried.honest, None)):
             built = dataclasses.replace(scenario, defect=with_defect)
-            ran = run_quietly(built, options_for(name, built, seed=seed, results=effort.results))
+            ran = run_quietly(built, options_for(defect.scenario, built, seed=seed, results=effort.results))
             trial.add(ran.verdict, ran.folder.path)
     return tried
 

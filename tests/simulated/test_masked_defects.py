@@ -21,7 +21,7 @@ SEEDS = (1, 2)
 
 
 def scenario_of(defect: str) -> Scenario:
-    return load(catalogue.shipped()[f"defects/{DEFECTS[defect].scenario}"])
+    return load(catalogue.shipped()[DEFECTS[defect].scenario])
 
 
 def judged(scenario: Scenario, seed: int, peer: type[Peer] = Peer, store: type[Store] = Store) -> Verdict:
