@@ -91,6 +91,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "burst": integer(1, 1000, "operations at once"),
         "moves": number(0.0, 10_000, "moves a second"),
         "visits": number(0.0, 10_000, "new sessions a second"),
+        "stalls": number(0.0, 1000, "stalls a second"),
         "timeout": number(0.1, MAX_SECONDS, "seconds"),
         "sessions": integer(0, 100, "clients with sessions, ephemeral znodes and watches"),
     },

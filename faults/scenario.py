@@ -81,6 +81,8 @@ class Workload:
     moves: float = 0.0  # rate per second at which some client connects to another node
     # Rate per second at which some client ends its session, and begins a new one that has seen nothing.
     visits: float = 0.0
+    # Rate per second at which some client stands still for a while: it sends nothing and reads nothing.
+    stalls: float = 0.0
     timeout: float = 10.0  # seconds after which a client gives up an operation, and leaves its node
     sessions: int = 0  # additional clients that use sessions with ephemeral znodes and watches
 
@@ -215,13 +217,14 @@ class Scenario:
 
     def expected(self, *, exact: bool) -> dict[str, Any]:
         """Return `expect` in the form of run.json. `exact`: the run is in a world where only the ensemble takes time."""
-        expect, bounded = dataclasses.asdict(self.expect), exact and not self.erratic_network
+        expect, bounded = dataclasses.asdict(self.expect), exact and not (self.erratic_network or self.workload.stalls)
         if expect["progress_within"] is None:
             patience = 5 * self.timing.timeout_ms / 1000
             expect["progress_within"] = patience if bounded else max(15.0, patience)
-        if expect["answered_within"] is None and exact:  # elsewhere an answer may reach its client late
+        prompt = exact and not self.workload.stalls  # whether clients read their answers at once
+        if expect["answered_within"] is None and prompt:
             expect["answered_within"] = expect["progress_within"]
-        if exact:
+        if prompt:
             # Elsewhere a node forgets a client that does not read its answers in time, and a client may know one address only.
             expect["clients_are_kept"] = expect["clients_know_all_nodes"] = True
         expect["counter_max"] = self.limits.counter_max

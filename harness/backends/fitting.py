@@ -65,7 +65,8 @@ def without_unsupported(backend: Backend, drawn: Scenario) -> Scenario:
     """
     if Ability.FRAMES not in backend.abilities:
         limits = msgspec.structs.replace(drawn.limits, queue_frames=Limits().queue_frames)
-        drawn = replace(drawn, erratic_network=False, limits=limits)
+        workload = replace(drawn.workload, stalls=0.0)
+        drawn = replace(drawn, erratic_network=False, workload=workload, limits=limits)
     if (nemesis := drawn.nemesis) is not None:
         faults = {name: weight for name, weight in nemesis.faults.items() if not any(_kind_mistakes(backend, name))}
         drawn = replace(drawn, nemesis=replace(nemesis, faults=faults))
@@ -132,6 +133,7 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
         ("[timing]", "timing" in tables, Ability.TUNING),
         ("[limits]", "limits" in tables, Ability.TUNING),
         ("[workload] sessions", scenario.workload.sessions > 0, Ability.SESSIONS),
+        ("[workload] stalls", scenario.workload.stalls > 0, Ability.FRAMES),
         ("[workload] visits", scenario.workload.visits > 0, Ability.NEW_SESSIONS),
         ("[[operation]] anew", any(one.anew for one in scenario.operations), Ability.NEW_SESSIONS),
         ("[expect] state", bool(scenario.expect.state), Ability.FINAL_STATE),

@@ -157,6 +157,10 @@ NARROW_SHARE = 0.05
 NARROW_MIX = {"multi": 3.0, "set": 2.0, "cas": 1.0, "get": 1.0}
 NARROW_PAYLOAD = 300
 NARROW_LIMITS = {"request_bytes": 1000}
+# A node drops a client that does not read its answers, and a client keeps what its node does not read. In some seeds clients
+# stand still now and then.
+STALLING_SHARE = 0.1
+STALLS = (2.0, 10.0, 30.0)  # per second, of all clients together
 # Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
 ERRATIC_NETWORK_SHARE = 0.3
 
@@ -194,6 +198,9 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     elif Random(f"narrow {seed}").random() < NARROW_SHARE and focus is not LAGGING:
         workload, limits = _with_large_multis(workload), _with(limits, NARROW_LIMITS)
     workload = _with_clients(Random(f"clients {seed}"), workload)
+    stalling = Random(f"stalling {seed}")
+    if stalling.random() < STALLING_SHARE:
+        workload = replace(workload, stalls=stalling.choice(STALLS))
     if workload.visits:
         limits = _with(limits, {"clients_max": VISITORS_KNOWN})
     drawn = replace(
@@ -253,6 +260,7 @@ def describe(scenario: Scenario) -> str:
         f"{scenario.nodes} nodes for {scenario.duration:g} s",
         f"{work.rate:g} operations/s of {work.clients} clients, {work.keys} keys, {work.payload_bytes} bytes",
         "mix " + " ".join(sorted(work.mix)),
+        "clients that stand still" if work.stalls else "",
         " ".join(
             f"{name}={value}" for name, value in (overrides(scenario.timing) | overrides(scenario.limits)).items()
         ),

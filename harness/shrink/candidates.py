@@ -266,6 +266,8 @@ def default_settings(scenario: Scenario) -> Iterator[Scenario]:
         yield replace(scenario, expect=replace(expect, min_acked=plain.min_acked))
     if scenario.erratic_network:
         yield replace(scenario, erratic_network=False)
+    if scenario.workload.stalls:
+        yield replace(scenario, workload=replace(scenario.workload, stalls=0.0))
     timing, limits = overrides(scenario.timing), overrides(scenario.limits)
     if timing:
         yield replace(scenario, timing=Timing())

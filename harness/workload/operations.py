@@ -36,10 +36,11 @@ class LoadParameters:
 
     `rate`: operations per second of all clients together; each client sends `burst` of them at once. `keys`: number of
     znodes that are set and read. `payload_bytes`: size of each write's data (more if the mark that makes it unique needs
-    it). `mix`: weights of `OPERATIONS`. `max_outstanding`: limit for each client. `moves`, `visits`: how often per second
-    a client moves to another of the `nodes`, or ends its session and begins another one. `timeout`: seconds after which an
-    operation is unknown. `sessions`: number of additional clients with ephemeral znodes and watches, on backends that have
-    these. `operations`: operations with their times; if there are any, nothing is drawn.
+    it). `mix`: weights of `OPERATIONS`. `max_outstanding`: limit for each client. `moves`, `visits`, `stalls`: how often per
+    second a client moves to another of the `nodes`, ends its session and begins another one, or stands still (in the
+    simulator). `timeout`: seconds after which an operation is unknown. `sessions`: number of additional clients with
+    ephemeral znodes and watches, on backends that have these. `operations`: operations with their times; if there are any,
+    nothing is drawn.
     """
 
     clients: int = 6
@@ -51,6 +52,7 @@ class LoadParameters:
     burst: int = 1
     moves: float = 0.0
     visits: float = 0.0
+    stalls: float = 0.0
     timeout: float = 10.0
     sessions: int = 0
     nodes: int = 1
@@ -69,7 +71,7 @@ class LoadParameters:
         )
         wrong.extend(
             f"{name} is {getattr(self, name)}; it must not be negative"
-            for name in ("payload_bytes", "moves", "visits")
+            for name in ("payload_bytes", "moves", "visits", "stalls")
             if getattr(self, name) < 0
         )
         wrong.extend(

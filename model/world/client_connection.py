@@ -14,13 +14,20 @@ SILENCE_NS = SILENCE_MS * 1_000_000
 class ClientConnection:
     """One connection. It carries frames in order, both ways, until one end is gone. Afterwards the client opens a new one.
 
-    `on_frame` is called with each frame that reaches the client, `on_broken` with the reason when the connection breaks.
+    `on_frame` is called with each frame that reaches the client, `on_broken` with the reason when the connection breaks, and
+    `on_room` when the connection accepts frames again. `capacity`: how many frames may be on their way in one direction, those
+    included that have arrived and were not read; None: any number. Whoever reads frames says so with `read`.
     """
 
     def __init__(
-        self, world: World, machine: SimNode, on_frame: Callable[[bytes], None], on_broken: Callable[[str], None]
-    ) -> None:
+        self, world: World, machine: SimNode, on_frame: Callable[[bytes], None], on_broken: Callable[[str], None],
+        on_room: Callable[[], None] = lambda: None, capacity: int | None = None,
+    ) -> None:  # fmt: skip
         self.closed = False  # by the client
+        self._on_room = on_room
+        self._capacity = capacity
+        self._unread = [0, 0]  # frames to the node, to the client
+        self._refused = False  # whether the client could not send a frame, and waits for room
         self._world = world
         self._on_frame = on_frame
         self._on_broken = on_broken
@@ -35,9 +42,13 @@ class ClientConnection:
     # ---- called by the client ----
 
     def send(self, frame: bytes) -> bool:
+        if self._server is not None and self._is_full(0):
+            self._refused = True
+            return False
         if len(frame) > self._frame_hard:
             self.break_off()
         elif self._server is not None:
+            self._unread[0] += 1
             self._world.call_later(self._delay(0), self._server.port.arrive, (self, frame))
         return True
 
@@ -50,6 +61,9 @@ class ClientConnection:
     def deliver(self, frame: bytes) -> Delivery:
         if self.closed:
             return Delivery.GONE
+        if self._is_full(1):
+            return Delivery.FULL
+        self._unread[1] += 1
         self._world.call_later(self._delay(1), self._arrive, frame)
         return Delivery.SENT
 
@@ -61,7 +75,23 @@ class ClientConnection:
         """The node's process was stopped. If it still is after the client's silence limit, the connection breaks."""
         self._world.call_later(SILENCE_NS, self._check_silence)
 
+    # ---- called by both ----
+
+    def read(self, way: int, frames: int = 1) -> None:
+        """Take note that the node (0) or the client (1) has read frames."""
+        self._unread[way] -= frames
+        if way == 0 and self._refused and not self._is_full(0):
+            self._refused = False
+            self._world.call_later(self._world.chance.delay(), self._tell_room)
+
+    def _is_full(self, way: int) -> bool:
+        return self._capacity is not None and self._unread[way] >= self._capacity
+
     # ---- what the world calls ----
+
+    def _tell_room(self, _: object) -> None:
+        if not self.closed:
+            self._on_room()
 
     def _delay(self, way: int) -> int:
         """Draw the delay of the next frame to the node (0) or the client (1), so that it arrives after the one before."""

@@ -37,6 +37,7 @@ class SimClientPort:
         """Read all frames. Return what has happened to the clients since the last call."""
         while self.inbox:
             connection, frame = self.inbox.popleft()
+            connection.read(0)
             self.connections.receive(connection, (frame,))
         return self.connections.fetch()
 

@@ -114,8 +114,8 @@ def client_order_failed_and_unknown_between() -> Story:
     story = ensemble()
     failed, lost = story.invoke(version=9), story.invoke()
     story.complete(1, failed, (1, 3), "failed", error="bad version")
-    story.write()
     story.complete(1, lost, None, "unknown")
+    story.write()
     story.settle()
     return story
 

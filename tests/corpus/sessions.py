@@ -57,6 +57,28 @@ def client_order_overloaded_by_one_request() -> Story:
 
 
 @violates("client order")
+def client_order_an_answer_is_left_out() -> Story:
+    """A client reads twice, gets the second answer, and waits for the first one until it gives up."""
+    story = ensemble()
+    first, second = story.invoke(op="get"), story.invoke(op="get")
+    story.answer_read(1, second, (1, 3))
+    story.complete(1, first, outcome="unknown", error="no answer within 10 s")
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_given_up_before_a_later_answer() -> Story:
+    """The same, but the client gives up the first read before the second is answered."""
+    story = ensemble()
+    first, second = story.invoke(op="get"), story.invoke(op="get")
+    story.complete(1, first, outcome="unknown", error="no answer within 10 s")
+    story.answer_read(1, second, (1, 3))
+    story.settle()
+    return story
+
+
+@violates("client order")
 def client_order_unknown_after_a_later_write() -> Story:
     """A write is unknown at node 2; its client goes to node 3 and writes. Then the first write takes effect."""
     story = ensemble()

@@ -15,7 +15,10 @@ from zab_chaos.harness.explore import disk_histories, swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
+from zab_chaos.model.verdict import Outcome
+from zab_chaos.model.world.client_connection import ClientConnection
 from zab_chaos.node.clients.application import FRAME_SHARE
+from zab_chaos.node.clients.connections import Delivery
 from zab_chaos.node.clients.sessions import ClientSessions, ForwardedWrite
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core import zxid as zx
@@ -165,6 +168,27 @@ def test_in_some_seeds_clients_come_and_go(shipped: Callable[[str], Scenario]) -
     visiting = [one for one in drawn if one.visits]
     assert 0.5 < len(visiting) / len(drawn) / swarm.VISITING_SHARE < 1.5
     assert all(one.visits * swarm.OPERATIONS_PER_VISIT == pytest.approx(one.rate) for one in visiting)
+
+
+def test_in_some_seeds_clients_stand_still(shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    stalling = [one for one in drawn if one.workload.stalls]
+    assert 0.5 < len(stalling) / len(drawn) / swarm.STALLING_SHARE < 1.5
+    results: list[bool | Delivery] = []
+    for name in ("send", "deliver"):
+        monkeypatch.setattr(ClientConnection, name, with_its_result(getattr(ClientConnection, name), results))
+    for one in stalling[:3]:
+        done = simulate(one, one.seed or 0, None)
+        assert done.verdict.verdict is Outcome.PASS, done.verdict.reasons
+    assert {False, Delivery.FULL} <= set(results)  # a client can't send, and a node drops a client
+
+
+def with_its_result(method: Callable[..., Any], results: list[Any]) -> Callable[..., Any]:
+    def call(self: ClientConnection, frame: bytes) -> Any:
+        results.append(method(self, frame))
+        return results[-1]
+
+    return call
 
 
 def test_clients_that_come_and_go_are_forgotten(

@@ -83,11 +83,14 @@ class SimDeployment(Deployment):
 
     def on_healed(self) -> None:
         self.world.chance.calm()
+        if self._load is not None:
+            self._load.end_stalls()
 
     def on_recovered(self) -> None:
         """Let each client of the load ask a last question: all must be served again in time."""
         if self._load is not None:
-            seconds = QUESTION_BOUNDS * self._scenario.expected(exact=True)["answered_within"]
+            expect = self._scenario.expected(exact=True)
+            seconds = QUESTION_BOUNDS * (expect["answered_within"] or expect["progress_within"])
             self.records.milestone("last-question", seconds=seconds)
             self._load.ask_last(seconds)
 

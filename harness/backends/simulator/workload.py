@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from zab_chaos.harness.backends.simulator.client import SimClient
+from zab_chaos.harness.backends.simulator.client import SimClient, Stalls
 from zab_chaos.harness.backends.simulator.records import SimRecords
 from zab_chaos.harness.results.final_state import StateByNode, text_of
 from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
@@ -28,6 +28,7 @@ class SimLoad:
         self._open_loop = partial(OpenLoop, load, seed, records)
         self._clients: list[SimClient] = []
         self._loop = self._open_loop([])
+        self._stalls = Stalls(seed, load.stalls, load.clients) if load.stalls else None
 
     @property
     def counters(self) -> Counters:
@@ -40,7 +41,8 @@ class SimLoad:
     def _client(self, number: int) -> SimClient:
         node = self._machines[number % len(self._machines)].id
         timeout_ns = int(self._load.timeout * 1e9)
-        return SimClient(self._world, self._machines, node, number + 1, timeout_ns, partial(self._submit_due, number))
+        due = partial(self._submit_due, number)
+        return SimClient(self._world, self._machines, node, number + 1, timeout_ns, due, self._stalls)
 
     def _submit_due(self, number: int) -> int | None:
         loop, begun = self._loop, self._loop.begun
@@ -82,6 +84,11 @@ class SimLoad:
             path: text_of(operation.outcome) for path, operation in operations.items() if operation.outcome is not None
         }
         return {path: value for path, (known, value) in texts.items() if known}
+
+    def end_stalls(self) -> None:
+        """From now on no client stands still any more."""
+        if self._stalls is not None:
+            self._stalls.over = True
 
     def ask_last(self, seconds: float) -> None:
         """Submit no more operations but a last question of each client. Wait at most `seconds` for all to be answered."""

@@ -1,7 +1,7 @@
 """The checker of what each client sees (LADIS 2008, section 1: the requests of a client in FIFO order)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -13,7 +13,7 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import Span
 from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
 from zab_chaos.node.clients.sessions import SHARE
-from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
+from zab_chaos.node.tree.refusal import BAD_REQUEST, NO_LEADER, OVERLOADED, SUPERSEDED
 
 UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
 # After this time (ns) nodes do not have the requests of clients that left, nor are late for a fault.
@@ -40,7 +40,8 @@ class ClientOrder(Checker):
 
     Verifies for each session, across all nodes that it uses:
 
-    - Answers (ok or failed) come in the order of `seq`.
+    - Answers (ok or failed) come in the order of `seq`, and none is left out: a client whose later request was answered waits
+      for no earlier one.
     - The zxids of its writes ascend in that order, including those of unknown writes, and no write follows a fence of
       its seq.
     - The state that a read or a refusal names follows all its earlier writes that ever take effect, and precedes all
@@ -140,6 +141,7 @@ class ClientOrder(Checker):
         for sent in sessions.values():
             sent.sort(key=lambda request: request.invoke.seq)
             self._check_session(sent)
+            self._check_left_out(sent)
         read = {request.complete.node for request in requests if request.invoke.op in READS and request.complete}
         nodes: dict[tuple[int, int], list[tuple[int, Request]]] = {}
         for request in requests:
@@ -233,6 +235,22 @@ class ClientOrder(Checker):
                     shown, viewer = zxid, request
             elif writer is not None:
                 self._check_refusal(writer, written, request)
+
+    def _check_left_out(self, requests: Sequence[Request]) -> None:
+        """Check that no request of a session still waited for its answer when a later one was answered."""
+        answer: Complete | None = None  # the earliest answer to a later request
+        for request in reversed(requests):
+            complete = request.complete
+            if complete is None or complete.error == BAD_REQUEST:  # which the client itself may have refused
+                continue
+            if complete.outcome != "unknown":
+                answer = complete if answer is None or complete.t < answer.t else answer
+            elif answer is not None and answer.t < complete.t:
+                self.findings.add(
+                    f"client {complete.client} got an answer to seq {answer.seq}, and none to seq {complete.seq}, for which "
+                    "it still waited",
+                    [request.invoke, answer, complete],
+                )
 
     def _check_refusal(self, writer: Request, written: int, request: Request) -> None:
         """Check a refusal that names no state: its node must have delivered the client's earlier write, which had the zxid

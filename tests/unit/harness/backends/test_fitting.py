@@ -8,7 +8,7 @@ import pytest
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.registry import KINDS, reduced_to
-from zab_chaos.faults.scenario import FaultStep, Scenario, ScenarioError, parse
+from zab_chaos.faults.scenario import FaultStep, Scenario, ScenarioError, Workload, parse
 from zab_chaos.harness.backends import fitting as fitting_module
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
@@ -96,6 +96,16 @@ def test_only_a_simulated_network_is_erratic_or_has_short_queues() -> None:
     drawn = without_unsupported(processes, asked)
     assert (drawn.erratic_network, drawn.limits.queue_frames) == (False, Limits().queue_frames)
     assert mistakes(processes, parse(drawn.source)) == []
+
+
+def test_only_simulated_clients_stand_still() -> None:
+    asked = parse(HEAD + "[workload]\nstalls = 2\n")
+    assert mistakes(registry.find("sim"), asked) == []
+    assert without_unsupported(registry.find("sim"), asked).workload.stalls == 2
+    processes = registry.find("processes")
+    (said,) = mistakes(processes, asked)
+    assert "[workload] stalls can't be done on processes; it can be done on " in said
+    assert without_unsupported(processes, asked).workload == Workload()
 
 
 def test_answered_within_needs_traces() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from zab_chaos.faults.scenario import Limits, Scenario
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
-from zab_chaos.harness.backends.simulator.client import SimClient
+from zab_chaos.harness.backends.simulator.client import SimClient, Stalls
 from zab_chaos.harness.client.core import Operation
+from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.clients.sessions import SHARE
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.outcomes import Ok, Outcome, Unknown
@@ -31,9 +32,9 @@ class Ensemble:
         self.known: dict[int, list[Outcome]] = {ME: [], YOU: []}
         assert self.world.run_until(lambda: self.deployment.cluster.leader() is not None, 20 * SECOND)
 
-    def client(self, number: int, seen: Zxid = ZERO, nodes: int = 1) -> SimClient:
+    def client(self, number: int, seen: Zxid = ZERO, nodes: int = 1, stalls: Stalls | None = None) -> SimClient:
         """Connect a client to node 1. `seen`: the zxid in its HELLO. `nodes`: how many nodes it knows."""
-        client = SimClient(self.world, self.machines[:nodes], 1, number, 100 * SECOND)
+        client = SimClient(self.world, self.machines[:nodes], 1, number, 100 * SECOND, stalls=stalls)
         client.core.seen = seen
         assert self.world.run_until(lambda: client.core.connected, 10 * SECOND)
         return client
@@ -142,3 +143,49 @@ def test_a_second_connection_with_the_same_number_ends_the_first(ensemble: Ensem
     assert ensemble.world.run_until(lambda: not older.core.connected, SECOND)
     assert "connected again" in older.core.last_trouble
     assert newer.core.connected
+
+
+class AlwaysStalled(Stalls):
+    """Clients stand still from the first second on, for ten seconds."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1.0, 1)
+        self.capacity = 2
+
+    def next_in(self) -> int:
+        return SECOND
+
+    def length(self) -> int:
+        return 10 * SECOND
+
+
+def test_a_node_forgets_a_client_that_stands_still_and_serves_it_when_it_goes_on(ensemble: Ensemble) -> None:
+    """The probe that the node sends once a second fills the room for two frames."""
+    client, world = ensemble.client(ME, stalls=AlwaysStalled()), ensemble.world
+    world.run_for(2 * SECOND)
+    assert ME in ensemble.sessions()._sessions
+    world.run_for(3 * SECOND)
+    assert ME not in ensemble.sessions()._sessions
+    ensemble.submit(client, Get("/"))
+    client.turn()
+    world.run_for(SECOND)
+    assert ensemble.known[ME] == []  # it stands still
+    assert world.run_until(lambda: bool(ensemble.known[ME]), 10 * SECOND)
+    (outcome,) = ensemble.known[ME]
+    assert isinstance(outcome, Unknown)
+    assert FORGOTTEN in outcome.why
+    ensemble.submit(client, Get("/"))
+    assert world.run_until(lambda: isinstance(ensemble.known[ME][-1], Ok), 10 * SECOND)
+
+
+def test_what_a_node_does_not_read_fills_the_connection_and_is_sent_when_there_is_room(ensemble: Ensemble) -> None:
+    client, world = ensemble.client(ME, stalls=AlwaysStalled()), ensemble.world
+    ensemble.deployment.cluster.pause(1)
+    for number in range(6):
+        ensemble.submit(client, Create(f"/{number}"))
+        client.turn()  # so that each has a frame of its own
+    world.run_for(SECOND // 2)
+    assert len(client.core._unsent) == 4
+    ensemble.deployment.cluster.resume(1)
+    assert world.run_until(lambda: len(ensemble.known[ME]) == 6, 30 * SECOND)
+    assert all(isinstance(outcome, Ok) for outcome in ensemble.known[ME])
