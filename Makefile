@@ -73,7 +73,7 @@ base-image: ## build a base image from Debian's packages, without an image regis
 image: setup ## build the image for nodes in containers; needs a container engine
 	@.ci/image
 
-base: # what `engine` needs and takes longest, without the virtual environment
+base: ## do the part of `engine` that needs no .venv and takes longest
 	@.ci/containers base || [ $$? = 77 ]
 
 engine: base $(READY) ## start a container engine in the folder ZAB_ENGINE where there is none, and build the image there
