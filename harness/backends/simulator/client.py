@@ -87,26 +87,25 @@ class SimClient:
     def _dial(self, node: int) -> ClientConnection:
         def arrive(frame: bytes) -> None:
             self._unread.append(frame)
-            self._read(connection)
+            self._read()
 
         def end(why: str) -> None:
             self._broken = why
-            self._read(connection)
+            self._read()
 
-        self._unread, self._broken = [], None
         capacity = self._stalls.capacity if self._stalls is not None else None
-        self._connection = connection = ClientConnection(
-            self._world, self._machines[node], arrive, end, self.turn, capacity
-        )
-        return connection
+        self._connection = ClientConnection(self._world, self._machines[node], arrive, end, self.turn, capacity)
+        return self._connection
 
-    def _read(self, connection: ClientConnection) -> None:
+    def _read(self) -> None:
         """Read what has arrived, unless the client stands still."""
         if self._stalled:
             return
         frames, self._unread = self._unread, []
-        connection.read(1, len(frames))
-        self.turn(frames, self._broken)
+        broken, self._broken = self._broken, None
+        if self._connection is not None:
+            self._connection.read(1, len(frames))
+        self.turn(frames, broken)
 
     def _stall(self, _: object) -> None:
         if self._stalls is None or self._closed or self._stalls.over:
@@ -117,10 +116,7 @@ class SimClient:
     def _resume(self, _: object) -> None:
         assert self._stalls is not None
         self._stalled = False
-        if self._connection is not None and not self._connection.closed:
-            self._read(self._connection)
-        else:
-            self.turn()
+        self._read()
         self._world.call_later(self._stalls.next_in(), self._stall)
 
     def _wake_by(self, due: int | None) -> None:
