@@ -17,8 +17,6 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
 Cells = dict[str, str | Text]  # of one row of a table, by heading
-
-
 R = TypeVar("R", bound=Trial | DefectResult)
 
 

@@ -21,7 +21,7 @@ class ClientConnection:
 
     def __init__(
         self, world: World, machine: SimNode, on_frame: Callable[[bytes], None], on_broken: Callable[[str], None],
-        on_room: Callable[[], None] = lambda: None, capacity: int | None = None,
+        on_room: Callable[[], None], capacity: int | None,
     ) -> None:  # fmt: skip
         self.closed = False  # by the client
         self._on_room = on_room

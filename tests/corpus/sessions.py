@@ -1,5 +1,6 @@
 """Cases about sessions that change nodes, about writes with an unknown outcome, and about reads that go back."""
 
+from functools import partial
 from typing import Any
 
 from tests.corpus.cases import ends, legal, violates
@@ -56,26 +57,28 @@ def client_order_overloaded_by_one_request() -> Story:
     return story
 
 
-@violates("client order")
-def client_order_an_answer_is_left_out() -> Story:
-    """A client reads twice, gets the second answer, and waits for the first one until it gives up."""
+def _second_answer(*, first_given_up_before: bool) -> Story:
+    """Let a client read twice, get the second answer, and give up the first read before that or after it."""
     story = ensemble()
     first, second = story.invoke(op="get"), story.invoke(op="get")
-    story.answer_read(1, second, (1, 3))
-    story.complete(1, first, outcome="unknown", error="no answer within 10 s")
+    give_up = partial(story.complete, 1, first, outcome="unknown", error="no answer within 10 s")
+    answer = partial(story.answer_read, 1, second, (1, 3))
+    for act in (give_up, answer) if first_given_up_before else (answer, give_up):
+        act()
     story.settle()
     return story
+
+
+@violates("client order")
+def client_order_an_answer_is_left_out() -> Story:
+    """A client gets the answer to its second read, and waits for the first one until it gives up."""
+    return _second_answer(first_given_up_before=False)
 
 
 @legal("client order")
 def client_order_given_up_before_a_later_answer() -> Story:
     """The same, but the client gives up the first read before the second is answered."""
-    story = ensemble()
-    first, second = story.invoke(op="get"), story.invoke(op="get")
-    story.complete(1, first, outcome="unknown", error="no answer within 10 s")
-    story.answer_read(1, second, (1, 3))
-    story.settle()
-    return story
+    return _second_answer(first_given_up_before=True)
 
 
 @violates("client order")

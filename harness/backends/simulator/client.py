@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
+from zab_chaos.model.world.chance import MS
 from zab_chaos.model.world.client_connection import ClientConnection
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
 from zab_chaos.node.tree.requests import Request
-
-MS = 1_000_000
 
 
 class Stalls:
@@ -55,7 +54,7 @@ class SimClient:
         self._after_turn = after_turn
         self._wake_at: int | None = None
         self._closed = False
-        self._stalls = stalls
+        self._capacity = stalls.capacity if stalls is not None else None
         self._stalled = False
         self._unread: list[bytes] = []  # frames of the present connection that arrived while the client stood still
         self._broken: str | None = None  # why it broke meanwhile
@@ -64,7 +63,7 @@ class SimClient:
         self.core = ClientCore(addresses, self._dial, node=node, number=number, timeout_ns=timeout_ns)
         self._wake_by(world.now)
         if stalls is not None:
-            world.call_later(stalls.next_in(), self._stall)
+            world.call_later(stalls.next_in(), self._stall, stalls)
 
     def submit(self, request: Request, then: Then | None = None) -> Operation:
         """Enqueue an operation, which the next `turn` sends."""
@@ -93,8 +92,8 @@ class SimClient:
             self._broken = why
             self._read()
 
-        capacity = self._stalls.capacity if self._stalls is not None else None
-        self._connection = ClientConnection(self._world, self._machines[node], arrive, end, self.turn, capacity)
+        machine = self._machines[node]
+        self._connection = ClientConnection(self._world, machine, arrive, end, self.turn, self._capacity)
         return self._connection
 
     def _read(self) -> None:
@@ -107,17 +106,16 @@ class SimClient:
             self._connection.read(1, len(frames))
         self.turn(frames, broken)
 
-    def _stall(self, _: object) -> None:
-        if self._stalls is None or self._closed or self._stalls.over:
+    def _stall(self, stalls: Stalls) -> None:
+        if self._closed or stalls.over:
             return
         self._stalled = True
-        self._world.call_later(self._stalls.length(), self._resume)
+        self._world.call_later(stalls.length(), self._resume, stalls)
 
-    def _resume(self, _: object) -> None:
-        assert self._stalls is not None
+    def _resume(self, stalls: Stalls) -> None:
         self._stalled = False
         self._read()
-        self._world.call_later(self._stalls.next_in(), self._stall)
+        self._world.call_later(stalls.next_in(), self._stall, stalls)
 
     def _wake_by(self, due: int | None) -> None:
         if due is not None and (self._wake_at is None or due < self._wake_at):
