@@ -21,7 +21,7 @@ define installed
 @command -v $(1) >/dev/null || .ci/apt $(3) || echo "$(2) could not be installed; the tests that need it are skipped"
 endef
 
-.PHONY: help setup browser fuse demo test test-cluster test-zookeeper lint check mutants bench docs clean base-image image engine-base engine containers test-containers
+.PHONY: help setup browser fuse demo test test-cluster test-zookeeper lint check mutants bench docs clean base-image image engine-dependencies engine containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,10 +73,10 @@ base-image: ## build a base image from Debian's packages, without an image regis
 image: setup ## build the image for nodes in containers; needs a container engine
 	@.ci/image
 
-engine-base: ## do the part of `engine` that needs no .venv and takes longest
-	@.ci/containers base || [ $$? = 77 ]
+engine-dependencies: ## do the part of `engine` that needs no .venv and takes longest
+	@.ci/containers dependencies || [ $$? = 77 ]
 
-engine: engine-base $(READY) ## start a container engine in the folder ZAB_ENGINE where there is none, and build the image there
+engine: engine-dependencies $(READY) ## start a container engine in the folder ZAB_ENGINE where there is none, and build the image there
 	@.ci/containers prepare || [ $$? = 77 ]
 
 containers: image ## run and judge the power outage on containers

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,10 +78,7 @@ def build(client: Any, base: str, on_step: Callable[[str], None]) -> Any:
 
 def _prepare_context(folder: Path) -> None:
     """Put the files that the Dockerfile needs into a folder. Raises HarnessError."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"]["containers"]]
-    (folder / "requirements.txt").write_text("\n".join(needed) + "\n")
-    for name in ("Dockerfile", "constraints.txt"):
+    for name in ("Dockerfile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, folder / name)
     shutil.copy(server.locate(), folder / "toxiproxy-server")
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
