@@ -27,6 +27,7 @@ DUMP = "dump.bin"
 UNIQUE_MILESTONES = frozenset(
     {
         "started",
+        "clocks",
         "established",
         "workload-started",
         "workload-stopped",

@@ -60,6 +60,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._tree: tree.ServerTree | None = None  # the tree of all servers, once they agree
 
     def _build(self, stack: ExitStack) -> None:
+        self.records.milestone("clocks", wall=time.time_ns())
         release = locate(self._release)
         self._version = release.version
         nodes = range(1, self._scenario.nodes + 1)

@@ -8,6 +8,7 @@ taken to have had one long life.
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -38,7 +39,8 @@ def salvage(folder: RunFolder) -> str | None:
     if is_locked(progress_file(folder)) or any(_in_use(disk) for disk in disks.values()):
         raise BadInput(f"{folder.path}: this run is still in progress, and is judged when it ends")
     operations = list(folder.lines("ops.jsonl", Invoke | Complete))
-    times = [line["t"] for line in folder.lines("harness.jsonl")] + [operation.t for operation in operations]
+    milestones = list(folder.lines("harness.jsonl"))
+    times = [line["t"] for line in milestones] + [operation.t for operation in operations]
     began, ended = min(times, default=0), max(times, default=0)
     lives = [
         ServerLife(
@@ -51,11 +53,20 @@ def salvage(folder: RunFolder) -> str | None:
         )
         for node, disk in disks.items()
     ]
-    clock_offset = time.monotonic_ns() - time.time_ns()
-    evidence = RunEvidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=clock_offset)
+    evidence = RunEvidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=_clock_offset(milestones))
     write_traces(evidence, folder)
     sessions.append_session_ends(folder.file("sessions.jsonl"), evidence)
     return DONE
+
+
+def _clock_offset(milestones: list[dict[str, Any]]) -> int:
+    """Return the nanoseconds from the wall clock to the monotonic one during the run. A reboot resets the latter.
+
+    A run of an older version did not record them, and is taken to be of the time since the last reboot.
+    """
+    now = {"t": time.monotonic_ns(), "wall": time.time_ns()}
+    clocks = next((line for line in milestones if isinstance(line.get("wall"), int)), now)
+    return int(clocks["t"] - clocks["wall"])
 
 
 def _without_epochs(log: TxnLog) -> TxnLog:

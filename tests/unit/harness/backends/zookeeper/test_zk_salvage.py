@@ -1,24 +1,52 @@
 """The evidence of a run whose harness was killed."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from zab_chaos.harness.backends.zookeeper.salvage import salvage
+from zab_chaos.harness.backends.zookeeper.txnlog import read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
 
+LOG = Path(__file__).parents[4] / "testdata" / "zookeeper" / "3.9.4" / "log.100000001"
 
-def test_epochs_are_left_out_because_one_salvaged_life_stands_for_many(tmp_path: Path) -> None:
-    """The disk lacks acceptedEpoch, as after a fault that removed it."""
-    folder = RunFolder(tmp_path)
-    folder.write_run({"nodes": 1})
-    disk = folder.file("data", "node-1", "version-2")
-    disk.mkdir(parents=True)
-    (disk / "currentEpoch").write_text("2")
-    folder.file("trace").mkdir()
-    folder.file("harness.jsonl").touch()
-    folder.file("ops.jsonl").touch()
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run with one server, whose disk is empty."""
+    made = RunFolder(tmp_path)
+    made.write_run({"nodes": 1})
+    made.file("data", "node-1", "version-2").mkdir(parents=True)
+    made.file("trace").mkdir()
+    made.file("harness.jsonl").touch()
+    made.file("ops.jsonl").touch()
+    return made
+
+
+def trace(folder: RunFolder) -> list[dict[str, Any]]:
     assert salvage(folder) is not None
-    boot, left = (json.loads(line) for line in folder.file("trace", "node-1-1.jsonl").read_text().splitlines())
+    return [json.loads(line) for line in folder.file("trace", "node-1-1.jsonl").read_text().splitlines()]
+
+
+def test_epochs_are_left_out_because_one_salvaged_life_stands_for_many(folder: RunFolder) -> None:
+    """The disk lacks acceptedEpoch, as after a fault that removed it."""
+    folder.file("data", "node-1", "version-2", "currentEpoch").write_text("2")
+    boot, left = trace(folder)
     assert [(it["event"], it["accepted_epoch"], it["current_epoch"]) for it in (boot, left)] == [
         ("boot", 0, 0), ("left", 0, 0)
     ]  # fmt: skip
+
+
+def test_times_are_those_of_the_run_even_after_a_reboot(folder: RunFolder) -> None:
+    """The monotonic clock begins anew with each boot of the machine; that of the run was far ahead of the present one."""
+    disk = folder.file("data", "node-1")
+    shutil.copy(LOG, disk / "version-2")
+    made = [txn.time * 1_000_000 for txn in read_disk(disk).transactions]
+    before = 10**18
+    lines = [{"t": before, "event": "clocks", "wall": made[0]}, {"t": before + 10**9, "event": "workload-started"}]
+    folder.file("harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    times = [event["t"] for event in trace(folder) if event["event"] == "broadcast"]
+    assert times == [before + at - made[0] for at in made]
