@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from zlib import crc32
 
 import msgspec
 
-from zab_chaos.harness.client.core import ClientCore, Operation
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.session import Done, Failed, Unknown, read_outcome
 from zab_chaos.model.events import LARGE_BYTES
 from zab_chaos.node.append_file import AppendFile
@@ -20,18 +20,28 @@ from zab_chaos.node.tree.requests import ANY, Create, Multi, Request, Set
 _encode = msgspec.json.Encoder().encode
 
 
+class RecordedClient(Protocol):
+    """What a record says of the client: its number, and the node that it is connected to or tries to reach."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def node(self) -> int: ...
+
+
 class OpsFile:
     """An ops.jsonl for one thread: it collects lines, and `flush` writes them at once. Raises OSError (ENOSPC, EIO).
 
-    Implements `zab_chaos.harness.workload.open_loop.OperationLog`.
+    `zxids`: whether the system has any. Implements `zab_chaos.harness.workload.open_loop.OperationLog`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, zxids: bool = True) -> None:
         self._file = AppendFile(path)
+        self._zxids = zxids
         self._lines: list[bytes] = []
         self._open = True
 
-    def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
+    def invoke(self, client: RecordedClient, operation: Operation, due: int) -> None:
         """Record that an operation was submitted. `due`: when the open loop had planned it."""
         line: dict[str, Any] = {
             "type": "invoke",
@@ -43,7 +53,7 @@ class OpsFile:
         }
         self._lines.append(_encode(line | request_fields(operation.request)))
 
-    def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
+    def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> str:
         """Record an operation's outcome, and return its name: ok, failed or unknown."""
         line: dict[str, Any] = {
             "type": "complete",
@@ -53,41 +63,47 @@ class OpsFile:
             "node": client.node if operation.node is None else operation.node,
         }
         line |= outcome_fields(outcome)
+        if not self._zxids:
+            line.pop("zxid", None)
         self._lines.append(_encode(line))
         name: str = line["outcome"]
         return name
 
     def flush(self) -> None:
-        if self._lines:
+        """Write the collected lines, unless the file is closed."""
+        if self._lines and self._open:
             data = b"\n".join(self._lines) + b"\n"
             self._lines.clear()
             self._file.write(data)
 
     def close(self) -> None:
         if self._open:
-            self._open = False
-            self.flush()
-            self._file.close()
+            try:
+                self.flush()
+            finally:
+                self._open = False
+                self._file.close()
 
 
 class SharedOpsFile:
     """An ops.jsonl for the clients of several threads, which writes each line at once.
 
-    `count` is called with "invoked" for each operation, and with the name of each outcome.
+    `count` is called with "invoked" for each operation, and with the name of each outcome. `zxids`: as of `OpsFile`.
     """
 
-    def __init__(self, path: Path, count: Callable[[str], None] = lambda name: None) -> None:
-        self._file = OpsFile(path)
+    def __init__(self, path: Path, count: Callable[[str], None] = lambda name: None, *, zxids: bool = True) -> None:
+        self._file = OpsFile(path, zxids=zxids)
         self._count = count
         self._lock = threading.Lock()
 
-    def invoke(self, client: ClientCore, operation: Operation) -> None:
+    def invoke(self, client: RecordedClient, operation: Operation, due: int | None = None) -> None:
+        """Record that an operation was submitted. `due`: when the open loop had planned it; None means then."""
         with self._lock:
             self._count("invoked")
-            self._file.invoke(client, operation, operation.submitted_ns)
+            self._file.invoke(client, operation, operation.submitted_ns if due is None else due)
             self._file.flush()
 
-    def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> None:
+    def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> None:
         with self._lock:
             self._count(self._file.complete(client, operation, outcome))
             self._file.flush()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transport import CLOSED
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.core.zxid import ZERO
@@ -72,9 +73,9 @@ class BlockingClient(Client):
             then(outcome)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _PendingRequest:
-    seq: int
+    operation: Operation
     then: Then
     deadline: float
     answers: "queue.SimpleQueue[Outcome]"
@@ -90,7 +91,7 @@ def _require_valid(outcome: object) -> None:
         )
 
 
-def _operation(request: Request) -> str:
+def _operation_name(request: Request) -> str:
     """Return the name that a scenario's mix and a backend's `operations` have for a request."""
     if isinstance(request, Set) and request.version != ANY:
         return "cas"
@@ -128,13 +129,14 @@ class SystemLine:
         """
         if self._closed:
             raise ValueError(CLOSED)
-        operation = _operation(request)
-        if self._operations is not None and operation not in self._operations:
+        name = _operation_name(request)
+        if self._operations is not None and name not in self._operations:
             supported = ", ".join(sorted(self._operations))
-            raise BadInput(f"the clients of this backend have no {operation}; its `operations` are {supported}")
+            raise BadInput(f"the clients of this backend have no {name}; its `operations` are {supported}")
         self._seq += 1
-        pending = _PendingRequest(self._seq, then, time.monotonic() + self._timeout, queue.SimpleQueue())
-        self._history.invoke(self.number, self._seq, self.node, request, due_ns)
+        operation = Operation(self._seq, request, time.monotonic_ns(), node=self.node)
+        self._history.invoke(self, operation, due_ns)
+        pending = _PendingRequest(operation, then, time.monotonic() + self._timeout, queue.SimpleQueue())
         self._waiting.append(pending)
         try:
             if self._client is None:
@@ -182,7 +184,8 @@ class SystemLine:
 
     def _complete_first(self, outcome: Outcome) -> None:
         pending = self._waiting.pop(0)
-        self._history.complete(self.number, pending.seq, self.node, outcome)
+        pending.operation.completed_ns = time.monotonic_ns()
+        self._history.complete(self, pending.operation, outcome)
         pending.then(outcome)
 
     def _move_to_next_node(self) -> None:

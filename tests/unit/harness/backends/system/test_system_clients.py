@@ -65,3 +65,21 @@ def test_an_unknown_error_of_a_refusal_is_refused(tmp_path: Path) -> None:
     """The judge would learn nothing from it, but learns that the key is missing from "no node"."""
     with pytest.raises(ValueError, match=r"error='not found'.*: a client's errors are 'no node', 'node exists'"):
         asked(tmp_path, Failed("not found", ""))
+
+
+class Silent(Client):
+    def submit(self, request: Request, then: Then) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_an_outcome_after_the_record_is_closed_is_not_recorded(tmp_path: Path) -> None:
+    """A client's thread may outlive a run that was stopped at once."""
+    counts, told = OutcomeCounts(), []
+    history = HistoryFile(tmp_path / "ops.jsonl", counts)
+    line = SystemLine({1: Silent}, 1, 1, 1.0, history)
+    line.submit(Get("/a"), told.append)
+    history.close()
+    line.close()
+    assert told == [Unknown("the client was closed")]
+    assert (tmp_path / "ops.jsonl").read_text().count("\n") == 1
