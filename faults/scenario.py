@@ -1,7 +1,7 @@
 """The scenario: its ensemble, load, faults and expectations. `zab_chaos.faults.grammar` reads it from TOML."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -145,10 +145,6 @@ class Expect:
     min_acked: int = 1
     # By path, the values of which all nodes must hold the same one at the end; None: there is no such znode.
     state: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
-
-    def met(self, exit_code: int, violated: Collection[str]) -> bool:
-        """Return whether a run with this exit code and these violated properties meets the expectations."""
-        return exit_code == self.exit and (self.violates is None or self.violates in violated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ Results are yielded in the order of the seeds, so the first reported failure has
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +23,7 @@ from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.model.coverage import Combination, CoverageRecorder, recording_types
-from zab_chaos.model.verdict import Verdict
+from zab_chaos.model.verdict import Verdict, expected_ending
 
 AHEAD = 4  # seeds submitted per worker: enough that no worker is idle, few enough that a failure is reported soon
 OUTCOMES = ("acked", "failed", "unknown")
@@ -91,7 +91,7 @@ class SeedResult:
             verdict=str(verdict.verdict),
             exit=verdict.exit,
             violated=verdict.violated,
-            met=scenario.expect.met(verdict.exit, verdict.violated),
+            met=verdict.verdict == expected_ending(asdict(scenario.expect), verdict.verdict, verdict.violated),
             reasons=verdict.reasons[:5],
             **measured,
         )

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
 from zab_chaos.harness.shrink.search import Failure, Tell, failure_of, reparsed, seeds_that_fail
 from zab_chaos.model.events import TRACES
+from zab_chaos.model.verdict import expected_ending
 
 FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator with its own seed
 
@@ -122,7 +123,7 @@ def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     if seed is None:
         raise BadInput(f"{folder.path}: run.json has no seed, so the run can't be repeated")
     scenario = replace(scenario, defect=facts.get("defect"))
-    as_expected = scenario.expect.met(verdict.exit, verdict.violated)
+    as_expected = verdict.verdict == expected_ending(asdict(scenario.expect), verdict.verdict, verdict.violated)
     if as_expected or verdict.exit == 2:
         ending = "ended as its scenario expects" if as_expected else "did not fail"
         raise BadInput(f"{folder.path} {ending} ({verdict.verdict}): there is nothing to shrink")

@@ -13,6 +13,7 @@ import pytest
 from zab_chaos.harness.cli.app import complete_defect, complete_scenario, main
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.results import run_folder
+from zab_chaos.model.verdict import Outcome
 
 BAD = """
 [scenario]
@@ -165,11 +166,12 @@ def test_a_check_that_is_interrupted_at_once_says_only_that(
 def test_a_check_counts_exit_codes_and_names_the_runs_that_ended_otherwise(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ends = iter([(0, "/runs/1"), (2, "/runs/2"), (0, "/runs/3")])
+    ends = iter([(Outcome.PASS, "/runs/1"), (Outcome.UNKNOWN, "/runs/2"), (Outcome.PASS, "/runs/3")])
 
     def run(*_: object) -> SimpleNamespace:
-        code, folder = next(ends)
-        return SimpleNamespace(verdict=SimpleNamespace(exit=code, violated=[]), folder=SimpleNamespace(path=folder))
+        outcome, folder = next(ends)
+        verdict = SimpleNamespace(verdict=outcome, exit=outcome.exit_code, violated=[])
+        return SimpleNamespace(verdict=verdict, folder=SimpleNamespace(path=folder))
 
     monkeypatch.setattr("zab_chaos.harness.cli.scenarios.run_quietly", run)
     assert main(["scenarios", "--check", "--only", "leader-crash", "--on", "sim", "--times", "3"]) == 1
