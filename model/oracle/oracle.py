@@ -5,11 +5,9 @@ kinds may be interleaved in any way. `finish` returns the verdict. Safety is jud
 healing. The work is linear in the number of events: the zxids show Zab's order, so no search is needed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from zab_chaos.model import events as ev
 from zab_chaos.model import manifest, runfiles
@@ -69,29 +67,7 @@ class Oracle:
             ev.Snapshot: self._snapshot,
         }
 
-    # ---- adding mappings, as the files have them ----
-
-    def feed(self, event: Mapping[str, Any]) -> None:
-        """Add one trace event. One without the documented form does not raise; it makes the run UNKNOWN."""
-        try:
-            self.add_event(ev.event_from_dict(event))
-        except msgspec.ValidationError as error:
-            file = ev.trace_name(event.get("node", 0), event.get("life", 0))
-            self.add_damage(Damage(file, event.get("n", 0), f"is not a valid event: {error}"))
-
-    def feed_operation(self, line: Mapping[str, Any]) -> None:
-        """Add one line of ops.jsonl."""
-        self._feed(line, ev.Invoke | ev.Complete, "ops.jsonl", self.add_operation)
-
-    def feed_fault(self, line: Mapping[str, Any]) -> None:
-        """Add one line of faults.jsonl."""
-        self._feed(line, ev.Inject | ev.Heal, "faults.jsonl", self.add_fault)
-
-    def feed_milestone(self, line: Mapping[str, Any]) -> None:
-        """Add one line of harness.jsonl."""
-        self._feed(line, ev.Milestone, "harness.jsonl", self.add_milestone)
-
-    # ---- adding typed records ----
+    # ---- adding records ----
 
     def add_event(self, event: ev.Event) -> None:
         """Add one trace event."""
@@ -312,12 +288,6 @@ class Oracle:
     def _notify(self, name: str, *what: object) -> None:
         for handler in self._handlers.get(name, _NO_HANDLERS):
             handler(*what)
-
-    def _feed(self, line: Mapping[str, Any], kind: Any, file: str, take: Callable[[Any], None]) -> None:
-        try:
-            take(msgspec.convert(line, kind))
-        except msgspec.ValidationError as error:
-            self.add_damage(Damage(file, line.get("line", 0), f"is not readable: {error}"))
 
 
 @seldom_collected()

@@ -45,11 +45,6 @@ def build_ensemble(line: str, kind: type[W]) -> W:
     return kind(int(words[1]), **{name: int(value) for name, value in settings.items()})
 
 
-def regenerate(text: str) -> str:
-    """Return the text of a transcript with the same steps and the lines that they give now."""
-    return play(text, ScriptedEnsemble)[1]
-
-
 def play(text: str, kind: type[W]) -> tuple[W, str]:
     """Execute a transcript. Return the ensemble as it is afterwards, and the text with the lines that it gives now.
 

@@ -33,7 +33,9 @@ def test_logs_and_trees_of_all_servers_are_equal_and_contain_the_writes(tmp_path
         eventually(lambda: len({told.zxid for node in it.cluster.nodes if (told := it.cluster.srvr(node))}) == 1)
         it.cluster.kill_all(it.cluster.nodes)
         logs = {node: txnlog.read_disk(Path(it.cluster.disk_folder(node))) for node in it.cluster.nodes}
-        assert txnlog.differences(logs) == []
+        digests = [{one.zxid: one.digest for one in log.transactions} for log in logs.values()]
+        begin = max(min(held) for held in digests)  # what came before it may be in a snapshot only
+        assert len({tuple((zxid, held[zxid]) for zxid in sorted(held) if zxid >= begin) for held in digests}) == 1
         assert {log.epochs for log in logs.values()} == {(1, 1)}
         assert all(log.damage == () and log.torn == 0 for log in logs.values())
         steps = [step for one in logs[leader].transactions for step in one.steps]

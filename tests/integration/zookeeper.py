@@ -17,7 +17,7 @@ from zab_chaos.harness.client.log import OpsFile
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
-from zab_chaos.model.events import LOGS, Run, operation_from_json
+from zab_chaos.model.events import LOGS, Milestone, Run, event_from_dict, operation_from_json
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.node.tree.outcomes import Ok, Outcome
@@ -119,10 +119,10 @@ def judge(deployment: ZooKeeperDeployment, clients: dict[int, list[int]], ops: P
         (one for trace in traces.traces(evidence).values() for one in trace),
         key=lambda one: (one["t"], one["node"], one["life"]),
     ):
-        oracle.feed(event)
+        oracle.add_event(event_from_dict(event))
     for operation in operations:
         oracle.add_operation(operation)
     now = time.monotonic_ns()
     for name, t in (("started", began), ("safety-ended", now), ("converged", now)):
-        oracle.feed_milestone({"t": t, "event": name, "seconds": 0.0})
+        oracle.add_milestone(Milestone(t=t, event=name, seconds=0.0))
     return oracle.finish(Run(nodes=len(servers.nodes), evidence=LOGS))

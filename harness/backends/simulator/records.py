@@ -154,14 +154,15 @@ class SimRecords:
         self._write_later("harness.jsonl", line)
         if event == MILESTONE:
             self.state = msgspec.json.decode(_encode(numbered))  # as a reader of the file decodes it
-        self.oracle.feed_milestone(numbered)
+        self.oracle.add_milestone(msgspec.convert(numbered, ev.Milestone))
 
     def fault(self, line: dict[str, Any]) -> None:
         line = {**line, "t": self._world.stamp()} if line["type"] == "heal" else line
         # As a reader of the file decodes it: node ids that are keys become text.
         plain = msgspec.json.decode(_encode(line))
         self._write_later("faults.jsonl", line)
-        self.oracle.feed_fault(plain | {"line": self._number("faults.jsonl")})
+        numbered = plain | {"line": self._number("faults.jsonl")}
+        self.oracle.add_fault(msgspec.convert(numbered, ev.Inject | ev.Heal))
 
     def _number(self, name: str) -> int:
         """Return the number of the file's next line, also if there is no file."""

@@ -13,9 +13,8 @@ too. Contents that make a server refuse to start are reported as damage.
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO
 from zlib import adler32, crc32
@@ -315,35 +314,6 @@ def _epoch(path: Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class LogDifference:
-    """A zxid at which two servers' logs differ: their transactions differ, or one log has a gap there."""
-
-    zxid: int
-    one: int
-    other: int
-    missing: int | None  # the server whose log has the gap; None if both have a transaction
-
-
-def differences(logs: Mapping[int, TxnLog]) -> list[LogDifference]:
-    """Return where logs differ, in the order of zxids.
-
-    Each two logs are compared only in the range that both have: the beginning may be in a snapshot, and the end not there yet.
-    """
-    found = []
-    for (one, first), (other, second) in combinations(sorted(logs.items()), 2):
-        here = {it.zxid: it.digest for it in first.transactions}
-        there = {it.zxid: it.digest for it in second.transactions}
-        if not here or not there:
-            continue
-        low, high = max(min(here), min(there)), min(max(here), max(there))
-        for zxid in sorted(here.keys() | there.keys()):
-            if low <= zxid <= high and here.get(zxid) != there.get(zxid):
-                missing = one if zxid not in here else other if zxid not in there else None
-                found.append(LogDifference(zxid, one, other, missing))
-    return sorted(found, key=lambda it: (it.zxid, it.one, it.other))
 
 
 def show(zxid: int) -> str:

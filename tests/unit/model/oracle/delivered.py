@@ -25,5 +25,5 @@ def delivered(txns: list[Txn], known: int | None = None) -> Oracle:
     ]  # fmt: skip
     oracle = Oracle(ev.LOGS)
     for n, event in enumerate(events, 1):
-        oracle.feed({"t": n, "node": 1, "life": 1, "n": n, **event})
+        oracle.add_event(ev.event_from_dict({"t": n, "node": 1, "life": 1, "n": n, **event}))
     return oracle

@@ -170,7 +170,7 @@ def judged_by_history(
     for t, line in enumerate(lines, 1):
         oracle.add_session_line(msgspec.convert({"t": t, **line}, ev.SessionEvent))
     if converged:
-        oracle.feed_milestone({"t": 9, "event": "converged"})
+        oracle.add_milestone(ev.Milestone(t=9, event="converged"))
     checker = next(one for one in oracle.checkers if one.name == name)
     checker.at_end()
     return checker.property()
@@ -488,7 +488,7 @@ def test_missing_lines_are_damage(told: int, damages: list[str]) -> None:
     oracle = delivered(HISTORY)
     for line in (look(3, 2), look(4, None)):
         oracle.add_session_line(msgspec.convert({"t": 9, **line}, ev.SessionEvent))
-    oracle.feed_milestone({"t": 9, "event": "sessions-stopped", "told": told})
+    oracle.add_milestone(ev.Milestone(t=9, event="sessions-stopped", told=told))
     oracle.finish(ev.Run(nodes=1, evidence=ev.LOGS))
     assert [str(one) for one in oracle.facts.damages if one.file == "sessions.jsonl"] == damages
 

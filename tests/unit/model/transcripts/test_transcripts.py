@@ -18,7 +18,7 @@ from zab_chaos.faults.defects import (
     PromiseNotDurable,
 )
 from zab_chaos.model.transcripts.scripted_ensemble import DeliveryDisagreement, ScriptedEnsemble
-from zab_chaos.model.transcripts.transcript import FOLDER, regenerate
+from zab_chaos.model.transcripts.transcript import FOLDER, play
 from zab_chaos.node.core.peer import Peer
 
 FILES = sorted(FOLDER.glob("*.txt"))
@@ -32,7 +32,7 @@ PHASES = (
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_protocol_does_what_its_transcript_says(file: Path, request: pytest.FixtureRequest) -> None:
     text = file.read_text(encoding="utf-8")
-    now = regenerate(text)
+    _, now = play(text, ScriptedEnsemble)
     if request.config.getoption("--rewrite"):
         file.write_text(now, encoding="utf-8")
     elif now != text:
@@ -75,9 +75,9 @@ def test_a_defect_changes_the_transcript_of_its_step(
     text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
     monkeypatch.setattr(ScriptedEnsemble, "peer_type", bug)
     with suppress(DeliveryDisagreement):
-        assert regenerate(text) != text
+        assert play(text, ScriptedEnsemble)[1] != text
 
 
 def test_the_error_for_an_unknown_command_lists_the_commands() -> None:
     with pytest.raises(ValueError, match="'crsh 1' is no command; there are begin, start"):
-        regenerate("nodes 3\n\n1. crsh 1\n")
+        play("nodes 3\n\n1. crsh 1\n", ScriptedEnsemble)

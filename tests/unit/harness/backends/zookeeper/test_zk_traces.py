@@ -10,7 +10,7 @@ from zab_chaos.harness.backends.zookeeper.request_matching import NO_CLIENT
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.traces import traces
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Step, Transaction, TxnLog
-from zab_chaos.model.events import LOGS, Complete, Invoke, Run
+from zab_chaos.model.events import LOGS, Complete, Invoke, Milestone, Run, event_from_dict
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.oracle.properties import ALL
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
@@ -75,11 +75,11 @@ def judge(given: RunEvidence) -> Verdict:
     oracle = Oracle(LOGS)
     events = [event for trace in traces(given).values() for event in trace]
     for event in sorted(events, key=lambda one: (one["t"], one["node"], one["life"])):
-        oracle.feed(event)
+        oracle.add_event(event_from_dict(event))
     for operation in given.operations:
         oracle.add_operation(operation)
     for name in ("started", "safety-ended", "converged"):
-        oracle.feed_milestone({"t": 0 if name == "started" else 900 * MS, "event": name, "seconds": 0.0})
+        oracle.add_milestone(Milestone(t=0 if name == "started" else 900 * MS, event=name, seconds=0.0))
     return oracle.finish(Run(nodes=3, evidence=LOGS))
 
 

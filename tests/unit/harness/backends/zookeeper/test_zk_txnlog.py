@@ -9,7 +9,7 @@ from zlib import adler32, crc32
 import pytest
 
 from zab_chaos.harness.backends.zookeeper import txnlog
-from zab_chaos.harness.backends.zookeeper.txnlog import LogDifference, Transaction, TxnLog, differences, read, read_disk
+from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog, read, read_disk
 
 SAMPLES = Path(__file__).parents[4] / "testdata" / "zookeeper"
 VERSIONS = ["3.4.10", "3.8.4", "3.9.4"]
@@ -240,14 +240,5 @@ def test_the_epochs_of_a_running_server_never_seem_ahead_of_its_promise_or_its_h
     assert log.last >> 32 > 1
 
 
-def log_of(*digests: tuple[int, int]) -> TxnLog:
-    return TxnLog(tuple(Transaction(zxid, 1, 1, 1, 1, digest) for zxid, digest in digests))
-
-
-def test_logs_differ_where_their_ranges_overlap_and_their_transactions_are_not_equal() -> None:
-    whole = log_of((1, 1), (2, 2), (3, 3), (4, 4))
-    assert differences({1: whole, 2: log_of((2, 2), (3, 3)), 3: TxnLog()}) == []
-    assert differences({1: whole, 2: log_of((1, 1), (3, 3))}) == [LogDifference(2, 1, 2, 2)]
-    assert differences({1: log_of((1, 1), (4, 4)), 2: whole}) == [LogDifference(2, 1, 2, 1), LogDifference(3, 1, 2, 1)]
-    assert differences({1: whole, 2: log_of((1, 1), (2, 9), (3, 3))}) == [LogDifference(2, 1, 2, None)]
+def test_a_zxid_is_shown_as_epoch_and_counter() -> None:
     assert txnlog.show((7 << 32) + 3) == "7:3"
