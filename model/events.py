@@ -532,6 +532,7 @@ class Milestone(Line, kw_only=True):
     life: int | None = None
     code: int | None = None
     why: str | None = None  # of `not-converged`, and of `left-alone` if the nodes were not at rest
+    held: dict[int, dict[str, str | None]] | None = None  # of `state`: by node and path, the data; None: no such znode
     runs: list[tuple[int, int, str, list[TxnSummary]]] | None = None  # of `disk`: epoch, first, digests, txns
 
     @property

@@ -22,10 +22,11 @@ from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.session import Line
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.results.final_state import StateByNode, judge_records
+from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.events import TRACES
+from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.node.crash_points import FAIL_STEPS, POINTS
 
@@ -216,7 +217,7 @@ class FolderDeployment(Deployment):
         return self.folder.file("faults.jsonl")
 
     def judge(self, outcome: str) -> Verdict:
-        return judge_records(self.folder.path, stored=False)
+        return oracle.judge(self.folder.path, stored=False)
 
 
 class Backend(ABC):

@@ -22,9 +22,9 @@ from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.html.campaign import campaign_csv, run_from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.terminal import COLOURS
-from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_atomically
 from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.model.oracle import oracle
 from zab_chaos.pipeline.folders import NoRuns, SourceFolder, find, matching
 from zab_chaos.pipeline.naming import plural
 
@@ -76,7 +76,7 @@ def analyze_command(
                 spark_session.spark(master, memory, log) as spark,
                 progress.reporting(spark.sparkContext.statusTracker()),
             ):
-                judge_run = judge if replay else judge_records
+                judge_run = judge if replay else oracle.judge
                 analysis = analyze(spark, found, Path(out), progress.step, judge_run)
     except (Stopped, KeyboardInterrupt):
         raise Interrupted(

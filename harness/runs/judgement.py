@@ -8,8 +8,8 @@ import msgspec
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.harness.machine import environment
-from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.oracle import oracle
 from zab_chaos.model.replay.replay import ReplayResult, equality_property, replay
 from zab_chaos.model.verdict import Judgement, Property, Verdict
 from zab_chaos.node.components import components_with
@@ -25,7 +25,7 @@ def judge(folder: Path, *, stored: bool = True) -> Verdict:
 
     `stored`: whether the folder has a manifest.
     """
-    return with_replay(judge_records(folder, stored=stored), folder)
+    return with_replay(oracle.judge(folder, stored=stored), folder)
 
 
 def with_replay(verdict: Verdict, folder: Path) -> Verdict:

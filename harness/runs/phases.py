@@ -17,7 +17,6 @@ from zab_chaos.harness.backends.ensemble_state import leftovers, node_names, sta
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.results.final_state import MILESTONE as STATE_MILESTONE
 from zab_chaos.harness.runs.initial_disks import MILESTONE as DISK_MILESTONE
 from zab_chaos.harness.runs.initial_disks import write_disk
 
@@ -226,9 +225,7 @@ class RunPhases:
             zxid = next(iter(answers.values())).delivered
             self._records.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
             if self._scenario.expect.state:
-                self._records.milestone(
-                    STATE_MILESTONE, held=self._load.read_state(sorted(self._scenario.expect.state))
-                )
+                self._records.milestone("state", held=self._load.read_state(sorted(self._scenario.expect.state)))
             self._observe_quietly()
             return
         why = self._deployment.disagreement() or "they converged too late"

@@ -857,3 +857,38 @@ def steady_state() -> Story:
     story.read()
     story.settle()
     return story
+
+
+# ---- expected state ----
+
+
+def _holding(*values: dict[str, str | None]) -> Story:
+    """Return the story of nodes that hold these znodes at the end, where /a is to be x or missing."""
+    story = ensemble(state={"/a": ["x", None]})
+    story.settle()
+    story.milestone("state", held={str(node): held for node, held in enumerate(values, 1)})
+    return story
+
+
+@violates("expected state")
+def state_not_as_expected() -> Story:
+    """All nodes hold the same at the end, and it is not what the scenario expects."""
+    return _holding({"/a": "y"}, {"/a": "y"}, {"/a": "y"})
+
+
+@violates("expected state")
+def state_differs_between_nodes() -> Story:
+    """Each node holds one of the expected values at the end, and node 2 another one than the others."""
+    return _holding({"/a": "x"}, {"/a": None}, {"/a": "x"})
+
+
+@leaves_unknown("expected state")
+def state_not_read() -> Story:
+    """Node 3 did not answer at the end."""
+    return _holding({"/a": "x"}, {"/a": "x"}, {})
+
+
+@legal("expected state")
+def state_one_of_two() -> Story:
+    """All nodes hold the second of the expected values at the end: no znode."""
+    return _holding({"/a": None}, {"/a": None}, {"/a": None})

@@ -10,8 +10,8 @@ from zab_chaos.harness.backends.lockstep.server import LockstepNode
 from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment
 from zab_chaos.harness.backends.simulator.ensemble import SimCluster
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
@@ -46,7 +46,7 @@ class LockstepDeployment(SimDeployment):
 
     def judge(self, outcome: str) -> Verdict:
         """Return the verdict on the files that the processes have written."""
-        return judge_records(self._folder.path, stored=False)
+        return oracle.judge(self._folder.path, stored=False)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:

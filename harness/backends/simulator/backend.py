@@ -21,7 +21,6 @@ from zab_chaos.harness.backends.simulator.records import SimRecords
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.machine.interrupt import Forced, Stopped
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.results.final_state import with_state
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.model import events as ev
@@ -103,8 +102,7 @@ class SimDeployment(Deployment):
     def judge(self, outcome: str) -> Verdict:
         """Return the verdict of the oracle, which has got all records as they were made; no file is read."""
         expect = self._scenario.expected(exact=True)
-        verdict = self.records.judge(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
-        return with_state(verdict, expect, self.records.state)
+        return self.records.judge(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
 
     def keep_artifacts(self) -> dict[str, Any]:
         """Write the nodes' disks and the canonical dump of them, and return the dump's SHA-256 for run.json."""

@@ -12,7 +12,6 @@ import msgspec
 
 from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.harness.client.log import outcome_fields, request_fields
-from zab_chaos.harness.results.final_state import MILESTONE
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.facts import CRASH_STATE
 from zab_chaos.model.oracle.oracle import Oracle
@@ -51,7 +50,6 @@ class SimRecords:
         self.oracle = Oracle()
         self.invoked = 0  # operations of the clients, so far
         self.events = 0  # lines of the nodes' traces, so far
-        self.state: dict[str, Any] | None = None  # the milestone `state`
         self._world = world
         self._folder = folder
         self._record = record and folder is not None
@@ -152,8 +150,6 @@ class SimRecords:
         line = {"t": self._world.stamp(), "event": event, **fields}
         numbered = line | {"line": self._number("harness.jsonl")}
         self._write_later("harness.jsonl", line)
-        if event == MILESTONE:
-            self.state = msgspec.json.decode(_encode(numbered))  # as a reader of the file decodes it
         self.oracle.add_milestone(msgspec.convert(numbered, ev.Milestone))
 
     def fault(self, line: dict[str, Any]) -> None:

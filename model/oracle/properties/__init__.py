@@ -9,6 +9,7 @@ from zab_chaos.model.oracle.properties.durability import CommittedStays, Durabil
 from zab_chaos.model.oracle.properties.epoch_files import EpochFiles
 from zab_chaos.model.oracle.properties.epochs import Epochs
 from zab_chaos.model.oracle.properties.exactly_once import ExactlyOnce
+from zab_chaos.model.oracle.properties.expected_state import ExpectedState
 from zab_chaos.model.oracle.properties.experiment import FaultTookEffect, TraceIntegrity
 from zab_chaos.model.oracle.properties.history import LinearizableKeys, ReadableInTheEnd, ServiceProgress
 from zab_chaos.model.oracle.properties.ladis import CausalOrder, Prefix, ReliableDelivery
@@ -58,6 +59,7 @@ ALL: tuple[type[Checker], ...] = (
     Sanity,
     FaultTookEffect,
     TraceIntegrity,
+    ExpectedState,
 )
 CLIENTS: tuple[type[Checker], ...] = (
     LinearizableKeys,
@@ -66,6 +68,7 @@ CLIENTS: tuple[type[Checker], ...] = (
     ServiceProgress,
     FaultTookEffect,
     TraceIntegrity,
+    ExpectedState,
 )
 # The checkers for ZooKeeper's servers. These do not show which links are open, so progress is judged by the clients' history.
 # Logs do not show who broadcast a transaction. Epochs are read from the disks. Only ZooKeeper has sessions.
