@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import msgspec
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.machine import files
 from zab_chaos.harness.machine.umask import umask
+from zab_chaos.harness.results.source import Source
 from zab_chaos.model import manifest
 from zab_chaos.model.events import UNREADABLE
 from zab_chaos.model.verdict import Outcome, Verdict
@@ -66,19 +67,11 @@ class RunFolder:
             return None
 
     def lines(self, name: str, kind: Any = dict[str, Any]) -> Iterator[Any]:
-        """Read the lines of a .jsonl file that have the form of `kind`, without an incomplete last one.
+        """Read the lines of a .jsonl file that have the form of `kind`.
 
         Reporting the other lines is the judge's task (`zab_chaos.model.runfiles`).
         """
-        decoder = msgspec.json.Decoder(kind)
-        try:
-            with self.file(name).open("rb") as file:
-                for line in file:
-                    if line.endswith(b"\n"):
-                        with suppress(*UNREADABLE):
-                            yield decoder.decode(line)
-        except OSError:
-            return
+        return (line for _, line in Source(self.path).lines(name, kind))
 
     def store(self, verdict: Verdict, *, keep_data: bool, faults_due: int = 0) -> None:
         """Write the verdict and then the manifest, after which the folder is complete."""

@@ -15,7 +15,7 @@ from zab_chaos.model.events import UNREADABLE
 
 DAMAGES_MAX = 50  # damaged places that are listed; a file of garbage has a million
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # a time, an id or a count; a greater number is damage
-L = TypeVar("L", bound="Timed")
+L = TypeVar("L")
 
 
 class Timed(msgspec.Struct, kw_only=True):

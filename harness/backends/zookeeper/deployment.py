@@ -36,7 +36,7 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
-from zab_chaos.model.events import operation_from_json
+from zab_chaos.model.events import Complete, Invoke
 
 
 class ZooKeeperDeployment(ProcessDeployment):
@@ -170,12 +170,11 @@ class ZooKeeperDeployment(ProcessDeployment):
 
     def _write_traces(self) -> None:
         """Write the traces, the ends of sessions and the tree into the run's folder; the servers have ended by now."""
-        ops = self.folder.file("ops.jsonl")
         lives = self._lives if self._lives is not None else self.cluster.recorded_lives({})
         evidence = RunEvidence(
             nodes=self._scenario.nodes,
             lives=lives,
-            operations=[operation_from_json(line) for line in ops.read_bytes().splitlines()] if ops.exists() else [],
+            operations=list(self.folder.lines("ops.jsonl", Invoke | Complete)),
             sessions=self._sessions(),
             role_samples=self._sampler.samples,
             established=[led for life in lives for led in self.cluster.established(life)],
