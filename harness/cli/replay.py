@@ -30,6 +30,7 @@ from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
+from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import ReplayStop, Rerun
 from zab_chaos.model.replay.replay import (
@@ -250,7 +251,7 @@ def _replay_until(
     *, show: bool, json: bool,
 ) -> int:  # fmt: skip
     """Replay one life up to `stop_at`, or up to a difference before that, and show its state there."""
-    if not folder.file("trace", f"node-{one[0]}-{one[1]}.jsonl").is_file():
+    if not folder.file(trace_name(*one)).is_file():
         edited = edited_files(folder.path, [one])
         return _show_lives(folder, [replay_life(folder.path, *one, peer_type)], edited, console, json=json)
     rerun = Rerun(folder.path, *one, peer_type)

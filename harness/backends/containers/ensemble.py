@@ -20,7 +20,7 @@ from zab_chaos.harness.backends.containers.engine import translate_errors
 from zab_chaos.harness.backends.containers.heartbeat import SILENCE_MS
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE, EngineResources, user
 from zab_chaos.harness.backends.processes.ensemble import ClusterPlan, ZabCluster
-from zab_chaos.harness.backends.processes.life import Life
+from zab_chaos.harness.backends.processes.life import Life, node_command
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.config import NodeConfig
 
@@ -67,10 +67,7 @@ class Containers(ZabCluster):
         self._remove_container(node)
         own = self._plan.addresses[node]
         ports = {CLIENT: _port(own.client), CONTROL: _port(own.control)}
-        command = ["python", "-m", "zab_chaos.node", "--config", f"{INSIDE}/config/{self._config(node).name}"]
-        command += ["--life", str(number)]
-        command += ["--bootstrap"] if number == 1 else []
-        command += ["--crash-at", crash_at] if crash_at is not None else []
+        command = node_command("python", f"{INSIDE}/config/{self._config(node).name}", number, crash_at)
         name = f"node-{node}"
         container = self._resources.create(f"{name}-{number}", command, log, ports, disk=name)
         if node not in self._unplugged:

@@ -35,7 +35,7 @@ class LockstepServer(SimServer):
         self.disk = node.folder_disk
         self.process = life.spawn(
             node.id, number, node.config_file, node.folder.file("log", f"node-{node.id}-{number}.log"),
-            bootstrap=number == 1, crash_at=crash_at, lockstep=node.hub.address,
+            crash_at, lockstep=node.hub.address,
         )  # fmt: skip
 
     def decoder(self) -> msgspec.msgpack.Decoder[Any]:

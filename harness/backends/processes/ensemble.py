@@ -144,4 +144,4 @@ class Processes(ZabCluster):
         return msgspec.structs.replace(super()._node_config(node), parent=os.getpid())
 
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
-        return spawn(node, number, self._config(node), log, bootstrap=number == 1, crash_at=crash_at)
+        return spawn(node, number, self._config(node), log, crash_at)

@@ -170,25 +170,24 @@ def write_config(path: Path, config: NodeConfig) -> None:
     write_atomically(path, msgspec.json.format(msgspec.json.encode(config)).decode() + "\n")
 
 
-def spawn(
-    node_id: int,
-    life: int,
-    config: Path,
-    log: Path,
-    *,
-    bootstrap: bool,
-    crash_at: str | None,
-    lockstep: str | None = None,
-) -> ProcessLife:
-    """Start a life of one of our nodes (`python -m zab_chaos.node`). Raises ClusterError, as `launch` does.
-
-    `lockstep`: the address of the harness that drives the node in lockstep, or None for a node that runs by itself.
-    """
-    command = [sys.executable, "-m", "zab_chaos.node", "--config", str(config), "--life", str(life)]
-    if bootstrap:
+def node_command(python: str, config: Path | str, life: int, crash_at: str | None) -> list[str]:
+    """Return the command that is a life of one of our nodes. In its first life a node may have an empty disk."""
+    command = [python, "-m", "zab_chaos.node", "--config", str(config), "--life", str(life)]
+    if life == 1:
         command.append("--bootstrap")
     if crash_at is not None:
         command += ["--crash-at", crash_at]
+    return command
+
+
+def spawn(
+    node_id: int, life: int, config: Path, log: Path, crash_at: str | None, lockstep: str | None = None
+) -> ProcessLife:
+    """Start a life of one of our nodes as a process of this machine. Raises ClusterError, as `launch` does.
+
+    `lockstep`: the address of the harness that drives the node in lockstep, or None for a node that runs by itself.
+    """
+    command = node_command(sys.executable, config, life, crash_at)
     if lockstep is not None:
         command += ["--lockstep", lockstep]
     process = launch(node_id, command, log, config.parent.parent, environment())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.results.fault_spans import FaultSpan
 from zab_chaos.harness.results.source import MilestoneLine, Source, TraceLine
+from zab_chaos.model.events import trace_name
 from zab_chaos.node.core import digest as dg
 
 TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")
@@ -63,7 +64,7 @@ def read_lives(source: Source) -> list[TracedLife]:
 
 def _read(source: Source, node: int, number: int) -> TracedLife | None:
     life: TracedLife | None = None
-    for _, line in source.lines(f"trace/node-{node}-{number}.jsonl", TraceLine, may_be_cut=True):
+    for _, line in source.lines(trace_name(node, number), TraceLine, may_be_cut=True):
         life = life or TracedLife(node, number, line.t, line.t)
         life.last = max(life.last, line.t)
         if line.event == "deliver":

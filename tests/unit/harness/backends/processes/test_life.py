@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.processes.life import ProcessLife, environment, launch, spawn
+from zab_chaos.harness.backends.processes.life import ProcessLife, environment, launch, node_command, spawn
 
 OBEYS = "import os, sys; print('up', flush=True); sys.stdin.read(); os._exit(0)"
 STUBBORN = (
@@ -89,12 +89,19 @@ def test_a_process_that_does_not_end_is_killed(lives: list[ProcessLife], tmp_pat
     assert run(lives, STUBBORN, tmp_path).end(0.05) == -signal.SIGKILL
 
 
+def test_only_in_its_first_life_may_a_node_have_an_empty_disk() -> None:
+    assert node_command("python", "c.json", 1, None)[1:] == [
+        "-m", "zab_chaos.node", "--config", "c.json", "--life", "1", "--bootstrap",
+    ]  # fmt: skip
+    assert node_command("python", "c.json", 2, "after-sync:TXN")[5:] == ["--life", "2", "--crash-at", "after-sync:TXN"]
+
+
 def test_nodes_are_not_spawned_from_another_thread(tmp_path: Path) -> None:
     caught: list[BaseException] = []
 
     def attempt() -> None:
         try:
-            spawn(1, 1, tmp_path / "config" / "node-1.json", tmp_path / "log", bootstrap=True, crash_at=None)
+            spawn(1, 1, tmp_path / "config" / "node-1.json", tmp_path / "log", None)
         except ClusterError as error:
             caught.append(error)
 

@@ -30,13 +30,11 @@ class Spawned:
     """Takes the place of `spawn`, and keeps what it was given."""
 
     def __init__(self) -> None:
-        self.given: list[tuple[int, bool, str | None]] = []
+        self.given: list[tuple[int, str | None]] = []
         self.lives: list[ProcessLife] = []
 
-    def __call__(
-        self, node: int, life: int, config: Path, log: Path, *, bootstrap: bool, crash_at: str | None
-    ) -> ProcessLife:
-        self.given.append((life, bootstrap, crash_at))
+    def __call__(self, node: int, life: int, config: Path, log: Path, crash_at: str | None) -> ProcessLife:
+        self.given.append((life, crash_at))
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         self.lives.append(ProcessLife(node, life, process, log, crash_at))
         return self.lives[-1]
@@ -75,7 +73,7 @@ def test_only_the_first_life_is_one_on_an_empty_disk(cluster: Processes, spawned
     cluster.start(1, "after-sync:TXN")
     cluster.kill(1)
     cluster.start(1)
-    assert spawned.given == [(1, True, "after-sync:TXN"), (2, False, None)]
+    assert spawned.given == [(1, "after-sync:TXN"), (2, None)]
 
 
 def test_a_command_that_kills_its_node_is_answered_with_the_exit_status(
