@@ -3,23 +3,22 @@
 import contextlib
 import shlex
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
-from rich.live import Live
 
 from zab_chaos.harness.cli.output import console_for
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live.address_file import opened
 from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.harness.live.ensemble import Ensemble
-from zab_chaos.harness.live.status_table import Row, StatusReader, one_line, table
+from zab_chaos.harness.live.status_table import EnsembleStatus, StatusReader
 from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report import terminal
 from zab_chaos.harness.report.console import say
+from zab_chaos.harness.report.progress import display
 from zab_chaos.harness.runs.phases import Unfinished
 from zab_chaos.node.net import keys
 
@@ -79,7 +78,7 @@ def _serve(ensemble: Ensemble, results: Path, console: Console, *, quiet: bool) 
         with contextlib.suppress(TimeoutError):  # the table then shows the missing nodes
             ensemble.until_converged(CONVERGE_SECONDS_MAX)  # so that the first client can use any node
         interrupt = stack.enter_context(Interrupt())
-        show = stack.enter_context(screen(console, quiet=quiet))
+        shown = stack.enter_context(display(console, quiet=quiet, line_seconds=0.0))  # a line for each change
         stack.enter_context(
             opened(
                 results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files, on=ensemble.on
@@ -93,7 +92,7 @@ def _serve(ensemble: Ensemble, results: Path, console: Console, *, quiet: bool) 
             while server.messages:
                 say(console, server.messages.pop(0))
             if time.monotonic() >= due:
-                show(reader.read(), server.active_faults())
+                shown.update(EnsembleStatus(reader.read(), server.active_faults()))
                 due = time.monotonic() + STATUS_SECONDS
 
 
@@ -120,30 +119,3 @@ def _print_usage(ensemble: Ensemble, results: Path, console: Console) -> None:
         "stop          Ctrl-C",
     ):
         say(console, line)
-
-
-Show = Callable[[list[Row], list[str]], None]  # called with the state of the nodes, and the active faults
-
-
-@contextmanager
-def screen(console: Console, *, quiet: bool) -> Iterator[Show]:
-    """Yield a function that shows the nodes: on a terminal in a table that is redrawn, elsewhere as a line for each change."""
-    if quiet:
-        yield lambda rows, faults: None
-    elif console.is_terminal:
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda rows, faults: live.update(table(rows, faults))
-    else:
-        yield _print_changes(console)
-
-
-def _print_changes(console: Console) -> Show:
-    last = ""
-
-    def show(rows: list[Row], faults: list[str]) -> None:
-        nonlocal last
-        before, last = last, one_line(rows)
-        if last != before:
-            say(console, last)
-
-    return show

@@ -1,6 +1,6 @@
 """Shows the state of a running ensemble (`zab up`), node by node: as a table on a terminal, as one line elsewhere."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Group
@@ -10,8 +10,8 @@ from rich.text import Text
 from zab_chaos.faults.cluster import Status
 from zab_chaos.harness.backends.ensemble_state import leader_of
 from zab_chaos.harness.live.ensemble import Ensemble
+from zab_chaos.harness.report.progress import ROLE_COLOURS
 
-COLOURS = {"leading": "bold green", "following": "green", "looking": "yellow"}
 COLUMNS = ("node", "clients at", "role", "phase", "epoch", "last zxid", "lag", "hears")
 
 
@@ -75,25 +75,31 @@ def lag(answer: Status, leader: Status | None) -> int | None:
     return max(0, leader.delivered[1] - answer.delivered[1])
 
 
-def table(rows: Iterable[Row], faults: Iterable[str]) -> Group:
-    """Return the table, with the faults that are active below it."""
-    drawn = Table(box=None, pad_edge=False)
-    for name in COLUMNS:
-        drawn.add_column(name, justify="right" if name in ("epoch", "last zxid", "lag") else "left", no_wrap=True)
-    for row in rows:
-        drawn.add_row(
-            str(row.node), row.address, Text(row.role, COLOURS.get(row.role, "red")), row.phase, _or_dash(row.epoch),
-            _or_dash(_zxid(row.last_zxid)), _or_dash(row.lag), _hears(row),
-        )  # fmt: skip
-    words = list(faults)
-    return Group(drawn, Text("broken: " + "; ".join(words), "yellow") if words else Text("nothing is broken", "dim"))
+@dataclass(frozen=True, slots=True)
+class EnsembleStatus:
+    """The state of all nodes, and the active faults. Implements `zab_chaos.harness.report.progress.Shown`."""
 
+    rows: Sequence[Row]
+    faults: Sequence[str] = ()
 
-def one_line(rows: Iterable[Row]) -> str:
-    """Return `1 following epoch 3 | 2 leading epoch 3 | 3 down`: only what changes when something happens."""
-    return " | ".join(
-        f"{row.node} {row.role}" + (f" epoch {row.epoch}" if row.epoch is not None else "") for row in rows
-    )
+    def panel(self) -> Group:
+        """Return the table, with the faults that are active below it."""
+        drawn = Table(box=None, pad_edge=False)
+        for name in COLUMNS:
+            drawn.add_column(name, justify="right" if name in ("epoch", "last zxid", "lag") else "left", no_wrap=True)
+        for row in self.rows:
+            drawn.add_row(
+                str(row.node), row.address, Text(row.role, ROLE_COLOURS.get(row.role, "red")), row.phase,
+                _or_dash(row.epoch), _or_dash(_zxid(row.last_zxid)), _or_dash(row.lag), _hears(row),
+            )  # fmt: skip
+        broken = "; ".join(self.faults)
+        return Group(drawn, Text(f"broken: {broken}", "yellow") if broken else Text("nothing is broken", "dim"))
+
+    def line(self) -> str:
+        """Return `1 following epoch 3 | 2 leading epoch 3 | 3 down`: only what changes when something happens."""
+        return " | ".join(
+            f"{row.node} {row.role}" + (f" epoch {row.epoch}" if row.epoch is not None else "") for row in self.rows
+        )
 
 
 def _hears(row: Row) -> str:

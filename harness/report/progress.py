@@ -1,10 +1,10 @@
-"""Shows the progress of a run: a live panel on a terminal, plain lines elsewhere, nothing with --quiet."""
+"""Shows what goes on, such as a run: a live panel on a terminal, plain lines elsewhere, nothing with --quiet."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -14,6 +14,17 @@ from rich.text import Text
 from zab_chaos.harness.report.console import say
 
 LINE_SECONDS = 1.0  # without a terminal: at most one line a second
+ROLE_COLOURS = {"leading": "bold green", "following": "green", "looking": "yellow"}  # of other states: red
+
+
+class Shown(Protocol):
+    """A state that a display can show."""
+
+    def line(self) -> str:
+        """Return the state as one line."""
+
+    def panel(self) -> Group:
+        """Return the state as a panel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +46,39 @@ class RunStatus:
     faults: list[str] = field(default_factory=list)
     upcoming: str | None = None
 
+    def line(self) -> str:
+        """Format the state as one line.
+
+        `12/30s faults | leader node-2 epoch 3 | 1200 ok 0 failed 3 unknown | 198/s 4.1 ms | now: ... | next: ...`
+        """
+        parts = [f"{self.elapsed:.0f}/{self.duration:.0f}s {self.phase}"]
+        if self.has_leaders:
+            parts.append(_leader(self))
+        if self.ok or self.failed or self.unknown:
+            parts += [f"{self.ok} ok {self.failed} failed {self.unknown} unknown", _speed(self)]
+        if self.faults:
+            parts.append("now: " + ", ".join(self.faults))
+        if self.upcoming:
+            parts.append("next: " + self.upcoming)
+        return " | ".join(parts)
+
+    def panel(self) -> Group:
+        """Format the state as a panel: six short rows that fit 80 columns and are readable without colour."""
+        rows = Table.grid(padding=(0, 2))
+        rows.add_column(style="dim", no_wrap=True)
+        rows.add_column()
+        rows.add_row("phase", f"{self.phase}  {self.elapsed:.0f}/{self.duration:.0f} s")
+        if self.has_leaders:
+            rows.add_row("leader", _leader(self))
+        rows.add_row("nodes", Text("  ").join(_node(node, state) for node, state in sorted(self.nodes.items())))
+        rows.add_row("clients", f"{self.ok} ok  {self.failed} failed  {self.unknown} unknown   {_speed(self)}")
+        rows.add_row("faults", Text(", ".join(self.faults) or "none", style="yellow" if self.faults else ""))
+        rows.add_row("next", Text(self.upcoming or "-"))
+        return Group(rows)
+
 
 class Display:
-    """Shows the events and the state of a run; the base class shows nothing. `update` may be called from another thread."""
+    """Shows events and the state of something; the base class shows nothing. `update` may be called from another thread."""
 
     period = 1.0  # seconds between two updates
     wants_updates = False  # whether `update` needs to be called
@@ -53,7 +94,7 @@ class Display:
     def say(self, words: str) -> None:
         """Show an event; it stays on the screen."""
 
-    def update(self, now: RunStatus) -> None:
+    def update(self, now: Shown) -> None:
         """Show the current state."""
 
 
@@ -62,26 +103,29 @@ class Quiet(Display):
 
 
 class Lines(Display):
-    """Prints a line for each event, and at most one per second for the state."""
+    """Prints a line for each event, and at most one in `seconds` for the state."""
 
     wants_updates = True
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, console: Console, clock: Callable[[], float] = time.monotonic, seconds: float = LINE_SECONDS
+    ) -> None:
         self._console = console
         self._clock = clock
+        self._seconds = seconds
         self._next = float("-inf")
         self._last = ""
 
     def say(self, words: str) -> None:
         say(self._console, words)
 
-    def update(self, now: RunStatus) -> None:
-        """Print the state, unless it is unchanged or a line was printed within the last second."""
+    def update(self, now: Shown) -> None:
+        """Print the state, unless it is unchanged or a line was printed a moment ago."""
         at = self._clock()
-        words = status_line(now)
+        words = now.line()
         if at < self._next or words == self._last:
             return
-        self._next = at + LINE_SECONDS
+        self._next = at + self._seconds
         self._last = words
         self.say(words)
 
@@ -108,47 +152,15 @@ class Panel(Display):
     def say(self, words: str) -> None:
         self._console.print(words, markup=False, highlight=False)
 
-    def update(self, now: RunStatus) -> None:
-        self._live.update(panel(now))
+    def update(self, now: Shown) -> None:
+        self._live.update(now.panel())
 
 
-def display(console: Console, *, quiet: bool) -> Display:
-    """Return the display for this console: a panel if it is a terminal, else lines."""
+def display(console: Console, *, quiet: bool, line_seconds: float = LINE_SECONDS) -> Display:
+    """Return the display for this console: a panel if it is a terminal, else lines, at most one in `line_seconds`."""
     if quiet:
         return Quiet()
-    return Panel(console) if console.is_terminal else Lines(console)
-
-
-def status_line(now: RunStatus) -> str:
-    """Format the state as one line.
-
-    `12/30s faults | leader node-2 epoch 3 | 1200 ok 0 failed 3 unknown | 198/s 4.1 ms | now: ... | next: ...`
-    """
-    parts = [f"{now.elapsed:.0f}/{now.duration:.0f}s {now.phase}"]
-    if now.has_leaders:
-        parts.append(_leader(now))
-    if now.ok or now.failed or now.unknown:
-        parts += [f"{now.ok} ok {now.failed} failed {now.unknown} unknown", _speed(now)]
-    if now.faults:
-        parts.append("now: " + ", ".join(now.faults))
-    if now.upcoming:
-        parts.append("next: " + now.upcoming)
-    return " | ".join(parts)
-
-
-def panel(now: RunStatus) -> Group:
-    """Format the state as a panel: six short rows that fit 80 columns and are readable without colour."""
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(style="dim", no_wrap=True)
-    rows.add_column()
-    rows.add_row("phase", f"{now.phase}  {now.elapsed:.0f}/{now.duration:.0f} s")
-    if now.has_leaders:
-        rows.add_row("leader", _leader(now))
-    rows.add_row("nodes", Text("  ").join(_node(node, state) for node, state in sorted(now.nodes.items())))
-    rows.add_row("clients", f"{now.ok} ok  {now.failed} failed  {now.unknown} unknown   {_speed(now)}")
-    rows.add_row("faults", Text(", ".join(now.faults) or "none", style="yellow" if now.faults else ""))
-    rows.add_row("next", Text(now.upcoming or "-"))
-    return Group(rows)
+    return Panel(console) if console.is_terminal else Lines(console, seconds=line_seconds)
 
 
 def _leader(now: RunStatus) -> str:
@@ -161,5 +173,4 @@ def _speed(now: RunStatus) -> str:
 
 
 def _node(node: int, state: str) -> Text:
-    colours = {"leading": "bold green", "following": "green", "looking": "yellow"}
-    return Text(f"{node} {state}", style=colours.get(state, "red"))
+    return Text(f"{node} {state}", style=ROLE_COLOURS.get(state, "red"))

@@ -8,15 +8,15 @@ from typing import Any
 from rich.console import Console
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.harness.cli.up import screen
 from zab_chaos.harness.live import Ensemble
-from zab_chaos.harness.live.status_table import Row, StatusReader, one_line, table
+from zab_chaos.harness.live.status_table import EnsembleStatus, Row, StatusReader
+from zab_chaos.harness.report.progress import display
 
 
 def shown(rows: list[Row], broken: list[str]) -> str:
     console = Console(width=100, record=True, quiet=False, file=None, force_terminal=False)
     with console.capture() as capture:
-        console.print(table(rows, broken))
+        console.print(EnsembleStatus(rows, broken).panel())
     return capture.get()
 
 
@@ -51,7 +51,7 @@ def test_the_rows_show_roles_lag_and_heard_peers(tmp_path: Path) -> None:
         words = shown(list(rows.values()), ["node 3 killed"])
         assert "down" in words
         assert "broken: node 3 killed" in words
-        assert f"{second} down" in one_line(rows.values())
+        assert f"{second} down" in EnsembleStatus([*rows.values()]).line()
         cluster.heal()
 
 
@@ -110,16 +110,16 @@ def test_what_each_node_answers_and_what_its_process_shows() -> None:
 def test_a_line_changes_only_when_something_happened() -> None:
     row = Row(node=1, address="a:1", role="leading", epoch=2, last_zxid=(2, 1), hears=[2])
     later = Row(node=1, address="a:1", role="leading", epoch=2, last_zxid=(2, 9), hears=[])
-    assert one_line([row]) == one_line([later]) == "1 leading epoch 2"
+    assert EnsembleStatus([row]).line() == EnsembleStatus([later]).line() == "1 leading epoch 2"
     assert "nothing is broken" in shown([row], [])
 
 
 def test_without_a_terminal_each_change_is_a_line() -> None:
     console = Console(file=StringIO(), width=20)
-    with screen(console, quiet=False) as show:
+    with display(console, quiet=False, line_seconds=0.0) as screen:
         for role in ("looking", "leading", "leading", "looking"):
-            show([Row(node=1, address="a:1", role=role)], [])
+            screen.update(EnsembleStatus([Row(node=1, address="a:1", role=role)]))
     assert console.file.getvalue() == "1 looking\n1 leading\n1 looking\n"  # type: ignore[attr-defined]
-    with screen(console, quiet=True) as show:
-        show([Row(node=1, address="a:1", role="leading")], [])
+    with display(console, quiet=True, line_seconds=0.0) as screen:
+        screen.update(EnsembleStatus([Row(node=1, address="a:1", role="leading")]))
     assert console.file.getvalue().count("\n") == 3  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from zab_chaos.harness.report.progress import Lines, Panel, Quiet, RunStatus, display, status_line
+from zab_chaos.harness.report.progress import Lines, Panel, Quiet, RunStatus, display
 
 
 def moment(**changes: object) -> RunStatus:
@@ -15,11 +15,11 @@ def moment(**changes: object) -> RunStatus:
 
 
 def test_the_status_line_has_all_fields() -> None:
-    assert status_line(moment()) == (
+    assert moment().line() == (
         "12/30s faults | leader node-2 epoch 3 | 1200 ok 1 failed 3 unknown | 198/s 4.1 ms | now: pause node-3 | "
         "next: crash leader at 15 s"
     )
-    assert status_line(RunStatus(phase="electing", elapsed=0, duration=5)) == "0/5s electing | no leader"
+    assert RunStatus(phase="electing", elapsed=0, duration=5).line() == "0/5s electing | no leader"
 
 
 def test_at_most_one_status_line_per_second_and_no_repeats() -> None:

@@ -8,7 +8,7 @@ import pytest
 from zab_chaos.faults.cluster import Status
 from zab_chaos.harness.backends.processes.monitor import RunMonitor
 from zab_chaos.harness.backends.processes.process_cluster import UnexpectedEnd
-from zab_chaos.harness.report.progress import Quiet, status_line
+from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 
 
@@ -37,7 +37,7 @@ class Nodes:
 @pytest.mark.parametrize(("role", "line"), [("LOOKING", "0/9s starting | no leader"), ("", "0/9s starting")])
 def test_a_system_that_shows_no_roles_is_not_said_to_have_no_leader(role: str, line: str, tmp_path: Path) -> None:
     monitor = RunMonitor(cast(Any, Nodes(role)), RunFolder(tmp_path), Quiet(), 9.0)
-    assert status_line(monitor._now()) == line
+    assert monitor._now().line() == line
 
 
 @pytest.mark.parametrize(
