@@ -6,7 +6,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,6 +52,11 @@ def path(text: str) -> str:
     return text
 
 
+def out_file(words: str) -> Any:
+    """Return the option --out of a command that can write a file."""
+    return typer.Option("--out", metavar="FILE", help=words, show_default=False)
+
+
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder that holds the runs.", parser=path)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, all else on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the outcome.")]
@@ -88,6 +93,7 @@ EnsembleFolder = Annotated[
         "--ensemble", metavar="FOLDER", help="The run folder of the ensemble, if several are running.", parser=path
     ),
 ]
+RECORD = typer.Option("--record/--no-record", help="Record every input of the nodes for `zab replay`.")
 RESULTS = Path("results")
 INACCESSIBLE = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
@@ -137,9 +143,7 @@ def run(
         ),
     ] = None,
     results: Results = RESULTS,
-    record: Annotated[
-        bool | None, typer.Option("--record/--no-record", help="Record every input of the nodes for `zab replay`.")
-    ] = None,
+    record: Annotated[bool | None, RECORD] = None,
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="Keep the nodes' disks even if the run passes.")
     ] = False,
@@ -206,9 +210,7 @@ def explore(
         ),
     ] = None,
     results: Results = RESULTS,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the summary to FILE, as JSON.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, out_file("Write the summary to FILE, as JSON.")] = None,
     junit: Junit = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -245,11 +247,7 @@ def shrink(
     nodes: Nodes = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the result to FILE. Default: shrunk.toml in the run's folder, or shrunk-NAME-SEED.toml here.",
-            show_default=False,
-        ),
+        out_file("Write the result to FILE. Default: shrunk.toml in the run's folder, or shrunk-NAME-SEED.toml here."),
     ] = None,
     budget: Annotated[
         str, typer.Option(metavar="N", help="Stop after N tries, or after a time such as 90s or 5m.")
@@ -336,12 +334,7 @@ def report(
             metavar="RUN", help="A run folder, `latest`, or a folder of runs.", show_default=False, parser=path
         ),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write to FILE instead of report.html (or campaign.html) in RUN.", show_default=False
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_file("Write to FILE instead of report.html (or campaign.html) in RUN.")] = None,
     pages: Annotated[
         bool, typer.Option("--pages", help="With a folder of runs: also write the report of every run that has none.")
     ] = False,
@@ -389,9 +382,7 @@ def show(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write to FILE instead of NAME.html here.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, out_file("Write to FILE instead of NAME.html here.")] = None,
     json: Json = False,
 ) -> int:
     """Draw a step of the protocol, or a figure of the papers, as an HTML file, and print its path."""
@@ -462,9 +453,7 @@ def up(
     ] = 1,
     defect: DefectName = None,
     results: Results = RESULTS,
-    record: Annotated[
-        bool, typer.Option("--record/--no-record", help="Record every input of the nodes for `zab replay`.")
-    ] = True,
+    record: Annotated[bool, RECORD] = True,
     quiet: Quiet = False,
 ) -> int:
     """Start an ensemble that runs until Ctrl-C. Use it with `zab client` and break it with `zab inject`."""
@@ -569,9 +558,7 @@ def defects(
     ] = 0,
     jobs: Jobs = None,
     results: Results = RESULTS,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the kill matrix to FILE, as JSON.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, out_file("Write the kill matrix to FILE, as JSON.")] = None,
     json: Json = False,
 ) -> int:
     """List the known bugs that nodes can be built with, or check with --check that each is caught."""
@@ -701,9 +688,7 @@ def zookeeper_check(
         int | None, typer.Option(min=1, help="Run each release this many times. Default: as the ticket says.")
     ] = None,
     results: Results = RESULTS,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Also write the matrix as JSON.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, out_file("Also write the matrix as JSON.")] = None,
     json: Json = False,
 ) -> int:
     """Run the scenario of each known bug on releases that have the bug and on releases that do not."""
