@@ -226,6 +226,7 @@ class Scenario:
         expect["counter_max"] = self.limits.counter_max
         expect["outstanding"] = self.limits.outstanding
         expect["request_bytes"] = self.limits.request_bytes
+        expect["clients_max"] = self.limits.clients_max
         if bounded:  # elsewhere a node may drop a client that has seen what was not brought to the node in time
             expect["waiting"] = self.limits.waiting
         return expect

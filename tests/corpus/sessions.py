@@ -94,6 +94,38 @@ def client_order_unknown_after_a_later_write() -> Story:
     return story
 
 
+def _after_others(others: int, **expect: Any) -> Story:
+    """Let a client's lost write take effect after a fence at its number, with writes of other clients in between."""
+    story = ensemble(**expect)
+    lost = story.invoke()
+    story.complete(1, lost, outcome="unknown", node=2)
+    story.commit(txn=[1, lost, [["fence", "", None, None]]])
+    for client in range(2, 2 + others):
+        seq = story.invoke(client)
+        story.commit(txn=[client, seq, [["set", "/a", 1 + client, 1000 * client + seq]]])
+    story.commit(txn=[1, lost, [["set", "/a", 3 + others, 1000 + lost]]])
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_after_its_fence_and_one_other_client() -> Story:
+    """A write takes effect after the fence at its number and one write of another client; nodes remember two clients."""
+    return _after_others(1, clients_max=2)
+
+
+@legal("client order")
+def client_order_of_a_client_that_was_forgotten() -> Story:
+    """The same with two other clients: the nodes have forgotten the first one."""
+    return _after_others(2, clients_max=2)
+
+
+@violates("client order")
+def client_order_where_nobody_is_forgotten() -> Story:
+    """The same on a system that does not say how many clients it remembers."""
+    return _after_others(2)
+
+
 @violates("client order")
 def client_order_unknown_after_a_later_read() -> Story:
     """A write is unknown; its client looks it up, does not find it, and then it takes effect."""

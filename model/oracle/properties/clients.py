@@ -43,7 +43,7 @@ class ClientOrder(Checker):
     - Answers (ok or failed) come in the order of `seq`, and none is left out: a client whose later request was answered waits
       for no earlier one.
     - The zxids of its writes ascend in that order, including those of unknown writes, and no write follows a fence of
-      its seq.
+      its seq. Only if as many others as nodes remember (`clients_max` in run.json) wrote in between, it may.
     - The state that a read or a refusal names follows all its earlier writes that ever take effect, and precedes all
       its later ones. When a refusal names no state, its node has delivered the earlier writes by then.
     - No read or refusal shows an older state than an earlier answer did. A refusal that the state decides, but that
@@ -158,7 +158,7 @@ class ClientOrder(Checker):
             fence, before = zxid in effects.fences, last.get(client)
             if before is None or seq > before[0] or (fence and seq == before[0]):
                 last[client] = (seq, zxid, fence)
-            elif not fence and (seq < before[0] or before[2]):
+            elif not fence and (seq < before[0] or before[2]) and not self._may_be_forgotten(client, before[1], zxid):
                 what = "the fence at" if before[2] else "that of"
                 request = self.facts.requests.get((client, seq))
                 self.findings.add(
@@ -170,6 +170,14 @@ class ClientOrder(Checker):
                         request.complete if request is not None else None,
                     ],
                 )
+
+    def _may_be_forgotten(self, client: int, since: int, zxid: int) -> bool:
+        """Return whether so many others wrote between two transactions of a client that the nodes may have forgotten it."""
+        limit = self.facts.run.expect.get("clients_max")
+        if not isinstance(limit, int):
+            return False
+        others = {other for at, (other, _, _) in self.facts.effects.known_txns() if since < at < zxid}
+        return len(others - {client}) >= limit
 
     def _check_unserved(self) -> None:
         """Check that no node has forgotten or dropped a client that was connected to it, or was overloaded by little."""
