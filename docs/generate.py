@@ -200,7 +200,7 @@ def zookeeper_points() -> str:
         (
             f"`{point}`",
             f"`{location.class_name.rpartition('.')[2]}.{location.method}`",
-            location.at.lower(),
+            location.at.lower().replace("invoke filechannel.force", "call of `FileChannel.force`"),
             releases_of(location),
         )
         for point, locations in LOCATIONS.items()

@@ -32,7 +32,9 @@ ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The entry or exit (`at`) of a method of ZooKeeper's code, in calls for which a Byteman expression, `condition`, is true.
+    """A place in a method of ZooKeeper's code, in calls for which a Byteman expression, `condition`, is true.
+
+    `at` is ENTRY, EXIT, or INVOKE and a method: just before this one is called.
 
     Releases from `since` on, and before `before`, have the method.
     """
@@ -86,7 +88,7 @@ LOCATIONS: dict[str, tuple[Location, ...]] = {
     **_around_write("SNAPSHOT", f"{PERSISTENCE}.FileTxnSnapLog", "save", "after-write"),
     "before-write:TXN": _append("ENTRY"),
     "after-write:TXN": _append("EXIT"),
-    "before-sync:TXN": (Location(f"{PERSISTENCE}.FileTxnLog", "commit()", "ENTRY"),),
+    "before-sync:TXN": (Location(f"{PERSISTENCE}.FileTxnLog", "commit()", "INVOKE FileChannel.force"),),
     "after-sync:TXN": (Location(f"{PERSISTENCE}.FileTxnLog", "commit()", "EXIT"),),
     **_around_send("CEPOCH", "$1.getType() == 11"),
     **_around_send("ACK-E", "$1.getType() == 18"),
