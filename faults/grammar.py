@@ -510,7 +510,7 @@ class _Reader:
             for name, (most, allowed) in limits.items():
                 value = table.get(name)
                 if isinstance(value, int | float) and value > most:
-                    self._report(("operation", index, name), f"{value:g} is too much", allowed)
+                    self._report(("operation", index, name), f"{shown(value)} is too much", allowed)
             for key in ("awaits", "node"):
                 asked = table.get(key)
                 if (isinstance(asked, str) or key == "awaits") and asked is not None and asked not in named:

@@ -23,6 +23,7 @@ HOSTILE = {
     "more digits than anybody reads": HEAD + f"nodes = {ENDLESS}",
     "lists in lists in lists": HEAD + "nodes = " + "[" * 2000 + "]" * 2000,
     "a time that no float holds": HEAD + f'[[fault]]\nat = {HUGE}\ndo = "crash"',
+    "a time of an operation that no float holds": HEAD + f"[[operation]]\nat = {HUGE}",
     "a name that is a number": HEAD + FAULT + "as = 3",
     "a target that is a table": HEAD + FAULT + "target = {}",
     "a list of tables as target": HEAD + FAULT + "target = [{}]",
