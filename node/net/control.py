@@ -133,8 +133,8 @@ class ControlClient:
         """Return the node's answer without its `ok`, within `timeout` seconds. Raises ControlTimeout, ControlError.
 
         A request waits for a connection here, never in a queue: a node that is started later must not get commands for its
-        former life. `alive`: stop waiting as soon as this returns False; the command itself may kill the node before it can
-        answer.
+        former life. `alive`: stop waiting as soon as this returns False; the command itself may kill or pause the node before
+        it can answer.
         """
         deadline = time.monotonic() + timeout
         request = next(self._ids).to_bytes(8, "big")
@@ -149,7 +149,7 @@ class ControlClient:
             if len(parts) == 2 and parts[0] == request:
                 return _answer(parts[1])
         if left:
-            raise self._timed_out(f"{self._address} ended before it answered {command}")
+            raise self._timed_out(f"{self._address} ended or was paused before it answered {command}")
         raise self._timed_out(f"{self._address} did not answer {command} within {timeout:g} s")
 
     def close(self) -> None:

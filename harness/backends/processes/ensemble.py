@@ -20,7 +20,8 @@ from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError, ControlTimeout
 from zab_chaos.node.net.keys import KeyFiles
 
-CONTROL_SECONDS = 5.0  # limit for the answer to a command; a node that syncs a slow disk answers late
+# Limit for the answer to a command. A node answers between two rounds, and each sync of a round may take 10 s (`slow-disk`).
+CONTROL_SECONDS = 30.0
 
 DEADLY = ("arm", "power-cut")  # commands after which the death of a node by SIGKILL is expected
 
@@ -115,7 +116,7 @@ class ZabCluster(ProcessCluster):
         if not self.alive(node):
             raise ClusterError(f"node {node} is not up: {command} cannot be given to it")
         try:
-            return self._call(node, command, CONTROL_SECONDS, alive=partial(self.alive, node), **arguments)
+            return self._call(node, command, CONTROL_SECONDS, alive=partial(self._runs, node), **arguments)
         except ControlTimeout as error:
             status = self.wait_exit(node, 0.0)
             if status is None:
@@ -123,6 +124,10 @@ class ZabCluster(ProcessCluster):
             return {"ended": status}  # the command ended the node before it could answer
         except ControlError as error:
             raise ClusterError(f"node {node}: {error}") from error
+
+    def _runs(self, node: int) -> bool:
+        """Return whether the node's process can answer: a paused one can't, and nobody resumes it while a command waits."""
+        return self.alive(node) and not self.paused(node)
 
     def _call(self, node: int, command: str, timeout: float, **arguments: Any) -> dict[str, Any]:
         """Call the control port. The lock is needed because the monitor's thread asks for statuses while faults give

@@ -176,14 +176,15 @@ class SimCluster:
             machine.armed = True
         answer = self._ask(server, command, arguments, CONTROL_SECONDS)
         if answer is None and server.alive:
-            raise ClusterError(f"node {node} did not answer {command} within {CONTROL_SECONDS:g} s")
+            late = "it is paused" if server.stopped else f"{CONTROL_SECONDS:g} s have passed"
+            raise ClusterError(f"node {node} did not answer {command}: {late}")
         return {"ended": machine.exit} if answer is None else answer
 
     def _ask(self, server: SimServer, command: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         """Return the answer on the control port; None if the node ends or does not answer in time. Raises ClusterError."""
         answers: list[dict[str, Any] | CommandError] = []
         server.ask(command, arguments, answers.append)
-        self._world.run_until(lambda: bool(answers) or not server.alive, int(seconds * NANO))
+        self._world.run_until(lambda: bool(answers) or not server.alive or server.stopped, int(seconds * NANO))
         answer = answers[0] if answers else None
         if isinstance(answer, CommandError):
             raise ClusterError(f"node {server.id}: {answer}")
