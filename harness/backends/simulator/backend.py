@@ -63,7 +63,8 @@ class SimDeployment(Deployment):
         self._load: SimLoad | None = None
         timing = scenario.timing
         self.settle_seconds = timing.timeout_ms / 1000
-        if self.world.chance.conditions.loss == 0:  # else a lost frame may make a node leave its leader at any time
+        # Else a lost or late frame may make a node leave its leader at any time.
+        if self.world.chance.conditions.loss == 0 and not scenario.tight:
             # Longer than every timeout of a node.
             self.quiet_seconds = (timing.sync_timeout_ms + timing.timeout_ms) / 1000
 
