@@ -541,14 +541,14 @@ class Milestone(Line, kw_only=True):
 
     def broadcasts_before_start(self) -> list[Broadcast]:
         """Return the transactions that were on the disks before the run, as broadcasts of primaries outside the run (node
-        0)."""
+        BEFORE_START)."""
         found: list[Broadcast] = []
         delivered: ZxidPair = (0, 0)
         for epoch, first, digests, txns in self.runs or ():
             found.append(
                 Broadcast(
                     t=self.t,
-                    node=0,
+                    node=BEFORE_START,
                     life=1,
                     n=1,
                     epoch=epoch,
@@ -561,6 +561,8 @@ class Milestone(Line, kw_only=True):
             delivered = (epoch, first + found[-1].count - 1)
         return found
 
+
+BEFORE_START = 0  # the node of broadcasts before the run
 
 TRACES: Literal["traces"] = "traces"
 HISTORY: Literal["history"] = "history"
