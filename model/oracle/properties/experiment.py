@@ -50,7 +50,8 @@ class FaultTookEffect(Checker):
             failed = "; ".join(f"{where}: {error}" for where, error in evidence_of(event).items())
             self.findings.add(f"the final healing failed: {failed}", [event])
         elif not event.confirmed and not changes:
-            self.findings.add(f"the healing of fault {event.id} was not confirmed{_why(event)}", [event])
+            kind = next((f" ({it.do})" for it in self.facts.injects if it.id == event.id), "")
+            self.findings.add(f"the healing of fault {event.id}{kind} was not confirmed{_why(event)}", [event])
         self._check_cut_links(event)
 
     def at_end(self) -> None:
@@ -95,8 +96,11 @@ class FaultTookEffect(Checker):
 
 
 def _why(event: Inject | Heal) -> str:
-    error = evidence_of(event).get("error")
-    return f": {error}" if error else ""
+    evidence = evidence_of(event)
+    if error := evidence.get("error"):
+        return f": {error}"
+    missed = [node for node, shown in evidence.items() if isinstance(shown, dict) and shown.get("reached") is False]
+    return f": its point was not reached on {', '.join(f'node {node}' for node in missed)}" if missed else ""
 
 
 class TraceIntegrity(Checker):

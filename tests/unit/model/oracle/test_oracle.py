@@ -215,7 +215,16 @@ def test_the_healing_of_a_fault_that_failed_is_reported_with_the_error() -> None
     story.settle()
     verdict = finish(feed(story, faults_first=False), story)
     (failed,) = verdict.property("fault took effect").violations
-    assert failed.words == "the healing of fault 1 was not confirmed: no such process"
+    assert failed.words == "the healing of fault 1 (pause) was not confirmed: no such process"
+
+
+def test_a_point_that_was_not_reached_is_the_reason_why_a_healing_is_not_confirmed() -> None:
+    story = ensemble()
+    story.inject("crash-at", [1, 2])
+    story.heal(confirmed=False, evidence={"1": {"reached": False}, "2": {"reached": True}, "up": True})
+    story.settle()
+    (failed,) = finish(feed(story, faults_first=False), story).property("fault took effect").violations
+    assert failed.words == "the healing of fault 1 (crash-at) was not confirmed: its point was not reached on node 1"
 
 
 def test_under_unknown_faults_missing_recovery_is_unknown() -> None:
