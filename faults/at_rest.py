@@ -21,7 +21,7 @@ from zab_chaos.faults.rules import boolean, choice, integer
 from zab_chaos.node.store.errors import CorruptLog
 from zab_chaos.node.store.log_record import HEADER_BYTES, SECTOR
 from zab_chaos.node.store.reader import SegmentReader
-from zab_chaos.node.store.segment import segment_number
+from zab_chaos.node.store.segment import TEMPORARY, segment_number
 
 # Patterns of file names by the key `file`: of zab_chaos.node.store, and of ZooKeeper in its folder version-2.
 _OUR_FILES = {"log": "log-*", "snapshot": "snapshot-*", "any": "[ls]*"}
@@ -153,11 +153,14 @@ class RemoveFile(DiskDamage):
     expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
     def damage_disk(self, node: int) -> dict[str, Any]:
-        found = files_of_kind(Path(self.cluster.disk_folder(node)), self.params["file"])
+        folder = Path(self.cluster.disk_folder(node))
+        found = files_of_kind(folder, self.params["file"])
         gone = {"newest": found[-1:], "older": found[:-1], "all": found}[self.params["which"]]
         for path in gone:
             path.unlink()
-        return {"files": [path.name for path in gone], "left": len(found) - len(gone)}
+        shown = {"files": [path.name for path in gone], "left": len(found) - len(gone)}
+        holds = [path for path in folder.rglob("*") if path.is_file() and path.suffix != TEMPORARY]
+        return shown if holds else shown | {"wiped": True}
 
     def describe(self) -> str:
         return f"{node_names(self.nodes)}: {self.params['which']} of the {self.params['file']} files removed"
@@ -215,7 +218,8 @@ REPLACE = Key(
     name="replace",
     rule=boolean(),
     default=False,
-    doc="whether a node that refuses its disk gets a new, empty one when the fault heals",
+    doc="whether a node that refuses its disk gets a new, empty one when the fault heals; else it stays down, and recovery is "
+    "not judged",
 )
 
 KINDS = (

@@ -53,9 +53,10 @@ BIT_FLIP = "corrupt"
 FILE_DAMAGES = frozenset({BIT_FLIP, "truncate-file"})  # part of a file is changed or lost
 REMOVE_FILE = "remove-file"  # whole files are lost
 WIPE = "wipe"  # the whole disk is lost
+REFUSED_DISK = 65  # exit code of a node that refuses its disk
 CRASH_STATE = "crash-state"  # a milestone, not a fault: a crash at some sync could have left a wrong disk
 POWER_CUT = "power-cut"  # unsynced bytes are lost
-DISK_FAULTS = FILE_DAMAGES | {WIPE}
+DISK_FAULTS = FILE_DAMAGES | {REMOVE_FILE, WIPE}
 # ZooKeeper's epoch files, and the fields of `boot` that show their content.
 EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}
 # Faults that end processes, or need them to have ended.
@@ -434,6 +435,17 @@ class Facts:
         wiped = {node for inject in self.injects for node in inject.nodes if takes_disk(inject, node)}
         return sorted(node.id for node in self.nodes.values() if node.disk.amnesiac and node.id in wiped)
 
+    def refused_disks(self) -> dict[int, Inject]:
+        """Return the nodes that refused their disks when they were last started, each with a fault that had damaged its disk
+        since its last boot. They are right to stay down until they get other disks."""
+        found = {}
+        for node in self.nodes.values():
+            if node.boot is not None and node.exit is not None and node.exit.code == REFUSED_DISK:
+                for inject in self.injects:
+                    if inject.do in DISK_FAULTS and node.id in inject.nodes and node.boot.t <= inject.t <= node.exit.t:
+                        found[node.id] = inject
+        return found
+
     def beyond_fault_model(self) -> bool:
         """Return whether a quorum of disks was lost and no leader was established since the last of those nodes came back."""
         lost = self.disks_lost()
@@ -477,9 +489,13 @@ class Facts:
 
     def disk_damaged(self, old: Boot, new: Boot) -> bool:
         """Return whether a fault between two starts removed content of the node's disk, or changed it so that the node need not
-        notice. Our own nodes must notice a flipped bit: they refuse the disk, or still read what they wrote."""
-        excused = DISK_FAULTS - {BIT_FLIP} if self.run.evidence == TRACES else DISK_FAULTS
-        return any(inject.do in excused and new.node in inject.nodes for inject in self._between(old, new))
+        notice. Our own nodes must notice a flipped bit, and that older files are gone: they refuse the disk, or still read
+        what they wrote. They can't notice that a log once went on in a newer file."""
+        ours = self.run.evidence == TRACES
+        return any(
+            inject.do in DISK_FAULTS and new.node in inject.nodes and not (ours and must_be_noticed(inject))
+            for inject in self._between(old, new)
+        )
 
     def power_cut(self, old: Boot, new: Boot | DiskAfterLife) -> bool:
         """Return whether the node lost power, and so its unsynced bytes, between two readings of its disk."""
@@ -532,10 +548,17 @@ def was_served(answer: Complete) -> bool:
 
 def takes_disk(inject: Inject, node: int) -> bool:
     """Return whether the evidence shows that the fault took this node's disk."""
-    if inject.do != WIPE or node not in inject.nodes:
+    if inject.do not in (WIPE, REMOVE_FILE) or node not in inject.nodes:
         return False
     shown = evidence_of(inject).get(str(node))
-    return inject.confirmed or (isinstance(shown, dict) and shown.get("wiped") is True)
+    wiped = isinstance(shown, dict) and shown.get("wiped") is True
+    return wiped or (inject.do == WIPE and inject.confirmed)
+
+
+def must_be_noticed(inject: Inject) -> bool:
+    """Return whether our own nodes must notice this damage to a disk."""
+    newest = inject.params.get("which") in ("newest", "all")
+    return inject.do == BIT_FLIP or (inject.do == REMOVE_FILE and not newest)
 
 
 def fields_damaged_by(inject: Inject, node: int) -> frozenset[str]:

@@ -11,8 +11,9 @@ class Recovery(Checker):
 
     Verifies that all nodes converged after `safety-ended`, within `converges_within` if the scenario expects it, and that
     writes were never unavailable for longer than `unavailable_at_most`, if it expects that. If the nodes were left alone
-    afterwards, none left an established leader, and they held nothing of the clients, which were gone. Does not verify that
-    they converged on the right history; the safety properties do.
+    afterwards, none left an established leader, and they held nothing of the clients, which were gone. A run in which a node
+    refuses a damaged disk to the end is not judged. Does not verify that the nodes converged on the right history; the safety
+    properties do.
     """
 
     name = "recovery"
@@ -38,6 +39,14 @@ class Recovery(Checker):
             self.unknown.append(self.facts.why_unsettled())
             return
         self.checked += 1
+        refused = self.facts.refused_disks()
+        if settled.event == "not-converged" and refused:
+            self.unknown += [
+                f"node {node} refuses its disk, which fault {inject.id} ({inject.do}) has damaged and nothing has replaced: "
+                f"it is not known whether the nodes would have recovered"
+                for node, inject in refused.items()
+            ]
+            return
         if settled.event == "not-converged":
             why = f": {settled.why}" if settled.why else ""
             self.findings.add(

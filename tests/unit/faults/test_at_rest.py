@@ -100,7 +100,8 @@ def test_the_files_of_a_kind_that_are_removed(which: str, gone: list[int], tmp_p
         (tmp_path / name).write_bytes(b"x")
     cluster: Any = Disks(tmp_path)
     fault = RemoveFile(FaultContext(cluster, None), [1], {"file": "log", "which": which})
-    assert fault.damage_disk(1) == {"files": [names[number - 1] for number in gone], "left": 3 - len(gone)}
+    wiped = {"wiped": True} if which == "all" else {}
+    assert fault.damage_disk(1) == {"files": [names[number - 1] for number in gone], "left": 3 - len(gone), **wiped}
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         name for number, name in enumerate(names, 1) if number not in gone
     ]

@@ -240,7 +240,7 @@ def epoch_violations(story: Story, folder: Path) -> str:
     return " ".join(violation.words for violation in judged(story, "logs", folder).property("epochs").violations)
 
 
-def test_a_removed_file_does_not_excuse_our_own_nodes(tmp_path: Path) -> None:
+def test_a_removed_older_file_does_not_excuse_our_own_nodes(tmp_path: Path) -> None:
     verdict = judged(damaged_between_lives(["log-0000000001"], **SHORT), "traces", tmp_path)
     assert "node 2 started with a log that ends at 1:2, but on this disk it had delivered up to" in " ".join(
         violation.words for violation in verdict.property("disk").violations

@@ -1,0 +1,62 @@
+"""Faults and settings that the swarm does not draw: honest nodes survive them, and are not accused of what a fault did."""
+
+import pytest
+
+from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.explore.simulate import simulate
+
+SMALL_FILES = "snapshot_bytes = 100000\nsegment_bytes = 1000"
+
+
+def run_with(*, limits: str = "", fault: str = "", rest: str = "", seed: int = 1) -> tuple[str, list[str]]:
+    """Run three nodes with a fault in the middle; return the verdict with its reasons."""
+    head = '[scenario]\nname = "odd"\nduration = 3\nrecord = false\n[workload]\nrate = 50\n'
+    faults = f"[[fault]]\nat = 1.5\n{fault}\n" if fault else ""
+    scenario = parse(f"{head}[limits]\n{limits}\n{faults}{rest}")
+    verdict = simulate(scenario, seed, None).verdict
+    return str(verdict.verdict), verdict.reasons
+
+
+def test_a_disk_without_any_file_is_a_lost_disk() -> None:
+    fault = 'do = "remove-file"\ntarget = "node-1"\nfile = "log"\nfor = 0.5'
+    assert run_with(fault=fault) == ("PASS", [])
+
+
+def test_the_nodes_of_a_quorum_without_any_file_have_lost_their_disks() -> None:
+    fault = 'do = "remove-file"\ntarget = "majority"\nfile = "any"\nwhich = "all"\nfor = 0.5'
+    verdict, reasons = run_with(fault=fault)
+    assert verdict == "BEYOND-FAULT-MODEL", reasons
+
+
+def test_a_removed_end_of_a_log_may_be_missed_by_nobody() -> None:
+    fault = 'do = "remove-file"\ntarget = "node-1"\nfile = "log"\nfor = 0.5'
+    assert run_with(limits=SMALL_FILES, fault=fault) == ("PASS", [])
+
+
+@pytest.mark.parametrize("do", ["corrupt", "remove-file"])
+def test_a_node_that_refuses_a_damaged_disk_is_not_accused(do: str) -> None:
+    which = 'which = "older"' if do == "remove-file" else ""
+    limits = SMALL_FILES if do == "remove-file" else ""
+    verdict, reasons = run_with(
+        limits=limits, fault=f'do = "{do}"\ntarget = "node-1"\nfile = "log"\n{which}\nfor = 0.5'
+    )
+    assert verdict == "UNKNOWN", reasons
+    assert f"node 1 refuses its disk, which fault 1 ({do}) has damaged" in reasons[-1]
+
+
+def test_a_node_is_given_a_command_after_its_longest_sync() -> None:
+    fault = 'do = "slow-disk"\ntarget = ["node-1", "node-2"]\nms = 10000\nfor = 0.2'
+    assert run_with(fault=fault) == ("PASS", [])
+
+
+@pytest.mark.parametrize("seed", [2, 6])
+def test_nodes_may_leave_their_leader_if_a_heartbeat_must_not_be_late(seed: int) -> None:
+    assert run_with(rest="[timing]\nheartbeat_ms = 20\ntimeout_ms = 40\n", seed=seed) == ("PASS", [])
+
+
+def test_transactions_from_before_the_run_may_have_had_another_limit() -> None:
+    disks = "".join(
+        f"[[disk]]\nnode = {node}\naccepted_epoch = 1\ncurrent_epoch = 1\nlog = [[1, 1], [1, 2], [1, 3]]\n"
+        for node in (1, 2, 3)
+    )
+    assert run_with(limits="counter_max = 2", rest=disks) == ("PASS", [])
