@@ -20,8 +20,9 @@ from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError, ControlTimeout
 from zab_chaos.node.net.keys import KeyFiles
 
-# Limit for the answer to a command. A node answers between two rounds, and each sync of a round may take 10 s (`slow-disk`).
-CONTROL_SECONDS = 30.0
+# Limit for the answer to a command. A node answers between two rounds. A round that ends with a snapshot has about six syncs,
+# and each may take 10 s (`slow-disk`).
+CONTROL_SECONDS = 90.0
 
 DEADLY = ("arm", "power-cut")  # commands after which the death of a node by SIGKILL is expected
 
