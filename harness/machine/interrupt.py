@@ -1,5 +1,8 @@
 """Handles Ctrl-C, SIGTERM and SIGHUP (a closed terminal): the first signal ends the command in order, the second at once.
 
+timeout(1), and programs that pass Ctrl-C on to a command that the terminal has sent it to as well, send one signal twice at
+once. That counts as one signal.
+
 Every command runs inside `stoppable`: the first signal raises `Stopped` wherever the main thread is, and the command shows
 the results so far. A part that has processes to end runs inside `Interrupt`: there the first signal only sets `requested`.
 """
@@ -8,6 +11,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -15,6 +19,7 @@ from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 0.8  # seconds between `requested` and `Stopped`: a command shall have ended 2 s after the first Ctrl-C
+SAME_SECONDS = 0.1  # a signal that comes again so soon after the first one is the same one
 
 
 class Stopped(BaseException):
@@ -33,6 +38,7 @@ class _Handlers:
 
     def __init__(self) -> None:
         self._former_handlers: dict[signal.Signals, Any] = {}
+        self.first: tuple[int, float] | None = None  # the first signal, and when it came
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -50,21 +56,22 @@ class _Handlers:
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             _leave_terminal()
-        self._interrupted()
+        now = time.monotonic()
+        if self.first is None:
+            self.first = number, now
+            self._interrupted()
+        elif number != self.first[0] or now >= self.first[1] + SAME_SECONDS:
+            self._forced()
 
     def _interrupted(self) -> None:
         raise NotImplementedError
 
+    def _forced(self) -> None:
+        raise Forced
+
 
 class _Stoppable(_Handlers):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stopped = False
-
     def _interrupted(self) -> None:
-        if self.stopped:
-            raise Forced
-        self.stopped = True
         raise Stopped
 
 
@@ -113,8 +120,8 @@ class Interrupt(_Handlers):
         self.cancel_grace()
         super().__exit__(kind, error, trace)
         around = getattr(self._former_handlers.get(signal.SIGINT), "__self__", None)
-        if self.requested.is_set() and isinstance(around, _Stoppable):
-            around.stopped = True  # for the enclosing command, too, the next signal is the second one
+        if self.first is not None and isinstance(around, _Stoppable):
+            around.first = self.first  # for the enclosing command, too, the next signal is the second one
 
     def restart_grace(self) -> None:
         """Start the grace period again, if the first signal has come."""
@@ -133,11 +140,12 @@ class Interrupt(_Handlers):
             signal.signal(signal.SIGALRM, handler)
 
     def _interrupted(self) -> None:
-        if self.requested.is_set():
-            self.forced = True
-            raise Forced
         self.requested.set()
         self.restart_grace()
+
+    def _forced(self) -> None:
+        self.forced = True
+        raise Forced
 
     def _grace_over(self, _number: int, _frame: FrameType | None) -> None:
         raise Stopped

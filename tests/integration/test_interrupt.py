@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.machine import interrupt as interrupts
 from zab_chaos.harness.machine.interrupt import SIGNALS, Forced, Interrupt, Stopped, deferred_signals, stoppable
 from zab_chaos.harness.machine.waiting import wait_until
 
@@ -27,6 +28,13 @@ def hung_up() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
+@pytest.fixture
+def any_time_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count a signal that comes again as a second one, however soon it comes."""
+    monkeypatch.setattr(interrupts, "SAME_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("any_time_later")
 @pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_asks_and_the_second_forces(number: signal.Signals) -> None:
     before = signal.getsignal(number)
@@ -41,6 +49,7 @@ def test_the_first_signal_asks_and_the_second_forces(number: signal.Signals) -> 
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.usefixtures("any_time_later")
 @pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_stops_and_the_second_forces(number: signal.Signals) -> None:
     before = signal.getsignal(number)
@@ -57,6 +66,20 @@ def test_the_second_signal_forces_also_after_the_block_that_was_asked() -> None:
         with Interrupt() as interrupt:
             signal.raise_signal(signal.SIGINT)
         assert interrupt.requested.is_set()
+        with pytest.raises(Forced):
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_that_is_sent_twice_at_once_is_one_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """timeout(1) sends SIGTERM to the command, and to its own process group, in which the command is."""
+    monkeypatch.setattr(interrupts, "SAME_SECONDS", WAIT_SECONDS_MAX)
+    with stoppable():
+        with Interrupt() as interrupt:
+            for _ in range(2):
+                signal.raise_signal(signal.SIGTERM)
+            assert interrupt.requested.is_set()
+            assert not interrupt.forced
+        signal.raise_signal(signal.SIGTERM)
         with pytest.raises(Forced):
             signal.raise_signal(signal.SIGINT)
 
