@@ -140,7 +140,9 @@ def _end(
     expect = {} if word == Outcome.HARNESS_ERROR else facts.get("expect") or {}
     violated = [item["name"] for item in verdict.get("properties", []) if item.get("verdict") == Judgement.VIOLATION]
     expected = expected_ending(expect, word, violated) if "verdict" in expect else word
-    if expected != word:
+    if facts.get("defect") and word != Outcome.HARNESS_ERROR:
+        line.append(f"  the defect was {'' if word == Outcome.VIOLATION else 'not '}caught")
+    elif expected != word:
         line.append(f"  the scenario expects {expected}")
     say(console, line)
     for reason in reasons:

@@ -267,6 +267,15 @@ def test_an_unexpected_verdict_is_pointed_out(run: RunFolder) -> None:
     assert "VIOLATION  (exit 1)  the scenario expects a violation of agreement" in shown(run)
 
 
+def test_a_run_with_a_defect_is_expected_to_catch_it(run: RunFolder) -> None:
+    """Its scenario passes without the defect, and says so."""
+    run.write_run(run.read_run() | {"expect": {"verdict": "PASS"}, "defect": "dirty-read"})
+    judge(run)
+    assert "PASS  (exit 0)  the defect was not caught\n" in shown(run)
+    judge(run, verdict="VIOLATION", exit=1, properties=[broken("integrity", 1)])
+    assert "VIOLATION  (exit 1)  the defect was caught\n" in shown(run)
+
+
 def test_of_a_harness_error_only_the_reason_is_shown(run: RunFolder) -> None:
     """Properties that could not be judged would only hide the sentence that helps."""
     run.write_run(run.read_run() | {"expect": {"verdict": "PASS"}})
