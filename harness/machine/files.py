@@ -40,6 +40,8 @@ def writing(path: Path, option: str = "--out") -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        file = error.filename2 or error.filename or path
+        where = "" if str(file) == str(path) else f" ({file})"
         raise HarnessError(
-            f"{path} cannot be written: {error.strerror or error}. Choose another place with {option}."
+            f"{path} cannot be written: {error.strerror or error}{where}. Choose another place with {option}."
         ) from error

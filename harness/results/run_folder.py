@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.machine import files
 from zab_chaos.harness.machine.umask import umask
 from zab_chaos.harness.results.source import Source
@@ -110,6 +111,13 @@ def create(results: Path, scenario: str, seed: int) -> RunFolder:
     """Create the folder of a new run, for its owner only, and point `latest` at it. Raises HarnessError if it can't be
     written."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    try:
+        str(results.absolute()).encode()
+    except UnicodeEncodeError:
+        raise HarnessError(
+            f"the results cannot be in {str(results.absolute())!a}: files of the run name it, and it is not UTF-8. "
+            "Choose another place with --results; if the locale is not UTF-8, set PYTHONUTF8=1."
+        ) from None
     with files.writing(results, "--results"):
         path = _create_unique(results / scenario, f"{stamp}-{seed}")
         for part in PARTS:
@@ -151,11 +159,20 @@ def below(root: Path) -> set[Path]:
     return {folder.resolve() for folder in runs(root)}
 
 
+def _newest(root: Path) -> list[Path]:
+    """Return the folder of every run below `root`, the newest first: their names begin with the time."""
+    return sorted(runs(root), key=lambda folder: folder.name, reverse=True)
+
+
 def find(results: Path, name: str) -> RunFolder:
     """Find a stored run by its path, by its path below the results folder, or as `latest`. Raises BadInput."""
     for path in (Path(name), results / name):
         if path.joinpath(RUN).is_file():
             return RunFolder(path.resolve())
-    newest = sorted(runs(results), key=lambda folder: folder.name, reverse=True)[:5]  # the names begin with the time
+    if inside := _newest(Path(name)):
+        raise BadInput(
+            f"{name} is a folder of runs. `zab results --results {shlex.quote(name)}` lists them. The newest is {inside[0]}"
+        )
+    newest = _newest(results)[:5]
     some = "\n".join(f"  {folder.relative_to(results)}" for folder in newest) or "  (none yet)"
     raise BadInput(f"no run at {name}: there is no run.json. The newest runs in {results}:\n{some}")

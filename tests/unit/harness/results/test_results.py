@@ -52,6 +52,30 @@ def test_an_unknown_run_raises_with_the_newest_ones(tmp_path: Path) -> None:
         run_folder.find(tmp_path, "nowhere")
 
 
+def test_a_folder_of_runs_is_no_run_and_shows_how_to_list_them(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "my runs", "a", 1).write_run({})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match=r"folder of runs. `zab results --results '.*/my runs'` lists.* newest is .*/a/"):
+        run_folder.find(tmp_path / "empty", str(tmp_path / "my runs"))
+
+
+def test_a_results_folder_whose_path_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    """The files of a run could not name it."""
+    with pytest.raises(HarnessError, match=r"in '.*/r\\udce9sultats'.*--results"):
+        run_folder.create(tmp_path / os.fsdecode(b"r\xe9sultats"), "a", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("blocked", ["latest", "a"])
+def test_the_file_or_folder_in_the_way_is_named(tmp_path: Path, blocked: str) -> None:
+    if blocked == "latest":
+        (tmp_path / "latest").mkdir()
+    else:
+        (tmp_path / "a").touch()
+    with pytest.raises(HarnessError, match=rf"\({tmp_path}/{blocked}\)\. Choose another place"):
+        run_folder.create(tmp_path, "a", 1)
+
+
 def test_a_results_folder_that_cannot_be_created_is_named_with_a_remedy(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
