@@ -6,6 +6,7 @@ from the project's own packaging (Shopify/homebrew-shopify, toxiproxy.rb).
 
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -48,7 +49,8 @@ def fetch(target: Path, release: str = RELEASE) -> Path:
     raise ToxiproxyError(
         f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and can't be fetched"
         f"{':' if problems else '.'}{problems}\n"
-        f"This mends it:\n  {remedy(target)}"
+        f"This mends it:\n  {remedy(target)}\n"
+        "It may be in another place, too, if ZAB_TOXIPROXY is its path."
     )
 
 
@@ -79,12 +81,12 @@ def _progress(description: str) -> Iterator[None]:
 
 def remedy(target: Path) -> str:
     """Return the command that puts the server where `find` looks for it."""
+    folder, server = shlex.quote(str(target.parent)), shlex.quote(str(target))
     if shutil.which("go"):
-        build = " ".join([*_go_settings(target.parent), *_quoted(_go_command())])
-        return f"{build} && mv {target.parent}/server {target}"
+        return f"CGO_ENABLED=0 GOBIN={folder} {shlex.join(_go_command())} && mv {folder}/server {server}"
     asset = platform_asset()
     if asset:
-        return f"mkdir -p {target.parent} && curl -fL -o {target} {RELEASE}/{asset} && chmod +x {target}"
+        return f"mkdir -p {folder} && curl -fL -o {server} {RELEASE}/{asset} && chmod +x {server}"
     return "install toxiproxy with your system's packages, or set ZAB_TOXIPROXY to a toxiproxy-server"
 
 
@@ -99,21 +101,13 @@ class _MethodFailed(Exception):
     """A method of fetching failed. The text says why."""
 
 
-def _go_settings(folder: Path) -> list[str]:
-    return ["CGO_ENABLED=0", f"GOBIN={folder}"]
-
-
 def _go_command() -> list[str]:
     flags = f"-s -w -X {MODULE}.Version={VERSION}"
     return ["go", "install", "-ldflags", flags, f"{MODULE}/cmd/server@v{VERSION}"]
 
 
-def _quoted(command: list[str]) -> list[str]:
-    return [f'"{word}"' if " " in word else word for word in command]
-
-
 def _build(folder: Path) -> Path:
-    settings = dict(setting.split("=", 1) for setting in _go_settings(folder))
+    settings = {"CGO_ENABLED": "0", "GOBIN": str(folder)}
     # Some 270 MB of modules and object files are of no use afterwards: they are removed with the folder.
     caches = {"GOCACHE": f"{folder}/objects", "GOMODCACHE": f"{folder}/modules"}
     flags = (

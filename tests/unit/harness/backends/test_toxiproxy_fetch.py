@@ -2,6 +2,7 @@
 
 import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,11 @@ def test_without_go_and_offline_the_error_is_one_sentence_with_a_remedy(
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ToxiproxyError) as raised:
         fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
-    sentence, mends, command = str(raised.value).splitlines()
+    sentence, mends, command, elsewhere = str(raised.value).splitlines()
     assert sentence.endswith("It is not on this machine, and can't be fetched.")
     assert mends == "This mends it:"
     assert "curl" in command
+    assert "ZAB_TOXIPROXY" in elsewhere
     assert capsys.readouterr().err.splitlines() == ["Downloading toxiproxy 2.12.0, once"]
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -61,3 +63,23 @@ def test_all_users_can_read_what_was_fetched_under_a_private_umask(
         (tmp_path / "run").mkdir()
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (target, *target.parents[:2], tmp_path / "run")]
     assert modes == [0o755, 0o755, 0o755, 0o700]
+
+
+@pytest.mark.parametrize("go", [True, False])
+def test_the_remedy_works_for_a_home_with_a_space_in_its_path(
+    go: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell runs it; `go` and `curl` are replaced by scripts."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, script in {"go": ': > "$GOBIN/server"', "curl": ': > "$3"'}.items():
+        if go or name != "go":
+            (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+            (programs / name).chmod(0o755)
+    for name in ("mkdir", "mv", "chmod"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(programs))
+    target = tmp_path / "my home" / "toxiproxy-server"
+    target.parent.mkdir()
+    subprocess.run(["/bin/sh", "-c", fetching.remedy(target)], check=True)
+    assert [path.name for path in target.parent.iterdir()] == ["toxiproxy-server"]
