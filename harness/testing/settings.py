@@ -64,8 +64,14 @@ def from_markers(node: Any) -> dict[str, Any]:
 
 
 def unknown_keys(given: Iterable[str], known: Iterable[str] = KEYS) -> list[str]:
-    """Return an error message for each given key that does not exist."""
-    return [f"there is no key {key!r}. Known: {', '.join(sorted(known))}" for key in given if key not in known]
+    """Return an error message for each given key that does not exist, or that the other fixture has."""
+    return [
+        f"the key {key!r} is only for {'zab_run' if key in RUN_KEYS else 'zab_cluster'}"
+        if key in KEYS
+        else f"there is no key {key!r}. Known: {', '.join(sorted(known))}"
+        for key in given
+        if key not in known
+    ]
 
 
 def value_mistakes(options: Mapping[str, Any]) -> list[str]:

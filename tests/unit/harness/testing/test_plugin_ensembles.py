@@ -267,7 +267,7 @@ def test_a_mistake_in_a_marker_is_reported_during_collection(session: pytest.Pyt
         ),
         ("zab(on='moon')", ["*no backend is called 'moon'. Known: *sim*"]),
         ("zab(defect='bad')", ["*no defect is called 'bad'. Known: ack-before-sync*"]),
-        ("zab(scenario='power-outage')", ["*there is no key 'scenario'*"]),
+        ("zab(scenario='power-outage')", ["*the key 'scenario' is only for zab_run*"]),
     ],
 )
 def test_invalid_options_are_an_error_without_a_traceback(

@@ -200,7 +200,7 @@ def test_a_scenario_fails_by_its_verdict_with_the_command_that_repeats_it(pytest
     [
         ("", 'zab_run needs a scenario: @pytest.mark.zab(scenario="power-outage")'),
         ("@pytest.mark.zab(scenario='no-such')", "no scenario is called 'no-such'*"),
-        ("@pytest.mark.zab(scenario='power-outage', timing={})", "there is no key 'timing'*"),
+        ("@pytest.mark.zab(scenario='power-outage', timing={})", "the key 'timing' is only for zab_cluster*"),
         ("@pytest.mark.zab(scenario='power-outage', on='moon')", "*no backend is called*"),
     ],
 )
