@@ -109,11 +109,11 @@ def _control_keys(file: Path, stack: ExitStack) -> keys.Keys:
 
 def _print_usage(ensemble: Ensemble, results: Path, console: Console) -> None:
     """Print the run folder, and how to use, break and stop the ensemble."""
-    first = next(iter(ensemble.addresses.values()))
+    first, *_ = addresses = ensemble.addresses.values()
     place = "" if results == Path("results") else f"--results {shlex.quote(str(results))} "
     for line in (
         f"recording to  {_folder(ensemble)}",
-        *([f"connect       {ensemble.hosts}"] if ensemble.on == "zookeeper" else []),
+        f"connect       {ensemble.hosts if ensemble.on == 'zookeeper' else ','.join(addresses)}",
         f"use           zab client {place}{first} create /a hello    (without a command: a shell)",
         f"break         zab inject {place}crash target=leader        (zab inject heal; zab inject --list)",
         "stop          Ctrl-C",

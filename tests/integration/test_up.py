@@ -87,6 +87,7 @@ def test_an_ensemble_is_used_broken_healed_ended_and_judged(up: Up, capsys: pyte
     assert re.search(r"^PASS", said, re.MULTILINE), said
     assert "node 1 killed" in said
     assert f"zab client --results {up.results} {first} create /a hello" in said.replace("\n", "")
+    assert f"connect       {','.join(up.ensemble.nodes.values())}\n" in said
     assert running_ensembles(up.results) == []
     assert main(["verify", "--quiet", up.ensemble.folder]) == 0
     assert not any(path.exists() for path in keys.files_in(Path(up.ensemble.folder) / "config"))
