@@ -84,7 +84,7 @@ def test_a_release_that_cannot_be_reached_is_a_clear_error(release: tuple[str, P
 def test_without_go_and_offline_only_the_remedy_is_shown(tmp_path: Path) -> None:
     with pytest.raises(ToxiproxyError) as caught:
         fetch.fetch(tmp_path / "cache" / "toxiproxy-server", "http://127.0.0.1:9")
-    needed, mends, command = str(caught.value).splitlines()
+    needed, mends, command, _elsewhere = str(caught.value).splitlines()
     assert "can't be fetched." in needed
     assert mends == "This mends it:"
     assert "curl" in command
