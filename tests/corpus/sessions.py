@@ -94,8 +94,9 @@ def client_order_unknown_after_a_later_write() -> Story:
     return story
 
 
-def _after_others(others: int, **expect: Any) -> Story:
-    """Let a client's lost write take effect after a fence at its number, with writes of other clients in between."""
+def _after_others(others: int, *, read: bool = False, **expect: Any) -> Story:
+    """Let a client's lost write take effect after a fence at its number, with writes of other clients in between. `read`: it
+    reads before its write takes effect."""
     story = ensemble(**expect)
     lost = story.invoke()
     story.complete(1, lost, outcome="unknown", node=2)
@@ -103,6 +104,8 @@ def _after_others(others: int, **expect: Any) -> Story:
     for client in range(2, 2 + others):
         seq = story.invoke(client)
         story.commit(txn=[client, seq, [["set", "/a", 1 + client, 1000 * client + seq]]])
+    if read:
+        story.read()
     story.commit(txn=[1, lost, [["set", "/a", 3 + others, 1000 + lost]]])
     story.settle()
     return story
@@ -118,6 +121,18 @@ def client_order_after_its_fence_and_one_other_client() -> Story:
 def client_order_of_a_client_that_was_forgotten() -> Story:
     """The same with two other clients: the nodes have forgotten the first one."""
     return _after_others(2, clients_max=2)
+
+
+@violates("client order")
+def client_order_shown_before_its_write_and_one_other_client() -> Story:
+    """The same with one other client, and the first client reads before its write takes effect."""
+    return _after_others(1, read=True, clients_max=2)
+
+
+@legal("client order")
+def client_order_shown_to_a_client_that_was_forgotten() -> Story:
+    """The same with two other clients."""
+    return _after_others(2, read=True, clients_max=2)
 
 
 @violates("client order")

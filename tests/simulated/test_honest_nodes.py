@@ -8,10 +8,16 @@ from zab_chaos.harness.explore.simulate import simulate
 SMALL_FILES = "snapshot_bytes = 100000\nsegment_bytes = 1000"
 
 
-def run_with(*, limits: str = "", fault: str = "", rest: str = "", seed: int = 1) -> tuple[str, list[str]]:
-    """Run three nodes with a fault in the middle; return the verdict with its reasons."""
-    head = '[scenario]\nname = "odd"\nduration = 3\nrecord = false\n[workload]\nrate = 50\n'
-    faults = f"[[fault]]\nat = 1.5\n{fault}\n" if fault else ""
+HEAD = '[scenario]\nname = "odd"\nduration = 3\nrecord = false\n[workload]\nrate = 50\n'
+SHORT = '[scenario]\nname = "odd"\nnodes = 4\nduration = 0.5\nrecord = false\n[workload]\nrate = 40\nburst = 20\n'
+
+
+def run_with(
+    *, head: str = HEAD, limits: str = "", fault: str = "", rest: str = "", seed: int = 1
+) -> tuple[str, list[str]]:
+    """Run nodes with a fault; return the verdict with its reasons."""
+    at = 1.5 if head is HEAD else 0.201
+    faults = f"[[fault]]\nat = {at}\n{fault}\n" if fault else ""
     scenario = parse(f"{head}[limits]\n{limits}\n{faults}{rest}")
     verdict = simulate(scenario, seed, None).verdict
     return str(verdict.verdict), verdict.reasons
@@ -52,6 +58,12 @@ def test_a_node_is_given_a_command_after_its_longest_sync() -> None:
 @pytest.mark.parametrize("seed", [2, 6])
 def test_nodes_may_leave_their_leader_if_a_heartbeat_must_not_be_late(seed: int) -> None:
     assert run_with(rest="[timing]\nheartbeat_ms = 20\ntimeout_ms = 40\n", seed=seed) == ("PASS", [])
+
+
+def test_silence_counts_from_the_arrival_of_what_was_on_its_way_when_all_was_healed() -> None:
+    mix = 'mix = { "set" = 2, "get" = 1, "numbered" = 1, "sequential" = 1 }\n'
+    fault = 'do = "stall"\ntarget = "follower"\nfor = 2\ndirection = "in"'
+    assert run_with(head=SHORT + mix, limits="queue_frames = 1", fault=fault, seed=2040) == ("PASS", [])
 
 
 def test_transactions_from_before_the_run_may_have_had_another_limit() -> None:

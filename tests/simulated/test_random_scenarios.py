@@ -50,8 +50,13 @@ OF_KIND: dict[str, dict[str, list[Any]]] = {
     "partition": {"shape": ["isolate", "one-way"], "how": ["timeout", "stall", "disable"]},
     "flap": {"how": ["timeout", "stall", "disable"], **DIRECTIONS},
 } | dict.fromkeys(("stall", "latency", "bandwidth", "slow-close", "reset", "late-frames", "corrupt-frames"), DIRECTIONS)
-# Without clients_max: a client that the nodes forget while a write of it is under way is not protected by its fence.
-LIMITS = {"snapshot_bytes": [1, 2000], "segment_bytes": [1, 2000], "outstanding": [1], "queue_frames": [1]}
+LIMITS = {
+    "snapshot_bytes": [1, 2000],
+    "segment_bytes": [1, 2000],
+    "outstanding": [1],
+    "queue_frames": [1],
+    "clients_max": [1],
+}
 
 
 def draw_scenario(random: Random, seed: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.scenario import TIGHT_MS, Scenario
 from zab_chaos.harness.backends.backend import Deployment, NoMonitor, RunOptions
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.processes.backend import ZabBackend
@@ -62,7 +62,8 @@ class SimDeployment(Deployment):
         self._scenario = scenario
         self._load: SimLoad | None = None
         timing = scenario.timing
-        self.settle_seconds = timing.timeout_ms / 1000
+        # What was sent before all was healed may still be on its way, and silence counts from its arrival.
+        self.settle_seconds = (timing.timeout_ms + TIGHT_MS) / 1000
         # Else a lost or late frame may make a node leave its leader at any time.
         if self.world.chance.conditions.loss == 0 and not scenario.tight:
             # Longer than every timeout of a node.

@@ -43,7 +43,8 @@ class ClientOrder(Checker):
     - Answers (ok or failed) come in the order of `seq`, and none is left out: a client whose later request was answered waits
       for no earlier one.
     - The zxids of its writes ascend in that order, including those of unknown writes, and no write follows a fence of
-      its seq. Only if as many others as nodes remember (`clients_max` in run.json) wrote in between, it may.
+      its seq. Only if as many others as nodes remember (`clients_max` in run.json) wrote in between, it may; then the client
+      may also have been shown states without it.
     - The state that a read or a refusal names follows all its earlier writes that ever take effect, and precedes all
       its later ones. When a refusal names no state, its node has delivered the earlier writes by then.
     - No read or refusal shows an older state than an earlier answer did. A refusal that the state decides, but that
@@ -74,6 +75,9 @@ class ClientOrder(Checker):
         self._owners: dict[int, Complete] = {}  # by zxid
         self._unserved: list[Complete] = []  # whose node did not serve the client, or was overloaded
         self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
+        self._forgotten: set[tuple[int, int]] = (
+            set()
+        )  # (client, seq) of writes whose fence the nodes may have forgotten
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         if event.starts_empty:
@@ -158,7 +162,10 @@ class ClientOrder(Checker):
             fence, before = zxid in effects.fences, last.get(client)
             if before is None or seq > before[0] or (fence and seq == before[0]):
                 last[client] = (seq, zxid, fence)
-            elif not fence and (seq < before[0] or before[2]) and not self._may_be_forgotten(client, before[1], zxid):
+            elif not fence and (seq < before[0] or before[2]):
+                if self._may_be_forgotten(client, before[1], zxid):
+                    self._forgotten.add((client, seq))
+                    continue
                 what = "the fence at" if before[2] else "that of"
                 request = self.facts.requests.get((client, seq))
                 self.findings.add(
@@ -231,6 +238,8 @@ class ClientOrder(Checker):
                 words = f"the write of client {invoke.client}, seq {invoke.seq}, was sent in order and refused as superseded"
                 self.findings.add(words, [invoke, request.complete])
             effect = first.get((invoke.client, invoke.seq))
+            if (invoke.client, invoke.seq) in self._forgotten:
+                continue
             if effect is not None:
                 if viewer is not None and effect <= shown:
                     self._report_order(request, effect, viewer, shown)
