@@ -8,6 +8,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -114,12 +115,18 @@ def _build(folder: Path) -> Path:
         f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()
     )  # otherwise the modules are read-only and can't be removed
     environment = {**os.environ, **settings, **caches, "GOFLAGS": flags}
-    try:
-        done = subprocess.run(_go_command(), env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise _MethodFailed(f"building it: `go install` took more than {BUILD_SECONDS} s") from None
-    if done.returncode != 0:
-        raise _MethodFailed(f"building it: `go install` said: {done.stderr.strip()[-400:]}")
+    with subprocess.Popen(
+        _go_command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as building:
+        try:
+            _, said = building.communicate(timeout=BUILD_SECONDS)
+        except BaseException as error:
+            os.killpg(building.pid, signal.SIGKILL)  # its compilers, too, which write into the folder that is removed
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise _MethodFailed(f"building it: `go install` took more than {BUILD_SECONDS} s") from None
+            raise
+    if building.returncode != 0:
+        raise _MethodFailed(f"building it: `go install` said: {said.strip()[-400:]}")
     return folder / "server"
 
 

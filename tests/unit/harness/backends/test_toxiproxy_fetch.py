@@ -4,11 +4,14 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
+import psutil
 import pytest
 
 from zab_chaos.harness.backends.toxiproxy import fetch as fetching
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
+from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import private
 
 NOWHERE = "http://127.0.0.1:1"  # nobody listens there
@@ -50,6 +53,30 @@ def test_a_failed_build_is_reported_and_leaves_nothing(
         fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
     assert capsys.readouterr().err.startswith("Building toxiproxy 2.12.0 with Go, once: about a minute\nDownloading")
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, subprocess.TimeoutExpired("go", 600)])
+def test_a_build_that_is_interrupted_ends_with_its_compilers(
+    ending: BaseException | type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would go on writing into the folder that is removed: more than 100 MB stayed in the cache."""
+    started = tmp_path / "compiler"
+    with_go(
+        f"#!/bin/sh\n/bin/sleep 600 &\necho $! > {started}.new\n/bin/mv {started}.new {started}\nwait\n",
+        tmp_path,
+        monkeypatch,
+    )
+
+    class Interrupted(subprocess.Popen[str]):
+        def communicate(self, *_arguments: object, **_more: object) -> NoReturn:  # type: ignore[override]
+            assert wait_until(started.exists, 60)
+            raise ending
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises((KeyboardInterrupt, ToxiproxyError)):
+        fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
+    compiler = int(started.read_text())
+    assert wait_until(lambda: not psutil.pid_exists(compiler), 60)
 
 
 def test_all_users_can_read_what_was_fetched_under_a_private_umask(
