@@ -76,7 +76,15 @@ def test_a_build_that_is_interrupted_ends_with_its_compilers(
     with pytest.raises((KeyboardInterrupt, ToxiproxyError)):
         fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
     compiler = int(started.read_text())
-    assert wait_until(lambda: not psutil.pid_exists(compiler), 60)
+    assert wait_until(lambda: not runs(compiler), 60)
+
+
+def runs(pid: int) -> bool:
+    """Return whether a process runs: one that was killed stays as a zombie where its new parent does not wait for it."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_all_users_can_read_what_was_fetched_under_a_private_umask(
