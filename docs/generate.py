@@ -200,13 +200,19 @@ def zookeeper_points() -> str:
         (
             f"`{point}`",
             f"`{location.class_name.rpartition('.')[2]}.{location.method}`",
-            location.at.lower().replace("invoke filechannel.force", "call of `FileChannel.force`"),
+            place_of(location),
             releases_of(location),
         )
         for point, locations in LOCATIONS.items()
         for location in locations
     ]
     return table(("point", "method", "at its", "releases"), rows)
+
+
+def place_of(location: Location) -> str:
+    """Return where in its method a crash point of ZooKeeper is."""
+    kind, _, called = location.at.partition(" ")
+    return f"call of `{called}`" if called else kind.lower()
 
 
 def releases_of(location: Location) -> str:

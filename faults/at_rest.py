@@ -7,7 +7,6 @@ from typing import Any
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, TargetState
 from zab_chaos.faults.process import (
-    CORRUPT_EXIT,
     CRASH_AT,
     ENOUGH,
     KillFault,
@@ -18,7 +17,7 @@ from zab_chaos.faults.process import (
     with_crash_at,
 )
 from zab_chaos.faults.rules import boolean, choice, integer
-from zab_chaos.node.store.errors import CorruptLog
+from zab_chaos.node.store.errors import CORRUPT_EXIT, CorruptLog
 from zab_chaos.node.store.log_record import HEADER_BYTES, SECTOR
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import TEMPORARY, segment_number

@@ -11,7 +11,6 @@ from zab_chaos.faults.crash_point_rule import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, HealOrder, Key, Kind, TargetState
 from zab_chaos.faults.process import (
     CRASH_AT,
-    DISK_EXIT,
     ENOUGH,
     NodeDown,
     command_all,
@@ -26,6 +25,7 @@ from zab_chaos.faults.process import (
 from zab_chaos.faults.rules import boolean, choice
 from zab_chaos.node.crash_points import DISK_STEPS, parse
 from zab_chaos.node.store.disk_faults import Variant
+from zab_chaos.node.store.errors import DISK_EXIT
 
 VARIANTS = get_args(Variant)
 DRAWN_VARIANTS = (*VARIANTS, "pages", "killed")  # twice as often those that leave the most different disks

@@ -10,7 +10,6 @@ from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, TargetState, consecutive_answers
 from zab_chaos.faults.process import (
     CRASH_AT,
-    DISK_EXIT,
     ENOUGH,
     KillFault,
     check_enough,
@@ -25,6 +24,7 @@ from zab_chaos.faults.process import (
     with_crash_at,
 )
 from zab_chaos.faults.rules import boolean, choice, integer
+from zab_chaos.node.store.errors import DISK_EXIT
 
 # The counters of a disk (`zab_chaos.faults.filesystem.power.Counts`): all, those of completed operations, those of losses.
 COUNTERS = ("writes", "syncs", "slowed", "full", "failed", "cuts", "lost_bytes", "lost_changes")

@@ -22,9 +22,8 @@ from zab_chaos.faults.kind import (
     TargetState,
 )
 from zab_chaos.faults.rules import boolean, choice
+from zab_chaos.node.store.errors import CORRUPT_EXIT
 
-CORRUPT_EXIT = 65  # exit code of a node that refuses a corrupt disk (results/README.md, `exit`)
-DISK_EXIT = 74  # exit code of a node whose disk failed
 STEP = 0.02  # seconds between two looks at a node
 WITHIN_MS = 500  # milliseconds that a process which is to die in the middle of a write may wait for one
 

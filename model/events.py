@@ -514,6 +514,9 @@ class Heal(Fault, kw_only=True, tag="heal"):
     pass
 
 
+BEFORE_START = 0  # the node of broadcasts before the run
+
+
 class Milestone(Line, kw_only=True):
     """A line of harness.jsonl. Each comment names the milestones that have the field."""
 
@@ -561,8 +564,6 @@ class Milestone(Line, kw_only=True):
             delivered = (epoch, first + found[-1].count - 1)
         return found
 
-
-BEFORE_START = 0  # the node of broadcasts before the run
 
 TRACES: Literal["traces"] = "traces"
 HISTORY: Literal["history"] = "history"

@@ -137,8 +137,12 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 def expected_ending(expect: Mapping[str, Any], verdict: str, violated: Collection[str]) -> str:
     """Return how a run should have ended: a verdict or, if the run has it, a violation of the property that is missing.
 
-    `expect`: the fields of `zab_chaos.faults.scenario.Expect`, as in run.json. The run ended as expected if this is equal
-    to its verdict.
+    `expect`: the fields of `zab_chaos.faults.scenario.Expect`, as in run.json.
     """
     expected, wanted = str(expect.get("verdict", Outcome.PASS)), expect.get("violates")
     return expected if wanted is None or expected != verdict or wanted in violated else f"a violation of {wanted}"
+
+
+def ended_as_expected(expect: Mapping[str, Any], verdict: str, violated: Collection[str]) -> bool:
+    """Return whether a run with this verdict ended as it should have. `expect`: as for `expected_ending`."""
+    return verdict == expected_ending(expect, verdict, violated)

@@ -1,10 +1,12 @@
 """The exit code and the reason of a life that an error ends."""
 
 from zab_chaos.node.driver import Aborted
-from zab_chaos.node.store.errors import Corrupt, DigestMismatch, DiskFailed
+from zab_chaos.node.store.errors import CORRUPT_EXIT, DISK_EXIT, Corrupt, DigestMismatch, DiskFailed
 
 SANITY = 70  # a sanity check failed, or the node's code raised an error that it does not handle
-EXIT_CODES: dict[type[Exception], int] = {Corrupt: 65, Aborted: SANITY, DiskFailed: 74, DigestMismatch: 78}
+EXIT_CODES: dict[type[Exception], int] = {
+    Corrupt: CORRUPT_EXIT, Aborted: SANITY, DiskFailed: DISK_EXIT, DigestMismatch: 78
+}  # fmt: skip
 HANDLED = tuple(EXIT_CODES)  # for `except`
 
 

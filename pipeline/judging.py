@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from zab_chaos.model.verdict import Outcome, Verdict, expected_ending
+from zab_chaos.model.verdict import Outcome, Verdict, ended_as_expected
 from zab_chaos.pipeline.ingest import Progress, RunRow
 
 Judge = Callable[[Path], Verdict]
@@ -41,7 +41,7 @@ class JudgedRun:
     @property
     def as_expected(self) -> bool:
         violated = [item["name"] for item in self.json["properties"] if item["verdict"] == "VIOLATION"]
-        return self.verdict == expected_ending(self.expect, self.verdict, violated)
+        return ended_as_expected(self.expect, self.verdict, violated)
 
 
 def judge_runs(spark: SparkSession, rows: Sequence[RunRow], judge: Judge, progress: Progress) -> list[JudgedRun]:

@@ -20,7 +20,7 @@ from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
-from zab_chaos.model.verdict import expected_ending
+from zab_chaos.model.verdict import ended_as_expected
 
 
 def chosen_scenarios(only: list[str]) -> dict[str, Scenario]:
@@ -104,7 +104,7 @@ def _results(chosen: dict[str, Scenario], on: str, times: int, results: Path, co
 
 def _check_one(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Trial:
     expect = asdict(scenario.expect)
-    checked = Trial(name, lambda run: run.verdict == expected_ending(expect, run.verdict, run.violated))
+    checked = Trial(name, lambda run: ended_as_expected(expect, run.verdict, run.violated))
     for seed in range(scenario.seed, scenario.seed + times):
         ran = run_quietly(scenario, options_for(name, scenario, on=on, seed=seed, results=results))
         checked.add(ran.verdict, ran.folder.path)

@@ -23,7 +23,7 @@ from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.model.coverage import Combination, CoverageRecorder, recording_types
-from zab_chaos.model.verdict import Verdict, expected_ending
+from zab_chaos.model.verdict import Verdict, ended_as_expected
 
 AHEAD = 4  # seeds submitted per worker: enough that no worker is idle, few enough that a failure is reported soon
 OUTCOMES = ("acked", "failed", "unknown")
@@ -91,7 +91,7 @@ class SeedResult:
             verdict=str(verdict.verdict),
             exit=verdict.exit,
             violated=verdict.violated,
-            met=verdict.verdict == expected_ending(asdict(scenario.expect), verdict.verdict, verdict.violated),
+            met=ended_as_expected(asdict(scenario.expect), verdict.verdict, verdict.violated),
             reasons=verdict.reasons[:5],
             **measured,
         )

@@ -23,7 +23,7 @@ from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
 from zab_chaos.harness.shrink.search import Failure, Tell, failure_of, reparsed, seeds_that_fail
 from zab_chaos.model.events import TRACES
-from zab_chaos.model.verdict import expected_ending
+from zab_chaos.model.verdict import ended_as_expected
 
 FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator with its own seed
 
@@ -123,7 +123,7 @@ def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     if seed is None:
         raise BadInput(f"{folder.path}: run.json has no seed, so the run can't be repeated")
     scenario = replace(scenario, defect=facts.get("defect"))
-    as_expected = verdict.verdict == expected_ending(asdict(scenario.expect), verdict.verdict, verdict.violated)
+    as_expected = ended_as_expected(asdict(scenario.expect), verdict.verdict, verdict.violated)
     if as_expected or verdict.exit == 2:
         ending = "ended as its scenario expects" if as_expected else "did not fail"
         raise BadInput(f"{folder.path} {ending} ({verdict.verdict}): there is nothing to shrink")

@@ -47,13 +47,13 @@ from zab_chaos.model.oracle.disks import BootComparison, DiskHistory, compare
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.spans import FOREVER, Span
 from zab_chaos.model.oracle.znodes import STATE_ERRORS
+from zab_chaos.node.store.errors import CORRUPT_EXIT
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 BIT_FLIP = "corrupt"
 FILE_DAMAGES = frozenset({BIT_FLIP, "truncate-file"})  # part of a file is changed or lost
 REMOVE_FILE = "remove-file"  # whole files are lost
 WIPE = "wipe"  # the whole disk is lost
-REFUSED_DISK = 65  # exit code of a node that refuses its disk
 CRASH_STATE = "crash-state"  # a milestone, not a fault: a crash at some sync could have left a wrong disk
 POWER_CUT = "power-cut"  # unsynced bytes are lost
 DISK_FAULTS = FILE_DAMAGES | {REMOVE_FILE, WIPE}
@@ -440,7 +440,7 @@ class Facts:
         since its last boot. They are right to stay down until they get other disks."""
         found = {}
         for node in self.nodes.values():
-            if node.boot is not None and node.exit is not None and node.exit.code == REFUSED_DISK:
+            if node.boot is not None and node.exit is not None and node.exit.code == CORRUPT_EXIT:
                 for inject in self.injects:
                     if inject.do in DISK_FAULTS and node.id in inject.nodes and node.boot.t <= inject.t <= node.exit.t:
                         found[node.id] = inject

@@ -2,6 +2,9 @@
 
 from types import TracebackType
 
+CORRUPT_EXIT = 65  # exit code of a node that refuses a corrupt disk (results/README.md, `exit`)
+DISK_EXIT = 74  # exit code of a node whose disk failed
+
 
 class DiskFailed(Exception):
     """The disk refused a write, a sync or a directory change. Only recovery can tell what the disk holds now."""

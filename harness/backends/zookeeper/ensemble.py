@@ -11,7 +11,6 @@ import psutil
 
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import NetworkError
-from zab_chaos.faults.process import CORRUPT_EXIT
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
@@ -22,6 +21,7 @@ from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Zoo
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 DISK_REFUSED = "Unable to load database on disk"  # log line of a server that refuses to start with its disk
 LOG_LINES = 200

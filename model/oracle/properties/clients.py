@@ -75,9 +75,7 @@ class ClientOrder(Checker):
         self._owners: dict[int, Complete] = {}  # by zxid
         self._unserved: list[Complete] = []  # whose node did not serve the client, or was overloaded
         self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
-        self._forgotten: set[tuple[int, int]] = (
-            set()
-        )  # (client, seq) of writes whose fence the nodes may have forgotten
+        self._forgotten: set[tuple[int, int]] = set()  # (client, seq) of writes whose fence may be forgotten
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         if event.starts_empty:
