@@ -1,8 +1,12 @@
-"""`python -m mutants`: plant one mutant after the other, explore each tree, and report which were caught."""
+"""`python -m mutants`: plant one mutant after the other, explore each tree, and report which were caught.
+
+Mutants of the judge (`--which judge`) are caught by its own unit tests instead.
+"""
 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +19,9 @@ from typing import Any
 from mutants.planting import HANDWRITTEN, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 SCENARIO = "long-mix"
+HANG_SECONDS = 600  # for the judge's tests, which take half a minute
 KILLER = Path(__file__).parent / "killer.py"
+JUDGE_TESTS = "tests/unit/model/oracle"
 CAUGHT = "VIOLATION"
 STALE = "STALE"
 
@@ -46,13 +52,14 @@ class Result:
 
 
 def attempt(name: str, room: str, file: str, text: Callable[[], str], seeds: int, equivalent: str = "") -> Result:
-    """Plant a mutant and explore its tree. `text` returns the mutated file, and may raise Stale."""
+    """Plant a mutant and explore its tree (`seeds` is 0: do not), or test it if `room` is the judge. `text` returns the
+    mutated file, and may raise Stale."""
     try:
         content = text()
     except Stale as error:
         return Result(name, room, STALE, None, [], str(error), equivalent)
     with planted_tree(file, content) as tree:
-        found = _explore(tree, seeds)
+        found = _test(tree) if room == "judge" and seeds else _explore(tree, seeds)
     return Result(name, room, found["outcome"], found["seed"], found["violated"], found["why"], equivalent)
 
 
@@ -73,6 +80,21 @@ def _explore(tree: Path, seeds: int) -> dict[str, Any]:
     return answer
 
 
+def _test(tree: Path) -> dict[str, Any]:
+    """Run the judge's tests on a tree until one fails, and return the same as `_explore`."""
+    shutil.copytree(ROOT / "tests", tree / "tests")
+    environment = os.environ | {"PYTHONPATH": str(tree)}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", JUDGE_TESTS]
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return {"seed": None, "outcome": "HANG", "violated": [], "why": f"more than {HANG_SECONDS} s"}
+    why = next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
+    return {"seed": None, "outcome": CAUGHT if done.returncode else None, "violated": [], "why": why}
+
+
 def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
     """Return a job for each requested mutant."""
 
@@ -91,21 +113,23 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
         for one in handwritten_mutants(*(folder for folder in HANDWRITTEN if arguments.which in (folder, "all")))
         if is_requested(one.room, one.name)
     ]
-    if arguments.which == "generated" or (arguments.which == "all" and not arguments.only):
+    if arguments.which in ("generated", "judge") or (arguments.which == "all" and not arguments.only):
         try:
-            from mutants.generated import Generated, equivalents, sample
+            from mutants.generated import JUDGE, NODES, Generated, equivalents, sample
         except ModuleNotFoundError as error:
             sys.exit(
                 f"the generated mutants need {error.name}, which `make mutants` installs; or choose others by --which"
             )
 
+        room, files = ("judge", JUDGE) if arguments.which == "judge" else ("generated", NODES)
+
         def generated_job(one: Generated) -> Callable[[], Result]:
             equivalent = equivalents().get(one.name, "")
             return lambda: attempt(
-                one.name, "generated", one.file, lambda: one.text() or "", seeds_for(equivalent), equivalent
+                one.name, room, one.file, lambda: one.text() or "", seeds_for(equivalent), equivalent
             )
 
-        jobs += [generated_job(one) for one in sample(arguments.generated) if is_requested("generated", one.name)]
+        jobs += [generated_job(one) for one in sample(arguments.generated, files) if is_requested(room, one.name)]
     part, parts = (int(number) for number in arguments.part.split("/"))
     return jobs[part - 1 :: parts]
 
@@ -138,7 +162,7 @@ def summary(results: Sequence[Result]) -> str:
 def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("only", nargs="*", help="words: only mutants whose room/name contains one of them")
-    parser.add_argument("--which", choices=(*HANDWRITTEN, "generated", "all"), default="all")
+    parser.add_argument("--which", choices=(*HANDWRITTEN, "generated", "judge", "all"), default="all")
     parser.add_argument("--generated", type=int, default=100, help="number of generated mutants")
     parser.add_argument("--seeds", type=int, default=300, help="largest number of seeds explored for each mutant")
     parser.add_argument("--jobs", type=int, default=2)
@@ -159,7 +183,11 @@ def main() -> None:
         sys.exit(_print_stale())
     jobs = jobs_of(arguments)
     honest = attempt(
-        "(none)", "honest", "scenarios/long-mix.toml", (ROOT / "scenarios/long-mix.toml").read_text, arguments.seeds
+        "(none)",
+        "judge" if arguments.which == "judge" else "honest",
+        "scenarios/long-mix.toml",
+        (ROOT / "scenarios/long-mix.toml").read_text,
+        arguments.seeds,
     )
     print(honest.line(), flush=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:

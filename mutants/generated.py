@@ -1,10 +1,11 @@
-"""Mutants that cosmic-ray's operators make of the core, the tree and the clients' sessions: a sample that is always the same.
+"""Mutants that cosmic-ray's operators make: a sample of the nodes and one of the judge, which are always the same.
 
 Mutants that change no behaviour (annotations), or that can't be compiled, are left out.
 """
 
 import ast
 import tomllib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -16,10 +17,10 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 from mutants.planting import ROOT
 
-FOLDERS = ("node/core", "node/tree")
-FILES = ("node/clients/sessions.py",)
+NODES = ("node/core", "node/tree", "node/clients/sessions.py")
+JUDGE = ("model/oracle", "model/oracle/properties", "model/manifest.py", "model/runfiles.py", "model/verdict.py")
 EQUIVALENT = ROOT / "mutants" / "equivalent.toml"
-SEED = "mutants 1"
+SEEDS = {NODES: "mutants 1", JUDGE: "judge 1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,17 @@ class Generated:
         """Return the mutated file; None if it does not differ in behaviour, or can't be compiled."""
         source = (ROOT / self.file).read_text(encoding="utf-8")
         mutated = mutate_code(source, get_operator(self.operator)(), self.occurrence)
-        if mutated is None or not _differs(source, mutated):
+        if mutated is None or not _differs(source, mutated, messages=self.file.startswith("node/")):
             return None
         return str(mutated)
 
 
-def sample(count: int) -> list[Generated]:
-    """Draw `count` mutants with a fixed seed: first the places, then for each place one of the operators that fit."""
-    random = Random(SEED)
+def sample(count: int, room: tuple[str, ...] = NODES) -> list[Generated]:
+    """Draw `count` mutants of NODES or JUDGE with a fixed seed: first the places, then for each place one of the operators
+    that fit."""
+    random = Random(SEEDS[room])
     places: dict[tuple[Any, ...], list[Generated]] = {}
-    for file in files():
+    for file in files(room):
         for place, one in _mutants_of(file):
             places.setdefault((file, *place), []).append(one)
     order = sorted(places)
@@ -62,10 +64,10 @@ def sample(count: int) -> list[Generated]:
     return found
 
 
-def files() -> list[str]:
-    """Return the files of which mutants are made."""
-    found = [str(path.relative_to(ROOT)) for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
-    return [*found, *FILES]
+def files(room: tuple[str, ...]) -> list[str]:
+    """Return the files of which mutants are made, of these folders and files."""
+    paths = [path for name in room for path in (sorted((ROOT / name).glob("*.py")) or [ROOT / name])]
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 def _mutants_of(file: str) -> Iterator[tuple[tuple[Any, ...], Generated]]:
@@ -80,7 +82,13 @@ def _mutants_of(file: str) -> Iterator[tuple[tuple[Any, ...], Generated]]:
 
 
 class _WithoutInert(ast.NodeTransformer):
-    """Removes from a syntax tree what has no effect on behaviour."""
+    """Removes from a syntax tree what has no effect on behaviour and, unless `messages`, all texts that are put together."""
+
+    def __init__(self, messages: bool) -> None:
+        self._messages = messages
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return self.generic_visit(node) if self._messages else ast.Constant("")
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
@@ -99,9 +107,11 @@ class _WithoutInert(ast.NodeTransformer):
         return ast.Raise(exc=None, cause=None)  # without the message
 
 
-def _differs(source: str, mutated: str) -> bool:
+def _differs(source: str, mutated: str, *, messages: bool) -> bool:
     try:
-        trees = [ast.dump(_WithoutInert().visit(ast.parse(text))) for text in (source, mutated)]
+        with warnings.catch_warnings(action="error"):  # `is` with a literal would fail every test
+            compile(mutated, "mutant", "exec")
+        trees = [ast.dump(_WithoutInert(messages).visit(ast.parse(text))) for text in (source, mutated)]
     except SyntaxError:
         return False
     return trees[0] != trees[1]
