@@ -862,9 +862,9 @@ def steady_state() -> Story:
 # ---- expected state ----
 
 
-def _holding(*values: dict[str, str | None]) -> Story:
-    """Return the story of nodes that hold these znodes at the end, where /a is to be x or missing."""
-    story = ensemble(state={"/a": ["x", None]})
+def _holding(*values: dict[str, str | None], allowed: tuple[str | None, ...] = ("x", None)) -> Story:
+    """Return the story of nodes that hold these znodes at the end, where /a is to be one of `allowed`: x, or missing."""
+    story = ensemble(state={"/a": list(allowed)})
     story.settle()
     story.milestone("state", held={str(node): held for node, held in enumerate(values, 1)})
     return story
@@ -892,3 +892,9 @@ def state_not_read() -> Story:
 def state_one_of_two() -> Story:
     """All nodes hold the second of the expected values at the end: no znode."""
     return _holding({"/a": None}, {"/a": None}, {"/a": None})
+
+
+@legal("expected state")
+def state_the_only_one() -> Story:
+    """All nodes hold the only expected value at the end."""
+    return _holding({"/a": "x"}, {"/a": "x"}, {"/a": "x"}, allowed=("x",))

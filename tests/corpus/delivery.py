@@ -175,6 +175,21 @@ def local_order_gap_in_what_nobody_delivers() -> Story:
 
 
 @violates("local primary order")
+def local_order_another_one_in_its_place() -> Story:
+    """The primary broadcasts 1:4 a second time with other bytes, and that is the 1:4 that all nodes accept and deliver."""
+    story = ensemble()
+    story.broadcast(1, (1, 4))
+    other = digest((1, 4), "changed")
+    story.broadcast(1, (1, 4), other)
+    for node in story.members:
+        story.accept(node, (1, 4), other)
+    for node in story.members:
+        story.deliver(node, (1, 4), other)
+    story.settle()
+    return story
+
+
+@violates("local primary order")
 def local_order_above_the_limit() -> Story:
     """The nodes' counters may go up to 3, and node 1 broadcasts 1:4."""
     story = ensemble(counter_max=3)
@@ -459,6 +474,20 @@ def reliable_delivery_left_behind() -> Story:
     story.deliver(1, (1, 4))
     story.deliver(2, (1, 4))
     story.complete(1, seq, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("reliable delivery", "durability")
+def reliable_delivery_the_first_one_left_behind() -> Story:
+    """The same with node 1, which had led until then."""
+    story = ensemble()
+    story.elect(2, epoch=2)
+    seq = story.invoke()
+    story.propose()
+    story.deliver(2, (2, 1))
+    story.deliver(3, (2, 1))
+    story.complete(1, seq, (2, 1))
     story.settle()
     return story
 

@@ -552,12 +552,12 @@ def _cut_off(**expect: Any) -> Story:
     return story
 
 
-def _refused(story: Story, times: int, error: str = "no leader") -> None:
-    """Let node 2 refuse a write or a check of client 2 every second."""
+def _refused(story: Story, times: int, error: str = "no leader", node: int = 2) -> None:
+    """Let a node refuse a write or a check of client 2 every second."""
     for number in range(times):
         story.t += SECOND
-        seq = story.invoke(2, "check" if number % 2 else "set", node=2)
-        story.complete(2, seq, outcome="failed", error=error, node=2)
+        seq = story.invoke(2, "check" if number % 2 else "set", node=node)
+        story.complete(2, seq, outcome="failed", error=error, node=node)
 
 
 def _join_again(story: Story) -> Story:
@@ -589,6 +589,18 @@ def progress_a_client_comes_back_without_a_leader() -> Story:
     _refused(story, 3)
     _connected(story)
     _refused(story, 1)
+    return _join_again(story)
+
+
+@legal("progress")
+def progress_a_client_turns_to_another_node() -> Story:
+    """The same as the first one, but the client sends its last write to node 3, which has no leader either."""
+    story = _cut_off(clients_know_all_nodes=True)
+    story.event(3, "role", role="LOOKING", leader=None, why="nothing was heard")
+    story.event(3, "phase", phase="ELECTION", epoch=1)
+    _refused(story, 3)
+    _refused(story, 1, node=3)
+    story.join(3)
     return _join_again(story)
 
 
@@ -784,3 +796,21 @@ def progress_a_node_without_disk_and_no_quorum_to_admit_it() -> Story:
     story.members = [1]
     story.join(2)
     return _admitted(story)
+
+
+@legal("progress")
+def progress_a_node_without_disk_and_a_leader_behind_slow_links() -> Story:
+    """Of five nodes, node 5 has lost its disk and reaches the leader, node 1, whose links to all others are slow. Nodes 2, 3
+    and 4 could have led all the time."""
+    story = _linked(5)
+    story.wipe(5)
+    story.members = [1, 2, 3, 4]
+    story.boot(5, "amnesiac")
+    story.open_links(5, [1, 2, 3, 4])
+    story.inject("latency", [1], pairs=[[1, 2], [1, 3], [1, 4]])
+    _written_for(story, 6)
+    story.heal()
+    story.join(5)
+    story.write()
+    story.settle()
+    return story

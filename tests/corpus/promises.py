@@ -1,7 +1,7 @@
 """Cases about epochs, and about what must not be forgotten."""
 
 from tests.corpus.cases import ends, legal, violates
-from tests.corpus.story import Story, ensemble
+from tests.corpus.story import Story, digest, ensemble
 from zab_chaos.node.core import digest as dg
 
 # ---- one leader an epoch ----
@@ -194,6 +194,51 @@ def durability_of_who_is_only_behind() -> Story:
         story.deliver(node, (1, 4))
     story.complete(1, seq, (1, 4))
     story.settle(converged=False)
+    return story
+
+
+@violates(
+    "durability",
+    "agreement",
+    "integrity",
+    "state equality",
+    "reliable delivery",
+    "recovery",
+    "quorum durability",
+)
+def durability_of_who_has_something_else() -> Story:
+    """Node 3 has delivered other bytes as 1:4, and time is up. It can never deliver the acknowledged ones."""
+    story = ensemble()
+    seq = story.invoke()
+    story.propose()
+    for node, variant in ((1, ""), (2, ""), (3, "changed")):
+        story.deliver(node, (1, 4), digest((1, 4), variant))
+    story.complete(1, seq, (1, 4))
+    story.settle(converged=False)
+    return story
+
+
+@ends(
+    "VIOLATION",
+    "durability",
+    "VIOLATION",
+    "durability",
+    "total order",
+    "local primary order",
+    "prefix",
+    "state equality",
+)
+def durability_in_a_run_without_an_end() -> Story:
+    """Node 3 has delivered 1:5 without 1:4, which was acknowledged. Then the run was interrupted."""
+    story = ensemble()
+    for counter in (4, 5):
+        seq = story.invoke()
+        zxid = story.propose()
+        for node in (1, 2, 3):
+            if (node, counter) != (3, 4):
+                story.deliver(node, zxid)
+        story.complete(1, seq, zxid)
+    story.run["outcome"] = "interrupted"
     return story
 
 
