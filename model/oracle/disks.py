@@ -110,7 +110,6 @@ class JoinedEpoch(msgspec.Struct, frozen=True):
 
     event: CurrentEpoch
     last: int
-    amnesiac: bool
 
 
 class EpochPromise(msgspec.Struct, frozen=True):
@@ -195,7 +194,7 @@ class DiskHistory:
 
     def join(self, event: CurrentEpoch) -> None:
         self.current_epoch, self.current_in = event.epoch, event
-        self.joined[event.epoch] = JoinedEpoch(event, self.log.last, self.amnesiac)
+        self.joined[event.epoch] = JoinedEpoch(event, self.log.last)
 
     def readmit(self, event: Member) -> None:
         self.amnesiac = False

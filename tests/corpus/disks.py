@@ -1,5 +1,7 @@
 """Cases about the disks: what a quorum holds, what an epoch is based on, and what a boot finds."""
 
+from collections.abc import Sequence
+
 from tests.corpus.cases import leaves_unknown, legal, violates
 from tests.corpus.story import Story, digest, ensemble
 
@@ -85,6 +87,88 @@ def quorum_without_the_one_that_delivers() -> Story:
         story.deliver(node, (1, 4))
     story.settle()
     return story
+
+
+@violates("quorum durability")
+def quorum_without_all_of_a_batch() -> Story:
+    """Node 3 delivers 1:4 and 1:5 in one batch, and has only 1:4 on its disk. The others hold both."""
+    story = ensemble()
+    story.propose()
+    story.propose(to=[1, 2])
+    for node in (1, 2, 3):
+        story.deliver_batch(node, (1, 4), (1, 5))
+    story.accept(3, (1, 5))
+    story.settle()
+    return story
+
+
+@violates("quorum durability")
+def quorum_of_the_beginning_of_a_batch() -> Story:
+    """Node 1 delivers 1:4 and 1:5 in one batch. A quorum holds 1:4, and nobody else holds 1:5."""
+    story = ensemble()
+    story.propose()
+    story.propose(to=[1])
+    story.deliver_batch(1, (1, 4), (1, 5))
+    for node in (2, 3):
+        story.accept(node, (1, 5))
+        story.catch_up(node)
+    story.settle()
+    return story
+
+
+@violates("quorum durability", "committed stays")
+def quorum_of_other_bytes_behind_what_a_boot_found() -> Story:
+    """Node 2 is killed when 1:4 is on its disk and not in its trace yet. In its next life it accepts other bytes as 1:5. Node
+    1 delivers both in one batch."""
+    story = ensemble()
+    story.crash(3)
+    story.propose(to=[1])
+    story.servers[2].log.append(((1, 4), digest((1, 4))))
+    story.crash(2)
+    story.boot(2)
+    story.join(2)
+    story.members = [1, 2]
+    story.propose(to=[1])
+    story.accept(2, (1, 5), digest((1, 5), "changed"))
+    story.deliver_batch(1, (1, 4), (1, 5))
+    story.truncate(2, (1, 4))
+    story.accept(2, (1, 5))
+    story.catch_up(2)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+def _cut_off_again(how: str) -> Story:
+    """Return a run in which node 2 has 1:4 on its disk, loses it when it joins epoch 2, and goes on with 2:1. Then node 1
+    delivers 1:4. `how`: node 2 has truncated it, or has replaced its log by a snapshot."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.servers[2].log.append(((1, 4), digest((1, 4))))
+    story.crash(2)
+    story.boot(2)
+    if how == "snapshot":
+        story.accept(2, (1, 5))
+        story.servers[2].log[3:] = []
+        story.snapshot(2, "installed", (1, 3), digest=None, tree=None)
+    story.elect(3, epoch=2, members=[2, 3])
+    story.propose()
+    story.deliver(1, (1, 4))
+    story.settle(converged=False)
+    return story
+
+
+@violates("quorum durability", "committed stays", "primary integrity", "promises", "reliable delivery", "recovery")
+def quorum_of_what_was_cut_off_again() -> Story:
+    """Node 2's boot found 1:4, and node 2 has truncated it when node 1 delivers it. Node 1's own disk is no quorum."""
+    return _cut_off_again("truncation")
+
+
+@violates("quorum durability", "committed stays", "primary integrity", "reliable delivery", "recovery")
+def quorum_of_what_a_snapshot_replaced() -> Story:
+    """The same, but node 2 has replaced its log by a snapshot that ends before 1:4."""
+    return _cut_off_again("snapshot")
 
 
 @legal("quorum durability")
@@ -189,6 +273,24 @@ def quorum_as_far_behind_as_it_may_be() -> Story:
 
 
 @legal("quorum durability")
+def quorum_far_behind_one_that_has_lost_its_disk() -> Story:
+    """The same, and node 2 loses its disk before 1:6 is broadcast. Node 1 has counted what that disk held."""
+    story = ensemble(outstanding=2)
+    zxids = [story.propose(to=[1, 2]), story.propose(to=[1])]
+    story.wipe(2)
+    zxids.append(story.propose(to=[1]))
+    for zxid in zxids:
+        story.accept(3, zxid)
+    for node in (1, 3):
+        story.catch_up(node)
+    story.members = [1, 3]
+    story.boot(2, "amnesiac")
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("quorum durability")
 def quorum_has_gone_on_without_its_primary() -> Story:
     """At most three transactions may be in flight. Node 1 broadcasts 1:4 when the others, who held 1:3, are in epoch 2."""
     story = ensemble(outstanding=3)
@@ -214,6 +316,31 @@ def promises_one_epoch_to_two() -> Story:
         story.promise(3, 2)
     story.elect(1, epoch=3)
     story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_again_to_the_same_one() -> Story:
+    """Node 3 promises epoch 2 to node 2 twice in one life."""
+    story = ensemble()
+    story.leader = 2
+    for node in (2, 3, 3):
+        story.promise(node, 2)
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_an_epoch_of_another_leader() -> Story:
+    """Node 1 has promised epoch 2 to itself. Node 3 promises it to node 2, which has not."""
+    story = ensemble()
+    story.leader = 1
+    story.promise(1, 2)
+    story.leader = 2
+    story.promise(3, 2)
+    story.elect(1, epoch=3)
     story.settle()
     return story
 
@@ -252,6 +379,37 @@ def promises_again_what_was_cut_off() -> Story:
 def promises_forgotten_with_the_disk() -> Story:
     """Node 3 loses its disk and starts as if it had never lived. It is given everything again before it counts anywhere."""
     story = ensemble()
+    story.wipe(3)
+    story.boot(3, "fresh")
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_forgotten_with_the_first_of_two_disks() -> Story:
+    """Node 3 loses its disk, and the next one before it has joined anything. Then it starts as if it had never lived."""
+    story = ensemble()
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.wipe(3)
+    story.boot(3, "fresh")
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_forgotten_with_the_second_disk() -> Story:
+    """Node 3 lost its first disk before there was anything on it, and rightly began anew. It loses the second one, too."""
+    story = Story()
+    story.start()
+    story.wipe(3)
+    story.boot(3, "fresh")
+    story.elect(1, epoch=1)
+    story.write(3)
     story.wipe(3)
     story.boot(3, "fresh")
     story.join(3)
@@ -374,6 +532,93 @@ def promises_established_with_a_stranger() -> Story:
 
 
 @violates("promises")
+def promises_established_with_a_third_one_that_is_a_stranger() -> Story:
+    """Node 2 is established for epoch 2 with nodes 1 and 3, and only node 3 has not promised anything yet."""
+    return _established_with([1, 2, 3])
+
+
+@legal("promises")
+def promises_established_with_one_that_has_lost_its_disk_since() -> Story:
+    """Node 3 promises and joins epoch 2, and loses its disk before node 2, which has counted it, is established."""
+    story = ensemble()
+    story.crash(1)
+    story.leader, story.members = 2, [2, 3]
+    for node in story.members:
+        story.promise(node, 2)
+    for node in story.members:
+        story.synchronize(node, 2)
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.establish(2, 2, quorum=[2, 3])
+    story.members = [2]
+    story.serve((2,), 2)
+    story.boot(1)
+    story.join(1)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_history_cut_short() -> Story:
+    """All nodes have 1:4 on their disks when they promise epoch 2, and its leader begins without it."""
+    story = ensemble()
+    story.propose()
+    story.leader = 2
+    for node in (2, 1, 3):
+        story.promise(node, 2)
+    for node in (2, 1, 3):
+        story.truncate(node, (1, 3))
+        story.synchronize(node, 2)
+    story.establish(2, 2)
+    story.serve((2, 1, 3), 2)
+    story.write()
+    story.settle()
+    return story
+
+
+def _shortest_of_three(others: str) -> Story:
+    """Return a run in which nodes 1, 2 and 3 of five promise epoch 2. Nodes 2 and 3 have 1:4, and node 1 chooses its own
+    history, without it. Nodes 4 and 5 do not have 1:4 either: they promise `late`, or `amnesiac`."""
+    story = ensemble(nodes=5)
+    story.broadcast(1, (1, 4))
+    for node in (2, 3):
+        story.accept(node, (1, 4))
+    if others == "amnesiac":
+        story.wipe(4, 5)
+    for node in (1, 2, 3):
+        story.promise(node, 2)
+    if others == "amnesiac":
+        for node in (4, 5):
+            story.boot(node, "amnesiac")
+            story.promise(node, 2)
+    for node in (2, 3):
+        story.truncate(node, (1, 3))
+    for node in (1, 2, 3):
+        story.synchronize(node, 2)
+    story.members = [1, 2, 3]
+    story.establish(1, 2)
+    story.serve(story.members, 2)
+    for node in (4, 5):
+        story.join(node)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_history_of_the_shortest_and_late_ones() -> Story:
+    """The best of the three histories is passed over. That nodes 4 and 5 promise later, without it, is no excuse."""
+    return _shortest_of_three("late")
+
+
+@violates("promises")
+def promises_history_of_the_shortest_and_those_without_memory() -> Story:
+    """The same, but nodes 4 and 5 have lost their disks, and promise in time. They do not count."""
+    return _shortest_of_three("amnesiac")
+
+
+@violates("promises")
 def promises_established_without_a_quorum() -> Story:
     """Node 2 is established for epoch 2 by itself alone."""
     return _established_with([2])
@@ -438,6 +683,69 @@ def promises_established_with_one_that_promised_without_memory() -> Story:
     for node in story.members:
         story.event(node, "phase", phase="BROADCAST", epoch=2)
     story.join(1)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_member_of_an_epoch_that_it_had_not_joined() -> Story:
+    """Node 4 has lost its disk and joins epoch 2. It is killed, and its next life is a member with f.a = 3."""
+    story = ensemble(nodes=5)
+    story.wipe(4)
+    story.elect(1, epoch=2)
+    join_without_its_disk(story, 4)
+    story.elect(1, epoch=3, members=[1, 2, 3, 5])
+    story.crash(4)
+    story.servers[4].accepted_epoch = story.servers[4].current_epoch = 3
+    story.boot(4)
+    story.join(4)
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_member_by_itself() -> Story:
+    """Node 5 has lost its disk, and is a member again by two of the others and itself."""
+    story = ensemble(nodes=5)
+    story.wipe(5)
+    join_without_its_disk(story, 5)
+    story.event(5, "member", epoch=1, quorum=[1, 2, 5])
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_member_by_one_that_was_cut_off_without_memory() -> Story:
+    """Nodes 4 and 5 have lost their disks. The power of node 4 is cut while it promises epoch 2, which it joins in its next
+    life, still without memory. It confirms node 5 before it is a member again."""
+    story = ensemble(nodes=5)
+    story.wipe(4, 5)
+    story.elect(1, epoch=2)
+    story.boot(4, "amnesiac")
+    story.servers[4].accepted_epoch = 2
+    story.crash(4, do="power-cut")
+    for node in (4, 5):
+        join_without_its_disk(story, node)
+    for node, quorum in ((5, [1, 2, 4]), (4, [1, 2, 3])):
+        story.event(node, "member", epoch=2, quorum=quorum)
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_member_by_one_that_leaves_twice() -> Story:
+    """Node 3 lost its disk. Node 2 has promised epoch 2 to itself before node 3 joins epoch 1, and epoch 3 after that."""
+    story = ensemble()
+    story.wipe(3)
+    story.leader = 2
+    story.promise(2, 2)
+    story.leader, story.members = 1, [1, 2]
+    join_without_its_disk(story, 3)
+    story.leader = 2
+    story.promise(2, 3)
+    story.event(3, "member", epoch=1, quorum=[1, 2])
+    story.elect(1, epoch=4)
     story.write()
     story.settle()
     return story
@@ -637,6 +945,41 @@ def promises_that_nobody_asked_for_again() -> Story:
     return chosen_from_two(["promise 1", "promise 2", "confirm 2", "lose 1"])
 
 
+@violates("promises")
+def promises_confirmed_by_another_life() -> Story:
+    """Node 1 has promised epoch 2 and starts again. Its next life confirms it, and node 5 counts that."""
+    return chosen_from_two(["promise 1", "promise 2", "restart 1", "confirm 1", "confirm 2", "lose 1"])
+
+
+@violates("promises")
+def promises_confirmed_without_memory() -> Story:
+    """Node 1 has lost its disk. It promises and confirms epoch 2, and node 5 counts that."""
+    return chosen_from_two(["lose 1", "return 1", "promise 1", "promise 2", "confirm 1", "confirm 2", "lose 1"])
+
+
+@violates("promises")
+def promises_confirmed_to_another_leader() -> Story:
+    """Node 1 has promised epoch 2 to node 4, and confirms it to node 5, which counts that."""
+    story = ensemble(nodes=5)
+    story.leader = 4
+    for node in (4, 1):
+        story.promise(node, 2)
+    story.leader, story.members = 5, [5, 2, 3]
+    story.event(5, "role", role="LEADING", leader=5, why="elected")
+    for node in (5, 2):
+        story.promise(node, 2)
+    confirm(story, 2, 1, 2)
+    story.event(5, "phase", phase="SYNCHRONIZATION", epoch=2)
+    story.promise(3, 2)
+    for node in story.members:
+        story.synchronize(node, 2)
+    story.establish(5, 2)
+    story.serve(story.members, 2)
+    story.elect(5, epoch=3)
+    story.settle()
+    return story
+
+
 def chosen_from_two(before: list[str]) -> Story:
     """Return a run with the steps `before` node 5 chooses the history of epoch 2. Then nodes 3 and 4 join it, and node 1
     returns."""
@@ -651,6 +994,11 @@ def chosen_from_two(before: list[str]) -> Story:
                 story.promise(node, 2)
             case "confirm":
                 confirm(story, 2, node)
+            case "restart":
+                story.crash(node)
+                story.boot(node)
+            case "return":
+                story.boot(node, "amnesiac")
             case _:
                 story.wipe(node)
     story.event(5, "phase", phase="SYNCHRONIZATION", epoch=2)
@@ -685,14 +1033,22 @@ def promises_member_by_one_that_was_asked_before() -> Story:
     return member_when_asked(before=[3], after=[2])
 
 
-def member_when_asked(before: list[int], after: list[int]) -> Story:
-    """Return a run in which node 5, which lost its disk, joins epoch 2. These nodes confirm the epoch before and after that."""
+@violates("promises")
+def promises_member_by_one_that_was_asked_about_another_epoch() -> Story:
+    """The same, but node 3 confirms epoch 1 after node 5 has joined epoch 2."""
+    return member_when_asked(before=[], after=[2], of_another=[3])
+
+
+def member_when_asked(before: list[int], after: list[int], of_another: Sequence[int] = ()) -> Story:
+    """Return a run in which node 5, which lost its disk, joins epoch 2. These nodes confirm the epoch before and after that,
+    or another epoch."""
     story = ensemble(nodes=5)
     story.elect(1, epoch=2)
     story.wipe(5)
     confirm(story, 2, *before)
     join_without_its_disk(story, 5)
     confirm(story, 2, *after)
+    confirm(story, 1, *of_another)
     story.event(5, "member", epoch=2, quorum=[1, 2, 3])
     story.settle()
     return story
@@ -877,6 +1233,66 @@ def disk_accepted_and_forgotten() -> Story:
 
 
 @violates("disk")
+def disk_lost_with_that_of_another_node() -> Story:
+    """A fault has taken node 2's disk. Node 3 is killed and comes back without memory, too."""
+    story = ensemble(nodes=5)
+    story.wipe(2)
+    story.wipe(3, do="crash")
+    for node in (2, 3):
+        story.boot(node, "amnesiac")
+        story.join(node)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_lost_after_it_was_replaced() -> Story:
+    """A fault has taken node 3's disk. Node 3 is a member again, is killed, and comes back without memory once more."""
+    story = ensemble()
+    for do in ("wipe", "crash"):
+        story.wipe(3, do=do)
+        story.boot(3, "amnesiac")
+        story.join(3)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_lost_with_one_file() -> Story:
+    """A fault has removed the newest file of node 3's log, and node 3 comes back without memory."""
+    story = ensemble()
+    story.wipe(3, do="remove-file", params={"which": "newest"})
+    story.boot(3, "amnesiac")
+    story.join(3)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_shorter_without_an_older_file() -> Story:
+    """A fault has removed the oldest file of node 2's log. That the log ends earlier is not excused by it."""
+    story = ensemble()
+    story.crash(2, do="remove-file", params={"which": "oldest"})
+    story.servers[2].log.pop()
+    story.boot(2)
+    story.join(2)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_lost_though_the_wipe_left_it() -> Story:
+    """The evidence of a wipe is that node 3's disk is still there. It comes back without memory all the same."""
+    story = ensemble()
+    evidence = {"3": {"pid": story.pid(3), "exit": -9, "wiped": False}}
+    story.wipe(3, confirmed=False, evidence=evidence)
+    story.boot(3, "amnesiac")
+    story.join(3)
+    story.settle()
+    return story
+
+
+@violates("disk")
 def disk_cut_off_at_a_flipped_bit() -> Story:
     """A fault flipped one bit of node 2's log. The node took that for a torn end, and cut off what had been durable."""
     story = ensemble()
@@ -958,6 +1374,35 @@ def disk_holds_a_promise_to_nobody() -> Story:
     story.servers[2].accepted_epoch = 7
     story.boot(2)
     story.elect(1, epoch=8)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_holds_a_promise_of_an_epoch_in_between() -> Story:
+    """Node 2 starts with f.p = 7. Node 3 has proposed epoch 8, and nobody epoch 7."""
+    story = ensemble()
+    story.leader = 3
+    story.promise(3, 8)
+    story.crash(2)
+    story.servers[2].accepted_epoch = 7
+    story.boot(2)
+    story.elect(1, epoch=9)
+    story.settle()
+    return story
+
+
+@legal("promises")
+def disk_lost_twice() -> Story:
+    """Node 3 has lost its disk, promises epoch 2, and loses the next disk, too. It promises epoch 2 once more."""
+    story = ensemble()
+    story.leader = 2
+    story.promise(2, 2)
+    for _ in range(2):
+        story.wipe(3)
+        story.boot(3, "amnesiac")
+        story.promise(3, 2)
+    story.elect(1, epoch=3)
     story.settle()
     return story
 

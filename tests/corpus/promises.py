@@ -283,6 +283,20 @@ def committed_stays_truncated() -> Story:
     return story
 
 
+@violates("committed stays", "primary integrity", "quorum durability", "reliable delivery", "recovery")
+def committed_stays_delivered_after_two_epochs() -> Story:
+    """Epoch 3 follows epoch 1, and nodes 2 and 3 begin it with 1:3. Then node 1 delivers its log up to 1:4 in one batch."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.crash(1)
+    story.elect(2, epoch=3, members=[2, 3])
+    story.propose(to=[2, 3])
+    story.boot(1)
+    story.deliver_batch(1, (1, 1), (1, 2), (1, 3), (1, 4))
+    story.settle(converged=False)
+    return story
+
+
 @violates("committed stays", "promises")
 def committed_stays_new_epoch_without_it() -> Story:
     """Node 2 is established for epoch 2 with a history that ends at 1:2."""

@@ -260,6 +260,17 @@ class Story:
         digests = {"digest": dg.show(running), "tree": tree(running)}
         self.event(node, "deliver", epoch=zxid[0], first=zxid[1], digests=dg.show_all([value]), **{**digests, **fields})
 
+    def deliver_batch(self, node: int, *zxids: Zxid) -> None:
+        """Deliver transactions with consecutive zxids in one event."""
+        self.servers[node].delivered += [(zxid, digest(zxid)) for zxid in zxids]
+        running = self.running(node)
+        said = {
+            "digests": dg.show_all([digest(zxid) for zxid in zxids]),
+            "digest": dg.show(running),
+            "tree": tree(running),
+        }
+        self.event(node, "deliver", epoch=zxids[0][0], first=zxids[0][1], **said)
+
     def running(self, node: int) -> int:
         """Return the running digest of what a node has delivered in this life."""
         running = dg.EMPTY

@@ -21,7 +21,7 @@ class Promises(Checker):
     - That history ends where the best one, by (f.a, last zxid), of some quorum that promised ended then (step l.1.2).
     - When the leader chose the history, there had been an instant at which a quorum had promised it the epoch, each in
       a life that confirmed this later (docs/protocol.md, lost disks).
-    - A node that starts on an empty disk, and had something on the disk that it lost, is amnesiac until it has joined
+    - A node that starts on an empty disk, and had something on a disk that it lost, is amnesiac until it has joined
       an epoch.
     - When it is a member again, the leader of that epoch was established, and a quorum of others had promised the
       epoch, none of them a later one before the node had joined it. Each of them except the leader had confirmed since
@@ -61,10 +61,10 @@ class Promises(Checker):
                 f"node {event.node} started as a member ({event.disk}), although it had joined no epoch since it lost its disk",
                 [node.boot_comparison.before, event],
             )
-        if node.boot_comparison.new_disk and not node.former_disks[-1].empty:
+        if node.boot_comparison.new_disk and (node.boot_comparison.amnesiac or not node.former_disks[-1].empty):
             self.findings.add(
                 f"node {event.node} started on an empty disk as a new member ({event.disk}), although it had promised and "
-                "held something on the disk that it lost",
+                "held something on a disk that it lost",
                 [node.boot_comparison.before, event],
             )
 
@@ -184,7 +184,7 @@ class Promises(Checker):
             self.findings.add(f"{who}, which it had not joined in this life", [event])
             return
         for node in sorted(set(event.quorum) - {event.node}):
-            if not any(self._could_confirm(disk, joined, event) for disk in self.facts.nodes[node].disks):
+            if not any(self._could_confirm(disk, joined) for disk in self.facts.nodes[node].disks):
                 self.findings.add(
                     f"{who} with node {node}, which did not follow that epoch then", [joined.event, event]
                 )
@@ -192,7 +192,7 @@ class Promises(Checker):
                 words = f"{who} with node {node}, which has not confirmed since then that it follows that epoch"
                 self._unconfirmed.append((words, [joined.event, event]))
 
-    def _could_confirm(self, disk: DiskHistory, joined: JoinedEpoch, event: Member) -> bool:
+    def _could_confirm(self, disk: DiskHistory, joined: JoinedEpoch) -> bool:
         """Return whether the node of this disk was a member that could still confirm, after `joined`, that it follows the
         epoch.
 
@@ -203,10 +203,12 @@ class Promises(Checker):
         if disk.successor is not None and disk.successor.t < joined.event.t:
             return False
         epoch = joined.event.epoch
-        since: list[Line] = [disk.readmissions[epoch]] if epoch in disk.readmissions else []
-        if epoch in disk.unreported_promises and disk.unreported_promises[epoch].disk != "amnesiac":
-            since.append(disk.unreported_promises[epoch])
-        member = any(not it.amnesiac for it in disk.promises.get(epoch, [])) or any(line.t < event.t for line in since)
+        found = disk.unreported_promises.get(epoch)
+        member = (
+            epoch in disk.readmissions
+            or (found is not None and found.disk != "amnesiac")
+            or any(not it.amnesiac for it in disk.promises.get(epoch, []))
+        )
         later: list[Line] = [it.event for number, given in disk.promises.items() if number > epoch for it in given]
         later += [boot for number, boot in disk.unreported_promises.items() if number > epoch]
         return member and all(line.t > joined.event.t for line in later)
@@ -236,8 +238,7 @@ class Promises(Checker):
 
     def _check_quorums(self) -> None:
         for event, nodes in self._quorums:
-            counted = {node for node in nodes if 1 <= node <= self.facts.run.nodes}
-            if len(counted) < self.facts.quorum():
+            if len(nodes) < self.facts.quorum():
                 what = "was established" if isinstance(event, Established) else "became a member"
                 who = node_names(sorted(nodes)) if nodes else "nobody"
                 self.findings.add(f"node {event.node} {what} in epoch {event.epoch} with {who}, no quorum", [event])
@@ -256,8 +257,6 @@ def _unfit(promised: EpochPromise, joined: JoinedEpoch | None, last: int) -> tup
         return "was amnesiac when it promised", promised.event
     if joined is None:
         return "had not made that epoch its current one", promised.event
-    if joined.amnesiac:
-        return "was amnesiac when it joined", joined.event
     if packed(joined.event.last_zxid) != last:
         return f"had joined it with a history up to {show(joined.event.last_zxid)}", joined.event
     if joined.last != last:
