@@ -376,6 +376,16 @@ def channels_goes_on_after_the_end() -> Story:
 
 
 @violates("channels")
+def channels_goes_on_after_a_session_that_was_replaced() -> Story:
+    """Session 1 ended because another one was to follow. Then frames of session 1 are taken again."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "session")
+    _channel(story, 1, 11, 12, "exit")
+    story.settle()
+    return story
+
+
+@violates("channels")
 def channels_goes_on_with_the_next_life() -> Story:
     """The sender starts again, and node 2 takes the frames of its new life in the session that was with the former one."""
     story = ensemble()
@@ -679,6 +689,30 @@ def trace_unreadable_line() -> Story:
 
 
 @leaves_unknown("trace integrity")
+def trace_unreadable_line_of_a_life_that_was_killed() -> Story:
+    """The same, and node 3 was killed later. A kill excuses only a last line that is incomplete."""
+    story = ensemble()
+    story.traces[3, 1][-1] = story.traces[3, 1][-1].replace("{", "[", 1)
+    story.crash(3)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_torn_with_another_node_killed() -> Story:
+    """Node 2's trace ends in the middle of a line, and node 3 was killed."""
+    story = ensemble()
+    story.crash(3)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    story.traces[2, 1][-1] = story.traces[2, 1][-1][:30]
+    return story
+
+
+@leaves_unknown("trace integrity")
 def trace_torn_without_a_kill() -> Story:
     """Node 2's trace ends in the middle of a line, and nothing killed it."""
     story = ensemble()
@@ -712,6 +746,53 @@ def trace_fault_healed_that_was_not_there() -> Story:
     """A fault is healed, and nothing says that it was injected."""
     story = ensemble()
     story.heal(id=7)
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_fault_healed_twice() -> Story:
+    """A fault is healed a second time."""
+    story = ensemble()
+    story.crash(3)
+    story.heal()
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_request_answered_twice() -> Story:
+    """A line of ops.jsonl stands there twice: client 1 gets the answer to its last request again."""
+    story = ensemble()
+    story.files["ops.jsonl"].append(story.files["ops.jsonl"][-1])
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_line_twice() -> Story:
+    """A line of node 2's trace stands there twice."""
+    story = ensemble()
+    lines = story.traces[2, 1]
+    lines.append(lines[-1].replace('"deliver"', '"vote"'))
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_life_that_could_not_begin_without_its_first_line() -> Story:
+    """Node 2's disk is corrupt, and its second life ends without a boot. The trace of that life begins with event 2."""
+    story = ensemble()
+    story.crash(2, do="corrupt")
+    server = story.servers[2]
+    server.life, server.n = 2, 1
+    story.event(2, "exit", code=65, why="log-1, offset 4096: a bad record, with good ones behind it")
+    story.wipe(2)
+    story.boot(2, "amnesiac")
+    story.join(2)
+    story.write()
     story.settle()
     return story
 

@@ -63,11 +63,37 @@ def total_order_skipped() -> Story:
     return story
 
 
+@violates("total order", "local primary order", "prefix", "state equality")
+def total_order_skipped_and_repaired() -> Story:
+    """The same, but then node 3 replaces its state by a snapshot that has both."""
+    story = ensemble()
+    for counter in (4, 5):
+        seq = story.invoke()
+        zxid = story.propose()
+        for node in (1, 2, 3):
+            if (node, counter) != (3, 4):
+                story.deliver(node, zxid)
+        story.complete(1, seq, zxid)
+    story.servers[3].delivered = list(story.servers[1].delivered)
+    story.snapshot(3, "restored", (1, 5))
+    story.settle()
+    return story
+
+
 @violates("total order", "local primary order", "causal order", "state equality")
 def total_order_again_without_restart() -> Story:
     """Node 2 delivers 1:2 and 1:3 a second time in one life."""
     story = ensemble()
     story.deliver(2, (1, 2))
+    story.deliver(2, (1, 3))
+    story.settle()
+    return story
+
+
+@violates("total order", "local primary order", "causal order", "state equality")
+def total_order_the_last_one_again() -> Story:
+    """Node 2 delivers 1:3, the last one that it has delivered, a second time."""
+    story = ensemble()
     story.deliver(2, (1, 3))
     story.settle()
     return story
@@ -130,6 +156,21 @@ def agreement_same_zxid_other_bytes() -> Story:
     for node, variant in ((1, ""), (2, ""), (3, "changed")):
         story.deliver(node, (1, 4), digest((1, 4), variant))
     story.complete(1, seq, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("agreement", "integrity", "state equality", "durability", "reliable delivery", "quorum durability")
+def agreement_other_bytes_within_a_batch() -> Story:
+    """Node 3 delivers 1:4 and 1:5 in one batch, with other bytes for 1:5 than the others."""
+    story = ensemble()
+    seqs = [story.invoke(), story.invoke()]
+    zxids = [story.propose(), story.propose()]
+    for node in (1, 2):
+        story.deliver_batch(node, *zxids)
+    for seq, zxid in zip(seqs, zxids, strict=True):
+        story.complete(1, seq, zxid)
+    story.deliver_batch(3, *zxids, variant="changed")
     story.settle()
     return story
 
@@ -433,6 +474,16 @@ def causal_order_ladis_example() -> Story:
     story.elect(1, epoch=3)
     story.deliver(1, (1, 2))
     story.complete(1, seq, None, "unknown")
+    story.settle()
+    return story
+
+
+@violates("causal order", "local primary order")
+def causal_order_broadcast_after_itself() -> Story:
+    """Node 1 broadcasts 1:4 again when it has delivered 1:4."""
+    story = ensemble()
+    story.write()
+    story.broadcast(1, (1, 4))
     story.settle()
     return story
 

@@ -1193,6 +1193,15 @@ def disk_promise_found_and_forgotten() -> Story:
 
 
 @violates("disk")
+def disk_accepts_again() -> Story:
+    """Node 3 accepts 1:3 again, though its log already ends there."""
+    story = ensemble()
+    story.accept(3, (1, 3))
+    story.settle()
+    return story
+
+
+@violates("disk")
 def disk_delivered_and_truncated() -> Story:
     """Node 3 has delivered 1:3. It is killed, and its next life has joined epoch 2 with a log that ends at 1:2."""
     story = _late_to_promise()

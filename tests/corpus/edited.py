@@ -204,6 +204,19 @@ def edited_pause_of_the_dead() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def edited_pause_of_a_process_to_come() -> Story:
+    """Node 3 was paused in its first life, and the evidence names the process of its second one."""
+    story = ensemble()
+    story.inject("pause", [3], evidence={"3": {"pid": 3002}})
+    story.heal()
+    story.crash(3)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
 def edited_killed_with_another_status() -> Story:
     """The process that was killed is to have ended with 0, and its trace has no exit."""
     return with_edited_file("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": 0}}}, type="inject"))
@@ -305,6 +318,25 @@ def edited_end_of_a_life() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def edited_end_of_a_second_life() -> Story:
+    """Node 1 was killed once. Its second life, which nobody killed, ends without an exit."""
+    return with_edited_trace(1, 2, lambda lines: drop(lines, event="exit"))
+
+
+@leaves_unknown("fault took effect")
+def edited_end_of_the_life_after_one_that_ended_by_itself() -> Story:
+    """The harness saw how node 3's first life ended. Its second life ends without an exit, and nobody killed it."""
+    story = ensemble()
+    story.event(3, "exit", code=74, why="disk full")
+    story.milestone("ended", node=3, life=1, code=74, armed=False)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    edit(story.traces[3, 2], lambda lines: drop(lines, event="exit"), numbered=True)
+    return story
+
+
+@leaves_unknown("fault took effect")
 def edited_life_after_its_end() -> Story:
     """Node 3 says that it has ended, and goes on."""
 
@@ -352,6 +384,51 @@ def edited_seed() -> Story:
 def edited_times_of_faults() -> Story:
     """A fault is healed before it was injected."""
     return with_edited_file("faults.jsonl", put({"t": STEP}, type="heal"))
+
+
+@leaves_unknown("trace integrity")
+def edited_order_of_faults() -> Story:
+    """The second fault was injected before the first one."""
+    story = ensemble()
+    for node in (2, 3):
+        story.inject("pause", [node])
+        story.heal()
+    lines = story.files["faults.jsonl"]
+    lines[:] = [*lines[2:], *lines[:2]]
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def edited_fault_before_the_run() -> Story:
+    """A fault was injected before the run began."""
+    return with_edited_file("faults.jsonl", put({"t": STEP}, type="inject"))
+
+
+@leaves_unknown("trace integrity")
+def edited_order_of_milestones() -> Story:
+    """The time in which only safety is judged ends before the workload is stopped."""
+    return with_edited_file("harness.jsonl", lambda lines: lines.insert(1, lines.pop(2)))
+
+
+@leaves_unknown("trace integrity")
+def edited_line_of_another_node() -> Story:
+    """A line of node 3's trace is said to be of node 2."""
+    story = ensemble()
+    story.event(3, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
+    story.settle()
+    edit(story.traces[3, 1], put({"node": 2}, event="vote"))
+    return story
+
+
+@leaves_unknown("trace integrity")
+def edited_line_of_another_life() -> Story:
+    """A line of node 3's first life is said to be of its second one."""
+    story = ensemble()
+    story.event(3, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
+    story.settle()
+    edit(story.traces[3, 1], put({"life": 2}, event="vote"))
+    return story
 
 
 @leaves_unknown("trace integrity")
@@ -409,6 +486,18 @@ def edited_convergence_in_the_past() -> Story:
 def edited_counts() -> Story:
     """The workload counted three writes that failed; ops.jsonl has none."""
     return with_edited_file("harness.jsonl", put({"failed": 3}, event="workload-stopped"))
+
+
+@leaves_unknown("trace integrity")
+def edited_count_of_successes() -> Story:
+    """The workload counted more successful operations than ops.jsonl has."""
+    return with_edited_file("harness.jsonl", put({"ok": 99}, event="workload-stopped"))
+
+
+@leaves_unknown("trace integrity")
+def edited_count_of_unknown_ones() -> Story:
+    """The workload counted three operations of unknown outcome; ops.jsonl has one."""
+    return with_edited_file("harness.jsonl", put({"unknown": 3}, event="workload-stopped"))
 
 
 @leaves_unknown("trace integrity")

@@ -39,6 +39,29 @@ def one_leader_same_node_next_life() -> Story:
     return story
 
 
+@violates("one leader an epoch", "promises")
+def one_leader_established_again_after_another_epoch() -> Story:
+    """Node 2 is established for epoch 2, node 1 for epoch 3, and then node 3 for epoch 2."""
+    story = ensemble()
+    story.elect(2, epoch=2)
+    story.elect(1, epoch=3)
+    story.establish(3, 2)
+    story.settle()
+    return story
+
+
+@violates("one leader an epoch", "primary integrity", "local primary order")
+def one_leader_next_life_broadcasts() -> Story:
+    """Node 1 starts again, and broadcasts in the epoch for which its former life was established."""
+    story = ensemble()
+    story.crash(1)
+    story.boot(1)
+    story.join(1)
+    story.broadcast(1, (1, 4))
+    story.settle()
+    return story
+
+
 @legal("one leader an epoch")
 def one_leader_led_before() -> Story:
     """Node 1 leads epochs 1 and 3: each time it is another primary."""
@@ -70,6 +93,18 @@ def epochs_accepts_from_the_past() -> Story:
     story.elect(2, epoch=2)
     story.broadcast(1, (1, 4), delivered=(1, 3))
     story.event(3, "accept", in_epoch=1, epoch=1, first=4, digests=dg.show_all([7]))
+    story.settle()
+    return story
+
+
+@violates("epochs")
+def epochs_accepts_from_the_future() -> Story:
+    """Node 3, in broadcast in epoch 1, accepts 1:4 under epoch 2, which it has not promised."""
+    story = ensemble()
+    zxid = story.propose(to=[1, 2])
+    story.accept(3, zxid, in_epoch=2)
+    for node in story.members:
+        story.deliver(node, zxid)
     story.settle()
     return story
 

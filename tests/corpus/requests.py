@@ -3,7 +3,7 @@
 import json
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
-from tests.corpus.story import Story, ensemble
+from tests.corpus.story import Story, digest, ensemble
 
 
 @violates("exactly once")
@@ -100,6 +100,70 @@ def once_told_one_step_of_two() -> Story:
 
 
 @violates("exactly once")
+def once_told_another_path_in_a_multi() -> Story:
+    """A multi has set /a, and its client is told that it has set /b."""
+    story = ensemble()
+    seq = story.invoke(op="multi", steps=[{"op": "set", "path": "/a", "value": 1}])
+    story.complete(1, seq, story.commit((1, seq)), steps=[["/b", 3]])
+    story.settle()
+    return story
+
+
+@violates("exactly once", "values and versions")
+def once_sequential_without_a_number() -> Story:
+    """A sequential create of /a/n has made /a/new."""
+    story = ensemble()
+    seq = story.invoke(op="create", path="/a/n", sequential=True)
+    story.complete(1, seq, story.commit(txn=[1, seq, [["create", "/a/new", 0, 1000 + seq]]]))
+    story.settle()
+    return story
+
+
+@violates("exactly once", "values and versions")
+def once_refused_for_its_version_takes_effect() -> Story:
+    """A set is refused for the version of /a, and takes effect all the same."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.propose()
+    story.complete(1, seq, (1, 3), outcome="failed", error="bad version", version=None)
+    for node in story.members:
+        story.deliver(node, zxid)
+    story.settle()
+    return story
+
+
+@violates("exactly once", "values and versions")
+def once_fence_that_writes() -> Story:
+    """A fence of client 1 also sets /a, which the client had not asked for."""
+    story = ensemble()
+    seq = story.invoke()
+    story.commit(txn=[1, seq, [["fence", "", None, None], ["set", "/a", 3, 7]]])
+    story.complete(1, seq, outcome="unknown")
+    story.settle()
+    return story
+
+
+@violates("exactly once", "one leader an epoch", "primary integrity", "local primary order")
+def once_other_value_by_a_second_primary() -> Story:
+    """Node 2 also broadcasts in epoch 1, as 1:4 another value than client 1 had asked for, and that is delivered. Of its next
+    proposal, which is not delivered, the same is true."""
+    story = ensemble()
+    first, second = story.invoke(), story.invoke()
+    story.broadcast(1, (1, 4), digest((1, 4), "first"), of=(1, first))
+    story.txns.clear()
+    story.broadcast(2, (1, 4), txn=[1, first, [["set", "/a", 3, 7]]])
+    for node in story.members:
+        story.accept(node, (1, 4))
+    for node in story.members:
+        story.deliver(node, (1, 4))
+    story.broadcast(2, (1, 5), txn=[1, second, [["set", "/a", 4, 7]]])
+    for seq in (first, second):
+        story.complete(1, seq, outcome="unknown")
+    story.settle()
+    return story
+
+
+@violates("exactly once")
 def once_nobody_asked() -> Story:
     """1:4 is the effect of a request that client 1 never sent."""
     story = ensemble()
@@ -142,6 +206,16 @@ def _deposed(story: Story) -> Story:
     story.elect(2, epoch=2, members=[2, 3])
     story.write(2)
     story.join(1)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_nobody_asked_on_a_connection() -> Story:
+    """1:4 is the effect of a request that client 1 never sent on its connection to node 1."""
+    story = ensemble()
+    story.event(1, "client", state="connected", client=1)
+    story.commit(txn=[1, 99, [["set", "/a", 3, 7]]])
     story.settle()
     return story
 

@@ -303,6 +303,25 @@ def client_order_node_goes_back() -> Story:
 
 
 @violates("client order", "values and versions")
+def client_order_node_goes_back_behind_an_early_read() -> Story:
+    """Node 2 shows 1:4 and 1:5, restarts from its snapshot at 1:3, and shows that. The read that shows 1:4 was sent early."""
+    story = ensemble()
+    for node in story.servers:
+        story.take_snapshot(node)
+    early = story.invoke(3, "get")
+    story.write()
+    story.write()
+    story.read(1, (1, 5), node=2)
+    story.crash(2)
+    story.boot(2)
+    story.read(2, (1, 3), node=2)
+    story.join(2)
+    story.answer_read(3, early, (1, 4), node=2)
+    story.settle()
+    return story
+
+
+@violates("client order", "values and versions")
 def client_order_node_goes_back_without_a_read() -> Story:
     """Node 2 acknowledges 1:4, restarts, and shows 1:3 to another session."""
     story = ensemble()
@@ -358,6 +377,18 @@ def client_order_reads_cross() -> Story:
     story.commit()
     story.answer_read(2, late, (1, 4))
     story.answer_read(3, early, (1, 3))
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_of_lines_that_were_written_late() -> Story:
+    """Two clients read the same state at node 1, one after the other. The lines of the second one come first in the file."""
+    story = ensemble()
+    story.read(2)
+    story.read(3)
+    lines = story.files["ops.jsonl"]
+    lines[-4:] = [*lines[-2:], *lines[-4:-2]]
     story.settle()
     return story
 

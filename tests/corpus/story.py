@@ -260,15 +260,12 @@ class Story:
         digests = {"digest": dg.show(running), "tree": tree(running)}
         self.event(node, "deliver", epoch=zxid[0], first=zxid[1], digests=dg.show_all([value]), **{**digests, **fields})
 
-    def deliver_batch(self, node: int, *zxids: Zxid) -> None:
-        """Deliver transactions with consecutive zxids in one event."""
-        self.servers[node].delivered += [(zxid, digest(zxid)) for zxid in zxids]
+    def deliver_batch(self, node: int, *zxids: Zxid, variant: str = "") -> None:
+        """Deliver transactions with consecutive zxids in one event, the last one in a `variant` of it."""
+        values = [*map(digest, zxids[:-1]), digest(zxids[-1], variant)]
+        self.servers[node].delivered += zip(zxids, values, strict=True)
         running = self.running(node)
-        said = {
-            "digests": dg.show_all([digest(zxid) for zxid in zxids]),
-            "digest": dg.show(running),
-            "tree": tree(running),
-        }
+        said = {"digests": dg.show_all(values), "digest": dg.show(running), "tree": tree(running)}
         self.event(node, "deliver", epoch=zxids[0][0], first=zxids[0][1], **said)
 
     def running(self, node: int) -> int:

@@ -50,6 +50,29 @@ def values_refused_by_a_state_that_has_gone_by() -> Story:
     return story
 
 
+@violates("values and versions")
+def values_refused_by_the_state_before_the_first_write() -> Story:
+    """Client 1 has created /a, the only write of the run. Then client 2 is told that there is no /a."""
+    story = ensemble(writes=1)
+    story.complete(2, story.invoke(2), outcome="failed", error="no node")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_refused_by_the_last_of_two_answers() -> Story:
+    """Two writes are acknowledged, 1:5 before 1:4. Then another client's write is refused in the light of 1:4."""
+    story = ensemble()
+    second, third = story.invoke(2), story.invoke(3)
+    for client, seq in ((2, second), (3, third)):
+        story.commit((client, seq))
+    story.complete(3, third, (1, 5))
+    story.complete(2, second, (1, 4))
+    story.complete(1, story.invoke(version=4), (1, 4), "failed", error="bad version")
+    story.settle()
+    return story
+
+
 @legal("values and versions")
 def values_refused_while_another_write_is_under_way() -> Story:
     """The same, but the refused write was sent before the other one was acknowledged."""
@@ -472,6 +495,26 @@ def values_older_than_its_first_epoch() -> Story:
     return story
 
 
+@violates("values and versions")
+def values_older_than_what_its_second_leader_had() -> Story:
+    """Node 2 has just started and joined epoch 2, whose leader is lost before node 2 serves. It joins epoch 3, whose leader had
+    delivered more, and shows what it has recovered."""
+    story = ensemble(nodes=5)
+    story.crash(2)
+    story.elect(3, epoch=2, members=[1, 3, 4, 5])
+    story.boot(2)
+    story.promise(2, 2)
+    story.synchronize(2, 2)
+    story.write()
+    story.elect(1, epoch=3, deliver=False)
+    story.serve((1, 3, 4, 5), 3)
+    story.event(2, "phase", phase="BROADCAST", epoch=3)
+    story.read(2, (1, 3), node=2)
+    story.catch_up(2)
+    story.settle()
+    return story
+
+
 @legal("values and versions")
 def values_older_than_what_its_leader_has_since() -> Story:
     """Node 2 has just started and joined its leader, and shows what the leader had delivered by then; now the leader has
@@ -573,6 +616,25 @@ def values_children_named_twice() -> Story:
 
 
 @violates("values and versions")
+def values_child_named_twice() -> Story:
+    """A list of children has all of them, and one of them twice."""
+    story = ensemble()
+    story.write(path="/a/b")
+    story.read(op="children", children=["b", "b"])
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_read_of_a_state_to_come() -> Story:
+    """A read names 1:9, and the run ends before any node has delivered that."""
+    story = ensemble()
+    story.read(2, (1, 9))
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_children_left_out() -> Story:
     """An answer lists no children at all, and there is one."""
     story = ensemble()
@@ -648,6 +710,20 @@ def values_order_in_time() -> Story:
     return story
 
 
+@violates("values and versions", "exactly once")
+def values_order_in_time_of_three() -> Story:
+    """The same, and a write of client 3, which was sent early, comes between the two."""
+    story = ensemble()
+    first, between = story.invoke(1), story.invoke(3)
+    story.commit(txn=[2, 1, [["set", "/a", 3, 2001]]])
+    story.commit((3, between))
+    story.complete(1, first, story.commit((1, first)))
+    story.complete(2, story.invoke(2), (1, 4))
+    story.complete(3, between, (1, 5))
+    story.settle()
+    return story
+
+
 @legal("values and versions")
 def values_two_clients_race() -> Story:
     """Two clients set /a on condition of version 2: the second one is refused, in the light of the first."""
@@ -698,6 +774,24 @@ def values_multi_refused_in_its_second_step() -> Story:
     seq = story.invoke(op="multi", steps=steps)
     story.complete(1, seq, (1, 3), "failed", error="bad version")
     story.read()
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_multi_refused_behind_a_sequential_step() -> Story:
+    """The first step of a multi would make /a/n0000000002, because two children were created and one of them deleted. The
+    second step is not possible."""
+    story = ensemble()
+    for _ in range(2):
+        story.write(op="create", path="/a/n", sequential=True)
+    story.write(op="delete", path="/a/n0000000000")
+    steps = [
+        {"op": "create", "path": "/a/n", "sequential": True, "value": 1},
+        {"op": "check", "path": "/a", "version": 7},
+    ]
+    seq = story.invoke(op="multi", steps=steps)
+    story.complete(1, seq, (1, 6), "failed", error="bad version")
     story.settle()
     return story
 
