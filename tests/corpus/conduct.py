@@ -3,7 +3,7 @@
 import json
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
-from tests.corpus.story import Story, digest, ensemble
+from tests.corpus.story import STEP, Story, digest, ensemble
 
 # ---- client order ----
 
@@ -269,6 +269,19 @@ def recovery_unavailable_for_too_long() -> Story:
     zxid = story.propose()
     for node in story.members:
         story.deliver(node, zxid)
+    story.complete(1, seq, zxid)
+    story.settle()
+    return story
+
+
+@legal("recovery")
+def recovery_unavailable_for_as_long_as_allowed() -> Story:
+    """Writes were due for exactly the 2 s that the scenario allows."""
+    story = ensemble(unavailable_at_most="2s")
+    due = story.t
+    seq = story.invoke()
+    zxid = story.commit((1, seq))
+    story.t = due + 2_000_000_000 - STEP
     story.complete(1, seq, zxid)
     story.settle()
     return story

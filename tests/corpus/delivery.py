@@ -585,6 +585,19 @@ def reliable_delivery_left_behind_before_what_came_late() -> Story:
     return story
 
 
+@violates("reliable delivery")
+def reliable_delivery_left_behind_by_the_last_one() -> Story:
+    """Node 3 has not delivered 1:5, where the nodes are said to have converged."""
+    story = ensemble()
+    story.commit()
+    story.propose()
+    story.deliver(1, (1, 5))
+    story.deliver(2, (1, 5))
+    story.propose()
+    story.settle(late=(1, 6))
+    return story
+
+
 @legal("reliable delivery")
 def reliable_delivery_owes_nothing_to_the_dead() -> Story:
     """Node 3 found its disk corrupt and does not start again. It is not correct; nobody owes it anything."""

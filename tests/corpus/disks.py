@@ -278,13 +278,13 @@ def quorum_far_behind_one_that_has_lost_its_disk() -> Story:
     story = ensemble(outstanding=2)
     zxids = [story.propose(to=[1, 2]), story.propose(to=[1])]
     story.wipe(2)
+    story.boot(2, "amnesiac")
     zxids.append(story.propose(to=[1]))
     for zxid in zxids:
         story.accept(3, zxid)
     for node in (1, 3):
         story.catch_up(node)
     story.members = [1, 3]
-    story.boot(2, "amnesiac")
     story.join(2)
     story.settle()
     return story

@@ -229,6 +229,12 @@ def edited_killed_with_two_statuses() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def edited_killed_with_a_second_status() -> Story:
+    """The same, with -2 when that was healed."""
+    return with_edited_file("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": -2}}}, type="heal"))
+
+
+@leaves_unknown("fault took effect")
 def edited_ended_before_it_was_killed() -> Story:
     """The harness saw that node 1 had ended by itself, with 70; then it is to have been killed."""
     story = ensemble()

@@ -26,7 +26,7 @@ class Durability(Checker):
             return
         self.checked = len(self.facts.acked)
         nodes = self.facts.up_at_end()
-        regular = all(not node.position.diverged and not node.position.holes for node in nodes)
+        regular = not any(node.position.holes for node in nodes)
         delivered_by_all = min((node.position.reached for node in nodes), default=0) if regular else 0
         settled = self.facts.settled()
         for write in self.facts.acked:

@@ -78,6 +78,11 @@ def test_a_write_that_is_lost_at_the_end_was_not_durable(tmp_path: Path) -> None
     assert "client 3, seq 1 (get)" in verdict.property("linearizable keys").violations[0].words
 
 
+def test_a_write_that_was_refused_is_not_lost(tmp_path: Path) -> None:
+    refused = operation(2, "set", 2, 3, 8, outcome="failed", error="overloaded")
+    assert run_of(tmp_path, operation(1, "set", 0, 1, 7), refused, operation(3, "get", 4, 5, 7)).violated == []
+
+
 def test_a_value_that_was_written_again_is_not_lost(tmp_path: Path) -> None:
     writes = [operation(seq, "set", 2 * seq, 2 * seq + 1, value) for seq, value in enumerate((7, 8, 7))]
     assert run_of(tmp_path, *writes, operation(3, "get", 6, 7, 7)).violated == []

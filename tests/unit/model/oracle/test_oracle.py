@@ -103,6 +103,7 @@ def test_violations_are_capped_and_counted() -> None:
     for name in ("channels", "quorum durability"):
         found = verdict.property(name)
         assert (len(found.violations), found.more) == (LISTED, 10 - LISTED)
+        assert [words.endswith(" (and 9 more)") for words in verdict.reasons if words.startswith(name)] == [True]
 
 
 def test_every_stall_is_reported_once_whoever_could_have_led() -> None:
