@@ -48,6 +48,27 @@ def client_order_dropped_by_a_small_node() -> Story:
     return _dropped(ensemble(clients_are_kept=True, waiting=4))
 
 
+def _dropped_after_a_fault(seconds: float) -> Story:
+    """Let node 2 refuse to serve a client, so many seconds after a fault was healed."""
+    story = ensemble(clients_are_kept=True, waiting=16)
+    story.inject("pause", [3])
+    story.heal()
+    story.t += int(seconds * 1e9)
+    return _dropped(story)
+
+
+@violates("client order")
+def client_order_dropped_long_after_a_fault() -> Story:
+    """The same as the first one, 6 s after a fault was healed. Within 5 s the links have settled."""
+    return _dropped_after_a_fault(6)
+
+
+@legal("client order")
+def client_order_dropped_soon_after_a_fault() -> Story:
+    """The same after 4 s."""
+    return _dropped_after_a_fault(4)
+
+
 @violates("client order")
 def client_order_overloaded_by_one_request() -> Story:
     """A node that waits for nothing says that it is overloaded."""
