@@ -16,7 +16,7 @@ from zab_chaos.node.core.digest import HASHES
 from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Ready, Recovered
-from zab_chaos.node.core.settings import MS, Settings
+from zab_chaos.node.core.settings import MS, STATE_FORMAT, Settings
 from zab_chaos.node.crash_points import REPLY, CrashPoints
 from zab_chaos.node.driver import Driver, Network, TraceSink
 from zab_chaos.node.events import (
@@ -84,6 +84,7 @@ class Replica:
             counter_max=limits.counter_max,
             digest=config.digest,
             clients_max=limits.clients_max,
+            state_format=STATE_FORMAT,
         )
         if recording is not None:
             recording.add(Booted(life, settings, recovered))
@@ -170,7 +171,9 @@ class Replica:
 
     def _end_round(self, time: int) -> None:
         if self.claims.open:
-            self.drop_false_claims(time)
+            self.drop_clients(self.claims.find_false(self.machine, self.application.tree.zxid, time))
+        if self.application.sessions.forgotten:
+            self.drop_clients(list(self.application.sessions.forgotten.items()))
         if self.driver.work.due(self.machine.state.phase, time):
             self.trace_work()
         self.driver.flush()
@@ -242,9 +245,9 @@ class Replica:
             elif type(event) is Refused:
                 self.trace_refused(event)
 
-    def drop_false_claims(self, time: int) -> None:
-        """Drop clients that claim to have seen what this ensemble has not: they would wait here for ever."""
-        for client, why in self.claims.find_false(self.machine, self.application.tree.zxid, time):
+    def drop_clients(self, clients: list[tuple[int, str]]) -> None:
+        """Drop clients: those that claim to have seen what this ensemble has not, and those that it may have forgotten."""
+        for client, why in clients:
             self.clients.drop(client, why)
             self.client_gone(client)
 

@@ -22,6 +22,7 @@ from zab_chaos.faults.defects.clients import (
     LateRefusals,
     StaleChildren,
     StalePrimary,
+    TrustingPrimary,
     UnfencedSessions,
     UnorderedRefusals,
     WrongValueRead,
@@ -272,6 +273,12 @@ DEFECTS: dict[str, Defect] = {
             about="a client's sequence numbers are not checked: an unknown write takes effect after later ones of its session",
             property="client order",
             parts={"sessions": UnfencedSessions, "primary": ForgetfulPrimary},
+        ),
+        Defect(
+            name="forgotten-client",
+            about="a leader takes a client that it has forgotten for a new one, and executes a write from before a fence",
+            property="client order",
+            parts={"primary": TrustingPrimary},
         ),
         Defect(
             name="wrong-value-read",

@@ -14,7 +14,7 @@ from zab_chaos.node.tree.forwarding import Forward
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, outcome_of
 from zab_chaos.node.tree.primary import FutureZnode, Primary
 from zab_chaos.node.tree.refusal import Refusal
-from zab_chaos.node.tree.requests import ANY, READS, Check, Children, ForwardedRequest, Get, Read, Set, Write
+from zab_chaos.node.tree.requests import ANY, READS, Check, Children, ForwardedRequest, Get, Read, Set
 from zab_chaos.node.tree.seqs import NO_SEQ
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CheckTxn, Origin, SetTxn, Txn, decode
@@ -32,6 +32,13 @@ class ForgetfulPrimary(Primary):
 
     def latest(self, client: int) -> int:
         return NO_SEQ
+
+
+class TrustingPrimary(Primary):
+    """The primary takes a client that it does not know for a new one."""
+
+    def _may_be_forgotten(self, client: int, since: Zxid) -> bool:
+        return False
 
 
 class UnfencedSessions(ClientSessions):
@@ -91,8 +98,8 @@ class DirtyTree(Tree):
 class DirtyPrimary(Primary):
     """Gives its tree the sets that it has prepared."""
 
-    def prepare(self, request: ForwardedRequest, origin: Origin) -> bytes | Refusal:
-        data = super().prepare(request, origin)
+    def prepare(self, request: ForwardedRequest, origin: Origin, since: Zxid, zxid: Zxid) -> bytes | Refusal:
+        data = super().prepare(request, origin, since, zxid)
         if isinstance(data, bytes) and isinstance(self._tree, DirtyTree):
             change = decode(data).change
             if isinstance(change, SetTxn):
@@ -157,12 +164,14 @@ class FailedTakesEffect(ClientSessions):
 
     def __init__(self, node: int, life: int, tree: Tree, waiting: int) -> None:
         super().__init__(node, life, tree, waiting)
-        self._kept: list[tuple[int, int, Write]] = []
+        self._kept: list[ForwardedWrite] = []
 
     def _fail(self, session: ClientSession, entries: Iterable[PendingRequest], words: str) -> None:
         open_ = [each for each in entries if each.outcome is None and not each.forwarded]
         self._kept += [
-            (session.client, each.seq, each.request) for each in open_ if not isinstance(each.request, READS)
+            (session.client, each.seq, session.since, each.request)
+            for each in open_
+            if not isinstance(each.request, READS)
         ]
         super()._fail(session, open_, words)
 

@@ -214,7 +214,8 @@ class Rerun:
             )
         self.matcher.expect_boot(entry)
         self.machine = self._peer_type(entry.settings, entry.recovered)
-        self.tree = Tree(dg.HASHES[entry.settings.digest], entry.settings.clients_max)
+        settings = entry.settings
+        self.tree = Tree(dg.HASHES[settings.digest], settings.clients_max, settings.state_format)
         snapshot = entry.recovered.snapshot
         if snapshot is not None:
             self.tree.load(snapshot[2], snapshot[0])

@@ -61,9 +61,8 @@ class Application:
         self._patience = patience
         self._iteration = -1
         self._leaderless_since: int | None = None
-        self._waiting: deque[tuple[Origin, ForwardedRequest, int]] = (
-            deque()
-        )  # writes that wait at the leader, with sizes
+        # Writes that wait at the leader, with the `since` of their sessions and their sizes.
+        self._waiting: deque[tuple[Origin, Zxid, ForwardedRequest, int]] = deque()
         self._waiting_bytes = 0
         self._refusals: dict[tuple[int, int], list[tuple[int, int, str, str, Zxid]]] = {}
 
@@ -151,7 +150,7 @@ class Application:
         return primary is None or self.tree.zxid >= primary.initial_last
 
     def _enqueue(self, node: int, life: int, writes: list[ForwardedWrite]) -> None:
-        for client, seq, write in writes:
+        for client, seq, since, write in writes:
             full = len(self._waiting) >= self._limit or self._waiting_bytes >= WAITING_BYTES
             # Fences are exempt: there is one for each session, and the session's requests wait for it.
             if full and type(write) is not Fence:
@@ -161,7 +160,7 @@ class Application:
                 self._refuse(Origin(node, life, client, seq), Refusal(OVERLOADED, words), ZERO)
             else:
                 size = 0 if type(write) is Fence else request_size(write)
-                self._waiting.append((Origin(node, life, client, seq), write, size))
+                self._waiting.append((Origin(node, life, client, seq), since, write, size))
                 self._waiting_bytes += size
 
     @property
@@ -180,9 +179,9 @@ class Application:
         txns: list[bytes] = []
         last = Zxid(primary.next_zxid() - 1)
         while self._waiting and len(txns) < room and not self._full:
-            origin, write, size = self._waiting.popleft()
+            origin, since, write, size = self._waiting.popleft()
             self._waiting_bytes -= size
-            prepared = self.primary.prepare(write, origin)
+            prepared = self.primary.prepare(write, origin, since, Zxid(last + len(txns) + 1))
             if isinstance(prepared, Refusal):
                 if prepared.error in self.fenced_errors:
                     txns.append(self.primary.fence(origin))

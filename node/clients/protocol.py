@@ -1,6 +1,7 @@
 """The clients' protocol: MessagePack frames with one message each; a message holds many requests or answers.
 
-A client sends HELLO with its number, the last zxid it has seen, and its fence, and gets WELCOME. Then it sends REQUESTS and
+A client sends HELLO with its number, the last zxid it has seen, and its fence, and gets WELCOME. Then it sends REQUESTS, not
+earlier: what the node has delivered before WELCOME must be older than anything that the client does elsewhere later. It
 gets ANSWERS in the same order. If a node does not accept something, it answers REJECTED with the reason and forgets the
 client, which may begin again with HELLO. BYE ends the session.
 """

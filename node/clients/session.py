@@ -31,10 +31,10 @@ class PendingRequest:
 class ClientSession:
     """A client's queue on one node.
 
-    `seen`: the last zxid that the client has seen. `held`: the session may not be served yet. `open_writes`: its writes
-    without an outcome, by seq. `refusals`: how many of them the leader has refused. `fence`: the highest seq of its writes
-    whose outcome is unknown to the client, or `NO_SEQ`. `answer_bytes`: the size of the answers to its reads that are not
-    sent yet.
+    `seen`: the last zxid that the client has seen. `since`: the last one that the node had delivered when the session began.
+    `held`: the session may not be served yet. `open_writes`: its writes without an outcome, by seq. `refusals`: how many of
+    them the leader has refused. `fence`: the highest seq of its writes whose outcome is unknown to the client, or `NO_SEQ`.
+    `answer_bytes`: the size of the answers to its reads that are not sent yet.
     """
 
     __slots__ = (
@@ -48,11 +48,13 @@ class ClientSession:
         "queue",
         "refusals",
         "seen",
+        "since",
     )
 
-    def __init__(self, client: int, seen: Zxid, fence: int) -> None:
+    def __init__(self, client: int, seen: Zxid, since: Zxid, fence: int) -> None:
         self.client = client
         self.seen = seen
+        self.since = since
         self.fence = fence or NO_SEQ
         self.held = False
         self.last_seq = -1

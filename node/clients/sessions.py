@@ -22,15 +22,15 @@ from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.clients.session import ClientSession, PendingRequest
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, answer_size, outcome_of
-from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED
+from zab_chaos.node.tree.refusal import FORGOTTEN_CLIENT, NO_LEADER, OVERLOADED
 from zab_chaos.node.tree.requests import READS, Fence, ForwardedRequest, Read, Request, Write, request_size
 from zab_chaos.node.tree.seqs import NO_SEQ
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import FenceTxn, Txn, decode
 
 ForwardedWrite = tuple[
-    int, int, ForwardedRequest
-]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
+    int, int, Zxid, ForwardedRequest
+]  # (client, seq, since, request): a write on its way to the leader, as FORWARD carries it
 ClientAnswers = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
 FORWARD_BYTES = 2**24  # bytes of requests that are forwarded at once
 WAITING_BYTES = 256 * 2**20  # bytes of requests that wait on a node
@@ -67,6 +67,7 @@ class ClientSessions:
         self._unfenced: dict[int, ClientSession] = {}  # sessions whose fence was not requested from the present leader
         self._unforwarded: list[tuple[int, PendingRequest]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}
+        self.forgotten: dict[int, str] = {}  # clients that the caller must drop, as after `receive`, with the reason
         self._miscounted = 0  # sessions that ended without a request in their queue, and counted some
 
     @property
@@ -112,7 +113,7 @@ class ClientSessions:
         none.
         """
         self.gone(client)
-        session = self._sessions[client] = ClientSession(client, seen, fence)
+        session = self._sessions[client] = ClientSession(client, seen, self._tree.zxid, fence)
         self._hold(session)
 
     def gone(self, client: int) -> None:
@@ -126,6 +127,7 @@ class ClientSessions:
         self._watched.pop(client, None)
         self._unfenced.pop(client, None)
         self._answers.pop(client, None)
+        self.forgotten.pop(client, None)
         self._miscounted += session.miscounted
         for entry in session.queue:
             self._count -= 1
@@ -163,7 +165,7 @@ class ClientSessions:
         """
         self._resume()
         forwarded: list[ForwardedWrite] = [
-            (client, session.fence, Fence()) for client, session in self._unfenced.items()
+            (client, session.fence, session.since, Fence()) for client, session in self._unfenced.items()
         ]
         self._unfenced.clear()
         taken = 0
@@ -171,7 +173,8 @@ class ClientSessions:
             taken += 1
             if entry.outcome is None:
                 entry.forwarded = True
-                forwarded.append((client, entry.seq, cast("Write", entry.request)))
+                since = self._sessions[client].since
+                forwarded.append((client, entry.seq, since, cast("Write", entry.request)))
                 size -= entry.size
                 if size <= 0:
                     break
@@ -207,10 +210,18 @@ class ClientSessions:
             self._fail(session, between, "this node was sent a snapshot")
 
     def refused_by_leader(self, client: int, seq: int, error: str, words: str, after: Zxid) -> None:
-        """Record the leader's refusal of a write (ANSWER). It is answered once `after` is delivered here."""
+        """Record the leader's refusal of a write (ANSWER). It is answered once `after` is delivered here.
+
+        If the leader does not know the client any more, the session ends. The client connects again, and a session that
+        begins now is accepted.
+        """
         session = self._sessions.get(client)
-        entry = session.open_writes.get(seq) if session else None
-        if session is None or entry is None or entry.refusal is not None:
+        if session is None:
+            return
+        entry = session.open_writes.get(seq)
+        if error == FORGOTTEN_CLIENT and (entry is not None or seq == session.fence):
+            self.forgotten[client] = words
+        if entry is None or entry.refusal is not None or error == FORGOTTEN_CLIENT:
             return
         entry.refusal = Failed(error, words, after)
         session.refusals += 1
@@ -288,7 +299,7 @@ class ClientSessions:
                 self._unfenced[session.client] = session
 
     def _fenced(self, session: ClientSession) -> bool:
-        return self._tree.sessions.get(session.client, NO_SEQ) >= session.fence
+        return self._tree.sessions.get(session.client) >= session.fence
 
     def _may_serve(self, session: ClientSession) -> bool:
         if self._shown is None or self._tree.zxid < max(self._shown, session.seen):

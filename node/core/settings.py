@@ -7,14 +7,16 @@ from zab_chaos.node.core.digest import Algorithm
 
 MS = 1_000_000  # nanoseconds
 CLIENTS_MAX = 2**14
+STATE_FORMAT = 3  # of the tree's dumps
+FORMAT_WITHOUT_USES = 2  # of older nodes, which did not store when clients were used last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The node's id, the ensemble's members, and the core's timeouts and limits.
 
-    Times are nanoseconds of the node's own clock. `digest` as in NodeConfig, `clients_max` as in its limits; the core does not
-    use `clients_max`, but a replay of its deliveries needs it.
+    Times are nanoseconds of the node's own clock. `digest` as in NodeConfig, `clients_max` as in its limits; `state_format` as
+    in `Tree`. The core does not use the last two, but a replay of its deliveries needs them.
     """
 
     me: int
@@ -27,3 +29,4 @@ class Settings:
     counter_max: int = zx.COUNTER_MAX
     digest: Algorithm = "blake2b"  # for recordings that do not name one
     clients_max: int = CLIENTS_MAX  # likewise
+    state_format: int = FORMAT_WITHOUT_USES  # likewise

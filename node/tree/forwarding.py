@@ -10,13 +10,14 @@ from zab_chaos.node.tree.requests import ForwardedRequest
 
 
 class Forward(Wire, frozen=True, tag="FORWARD"):
-    """From any node to the leader: writes of its clients, in order, as (client, seq, request). `life` is the sender's.
+    """From any node to the leader: writes of its clients, in order, as (client, seq, since, request). `life` is the sender's.
 
-    They include the node's fences, whose seq is the highest number that they fence off.
+    They include the node's fences, whose seq is the highest number that they fence off. `since` is the last zxid that the
+    node had delivered when the client's session began, before the client knew that it had.
     """
 
     life: int
-    writes: list[tuple[int, int, ForwardedRequest]]
+    writes: list[tuple[int, int, Zxid, ForwardedRequest]]
 
 
 class Answer(Wire, frozen=True, tag="ANSWER"):

@@ -9,6 +9,7 @@ from collections import deque
 
 import msgspec
 
+from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.paths import ROOT, parent_of, path_error
 from zab_chaos.node.tree.refusal import (
     BAD_PATH,
@@ -19,6 +20,7 @@ from zab_chaos.node.tree.refusal import (
     TOO_LARGE,
     Refusal,
     bad_version,
+    forgotten_client,
     no_node,
     superseded,
 )
@@ -35,7 +37,7 @@ from zab_chaos.node.tree.requests import (
     Write,
     request_size,
 )
-from zab_chaos.node.tree.seqs import NO_SEQ, raise_seq
+from zab_chaos.node.tree.seqs import NO_SEQ, Seqs
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import (
     Change,
@@ -76,7 +78,9 @@ class Primary:
     after it was applied; `reset` is called when leadership begins or ends.
 
     A client's writes take effect in the order of their seqs, through whichever nodes they come: a write is refused if its
-    seq is not above the highest one that was judged (prepared or refused) here or delivered.
+    seq is not above the highest one that was judged (prepared or refused) here or delivered. If the client is not known, it
+    may have been forgotten. Then a request is refused if its session began before a forgotten client was last used: a later
+    request of the client may have come through another node.
     """
 
     def __init__(self, tree: Tree, request_bytes: int = 2**20) -> None:
@@ -85,7 +89,7 @@ class Primary:
         self.outstanding_bytes = 0  # size of the prepared and not yet delivered transactions
         self._futures: dict[str, FutureZnode] = {}
         self._queue: deque[tuple[bytes, list[str]]] = deque()
-        self._judged: dict[int, int] = {}  # by client: the highest seq that was prepared or refused
+        self._judged = Seqs(tree.clients_max)  # that were prepared or refused
         self._summaries: list[Summary] = []
 
     @property
@@ -100,15 +104,21 @@ class Primary:
             "znodes with outstanding transactions": len(self._futures),
         }
 
-    def prepare(self, request: ForwardedRequest, origin: Origin) -> bytes | Refusal:
-        """Return the encoded transaction for `request`, or its refusal. A refusal changes only the client's highest seq."""
-        latest = self.latest(origin.client)
+    def prepare(self, request: ForwardedRequest, origin: Origin, since: Zxid, zxid: Zxid) -> bytes | Refusal:
+        """Return the encoded transaction for `request`, or its refusal. A refusal changes only the client's highest seq.
+
+        `since`: what the client's node had delivered when the session began. `zxid`: the transaction will have it.
+        """
+        client, seq = origin.client, origin.seq
+        if self._may_be_forgotten(client, since):
+            return forgotten_client(self._tree.clients_max)
+        latest = self.latest(client)
         if type(request) is Fence:  # fences may repeat, also when the client's seq is higher
-            raise_seq(self._judged, origin.client, max(origin.seq, latest), self._tree.clients_max)
+            self._judged.use(client, max(seq, latest), zxid)
             return self._prepared(origin, FenceTxn(), {})
-        if origin.seq <= latest:
-            return superseded(origin.seq, latest)
-        raise_seq(self._judged, origin.client, origin.seq, self._tree.clients_max)
+        if seq <= latest:
+            return superseded(seq, latest)
+        self._judged.use(client, seq, zxid)
         change, draft = self._judge(request)
         return change if isinstance(change, Refusal) else self._prepared(origin, change, draft)
 
@@ -117,9 +127,17 @@ class Primary:
         return self._prepared(origin, FenceTxn(), {})
 
     def latest(self, client: int) -> int:
-        """Return the client's highest seq that was judged here or delivered."""
+        """Return the client's highest seq that was judged here or delivered, or NO_SEQ."""
         latest = self._judged.get(client)  # covers delivered ones: in this epoch all were prepared here
-        return self._tree.sessions.get(client, NO_SEQ) if latest is None else latest
+        return self._tree.sessions.get(client) if latest == NO_SEQ else latest
+
+    def _may_be_forgotten(self, client: int, since: Zxid) -> bool:
+        """Return whether an unknown client may have been used after `since`, and then forgotten."""
+        if client in self._judged:
+            return False
+        return since < self._judged.forgotten or (
+            since < self._tree.sessions.forgotten and client not in self._tree.sessions
+        )
 
     def summaries(self) -> list[Summary]:
         """Return the summaries of the transactions that were prepared since the last call."""

@@ -20,6 +20,11 @@ ERRORS: Final = (
     SUPERSEDED,
 )  # fmt: skip
 
+FORGOTTEN_CLIENT: Final = (
+    "forgotten client"  # between nodes; a client is told that its session is over, with these words:
+)
+MAY_BE_FORGOTTEN: Final = "the ensemble may have forgotten this client"
+
 STATE_ERRORS: Final = frozenset(
     {NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION}
 )  # errors that depend on the state: in another one the request might succeed
@@ -44,6 +49,13 @@ def brief(words: str) -> str:
 def superseded(seq: int, latest: int) -> Refusal:
     return Refusal(
         SUPERSEDED, f"request {seq} came after request {latest} of its client, which was judged or fenced off"
+    )
+
+
+def forgotten_client(clients_max: int) -> Refusal:
+    return Refusal(
+        FORGOTTEN_CLIENT,
+        f"{MAY_BE_FORGOTTEN}: it remembers the {clients_max} that wrote last, and this one connected before others wrote",
     )
 
 

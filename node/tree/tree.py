@@ -1,27 +1,39 @@
 """The tree: the delivered state. It applies transactions in zxid order, answers reads, and is dumped for snapshots."""
 
+from itertools import pairwise
+
 import msgspec
 
 from zab_chaos.node.core.digest import Hash, blake2b
-from zab_chaos.node.core.settings import CLIENTS_MAX
+from zab_chaos.node.core.settings import CLIENTS_MAX, FORMAT_WITHOUT_USES, STATE_FORMAT
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok
 from zab_chaos.node.tree.paths import ROOT, name_of, parent_of, path_error
 from zab_chaos.node.tree.refusal import BAD_PATH, brief, no_node
 from zab_chaos.node.tree.requests import Children, Exists, Get, Read
-from zab_chaos.node.tree.seqs import raise_seq, session_share
+from zab_chaos.node.tree.seqs import Seqs, session_share
 from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
 from zab_chaos.node.tree.znode import Znode
 
-_FORMAT = 2
 _MASK = 2**64 - 1
+
+_Znodes = list[tuple[str, bytes, int, int]]  # path, data, version, sequence
 
 
 class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A dump: every znode as (path, data, version, sequence), in the order of the paths; then (client, seq)."""
+    """A dump: every znode, in the order of the paths; then what `Seqs` holds."""
 
     format: int
-    znodes: list[tuple[str, bytes, int, int]]
+    znodes: _Znodes
+    sessions: list[tuple[int, int, Zxid]]
+    forgotten: Zxid
+
+
+class _StateWithoutUses(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """A dump of older nodes: the clients as (client, seq)."""
+
+    format: int
+    znodes: _Znodes
     sessions: list[tuple[int, int]]
 
 
@@ -32,6 +44,7 @@ class _Head(msgspec.Struct, array_like=True):
 
 
 _decoder = msgspec.msgpack.Decoder(_State)
+_decoder_without_uses = msgspec.msgpack.Decoder(_StateWithoutUses)
 _head = msgspec.msgpack.Decoder(_Head)
 
 
@@ -43,15 +56,20 @@ class Tree:
     """The znodes as of `zxid`, the last applied transaction, and in `sessions` the highest delivered seq of each client.
 
     `digest` (64 bits) is the sum of the shares of all znodes and clients: it depends on the state only, not on its history.
+    When clients were used last is not in it.
     A share is computed when the digest is read: once, however often a batch of transactions changes the znode.
-    `hash_bytes`: the ensemble's `HASHES[NodeConfig.digest]`. `clients_max`: how many clients are remembered.
+    `hash_bytes`: the ensemble's `HASHES[NodeConfig.digest]`. `clients_max`: how many clients are remembered. `state_format`: of
+    dumps; an older one where a recording of older nodes is replayed.
     """
 
-    def __init__(self, hash_bytes: Hash = blake2b, clients_max: int = CLIENTS_MAX) -> None:
+    def __init__(
+        self, hash_bytes: Hash = blake2b, clients_max: int = CLIENTS_MAX, state_format: int = STATE_FORMAT
+    ) -> None:
         self._hash_bytes = hash_bytes
+        self._format = state_format
         self.clients_max = clients_max
         self.zxid: Zxid = ZERO
-        self._start([(ROOT, b"", 0, 0)], [])
+        self._start([(ROOT, b"", 0, 0)], Seqs(clients_max))
 
     def apply(self, zxid: Zxid, data: bytes) -> Txn:
         """Apply the encoded transaction `data`, and return it decoded.
@@ -72,7 +90,7 @@ class Tree:
         self._stale.clear()
         sessions, shares = self.sessions, self._shares
         for client in self._changed_clients:
-            share = session_share(client, sessions[client], hash_bytes)
+            share = session_share(client, sessions.get(client), hash_bytes)
             self._sum += share - shares.get(client, 0)
             shares[client] = share
         self._changed_clients.clear()
@@ -88,7 +106,7 @@ class Tree:
         """
         origin, change = txn.origin, txn.change
         client = origin.client
-        forgotten = raise_seq(self.sessions, client, origin.seq, self.clients_max)
+        forgotten = self.sessions.use(client, origin.seq, zxid)
         self._changed_clients.add(client)
         if forgotten is not None:
             self._forget(forgotten)
@@ -115,25 +133,42 @@ class Tree:
     def dump(self) -> bytes:
         """Return the state as bytes, equal for equal states. The zxid is not included: a snapshot has it."""
         znodes = [(path, node.data, node.version, node.sequence) for path, node in sorted(self.znodes.items())]
-        return msgspec.msgpack.encode(_State(_FORMAT, znodes, list(self.sessions.items())))
+        sessions = self.sessions.entries()
+        if self._format == STATE_FORMAT:
+            return msgspec.msgpack.encode(_State(self._format, znodes, sessions, self.sessions.forgotten))
+        return msgspec.msgpack.encode(_StateWithoutUses(self._format, znodes, [entry[:2] for entry in sessions]))
 
     def load(self, state: bytes, zxid: Zxid) -> None:
-        """Replace everything by a dumped state, as of `zxid`. If it raises StateError, nothing has changed."""
+        """Replace everything by a dumped state, as of `zxid`. If it raises StateError, nothing has changed.
+
+        What an older node has dumped does not say when clients were used, nor whether any was forgotten: all may have been
+        at `zxid`.
+        """
         try:
             known = _head.decode(state).format
-            if known != _FORMAT:
-                raise StateError(f"a snapshot's state has format {known}; this version reads format {_FORMAT} only")
-            decoded = _decoder.decode(state)
+            if known == FORMAT_WITHOUT_USES:
+                older = _decoder_without_uses.decode(state)
+                znodes, sessions = older.znodes, [(client, seq, zxid) for client, seq in older.sessions]
+                forgotten = zxid
+            elif known == STATE_FORMAT:
+                decoded = _decoder.decode(state)
+                znodes, sessions, forgotten = decoded.znodes, decoded.sessions, decoded.forgotten
+                _validate_uses(sessions, forgotten)
+            else:
+                formats = f"{FORMAT_WITHOUT_USES} and {STATE_FORMAT}"
+                raise StateError(f"a snapshot's state has format {known}; this version reads formats {formats} only")
         except msgspec.DecodeError as error:
             raise StateError(f"a snapshot's state of {len(state)} bytes is not a tree: {error}") from error
-        _validate(decoded, self.clients_max)
-        self._start(decoded.znodes, decoded.sessions)
+        _validate(znodes, sessions, self.clients_max)
+        self._start(znodes, Seqs(self.clients_max, sessions, forgotten))
         self.zxid = zxid
 
-    def _start(self, znodes: list[tuple[str, bytes, int, int]], sessions: list[tuple[int, int]]) -> None:
-        self.sessions = dict(sessions)  # by client: the highest delivered seq; the least recently used first
+    def _start(self, znodes: _Znodes, sessions: Seqs) -> None:
+        self.sessions = sessions
         self._shares: dict[int, int] = {}  # by client: its share as included in the sum
-        self._changed_clients: set[int] = set(self.sessions)  # clients whose share in the sum is missing or out of date
+        self._changed_clients: set[int] = set(
+            sessions.clients()
+        )  # clients whose share in the sum is missing or out of date
         self.znodes: dict[str, Znode] = {}
         self._sum = 0
         self._stale: set[Znode] = set()  # znodes whose share in the sum is missing or out of date
@@ -201,10 +236,10 @@ class Tree:
         return Failed(refusal.error, brief(refusal.words), self.zxid)
 
 
-def _validate(state: _State, clients_max: int) -> None:
+def _validate(znodes: _Znodes, sessions: list[tuple[int, int, Zxid]], clients_max: int) -> None:
     """Raise StateError unless `dump` could have written the state."""
     seen: set[str] = set()
-    for path, _data, version, sequence in state.znodes:
+    for path, _data, version, sequence in znodes:
         fault = path_error(path)
         if fault is None and path in seen:
             fault = f"{path} is in it twice"
@@ -217,6 +252,12 @@ def _validate(state: _State, clients_max: int) -> None:
         seen.add(path)
     if ROOT not in seen:
         raise StateError("a snapshot's state is damaged: the root is missing")
-    clients = {client for client, seq in state.sessions if 0 <= client < 2**64 and seq >= 0}
-    if len(clients) != len(state.sessions) or len(clients) > clients_max:
+    clients = {client for client, seq, _ in sessions if 0 <= client < 2**64 and seq >= 0}
+    if len(clients) != len(sessions) or len(clients) > clients_max:
         raise StateError("a snapshot's state is damaged: its clients are not what a tree remembers")
+
+
+def _validate_uses(sessions: list[tuple[int, int, Zxid]], forgotten: Zxid) -> None:
+    uses = [forgotten, *(used for _, _, used in sessions)]
+    if any(later <= earlier for earlier, later in pairwise(uses)) or forgotten < ZERO:
+        raise StateError("a snapshot's state is damaged: its clients are not in the order of their last use")

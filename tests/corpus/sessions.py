@@ -6,6 +6,7 @@ from typing import Any
 from tests.corpus.cases import ends, legal, violates
 from tests.corpus.story import Story, ensemble
 from zab_chaos.node.clients.protocol import FORGOTTEN
+from zab_chaos.node.tree.refusal import MAY_BE_FORGOTTEN
 
 
 def _forgotten(story: Story) -> Story:
@@ -26,6 +27,30 @@ def client_order_forgotten() -> Story:
 def client_order_forgotten_by_a_full_node() -> Story:
     """The same where a node forgets clients that do not read their answers."""
     return _forgotten(ensemble())
+
+
+def _not_remembered(clients_max: int) -> Story:
+    """Let two clients write, and node 2 say to a third one that the ensemble may have forgotten it."""
+    story = ensemble(clients_are_kept=True, clients_max=clients_max)
+    for client in (2, 3):
+        seq = story.invoke(client)
+        story.commit(txn=[client, seq, [["set", "/a", 1 + client, 1000 * client + seq]]])
+    words = f"node 2 does not serve this client: {MAY_BE_FORGOTTEN}: it remembers the {clients_max} that wrote last"
+    story.complete(1, story.invoke(node=2), outcome="unknown", error=words, node=2)
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_forgotten_by_an_ensemble_that_has_room() -> Story:
+    """An ensemble that remembers three clients has forgotten one of three."""
+    return _not_remembered(3)
+
+
+@legal("client order")
+def client_order_forgotten_by_a_full_ensemble() -> Story:
+    """The same with an ensemble that remembers two."""
+    return _not_remembered(2)
 
 
 def _dropped(story: Story) -> Story:
@@ -115,51 +140,33 @@ def client_order_unknown_after_a_later_write() -> Story:
     return story
 
 
-def _after_others(others: int, *, read: bool = False, **expect: Any) -> Story:
-    """Let a client's lost write take effect after a fence at its number, with writes of other clients in between. `read`: it
-    reads before its write takes effect."""
-    story = ensemble(**expect)
+def _after_its_fence(*, read: bool = False) -> Story:
+    """Let a client's lost write take effect after a fence at its number, with writes of others in between. `read`: it reads
+    before its write takes effect."""
+    story = ensemble(clients_max=2)
     lost = story.invoke()
     story.complete(1, lost, outcome="unknown", node=2)
     story.commit(txn=[1, lost, [["fence", "", None, None]]])
-    for client in range(2, 2 + others):
+    for client in (2, 3):
         seq = story.invoke(client)
         story.commit(txn=[client, seq, [["set", "/a", 1 + client, 1000 * client + seq]]])
     if read:
         story.read()
-    story.commit(txn=[1, lost, [["set", "/a", 3 + others, 1000 + lost]]])
+    story.commit(txn=[1, lost, [["set", "/a", 5, 1000 + lost]]])
     story.settle()
     return story
 
 
 @violates("client order")
-def client_order_after_its_fence_and_one_other_client() -> Story:
-    """A write takes effect after the fence at its number and one write of another client; nodes remember two clients."""
-    return _after_others(1, clients_max=2)
-
-
-@legal("client order")
-def client_order_of_a_client_that_was_forgotten() -> Story:
-    """The same with two other clients: the nodes have forgotten the first one."""
-    return _after_others(2, clients_max=2)
+def client_order_after_a_forgotten_fence() -> Story:
+    """A write takes effect after the fence at its number, when the nodes have forgotten its client."""
+    return _after_its_fence()
 
 
 @violates("client order")
-def client_order_shown_before_its_write_and_one_other_client() -> Story:
-    """The same with one other client, and the first client reads before its write takes effect."""
-    return _after_others(1, read=True, clients_max=2)
-
-
-@legal("client order")
-def client_order_shown_to_a_client_that_was_forgotten() -> Story:
-    """The same with two other clients."""
-    return _after_others(2, read=True, clients_max=2)
-
-
-@violates("client order")
-def client_order_where_nobody_is_forgotten() -> Story:
-    """The same on a system that does not say how many clients it remembers."""
-    return _after_others(2)
+def client_order_shown_before_its_write() -> Story:
+    """The same, and the client reads before its write takes effect."""
+    return _after_its_fence(read=True)
 
 
 @violates("client order")

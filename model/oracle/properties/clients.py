@@ -13,7 +13,7 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import Span
 from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
 from zab_chaos.node.clients.sessions import SHARE
-from zab_chaos.node.tree.refusal import BAD_REQUEST, NO_LEADER, OVERLOADED, SUPERSEDED
+from zab_chaos.node.tree.refusal import BAD_REQUEST, MAY_BE_FORGOTTEN, NO_LEADER, OVERLOADED, SUPERSEDED
 
 UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
 # After this time (ns) nodes do not have the requests of clients that left, nor are late for a fault.
@@ -43,8 +43,7 @@ class ClientOrder(Checker):
     - Answers (ok or failed) come in the order of `seq`, and none is left out: a client whose later request was answered waits
       for no earlier one.
     - The zxids of its writes ascend in that order, including those of unknown writes, and no write follows a fence of
-      its seq. Only if as many others as nodes remember (`clients_max` in run.json) wrote in between, it may; then the client
-      may also have been shown states without it.
+      its seq.
     - The state that a read or a refusal names follows all its earlier writes that ever take effect, and precedes all
       its later ones. When a refusal names no state, its node has delivered the earlier writes by then.
     - No read or refusal shows an older state than an earlier answer did. A refusal that the state decides, but that
@@ -52,7 +51,8 @@ class ClientOrder(Checker):
     - No transaction answers two writes.
     - No write is refused as superseded. That is for clients that do not send in order on one connection at a time; ours
       do.
-    - If run.json says that `clients_are_kept`, no node says that it does not know a client that is connected to it. As long as
+    - If run.json says that `clients_are_kept`, no node says that it does not know a client that is connected to it, and the
+      ensemble forgets none unless there are more than it remembers (`clients_max` in run.json). As long as
       there is no fault, and all clients together ask for less than one may, no node says that it does not serve a client, or
       that it is overloaded (but by lists of children). Runs with large requests are not judged.
 
@@ -75,7 +75,6 @@ class ClientOrder(Checker):
         self._owners: dict[int, Complete] = {}  # by zxid
         self._unserved: list[Complete] = []  # whose node did not serve the client, or was overloaded
         self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
-        self._forgotten: set[tuple[int, int]] = set()  # (client, seq) of writes whose fence may be forgotten
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         if event.starts_empty:
@@ -161,9 +160,6 @@ class ClientOrder(Checker):
             if before is None or seq > before[0] or (fence and seq == before[0]):
                 last[client] = (seq, zxid, fence)
             elif not fence and (seq < before[0] or before[2]):
-                if self._may_be_forgotten(client, before[1], zxid):
-                    self._forgotten.add((client, seq))
-                    continue
                 what = "the fence at" if before[2] else "that of"
                 request = self.facts.requests.get((client, seq))
                 self.findings.add(
@@ -176,18 +172,14 @@ class ClientOrder(Checker):
                     ],
                 )
 
-    def _may_be_forgotten(self, client: int, since: int, zxid: int) -> bool:
-        """Return whether so many others wrote between two transactions of a client that the nodes may have forgotten it."""
-        limit = self.facts.run.expect.get("clients_max")
-        if not isinstance(limit, int):
-            return False
-        others = {other for at, (other, _, _) in self.facts.effects.known_txns() if since < at < zxid}
-        return len(others - {client}) >= limit
-
     def _check_unserved(self) -> None:
         """Check that no node has forgotten or dropped a client that was connected to it, or was overloaded by little."""
         for event in self._unserved if self.facts.run.expect.get("clients_are_kept") else ():
-            if event.error is not None and event.error.endswith(FORGOTTEN):
+            if event.error is not None and MAY_BE_FORGOTTEN in event.error:
+                if not self._has_too_many_clients:
+                    words = f"client {event.client} was forgotten with seq {event.seq}, though all clients can be remembered"
+                    self.findings.add(words, [event])
+            elif event.error is not None and event.error.endswith(FORGOTTEN):
                 words = f"did not know client {event.client} when that sent seq {event.seq} on its open connection"
                 self.findings.add(f"node {event.node} {words}", [event])
             elif not self._may_refuse(event.t):
@@ -208,6 +200,14 @@ class ClientOrder(Checker):
             return True
         sent, answered = self._times
         return bisect_right(sent, t) - bisect_right(answered, t - SETTLES) > waiting // SHARE
+
+    @cached_property
+    def _has_too_many_clients(self) -> bool:
+        """Whether there are more clients than the ensemble remembers."""
+        limit = self.facts.run.expect.get("clients_max")
+        clients = {client for client, _ in self.facts.requests}
+        clients.update(client for _, (client, _, _) in self.facts.effects.known_txns())
+        return not isinstance(limit, int) or len(clients) > limit
 
     @cached_property
     def _faults(self) -> list[Span]:
@@ -236,8 +236,6 @@ class ClientOrder(Checker):
                 words = f"the write of client {invoke.client}, seq {invoke.seq}, was sent in order and refused as superseded"
                 self.findings.add(words, [invoke, request.complete])
             effect = first.get((invoke.client, invoke.seq))
-            if (invoke.client, invoke.seq) in self._forgotten:
-                continue
             if effect is not None:
                 if viewer is not None and effect <= shown:
                     self._report_order(request, effect, viewer, shown)

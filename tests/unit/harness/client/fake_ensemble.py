@@ -7,7 +7,7 @@ from typing import Any
 import zmq
 
 from zab_chaos.node.clients.sessions import ClientSessions
-from zab_chaos.node.core.zxid import ZERO, zxid
+from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.events import ClientGone, ClientRequests, ClientUp
 from zab_chaos.node.net.clients import ClientPort
 from zab_chaos.node.net.keys import Keys
@@ -81,9 +81,9 @@ class FakeNode:
         if not self.passing:
             return
         ensemble = self._ensemble
-        for client, seq, request in self._sessions.writes():
-            prepared = ensemble.primary.prepare(request, Origin(self._node, 1, client, seq))
+        for client, seq, since, request in self._sessions.writes():
             last = zxid(1, len(ensemble.log))
+            prepared = ensemble.primary.prepare(request, Origin(self._node, 1, client, seq), since, Zxid(last + 1))
             if isinstance(prepared, Refusal):
                 self._sessions.refused_by_leader(client, seq, prepared.error, prepared.words, last)
             else:

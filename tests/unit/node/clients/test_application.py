@@ -8,6 +8,7 @@ import pytest
 from zab_chaos.node.clients import application
 from zab_chaos.node.clients.application import Application, Layers
 from zab_chaos.node.core.digest import HASHES
+from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.tree.forwarding import Forward
 from zab_chaos.node.tree.requests import Create, Fence
 
@@ -19,8 +20,8 @@ def test_the_bytes_that_wait_at_the_leader_are_limited(monkeypatch: pytest.Monke
     leader = Application(1, 1, Layers(), hash_bytes=HASHES["blake2b"], **limits)
     primary = SimpleNamespace(room=2, next_zxid=lambda: 2**32 + 1, initial_last=0)
     machine: Any = SimpleNamespace(primary=primary, in_broadcast=True)
-    writes = [(7, seq, Create(f"/{seq}", bytes(400))) for seq in range(5)]
-    leader.on_forward(2, Forward(1, [*writes, (8, 1, Fence())]), machine)
+    writes = [(7, seq, ZERO, Create(f"/{seq}", bytes(400))) for seq in range(5)]
+    leader.on_forward(2, Forward(1, [*writes, (8, 1, ZERO, Fence())]), machine)
     assert leader.waiting == 4
     ((node, answer),) = leader.answers_for_nodes()
     assert node == 2
@@ -29,5 +30,5 @@ def test_the_bytes_that_wait_at_the_leader_are_limited(monkeypatch: pytest.Monke
         (7, 4, "overloaded"),
     ]
     assert len(leader.forward_writes(machine)[1]) == 2  # what is prepared makes room
-    leader.on_forward(2, Forward(1, [(7, 5, Create("/5"))]), machine)
+    leader.on_forward(2, Forward(1, [(7, 5, ZERO, Create("/5"))]), machine)
     assert leader.answers_for_nodes() == []

@@ -5,16 +5,28 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.node.clients.sessions import SHARE, ClientSessions
+from zab_chaos.node.clients.sessions import FORWARD_BYTES, SHARE, ClientSessions
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.primary import Primary
-from zab_chaos.node.tree.refusal import Refusal
-from zab_chaos.node.tree.requests import Check, Children, Create, Exists, Fence, Get, Multi, Request, Set, Write
+from zab_chaos.node.tree.refusal import FORGOTTEN_CLIENT, Refusal
+from zab_chaos.node.tree.requests import (
+    Check,
+    Children,
+    Create,
+    Exists,
+    Fence,
+    ForwardedRequest,
+    Get,
+    Multi,
+    Request,
+    Set,
+    Write,
+)
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CreateTxn, FenceTxn, Origin, SetTxn, Txn, encode
 
-NODE, LIFE, ME, YOU = 1, 2, 7, 8
+NODE, LIFE, ME, YOU, THIRD = 1, 2, 7, 8, 9
 KEY = encode(Txn(Origin(9, 9, 9, 9), CreateTxn("/k", b"0", 1)))  # delivered before every test
 
 
@@ -38,6 +50,11 @@ def told(sessions: ClientSessions, client: int = ME) -> list[tuple[int, Outcome]
     return dict(sessions.answers()).get(client, [])
 
 
+def forwarded(sessions: ClientSessions, size: int = FORWARD_BYTES) -> list[tuple[int, int, ForwardedRequest]]:
+    """Forward writes, and return them without the zxids at which their sessions began."""
+    return [(client, seq, request) for client, seq, _, request in sessions.writes(size)]
+
+
 def kinds(answers: list[tuple[int, Outcome]]) -> list[tuple[int, str]]:
     return [(seq, type(outcome).__name__) for seq, outcome in answers]
 
@@ -47,8 +64,8 @@ def test_writes_are_forwarded_once_and_in_order() -> None:
     sessions.hello(YOU, ZERO)
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3"))])
     sessions.receive(YOU, [(1, Create("/x"))])
-    assert sessions.writes() == [(ME, 1, Set("/k", b"1")), (ME, 3, Set("/k", b"3")), (YOU, 1, Create("/x"))]
-    assert sessions.writes() == []
+    assert forwarded(sessions) == [(ME, 1, Set("/k", b"1")), (ME, 3, Set("/k", b"3")), (YOU, 1, Create("/x"))]
+    assert forwarded(sessions) == []
     assert sessions.answers() == []
 
 
@@ -56,10 +73,10 @@ def test_writes_beyond_a_size_wait_for_the_next_call() -> None:
     """At least one write is returned, so no accepted write is too large for ever."""
     sessions = make()
     sessions.receive(ME, [(seq, Set("/k", bytes(8))) for seq in (1, 2, 3, 4)])
-    assert [seq for _, seq, _ in sessions.writes(11)] == [1, 2]
+    assert [seq for _, seq, _ in forwarded(sessions, 11)] == [1, 2]
     assert sessions.has_writes
-    assert [seq for _, seq, _ in sessions.writes(1)] == [3]
-    assert [seq for _, seq, _ in sessions.writes(10)] == [4]
+    assert [seq for _, seq, _ in forwarded(sessions, 1)] == [3]
+    assert [seq for _, seq, _ in forwarded(sessions, 10)] == [4]
     assert not sessions.has_writes
 
 
@@ -67,7 +84,7 @@ def test_a_read_sees_its_clients_earlier_writes_and_none_of_its_later_ones() -> 
     """All transactions are in one batch: the reads are executed between two transactions of it."""
     sessions = make()
     sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b"2")), (3, Get("/k")), (4, Set("/k", b"4")), (5, Get("/k"))])
-    sessions.writes()
+    forwarded(sessions)
     assert told(sessions) == [(1, Ok(z(1), 0, data=b"0"))]
     sessions.deliver(
         z(2), [set_txn(ME, 2, b"2"), set_txn(YOU, 1, b"other"), set_txn(ME, 4, b"4"), set_txn(YOU, 2, b"end")]
@@ -84,7 +101,7 @@ def test_a_read_sees_its_clients_earlier_writes_and_none_of_its_later_ones() -> 
 def test_a_refusal_is_answered_only_when_its_state_is_delivered() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5)), (2, Get("/k")), (3, Set("/k", b"3"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.refused_by_leader(ME, 1, "bad version", "it is 1", after=z(2))
     sessions.refused_by_leader(ME, 1, "bad version", "told twice", after=z(1))
     assert told(sessions) == []
@@ -101,7 +118,7 @@ def test_a_refusal_does_not_rest_on_an_older_state_than_an_earlier_read() -> Non
     """The read waits behind one refusal and before another; everything they rest on is delivered in one batch."""
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5)), (2, Exists("/n")), (3, Check("/n")), (4, Exists("/n"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.refused_by_leader(ME, 1, "bad version", "it is 1", after=z(2))
     sessions.refused_by_leader(ME, 3, "no node", "there is no /n", after=z(3))
     new = encode(Txn(Origin(9, 9, YOU, 3), CreateTxn("/n", b"", 2)))
@@ -119,7 +136,7 @@ def test_a_refusal_does_not_rest_on_an_older_state_than_an_earlier_read() -> Non
 def test_a_refusal_that_rests_on_no_state_is_answered_at_once() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.refused_by_leader(ME, 1, "overloaded", "4 requests are waiting", ZERO)
     assert told(sessions) == [(1, Failed("overloaded", "4 requests are waiting"))]
 
@@ -127,7 +144,7 @@ def test_a_refusal_that_rests_on_no_state_is_answered_at_once() -> None:
 def test_a_refusal_of_a_client_that_left_is_forgotten() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.refused_by_leader(ME, 1, "bad version", "it is 1", after=z(2))
     sessions.hello(ME, ZERO)
     sessions.receive(ME, [(1, Get("/k"))])
@@ -138,7 +155,7 @@ def test_a_refusal_of_a_client_that_left_is_forgotten() -> None:
 def test_a_refusal_is_answered_after_another_clients_delivery_too() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.refused_by_leader(ME, 1, "bad version", "it is 1", after=z(2))
     sessions.deliver(z(2), [set_txn(YOU, 1, b"you")])
     assert kinds(told(sessions)) == [(1, "Failed")]
@@ -176,7 +193,7 @@ def test_every_order_of_delivery_answer_and_leader_loss(order: tuple[str, ...]) 
         Get("/k"),
     ]
     sessions.receive(ME, list(enumerate(requests, 1)))
-    assert len(sessions.writes()) == 3
+    assert len(forwarded(sessions)) == 3
     answers: list[tuple[int, Outcome]] = []
     for step in order:
         STEPS[step](sessions)
@@ -200,20 +217,20 @@ def test_every_order_of_delivery_answer_and_leader_loss(order: tuple[str, ...]) 
 def test_writes_that_were_not_forwarded_fail_when_the_leader_is_lost() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.receive(ME, [(2, Set("/k", b"2"))])
     sessions.leader_lost("node 3 is gone")
     first, second = told(sessions)
     assert first == (1, Unknown("node 3 is gone"))
     assert isinstance(second[1], Failed)
     assert second[1].error == "no leader"
-    assert sessions.writes() == [(ME, 1, Fence())]
+    assert forwarded(sessions) == [(ME, 1, Fence())]
 
 
 def test_fail_waiting_spares_forwarded_writes() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.receive(ME, [(2, Set("/k", b"2"))])
     sessions.fail_waiting()
     assert told(sessions) == []
@@ -224,7 +241,7 @@ def test_fail_waiting_spares_forwarded_writes() -> None:
 def test_an_answered_write_is_not_answered_again_by_a_late_delivery() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.leader_lost()
     assert kinds(told(sessions)) == [(1, "Unknown")]
     sessions.deliver(z(2), [set_txn(ME, 1, b"1")])
@@ -236,7 +253,7 @@ def test_an_answered_write_is_not_answered_again_by_a_late_delivery() -> None:
 def test_transactions_of_another_node_or_life_settle_no_request(origin: dict[str, int]) -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.deliver(z(2), [set_txn(ME, 1, b"1", **origin)])
     assert told(sessions) == []
     sessions.deliver(z(3), [set_txn(ME, 1, b"1")])
@@ -246,11 +263,11 @@ def test_transactions_of_another_node_or_life_settle_no_request(origin: dict[str
 def test_a_client_that_has_seen_more_waits_until_this_node_has_caught_up() -> None:
     sessions = make(seen=z(3))
     sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b"2")), (3, Get("/k"))])
-    assert (sessions.writes(), told(sessions)) == ([], [])
+    assert (forwarded(sessions), told(sessions)) == ([], [])
     sessions.deliver(z(2), [set_txn(YOU, 1, b"old")])
-    assert (sessions.writes(), told(sessions)) == ([], [])
+    assert (forwarded(sessions), told(sessions)) == ([], [])
     sessions.deliver(z(3), [set_txn(YOU, 2, b"seen")])
-    assert sessions.writes() == [(ME, 2, Set("/k", b"2"))]
+    assert forwarded(sessions) == [(ME, 2, Set("/k", b"2"))]
     assert told(sessions) == [(1, Ok(z(3), 1, data=b"seen"))]
     sessions.deliver(z(4), [set_txn(ME, 2, b"2")])
     assert told(sessions) == [(2, Ok(z(4), 1)), (3, Ok(z(4), 1, data=b"2"))]
@@ -261,14 +278,14 @@ def test_a_held_back_write_fails_without_a_leader() -> None:
     sessions.receive(ME, [(1, Set("/k", b"1"))])
     sessions.fail_waiting()
     sessions.deliver(z(2), [set_txn(YOU, 1, b""), set_txn(YOU, 2, b"")])
-    assert sessions.writes() == []
+    assert forwarded(sessions) == []
     assert kinds(told(sessions)) == [(1, "Failed")]
 
 
 def test_requests_beyond_the_limit_fail_in_their_order() -> None:
     sessions = make(waiting=2 * SHARE)
     sessions.receive(ME, [(seq, Set("/k", b"")) for seq in (1, 2, 3)])
-    assert [seq for _, seq, _ in sessions.writes()] == [1, 2]
+    assert [seq for _, seq, _ in forwarded(sessions)] == [1, 2]
     assert told(sessions) == []
     sessions.deliver(z(2), [set_txn(ME, 1, b""), set_txn(ME, 2, b"")])
     answers = told(sessions)
@@ -281,11 +298,11 @@ def test_requests_beyond_the_limit_fail_in_their_order() -> None:
 def test_bytes_are_limited_too_and_are_released() -> None:
     sessions = make(waiting_bytes=100 * SHARE)
     sessions.receive(ME, [(1, Set("/k", bytes(90))), (2, Multi([Set("/k", bytes(9))]))])
-    assert [seq for _, seq, _ in sessions.writes()] == [1]
+    assert [seq for _, seq, _ in forwarded(sessions)] == [1]
     sessions.deliver(z(2), [set_txn(ME, 1, b"")])
     assert kinds(told(sessions)) == [(1, "Ok"), (2, "Failed")]
     sessions.receive(ME, [(3, Set("/k", bytes(98)))])
-    assert [seq for _, seq, _ in sessions.writes()] == [3]
+    assert [seq for _, seq, _ in forwarded(sessions)] == [3]
 
 
 def test_small_requests_that_read_much_are_limited_until_their_answers_are_sent() -> None:
@@ -328,7 +345,7 @@ def test_a_client_that_floods_must_be_dropped() -> None:
     why = sessions.receive(ME, [(5, Set("/k", b""))])
     assert why == "4 of the client's requests are waiting here and it sends 1 more; 2 of one client may wait"
     sessions.gone(ME)
-    assert (sessions.waiting, sessions.writes()) == (0, [])
+    assert (sessions.waiting, forwarded(sessions)) == (0, [])
 
 
 @pytest.mark.parametrize("limits", [{"waiting": 4 * SHARE}, {"waiting_bytes": 12 * SHARE}], ids=["requests", "bytes"])
@@ -338,7 +355,7 @@ def test_a_stuck_client_leaves_room_for_the_others(limits: dict[str, int]) -> No
     sessions.receive(ME, [(seq, Set("/k", b"x")) for seq in range(8)])
     sessions.hello(YOU, ZERO)
     sessions.receive(YOU, [(seq, Set("/k", b"y")) for seq in range(4)])
-    assert [(client, seq) for client, seq, _ in sessions.writes()] == [(YOU, 0), (YOU, 1), (YOU, 2), (YOU, 3)]
+    assert [(client, seq) for client, seq, _ in forwarded(sessions)] == [(YOU, 0), (YOU, 1), (YOU, 2), (YOU, 3)]
     sessions.deliver(z(2), [set_txn(YOU, seq, b"y") for seq in range(4)])
     assert kinds(told(sessions, YOU)) == [(seq, "Ok") for seq in range(4)]
 
@@ -348,7 +365,7 @@ def test_all_clients_together_are_limited_too() -> None:
     for client in range(10, 11 + SHARE):
         sessions.hello(client, ZERO)
         assert sessions.receive(client, [(1, Set("/k", b""))]) is None
-    assert [client for client, _, _ in sessions.writes()] == list(range(10, 10 + SHARE))
+    assert [client for client, _, _ in forwarded(sessions)] == list(range(10, 10 + SHARE))
     sessions.deliver(z(2), [set_txn(10 + SHARE, 9, b"")])
     (refused,) = told(sessions, 10 + SHARE)
     assert refused[1] == Failed("overloaded", f"{SHARE} requests of {2 * SHARE} bytes are waiting on this node already")
@@ -365,7 +382,7 @@ def test_a_client_that_reconnects_has_no_outstanding_requests() -> None:
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k"))])
     sessions.hello(ME, ZERO)
     sessions.receive(ME, [(3, Get("/k"))])
-    assert sessions.writes() == []
+    assert forwarded(sessions) == []
     assert told(sessions) == [(3, Ok(z(1), 0, data=b"0"))]
     sessions.deliver(z(2), [set_txn(ME, 1, b"1")])
     assert told(sessions) == []
@@ -390,8 +407,8 @@ def test_writes_reads_and_errors_of_two_clients_are_answered_in_order() -> None:
         sessions.receive(client, [(2 * i, request) for i, request in enumerate(mine)])
         sessions.receive(client, [(10, Exists(f"/{client}")), (11, Get("/nowhere"))])
     flying: list[bytes] = []
-    for client, seq, request in sessions.writes():
-        prepared = primary.prepare(request, Origin(NODE, LIFE, client, seq))
+    for client, seq, since, request in sessions.writes():
+        prepared = primary.prepare(request, Origin(NODE, LIFE, client, seq), since, z(len(flying) + 1))
         if isinstance(prepared, Refusal):
             sessions.refused_by_leader(client, seq, prepared.error, prepared.words, z(len(flying)))
         else:
@@ -422,24 +439,24 @@ def test_nothing_is_read_before_the_node_has_joined_a_leader_and_has_caught_up_w
     sessions.deliver(z(1), [KEY])
     sessions.hello(ME, ZERO)
     sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b"2"))])
-    assert (sessions.writes(), told(sessions), sessions.joined) == ([], [], False)
+    assert (forwarded(sessions), told(sessions), sessions.joined) == ([], [], False)
     sessions.join(z(2))
-    assert (sessions.writes(), told(sessions), sessions.joined) == ([], [], True)
+    assert (forwarded(sessions), told(sessions), sessions.joined) == ([], [], True)
     sessions.deliver(z(2), [set_txn(YOU, 1, b"you")])
-    assert sessions.writes() == [(ME, 2, Set("/k", b"2"))]
+    assert forwarded(sessions) == [(ME, 2, Set("/k", b"2"))]
     assert told(sessions) == [(1, Ok(z(2), 1, data=b"you"))]
 
 
 def test_a_session_with_unknown_writes_waits_for_its_fence() -> None:
     sessions = make(fence=4)
     sessions.receive(ME, [(5, Get("/k")), (6, Set("/k", b"6"))])
-    assert sessions.writes() == [(ME, 4, Fence())]
-    assert (sessions.writes(), told(sessions), sessions.idle()) == ([], [], False)
+    assert forwarded(sessions) == [(ME, 4, Fence())]
+    assert (forwarded(sessions), told(sessions), sessions.idle()) == ([], [], False)
     # What was unknown comes late, from another node, and still before the fence.
     sessions.deliver(z(2), [set_txn(ME, 3, b"3", node=NODE + 1)])
-    assert (sessions.writes(), told(sessions)) == ([], [])
+    assert (forwarded(sessions), told(sessions)) == ([], [])
     sessions.deliver(z(3), [fence_txn(ME, 4)])
-    assert sessions.writes() == [(ME, 6, Set("/k", b"6"))]
+    assert forwarded(sessions) == [(ME, 6, Set("/k", b"6"))]
     assert told(sessions) == [(5, Ok(z(3), 1, data=b"3"))]
 
 
@@ -452,24 +469,24 @@ def test_writes_whose_outcome_is_decided_need_no_fence(data: bytes) -> None:
     sessions.deliver(z(2), [data])
     sessions.hello(ME, ZERO, 4)
     sessions.receive(ME, [(10, Get("/k"))])
-    assert sessions.writes() == []
+    assert forwarded(sessions) == []
     assert kinds(told(sessions)) == [(10, "Ok")]
     sessions = make(fence=4)
     sessions.receive(ME, [(10, Get("/k"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.deliver(z(2), [data])
     assert kinds(told(sessions)) == [(10, "Ok")]
 
 
 def test_a_fence_is_requested_from_each_leader_until_it_is_delivered() -> None:
     sessions = make(fence=4)
-    assert sessions.writes() == [(ME, 4, Fence())]
+    assert forwarded(sessions) == [(ME, 4, Fence())]
     sessions.leader_lost()
     assert sessions.has_writes
-    assert sessions.writes() == [(ME, 4, Fence())]
+    assert forwarded(sessions) == [(ME, 4, Fence())]
     sessions.deliver(z(2), [fence_txn(ME, 4)])
     sessions.leader_lost()
-    assert sessions.writes() == []
+    assert forwarded(sessions) == []
 
 
 def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
@@ -478,7 +495,7 @@ def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
     sessions.hello(YOU, ZERO)
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3"))])
     sessions.receive(YOU, [(1, Set("/k", b"you", 9))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.refused_by_leader(YOU, 1, "bad version", "", z(2))
     sessions.leader_lost()
     answers = dict(sessions.answers())
@@ -486,7 +503,7 @@ def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
     assert kinds(answers[YOU]) == [(1, "Failed")]
     sessions.receive(ME, [(4, Get("/k"))])
     sessions.receive(YOU, [(2, Get("/k"))])
-    assert sessions.writes() == [(ME, 3, Fence())]
+    assert forwarded(sessions) == [(ME, 3, Fence())]
     answers = dict(sessions.answers())
     assert ME not in answers
     assert kinds(answers[YOU]) == [(2, "Ok")]  # it had no unknown write
@@ -502,10 +519,10 @@ def test_reads_between_unknown_writes_are_answered_between_them() -> None:
     sessions.receive(
         ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3")), (4, Get("/k")), (5, Set("/k", b""))]
     )
-    sessions.writes()
+    forwarded(sessions)
     sessions.leader_lost()
     sessions.receive(ME, [(6, Get("/k"))])
-    assert sessions.writes() == [(ME, 5, Fence())]
+    assert forwarded(sessions) == [(ME, 5, Fence())]
     sessions.deliver(z(2), [set_txn(ME, 1, b"1"), set_txn(YOU, 1, b"you"), set_txn(ME, 3, b"3"), fence_txn(ME, 5)])
     answers = dict(told(sessions))
     assert list(answers) == [1, 2, 3, 4, 5, 6]
@@ -516,7 +533,7 @@ def test_reads_between_unknown_writes_are_answered_between_them() -> None:
 def test_reads_between_unknown_writes_fail_at_a_snapshot() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3")), (4, Get("/k"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.leader_lost()
     ahead = Tree()
     for counter, data in enumerate([KEY, set_txn(ME, 1, b"1"), set_txn(ME, 3, b"3"), fence_txn(ME, 3)], 1):
@@ -531,14 +548,14 @@ def test_reads_between_unknown_writes_fail_at_a_snapshot() -> None:
 def test_held_reads_fail_when_there_is_no_leader_for_too_long() -> None:
     sessions = make(fence=4)
     sessions.receive(ME, [(5, Get("/k")), (6, Set("/k", b"6"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.leader_lost()
     assert told(sessions) == []  # the write has failed, behind a read that waits
     sessions.fail_waiting()
     answers = told(sessions)
     assert [(seq, getattr(outcome, "error", None)) for seq, outcome in answers] == [(5, "no leader"), (6, "no leader")]
     sessions.receive(ME, [(7, Get("/k"))])
-    assert sessions.writes() == [(ME, 4, Fence())]
+    assert forwarded(sessions) == [(ME, 4, Fence())]
     sessions.deliver(z(2), [fence_txn(ME, 4)])
     assert kinds(told(sessions)) == [(7, "Ok")]
     assert sessions.waiting == 0
@@ -548,9 +565,36 @@ def test_a_fence_settles_no_request_with_its_seq() -> None:
     """A client repeats a seq that it has called unknown. The leader has to refuse that."""
     sessions = make(fence=4)
     sessions.receive(ME, [(4, Set("/k", b"again"))])
-    sessions.writes()
+    forwarded(sessions)
     sessions.deliver(z(2), [fence_txn(ME, 4)])
-    assert sessions.writes() == [(ME, 4, Set("/k", b"again"))]
+    assert forwarded(sessions) == [(ME, 4, Set("/k", b"again"))]
     assert told(sessions) == []
     sessions.refused_by_leader(ME, 4, "superseded", "", z(2))
     assert kinds(told(sessions)) == [(4, "Failed")]
+
+
+def test_a_session_that_may_be_forgotten_ends_without_an_answer_and_another_one_is_accepted() -> None:
+    """The write and the fence of the session, and everything behind them, get no answer; the client connects again."""
+    sessions = make(fence=3)
+    sessions.hello(YOU, ZERO)
+    sessions.receive(YOU, [(1, Set("/k", b"1")), (2, Set("/k", b"2")), (3, Get("/k"))])
+    assert {(client, since) for client, _, since, _ in sessions.writes()} == {(ME, z(1)), (YOU, z(1))}
+    for client, seq in ((ME, 3), (YOU, 1), (YOU, 2), (THIRD, 1)):
+        sessions.refused_by_leader(client, seq, FORGOTTEN_CLIENT, "is not known", z(1))
+    assert sessions.forgotten == {ME: "is not known", YOU: "is not known"}
+    for client in (ME, YOU):
+        assert told(sessions, client) == []
+        sessions.gone(client)
+    assert not any(sessions.leftovers().values())
+    assert sessions.forgotten == {}
+    sessions.deliver(z(2), [fence_txn(THIRD, 1)])
+    sessions.hello(YOU, ZERO, 2)
+    assert sessions.writes() == [(YOU, 2, z(2), Fence())]
+
+
+def test_a_refusal_that_a_former_session_was_sent_does_not_end_the_present_one() -> None:
+    sessions = make()
+    sessions.receive(ME, [(5, Set("/k", b""))])
+    sessions.writes()
+    sessions.refused_by_leader(ME, 4, FORGOTTEN_CLIENT, "is not known", z(1))
+    assert (sessions.forgotten, sessions.waiting) == ({}, 1)

@@ -106,7 +106,7 @@ def run(requests: list[Write]) -> tuple[list[bytes], list[Tree]]:
     origin = origins()
     trees = [copy.deepcopy(tree)]
     for request in requests:
-        data = primary.prepare(request, next(origin))
+        data = primary.prepare(request, next(origin), tree.zxid, zxid(1, len(txns) + 1))
         if isinstance(data, bytes):
             txns.append(data)
             tree.apply(zxid(1, len(txns)), data)
@@ -135,7 +135,7 @@ def test_the_tree_equals_a_dictionary_whatever_is_outstanding(requests: list[tup
 
     for request, count in requests:
         deliver(count)
-        prepared = primary.prepare(request, next(origin))
+        prepared = primary.prepare(request, next(origin), tree.zxid, zxid(1, counter + len(flying) + 1))
         assert isinstance(prepared, bytes) == naive.write(request), prepared
         if not isinstance(prepared, Refusal):
             flying.append(prepared)
@@ -223,15 +223,17 @@ def test_two_histories_with_one_state_have_one_digest() -> None:
         (b"", "is not a tree"),
         (b"\xc1 nonsense", "is not a tree"),
         (msgspec.msgpack.encode((1, [])), "format 1"),
-        (msgspec.msgpack.encode((3, [], [], [])), "format 3"),
-        (msgspec.msgpack.encode((2, [])), "is not a tree"),
+        (msgspec.msgpack.encode((4, [], [], 0)), "format 4"),
         (msgspec.msgpack.encode((2, [], [])), "the root is missing"),
-        (msgspec.msgpack.encode((2, [("/", b"", 0, 0), ("/a/b", b"", 0, 0)], [])), "/a/b comes without its parent"),
-        (msgspec.msgpack.encode((2, [("/", b"", 0, 0), ("/", b"", 0, 0)], [])), "/ is in it twice"),
-        (msgspec.msgpack.encode((2, [("/", b"", -1, 0)], [])), "negative"),
-        (msgspec.msgpack.encode((2, [("x", b"", 0, 0)], [])), "does not begin"),
         (msgspec.msgpack.encode((2, [("/", b"", 0, 0)], [(7, 1), (7, 2)])), "its clients"),
-        (msgspec.msgpack.encode((2, [("/", b"", 0, 0)], [(7, -1)])), "its clients"),
+        (msgspec.msgpack.encode((3, [])), "is not a tree"),
+        (msgspec.msgpack.encode((3, [], [], 0)), "the root is missing"),
+        (msgspec.msgpack.encode((3, [("/", b"", 0, 0), ("/a/b", b"", 0, 0)], [], 0)), "/a/b comes without its parent"),
+        (msgspec.msgpack.encode((3, [("/", b"", 0, 0), ("/", b"", 0, 0)], [], 0)), "/ is in it twice"),
+        (msgspec.msgpack.encode((3, [("/", b"", -1, 0)], [], 0)), "negative"),
+        (msgspec.msgpack.encode((3, [("x", b"", 0, 0)], [], 0)), "does not begin"),
+        (msgspec.msgpack.encode((3, [("/", b"", 0, 0)], [(7, 1, 1), (7, 2, 2)], 0)), "its clients"),
+        (msgspec.msgpack.encode((3, [("/", b"", 0, 0)], [(7, -1, 1)], 0)), "its clients"),
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(state: bytes, words: str) -> None:

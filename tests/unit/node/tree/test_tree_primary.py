@@ -5,7 +5,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat, outcome_of
 from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import Refusal
@@ -32,8 +32,8 @@ ORIGIN = Origin(2, 3, 4, 5)
 class Leader:
     """A primary on its tree, with the transactions that it has broadcast and not delivered."""
 
-    def __init__(self) -> None:
-        self.tree = Tree()
+    def __init__(self, tree: Tree | None = None) -> None:
+        self.tree = tree or Tree()
         self.primary = Primary(self.tree, request_bytes=1000)
         self.flying: list[bytes] = []
         self.counter = 0
@@ -41,12 +41,19 @@ class Leader:
 
     def prepare(self, request: Write) -> object:
         """Return the change that a request becomes, or the error of its refusal."""
-        data = self.primary.prepare(request, self.origin())
+        data = self.judge(request, self.origin())
         if isinstance(data, Refusal):
             assert data.words
             return data.error
         self.flying.append(data)
         return decode(data).change
+
+    def judge(self, request: ForwardedRequest, origin: Origin) -> bytes | Refusal:
+        """Return the transaction that a request of a session that begins now becomes, or its refusal."""
+        return self.primary.prepare(request, origin, self.tree.zxid, self.next_zxid())
+
+    def next_zxid(self) -> Zxid:
+        return zxid(1, self.counter + len(self.flying) + 1)
 
     def origin(self) -> Origin:
         """Return the origin of the client's next request."""
@@ -64,6 +71,13 @@ class Leader:
         for request in requests:
             assert not isinstance(self.prepare(request), str)
         self.deliver()
+
+    def done_by(self, client: int, request: Write, deliver: bool = True) -> None:
+        data = self.judge(request, Origin(1, 1, client, self.origin().seq))
+        assert isinstance(data, bytes)
+        self.flying.append(data)
+        if deliver:
+            self.deliver()
 
 
 @pytest.fixture
@@ -105,7 +119,7 @@ def test_a_future_znode_is_kept_until_its_last_transaction_is_delivered(leader: 
     for left in (2, 1, 0):
         leader.deliver(1)
         assert leader.primary.outstanding == left
-        refusal = leader.primary.prepare(Check("/a", version=9), leader.origin())
+        refusal = leader.judge(Check("/a", version=9), leader.origin())
         assert refusal == Refusal("bad version", "/a is at version 3, not 9")
     assert not leader.primary._futures
 
@@ -166,7 +180,7 @@ def test_a_step_of_a_multi_sees_the_earlier_steps(leader: Leader) -> None:
 
 
 def test_a_refused_multi_names_the_step(leader: Leader) -> None:
-    refusal = leader.primary.prepare(Multi([Create("/a"), Check("/b")]), leader.origin())
+    refusal = leader.judge(Multi([Create("/a"), Check("/b")]), leader.origin())
     assert refusal == Refusal("no node", "step 2 of 2: there is no znode /b")
 
 
@@ -221,7 +235,7 @@ def test_a_transaction_carries_its_origin(leader: Leader) -> None:
 def test_a_late_write_is_superseded(leader: Leader) -> None:
     """No write takes effect after one of the same client with a higher seq was judged, at whichever node."""
     first, second, third = leader.origin(), leader.origin(), leader.origin()
-    prepare = leader.primary.prepare
+    prepare = leader.judge
     assert isinstance(prepare(Create("/a"), second), bytes)
     for origin in (first, second):
         refusal = prepare(Create("/b"), origin)
@@ -237,41 +251,70 @@ def test_a_late_write_is_superseded(leader: Leader) -> None:
 def test_a_fence_is_always_accepted_and_excludes_lower_seqs_for_good(leader: Leader) -> None:
     low, high = leader.origin(), leader.origin()
     for origin in (high, high, low):
-        assert isinstance(leader.primary.prepare(Fence(), origin), bytes)
-    late = leader.primary.prepare(Create("/a"), low)
+        assert isinstance(leader.judge(Fence(), origin), bytes)
+    late = leader.judge(Create("/a"), low)
     assert isinstance(late, Refusal)
     assert late.error == "superseded"
-    data = leader.primary.prepare(Fence(), high)
+    data = leader.judge(Fence(), high)
     assert isinstance(data, bytes)
     leader.tree.apply(zxid(1, 1), data)
     loaded = Tree()
     loaded.load(leader.tree.dump(), leader.tree.zxid)
     another = Primary(loaded)
     for origin in (low, high):
-        refusal = another.prepare(Create("/a"), origin)
+        refusal = another.prepare(Create("/a"), origin, ZERO, zxid(2, 1))
         assert isinstance(refusal, Refusal)
         assert refusal.error == "superseded"
-    assert isinstance(another.prepare(Create("/a"), leader.origin()), bytes)
+    assert isinstance(another.prepare(Create("/a"), leader.origin(), ZERO, zxid(2, 1)), bytes)
 
 
 def test_an_old_fence_does_not_readmit_what_a_later_one_excluded(leader: Leader) -> None:
     """A new leader first gets, from a node that was away, a fence below the delivered one."""
     low, middle, high = leader.origin(), leader.origin(), leader.origin()
-    data = leader.primary.prepare(Fence(), high)
+    data = leader.judge(Fence(), high)
     assert isinstance(data, bytes)
     leader.tree.apply(zxid(1, 1), data)
     another = Primary(leader.tree)
-    assert isinstance(another.prepare(Fence(), low), bytes)
-    refusal = another.prepare(Create("/a"), middle)
+    assert isinstance(another.prepare(Fence(), low, ZERO, zxid(2, 1)), bytes)
+    refusal = another.prepare(Create("/a"), middle, ZERO, zxid(2, 1))
     assert isinstance(refusal, Refusal)
     assert refusal.error == "superseded"
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+@pytest.mark.parametrize("request_", [Create("/late"), Fence()])
+def test_a_client_that_was_forgotten_must_begin_a_new_session(request_: ForwardedRequest, delivered: bool) -> None:
+    """Client 1 writes, its node is stuck with the next write, another node orders a fence, and two others write."""
+    leader = Leader(Tree(clients_max=2))
+    leader.done_by(1, Create("/a"))
+    began = leader.tree.zxid
+    fence = leader.judge(Fence(), Origin(2, 1, 1, 9))
+    assert isinstance(fence, bytes)
+    leader.flying.append(fence)
+    leader.deliver()
+    for client in (2, 3):
+        leader.done_by(client, Set("/a", b""), deliver=delivered)
+    late = leader.primary.prepare(request_, Origin(1, 1, 1, 8), began, leader.next_zxid())
+    assert isinstance(late, Refusal)
+    assert (late.error, leader.tree.sessions.forgotten) == ("forgotten client", zxid(1, 2) if delivered else ZERO)
+    assert isinstance(leader.primary.prepare(Create("/b"), Origin(1, 1, 1, 10), zxid(1, 2), leader.next_zxid()), bytes)
+
+
+def test_a_client_that_is_remembered_is_not_refused_for_the_age_of_its_session(leader: Leader) -> None:
+    leader = Leader(Tree(clients_max=2))
+    for client in (1, 2, 3, 1, 2):
+        leader.done_by(client, Check("/"))
+    assert leader.tree.sessions.forgotten == zxid(1, 3)
+    for client, error in ((1, None), (2, None), (3, "forgotten client"), (4, "forgotten client")):
+        prepared = leader.primary.prepare(Check("/"), Origin(1, 1, client, 99), zxid(1, 2), leader.next_zxid())
+        assert (prepared.error if isinstance(prepared, Refusal) else None) == error
 
 
 def test_a_summary_lists_the_effects_step_by_step(leader: Leader) -> None:
     """The summaries in `broadcast`, from the primary and, in a replay, from the bytes."""
     steps: list[Step] = [Create("/a", b"x"), Set("/a", b"y"), Check("/a"), Delete("/a")]
     requests: list[ForwardedRequest] = [Set("/", b"z"), Multi(steps), Fence()]
-    flying = [leader.primary.prepare(request, leader.origin()) for request in requests]
+    flying = [leader.judge(request, leader.origin()) for request in requests]
     told = leader.primary.summaries()
     client = ORIGIN.client
     assert told == [

@@ -2,12 +2,14 @@
 
 from collections import OrderedDict
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zab_chaos.node.core.zxid import zxid
-from zab_chaos.node.tree.seqs import NO_SEQ, raise_seq
+from zab_chaos.node.core.settings import FORMAT_WITHOUT_USES
+from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
+from zab_chaos.node.tree.seqs import NO_SEQ, Seqs
 from zab_chaos.node.tree.tree import StateError, Tree
 from zab_chaos.node.tree.txns import CheckTxn, Origin, Txn, encode
 
@@ -17,15 +19,19 @@ CLIENTS_MAX = 4
 
 @given(uses)
 def test_the_least_recently_used_client_is_forgotten(pairs: list[tuple[int, int]]) -> None:
-    found: dict[int, int] = {}
-    naive = OrderedDict[int, int]()
-    for client, seq in pairs:
-        raise_seq(found, client, seq, CLIENTS_MAX)
-        seq = max(seq, naive.pop(client, NO_SEQ))
-        naive[client] = seq
+    found = Seqs(CLIENTS_MAX)
+    naive = OrderedDict[int, tuple[int, Zxid]]()
+    forgotten = ZERO
+    for counter, (client, seq) in enumerate(pairs, 1):
+        dropped = found.use(client, seq, zxid(1, counter))
+        known, _ = naive.pop(client, (NO_SEQ, ZERO))
+        naive[client] = (max(seq, known), zxid(1, counter))
+        expected = None
         if len(naive) > CLIENTS_MAX:
-            naive.popitem(last=False)
-        assert list(found.items()) == list(naive.items())
+            expected, (_, forgotten) = naive.popitem(last=False)
+        assert dropped == expected
+        assert found.entries() == [(client, *entry) for client, entry in naive.items()]
+        assert found.forgotten == forgotten
 
 
 def txn(client: int, seq: int) -> bytes:
@@ -59,6 +65,35 @@ def test_a_state_with_more_clients_than_are_remembered_is_refused() -> None:
         full.apply(zxid(1, client + 1), txn(client, 1))
     with pytest.raises(StateError, match="its clients are not what a tree remembers"):
         Tree(clients_max=CLIENTS_MAX).load(full.dump(), full.zxid)
+
+
+def test_a_state_whose_clients_are_not_in_the_order_of_their_use_is_refused() -> None:
+    tree = Tree()
+    for counter in (1, 2):
+        tree.apply(zxid(1, counter), txn(counter, 1))
+    kind, znodes, clients, _ = msgspec.msgpack.decode(tree.dump())
+    for wrong in (
+        [kind, znodes, clients[::-1], 0],
+        [kind, znodes, clients, clients[0][2]],
+        [kind, znodes, clients, -1],
+    ):
+        with pytest.raises(StateError, match="not in the order of their last use"):
+            Tree().load(msgspec.msgpack.encode(wrong), zxid(1, 2))
+
+
+def test_the_state_of_an_older_node_may_have_forgotten_any_client_up_to_its_zxid() -> None:
+    older = Tree(state_format=FORMAT_WITHOUT_USES)
+    for counter in (1, 2):
+        older.apply(zxid(1, counter), txn(counter, 7))
+    state = older.dump()
+    assert msgspec.msgpack.decode(state)[2:] == [[[1, 7], [2, 7]]]
+    loaded = Tree()
+    loaded.load(state, zxid(1, 5))
+    assert loaded.sessions.entries() == [(1, 7, zxid(1, 5)), (2, 7, zxid(1, 5))]
+    assert loaded.sessions.forgotten == zxid(1, 5)
+    assert loaded.digest == older.digest
+    loaded.apply(zxid(1, 6), txn(1, 8))
+    assert loaded.sessions.entries() == [(2, 7, zxid(1, 5)), (1, 8, zxid(1, 6))]
 
 
 def test_seqs_are_in_the_digest() -> None:
