@@ -4,8 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.short_scenario import SHORT
+
+settings.register_profile("tests", deadline=None)  # of a single example, which takes long on a busy machine
+settings.load_profile("tests")
 
 # Files that ask the Spark session of the conftest beside them.
 ON_ONE_SPARK = ("integration/test_analyze_command", "integration/test_pipeline_")

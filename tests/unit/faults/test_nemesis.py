@@ -18,7 +18,7 @@ from zab_chaos.faults.targets import size
 from zab_chaos.node.crash_points import POINTS, check_action, parse
 
 # A busy machine is slow, not wrong.
-unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 EVERYTHING = {name: 1.0 for name, kind in KINDS.items() if kind.draw is not None}
 TAKES_NODES = (

@@ -13,7 +13,7 @@ from zab_chaos.faults.scenario import Expect, InitialDisk, Operation, ScenarioEr
 from zab_chaos.model.oracle.properties import ALL
 
 # A busy machine is slow, not wrong.
-unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 SHIPPED = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
 

@@ -9,7 +9,7 @@ from zab_chaos.faults import shapes
 from zab_chaos.faults.partition import cut_pairs
 
 # A busy machine is slow, not wrong.
-unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_isolating_a_node_cuts_all_its_links_and_no_other() -> None:

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zab_chaos.faults.filesystem.volume import File, Losses, Names, Volume
@@ -262,7 +262,6 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps=STEPS, variant=st.sampled_from(CUTS), seed=st.integers(0, 2**32))
 def test_each_byte_is_one_that_it_had_since_the_last_sync_or_zero(
     steps: list[tuple[str, int, int]], variant: Variant, seed: int

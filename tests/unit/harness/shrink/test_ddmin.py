@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zab_chaos.model.ddmin import ddmin
@@ -31,14 +31,12 @@ def is_minimal(kept: list[int], fails: Fails) -> bool:
 
 
 @given(st.integers(0, 60), st.sets(st.integers(0, 59), max_size=8))
-@settings(deadline=None)
 def test_exactly_the_needed_items_are_left(size: int, needed: set[int]) -> None:
     needed = {one for one in needed if one < size}
     assert ddmin(range(size), RecordingSearch(lambda kept: needed <= set(kept)).first) == sorted(needed)
 
 
 @given(st.integers(1, 40), st.integers(0, 10**6))
-@settings(deadline=None)
 def test_no_single_item_can_be_left_out_for_any_predicate(size: int, seed: int) -> None:
     """The predicate need not be monotone: here each subset fails at random."""
 

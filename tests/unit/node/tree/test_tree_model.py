@@ -115,7 +115,7 @@ def run(requests: list[Write]) -> tuple[list[bytes], list[Tree]]:
     return txns, trees
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(writes, st.integers(0, 3)), max_size=25))
 def test_the_tree_equals_a_dictionary_whatever_is_outstanding(requests: list[tuple[Write, int]]) -> None:
     """The number says how many outstanding transactions are delivered before the request is judged."""
@@ -163,7 +163,7 @@ def test_a_redelivered_delete_removes_later_children() -> None:
     assert (tree.digest, children(tree)) == (trees[-1].digest, children(trees[-1]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(writes, max_size=20))
 def test_any_suffix_may_be_redelivered_in_order(requests: list[Write]) -> None:
     """LADIS 2008: multiple delivery is fine as long as the order is preserved.
@@ -181,7 +181,7 @@ def test_any_suffix_may_be_redelivered_in_order(requests: list[Write]) -> None:
             assert children(tree) == children(final)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(writes, max_size=20))
 def test_the_digest_and_the_dump_depend_on_the_state_only(requests: list[Write]) -> None:
     _, trees = run(requests)
