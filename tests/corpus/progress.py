@@ -49,6 +49,19 @@ def progress_nobody_leads_and_one_can_not_begin() -> Story:
     return story
 
 
+@violates("progress")
+def progress_nobody_leads_while_another_node_is_paused() -> Story:
+    """Of five nodes, node 5 is paused after 3 of the 6 s. That is no excuse for the other four."""
+    story = _linked(5)
+    _nothing_for(story, 3)
+    story.inject("pause", [5])
+    _nothing_for(story, 3)
+    story.heal()
+    story.write()
+    story.settle()
+    return story
+
+
 @leaves_unknown("progress")
 def progress_within_no_time() -> Story:
     """The bound in run.json is not a valid time."""

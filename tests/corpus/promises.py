@@ -404,6 +404,24 @@ def beyond_nothing_with_one_disk_lost() -> Story:
     return story
 
 
+@violates("promises", "recovery", "reliable delivery")
+def beyond_but_led_by_one_without_memory() -> Story:
+    """Nodes 1 and 2 lose their disks. Node 3 is established with node 1, which has no memory, and the run goes on."""
+    story = ensemble()
+    story.wipe(1, 2)
+    for node in (1, 2):
+        story.boot(node, "amnesiac")
+    story.leader, story.members = 3, [3, 1]
+    for node in story.members:
+        story.promise(node, 2)
+    for node in story.members:
+        story.synchronize(node, 2)
+    story.establish(3, 2, quorum=[1, 3])
+    story.serve(story.members, 2)
+    story.settle(converged=False)
+    return story
+
+
 @ends(
     "VIOLATION",
     "committed stays",
