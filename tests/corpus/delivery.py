@@ -63,6 +63,30 @@ def total_order_skipped() -> Story:
     return story
 
 
+@violates(
+    "total order",
+    "integrity",
+    "local primary order",
+    "prefix",
+    "state equality",
+    "durability",
+    "reliable delivery",
+    "quorum durability",
+)
+def total_order_skipped_before_other_bytes() -> Story:
+    """Node 3 delivers 1:5 and 1:6 in one batch, without 1:4 and with other bytes for 1:6."""
+    story = ensemble()
+    seqs = [story.invoke() for _ in range(3)]
+    zxids = [story.propose() for _ in range(3)]
+    for node in (1, 2):
+        story.deliver_batch(node, *zxids)
+    for seq, zxid in zip(seqs, zxids, strict=True):
+        story.complete(1, seq, zxid)
+    story.deliver_batch(3, *zxids[1:], variant="changed")
+    story.settle()
+    return story
+
+
 @violates("total order", "local primary order", "prefix", "state equality")
 def total_order_skipped_and_repaired() -> Story:
     """The same, but then node 3 replaces its state by a snapshot that has both."""

@@ -429,11 +429,11 @@ def edited_line_of_another_node() -> Story:
 
 @leaves_unknown("trace integrity")
 def edited_line_of_another_life() -> Story:
-    """A line of node 3's first life is said to be of its second one."""
+    """The trace of node 3's first life ends with a line that is said to be the first one of its second life."""
     story = ensemble()
-    story.event(3, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
     story.settle()
-    edit(story.traces[3, 1], put({"life": 2}, event="vote"))
+    story.event(3, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
+    edit(story.traces[3, 1], put({"life": 2, "n": 1, "t": story.t - STEP}, event="vote"))
     return story
 
 

@@ -97,7 +97,7 @@ class ReadableInTheEnd(Checker):
         shown = max(wrote, key=_returned, default=None)
         if answer.error == NO_NODE and any(one.invoke.op == "delete" for one in writes):
             return
-        since = _returned(shown) if shown is not None else 0
+        since = _returned(shown) if shown is not None else -1  # before everything
         lost = [one for one in writes if _acknowledged(one) and one.invoke.op != "delete" and one.invoke.t > since]
         if lost:
             result = (

@@ -78,6 +78,17 @@ def test_a_write_that_is_lost_at_the_end_was_not_durable(tmp_path: Path) -> None
     assert "client 3, seq 1 (get)" in verdict.property("linearizable keys").violations[0].words
 
 
+def test_each_read_at_the_end_must_show_what_was_written(tmp_path: Path) -> None:
+    writes = [operation(1, "set", 0, 1, 7), operation(2, "set", 2, 3, 8)]
+    verdict = run_of(tmp_path, *writes, operation(3, "get", 4, 5, 7), operation(4, "get", 6, 7, 8))
+    assert verdict.violated == ["linearizable keys", "durability"]
+
+
+def test_a_created_key_must_not_be_missing_at_the_end(tmp_path: Path) -> None:
+    missing = operation(2, "get", 2, 3, outcome="failed", error="no node")
+    assert run_of(tmp_path, operation(1, "create", 0, 1), missing).violated == ["linearizable keys", "durability"]
+
+
 def test_a_write_that_was_refused_is_not_lost(tmp_path: Path) -> None:
     refused = operation(2, "set", 2, 3, 8, outcome="failed", error="overloaded")
     assert run_of(tmp_path, operation(1, "set", 0, 1, 7), refused, operation(3, "get", 4, 5, 7)).violated == []
@@ -100,6 +111,7 @@ def test_reading_a_new_value_and_then_the_old_one_is_no_loss_but_not_linearizabl
 def test_an_answer_that_a_key_is_missing_cites_no_write(tmp_path: Path) -> None:
     missing = operation(3, "get", 4, 5, outcome="failed", error="no node")
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "get", 2, 3, 7), missing)
+    assert verdict.violated == ["linearizable keys", "durability"]
     words = verdict.property("linearizable keys").violations[0].words
     assert words.endswith(
         "client 3, seq 1 (get); written before: client 1, seq 1; read otherwise before: client 2, seq 1"
@@ -221,6 +233,9 @@ def test_a_key_with_too_many_possibilities_is_unknown(tmp_path: Path, monkeypatc
     assert (
         "linearizable keys: /a was given up: more than 3 possibilities for each thousand operations" in verdict.reasons
     )
+    other = [line | {"path": "/b"} for line in operation(6, "get", 3, 4, 9)]
+    verdict = run_of(tmp_path, operation(1, "set", 0, 2, 7), operation(2, "set", 0, 2, 7), *late, other)
+    assert verdict.violated == ["linearizable keys"]
 
 
 def test_a_run_that_did_not_converge_has_not_recovered(tmp_path: Path) -> None:
