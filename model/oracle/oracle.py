@@ -330,8 +330,10 @@ def _check_manifest(oracle: Oracle, folder: Path, run: ev.Run) -> None:
     sealed, damages = manifest.check(folder)
     for damage in damages:
         oracle.add_damage(damage)
-    dump = sealed.files.get(DUMP) if sealed is not None else None
-    if dump is not None and run.dump is not None and dump.sha256 != run.dump:
+    if sealed is None:
+        return
+    dump = sealed.files.get(DUMP)
+    if run.dump is not None and (dump is None or dump.sha256 != run.dump):
         oracle.add_damage(Damage(DUMP, 0, "is not the one that run.json names"))
-    if sealed is not None and run.outcome == "finished":
+    if run.outcome == "finished":
         oracle.facts.faults_due = sealed.faults_due

@@ -1,7 +1,11 @@
 """The manifest: the verdict on a folder that was changed after the run is UNKNOWN at best."""
 
+import hashlib
 import json
 from pathlib import Path
+
+import msgspec
+import pytest
 
 from tests.corpus.story import ensemble
 from zab_chaos.model import manifest
@@ -47,6 +51,19 @@ def test_a_missing_file_an_additional_one_and_a_missing_line_are_named(folder: P
     assert f"harness.jsonl:{len(lines) - 1} is the last of {len(lines) - 1} lines" in said
 
 
+def test_a_changed_file_of_the_same_length_is_named(folder: Path) -> None:
+    path = folder / "scenario.toml"
+    path.write_text(path.read_text().replace("corpus", "corpse"))
+    assert "scenario.toml was changed" in reasons_of(judge(folder))
+
+
+@pytest.mark.parametrize("name", ["log/report.html", "trace/manifest.json", "log/data/node-1-1.log"])
+def test_only_at_the_top_of_the_folder_are_files_made_later(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("late")
+    assert f"{name} did not exist when the run had ended" in reasons_of(judge(folder))
+
+
 def test_files_that_are_made_later_are_no_change(folder: Path) -> None:
     (folder / "report.html").write_text("<html>")
     (folder / "shrunk.toml").write_text("")
@@ -62,6 +79,27 @@ def test_an_edited_manifest_makes_the_run_unknown(folder: Path) -> None:
     manifest.seal(folder, faults_due=2)
     path.write_text(path.read_text().replace('"faults_due": 2', '"faults_due": 0'))
     assert "manifest.json was changed" in reasons_of(judge(folder))
+
+
+def test_a_manifest_with_other_lives_than_traces_makes_the_run_unknown(folder: Path) -> None:
+    sealed, _ = manifest.check(folder)
+    assert sealed is not None
+    forged = msgspec.structs.replace(sealed, lives={**sealed.lives, "3": 2}).signed()
+    (folder / "manifest.json").write_bytes(forged.to_json())
+    assert "manifest.json lists other lives than traces" in reasons_of(judge(folder))
+
+
+def test_a_dump_that_is_not_that_of_run_json_makes_the_run_unknown(folder: Path) -> None:
+    content = b"DSEZAB01"
+    for said, outcome in ((hashlib.sha256(content).hexdigest(), Outcome.PASS), (64 * "0", Outcome.UNKNOWN)):
+        run = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**run, "dump": said}))
+        (folder / "dump.bin").write_bytes(content)
+        manifest.seal(folder)
+        assert judge(folder).verdict is outcome
+    (folder / "dump.bin").unlink()
+    manifest.seal(folder)
+    assert "dump.bin is not the one that run.json names" in reasons_of(judge(folder))
 
 
 def test_missing_faults_of_the_schedule_make_the_run_unknown(tmp_path: Path) -> None:
@@ -88,6 +126,14 @@ def test_a_replaced_verdict_does_not_hide_a_changed_folder(folder: Path) -> None
     manifest.write_verdict(folder, judge(folder).to_json())
     assert judge(folder).verdict is Outcome.UNKNOWN
     assert json.loads((folder / "verdict.json").read_text())["verdict"] == "UNKNOWN"
+
+
+def test_a_replaced_verdict_does_not_hide_that_it_was_changed(folder: Path) -> None:
+    manifest.write_verdict(folder, judge(folder).to_json())
+    (folder / "verdict.json").write_text("{}")
+    for _ in range(2):
+        manifest.write_verdict(folder, judge(folder).to_json())
+        assert judge(folder).verdict is Outcome.UNKNOWN
 
 
 def test_without_the_line_of_the_fault_that_took_it_a_lost_disk_is_a_violation(tmp_path: Path) -> None:

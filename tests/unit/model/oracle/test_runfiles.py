@@ -55,6 +55,7 @@ def test_an_event_in_another_nodes_file_makes_the_run_unknown(folder: Path) -> N
     source = (folder / "trace" / "node-2-1.jsonl").read_text().splitlines()[-1]
     with (folder / "trace" / "node-3-1.jsonl").open("a") as file:
         file.write(source + "\n")
+    seal(folder)
     assert judge(folder).verdict is Outcome.UNKNOWN
 
 
@@ -63,6 +64,7 @@ def test_time_that_goes_back_within_a_life_makes_the_run_unknown(folder: Path) -
     lines = path.read_text().splitlines()
     last = json.loads(lines[-1])
     path.write_text("\n".join([*lines[:-1], json.dumps({**last, "t": 1})]) + "\n")
+    seal(folder)
     assert judge(folder).verdict is Outcome.UNKNOWN
 
 
