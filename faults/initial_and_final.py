@@ -1,6 +1,7 @@
 """The rules for a scenario's tables of initial disks (`[[disk]]`) and of the final state (`[expect.state]`)."""
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from zab_chaos.faults.kind import Key
@@ -87,4 +88,26 @@ def disk_mistakes(disks: Mapping[int, InitialDisk], nodes: int) -> list[tuple[in
         if disk.log and disk.log[-1][0] > disk.current_epoch:
             wrong = f"a transaction of epoch {disk.log[-1][0]} is not of the epochs up to current_epoch"
             found.append((index, wrong, f"epochs up to {disk.current_epoch}"))
+    return found or _contradictions(disks)
+
+
+def _contradictions(disks: Mapping[int, InitialDisk]) -> list[tuple[int, str, str]]:
+    """Return where two disks disagree about an epoch's initial history: an epoch has one leader, and thus one such history."""
+    found = []
+    ids: dict[tuple[int, int, int], int] = {}  # of histories: by the id of what is before an epoch, the epoch, its txns
+    known: dict[int, tuple[int, int]] = {}  # by epoch: the node that is known to have joined it first, its history's id
+    for index, disk in disks.items():
+        history, joined = 0, {}
+        for epoch, txns in groupby(disk.log, key=lambda zxid: zxid[0]):
+            joined[epoch] = history
+            history = ids.setdefault((history, epoch, len(list(txns))), len(ids) + 1)
+        joined.setdefault(disk.current_epoch, history)
+        for epoch, before in joined.items():
+            node, expected = known.setdefault(epoch, (disk.node, before))
+            if before != expected:
+                wrong = (
+                    f"the log before epoch {epoch} is not that of node {node}, and both nodes have joined this epoch"
+                )
+                found.append((index, wrong, "the same log up to there, since an epoch has one initial history"))
+                break
     return found

@@ -457,6 +457,38 @@ def test_every_mistake_of_disks_and_expectations_is_told() -> None:
         assert part in words
 
 
+def disk(node: int, current: int, log: str) -> str:
+    return f"[[disk]]\nnode = {node}\naccepted_epoch = 9\ncurrent_epoch = {current}\nlog = [{log}]\n"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        disk(2, 3, "[1, 1], [1, 2]"),  # it has joined epoch 3 with another history
+        disk(2, 3, "[1, 1], [1, 2], [3, 1]"),  # and has accepted one of its transactions
+        disk(2, 5, "[1, 1], [1, 2], [3, 1], [5, 1]"),  # and is in a later epoch by now
+    ],
+)
+def test_disks_that_have_joined_an_epoch_with_different_histories_are_a_mistake(other: str) -> None:
+    ((line, words),) = mistakes_of('[scenario]\nname = "x"\n' + disk(1, 3, "[1, 1], [2, 1], [3, 1]") + other)
+    assert line == 8
+    assert "the log before epoch 3 is not that of node 1, and both nodes have joined this epoch" in words
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        disk(2, 3, "[1, 1], [2, 1]"),
+        disk(2, 2, "[1, 1], [2, 1], [2, 2]"),  # what it has of epoch 2 was not in the initial history of epoch 3
+        disk(2, 1, "[1, 1], [1, 2]"),
+        disk(2, 4, "[1, 1], [4, 1]"),
+        disk(2, 0, ""),
+    ],
+)
+def test_disks_that_are_behind_or_have_more_are_none(other: str) -> None:
+    assert len(parse('[scenario]\nname = "x"\n' + disk(1, 3, "[1, 1], [2, 1], [3, 1]") + other).disks) == 2
+
+
 def test_the_properties_that_may_be_expected_are_those_that_are_judged() -> None:
     judged = {checker.name for checker in ALL} - {"fault took effect", "trace integrity"}
     assert judged <= set(PROPERTIES)
