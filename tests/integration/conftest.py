@@ -1,15 +1,20 @@
 """One Spark session for all tests of a worker process: starting it takes longer than most questions that it is asked."""
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-# For every Spark that a test starts, in whichever process: several collector threads cost more than they save.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
+if TYPE_CHECKING:
+    from tests.integration.analyzed import Analyzed
+
+# For every Spark that a test starts, in whichever process: several collector threads and Java's second compiler cost more than
+# they save. The last option is the size of the cache of compiled code. The default, 48 MB, is too small for a session that
+# analyzes several times: Java would drop compiled code, and compile it again.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark")))
 
 
@@ -33,3 +38,25 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for case in CASES:
         write(case, out)
     return out
+
+
+@pytest.fixture(scope="session")
+def analyzed(spark: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> "Analyzed":
+    """One analysis of the corpus, of damaged runs, of one that was worked out by hand and of a simulated one."""
+    from tests.integration.analyzed import analyze_all
+
+    return analyze_all(spark, corpus, tmp_path_factory.mktemp("analyzed"))
+
+
+@pytest.fixture
+def analyze_here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Return a function that runs `zab analyze` in this process, on the Spark of the tests, and returns its exit code."""
+    from zab_chaos.harness.cli.app import main
+    from zab_chaos.harness.explore import spark_session
+
+    @contextmanager
+    def there(*_: object) -> Iterator[Any]:
+        yield spark
+
+    monkeypatch.setattr(spark_session, "spark", there)
+    return lambda *arguments: main(["analyze", *map(str, arguments)])

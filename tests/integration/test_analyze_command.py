@@ -5,16 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.corpus.story import ensemble
-from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.explore import spark_session
 
 pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,18 +23,6 @@ def zab(*arguments: str | Path, **env: str) -> "subprocess.CompletedProcess[str]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=500, check=False
     )
-
-
-@pytest.fixture
-def zab_here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return a function that runs the command in this process, on the Spark of the tests, and returns its exit code."""
-
-    @contextmanager
-    def there(*_: object) -> Iterator[Any]:
-        yield spark
-
-    monkeypatch.setattr(spark_session, "spark", there)
-    return lambda *arguments: main(["analyze", *map(str, arguments)])
 
 
 def saved(folder: Path, **kind: Any) -> Path:
@@ -70,7 +55,7 @@ def test_an_interrupt_of_sparks_work_is_one_line_and_leaves_no_files(tmp_path: P
 
 
 def test_two_campaigns_are_compared(
-    zab_here: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    analyze_here: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(8):
         saved(tmp_path / "before" / str(number), writes=4 + number)
@@ -80,7 +65,7 @@ def test_two_campaigns_are_compared(
         story.save(tmp_path / "after" / str(number))
     out = tmp_path / "out"
     asked = ("--compare", tmp_path / "before", tmp_path / "after", "--fail-if-worse")
-    assert zab_here(*asked, "--out", out, "--json") == 1
+    assert analyze_here(*asked, "--out", out, "--json") == 1
     answer, told = capsys.readouterr()
     said = json.loads(answer)
     assert said == json.loads((out / "comparison.json").read_text())
@@ -94,21 +79,6 @@ def test_two_campaigns_are_compared(
     assert f"all runs {out / 'report.html'}" in told
     steps = ("looking for runs", "starting Spark", "reading runs 1 to 16 of 16", "judging runs", "(9 of 9)")
     assert [words for words in steps if words not in told] == []
-
-
-def test_the_json_output_is_the_summary(
-    zab_here: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    saved(tmp_path / "run")
-    out = tmp_path / "out"
-    assert zab_here(tmp_path / "run", "--out", out, "--json") == 0
-    told = capsys.readouterr()
-    said = json.loads(told.out)
-    assert said == json.loads((out / "summary.json").read_text())
-    assert [(run["path"], run["verdict"]) for run in said["runs"]] == [(str(tmp_path / "run"), "PASS")]
-    assert json.loads((out / "verdicts.jsonl").read_text())["verdict"] == "PASS"
-    assert "Every run ended as its scenario expects" in (out / "report.html").read_text()
-    assert f"report   {out / 'report.html'}" in told.err
 
 
 @pytest.mark.parametrize("where", ["JAVA_HOME", "PATH"])
@@ -137,13 +107,3 @@ def test_a_folder_without_runs(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert "there is no run.json in or below it" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_expected_state_is_judged_too(zab_here: Callable[..., int], tmp_path: Path) -> None:
-    scenario = tmp_path / "wrong.toml"
-    scenario.write_text('[scenario]\nname = "wrong"\nduration = 1\n[expect.state]\n"/key-0" = "never written"\n')
-    assert main(["run", str(scenario), "--on", "sim", "--results", str(tmp_path), "--quiet"]) == 1
-    assert zab_here(tmp_path / "wrong", "--out", tmp_path / "out") == 1
-    (verdict,) = (json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines())
-    assert [one["name"] for one in verdict["properties"] if one["verdict"] == "VIOLATION"] == ["expected state"]
-    assert "replay equality" not in [one["name"] for one in verdict["properties"]]  # only with --replay

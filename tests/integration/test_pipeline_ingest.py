@@ -4,228 +4,102 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
-from tests.corpus.story import Story, ensemble
-from zab_chaos.model import manifest
+from tests.corpus.story import ensemble
+from tests.integration.analyzed import Analyzed
+from tests.integration.damage import DAMAGE, NODE_1, REFUSED, lines, saved
 from zab_chaos.pipeline import columns as c
-from zab_chaos.pipeline.analysis import analyze
 from zab_chaos.pipeline.folders import NoRuns, find
 from zab_chaos.pipeline.ingest import ingest
 from zab_chaos.pipeline.judging import JudgedRun
-from zab_chaos.pipeline.tables import read_table
+from zab_chaos.pipeline.tables import Rows, escape_path, read_table
 
 pytestmark = pytest.mark.timeout(600)
 ODD = "a [1] {x} %20 ü"
-NODE_1, NODE_2 = "trace/node-1-1.jsonl", "trace/node-2-1.jsonl"
-
-
-def good() -> Story:
-    story = ensemble(writes=5)
-    story.settle()
-    return story
-
-
-def saved(folder: Path, story: Story | None = None) -> Path:
-    """Save the story as a run's folder, replacing what is there."""
-    shutil.rmtree(folder, ignore_errors=True)
-    (story or good()).save(folder)
-    return folder
-
-
-def lines(path: Path) -> list[str]:
-    return path.read_text().splitlines(keepends=True)
-
-
-# ---- damage, each with its outcome ----
-
-
-def truncated(run: Path) -> None:
-    """A file that ends in the middle of a line, and no fault that explains it."""
-    held = (run / NODE_1).read_bytes()
-    (run / NODE_1).write_bytes(held[:-7])
-
-
-def garbage(run: Path) -> None:
-    """A line in the middle that is not JSON."""
-    told = lines(run / NODE_1)
-    (run / NODE_1).write_text("".join([*told[:6], "\x00\x01 no JSON {\n", *told[6:]]))
-
-
-def other_form(run: Path) -> None:
-    """JSON, but not of the event's form: a zxid of three numbers."""
-    with (run / NODE_1).open("a") as file:
-        event = {"t": 10**12, "node": 1, "life": 1, "n": len(lines(run / NODE_1)) + 1, "event": "established"}
-        file.write(json.dumps({**event, "epoch": 1, "last_zxid": [1, 2, 3], "quorum": [1]}) + "\n")
-
-
-def stranger(run: Path) -> None:
-    """An event of node 2 in the trace of node 1."""
-    with (run / NODE_1).open("a") as file:
-        file.write(lines(run / NODE_2)[-1])
-
-
-def missing(run: Path) -> None:
-    """A node without any trace."""
-    (run / NODE_2).unlink()
-
-
-def backwards(run: Path) -> None:
-    """A clock that goes back by a second between two events."""
-    told = [json.loads(line) for line in lines(run / NODE_1)]
-    told[-1]["t"] -= 10**9
-    (run / NODE_1).write_text("".join(json.dumps(event) + "\n" for event in told))
-
-
-def bad_operation(run: Path) -> None:
-    """A completion with an outcome that does not exist."""
-    with (run / "ops.jsonl").open("a") as file:
-        file.write(json.dumps({"type": "complete", "t": 10**12, "client": 1, "seq": 1, "outcome": "maybe"}) + "\n")
-
-
-def bad_fault(run: Path) -> None:
-    (run / "faults.jsonl").write_text('{"type": "inject"\n')
-
-
-def bad_milestone(run: Path) -> None:
-    with (run / "harness.jsonl").open("a") as file:
-        file.write("[1, 2]\n")
-
-
-def no_run_json(run: Path) -> None:
-    (run / "run.json").unlink()
-
-
-def broken_run_json(run: Path) -> None:
-    (run / "run.json").write_text('{"nodes": "three"')
-
-
-def older(run: Path) -> None:
-    """A run of an older version, without seed, backend and disk in run.json, and with fewer fields in its events."""
-    facts = json.loads((run / "run.json").read_text())
-    kept = {name: facts[name] for name in ("nodes", "outcome", "expect")}
-    (run / "run.json").write_text(json.dumps(kept))
-    manifest.seal(run)
-
-
-def newer(run: Path) -> None:
-    """An event of a later version, which this one does not know: it is kept unchanged, and is not damage."""
-    *before, last = (json.loads(line) for line in lines(run / NODE_1))
-    mood = {**before[-1], "n": last["n"], "event": "mood", "epoch": "sunny"}
-    told = [*before, mood, {**last, "n": last["n"] + 1}]
-    (run / NODE_1).write_text("".join(json.dumps(line) + "\n" for line in told))
-    manifest.seal(run)
-
-
-DAMAGE: dict[Callable[[Path], None], tuple[str, str]] = {
-    truncated: ("UNKNOWN", f"{NODE_1}:"),
-    garbage: ("UNKNOWN", f"{NODE_1}:7 is not readable"),
-    other_form: ("UNKNOWN", "is not readable: Expected `array` of length 2"),
-    stranger: ("UNKNOWN", "is of node 2, life 1"),
-    missing: ("UNKNOWN", "trace/node-2-1.jsonl is missing"),
-    backwards: ("UNKNOWN", "is earlier than the line before it"),
-    bad_operation: ("UNKNOWN", "ops.jsonl:11 is not readable"),
-    bad_fault: ("UNKNOWN", "faults.jsonl:1 is not readable"),
-    bad_milestone: ("UNKNOWN", "harness.jsonl:6 is not readable"),
-    no_run_json: ("HARNESS-ERROR", "give the folder of one run, with its run.json"),
-    broken_run_json: ("HARNESS-ERROR", "does not describe a run"),
-    older: ("PASS", ""),
-    newer: ("PASS", ""),
-}
-REFUSED = {truncated, garbage, other_form, stranger, bad_operation, bad_fault, bad_milestone}
 
 
 @pytest.fixture(scope="module")
-def damaged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One analysis of a good run, a copy of it, and a version of it with each kind of damage."""
-    root = tmp_path_factory.mktemp("damaged")
-    saved(root / "good")
-    shutil.copytree(root / "good", root / "good-copy")
-    for harm in DAMAGE:
-        harm(saved(root / harm.__name__))
-    (root / "empty").mkdir()
-    out = root.with_name("damaged-out")
-    analysis = analyze(spark, find([str(root)]), out)
-    return {
-        "root": root,
-        "out": out,
-        "analysis": analysis,
-        "verdicts": {Path(it.path).name: it for it in analysis.verdicts},
-    }
+def damaged(analyzed: Analyzed) -> dict[str, JudgedRun]:
+    """The verdicts on a good run and on a version of it with each kind of damage, by the folders' names."""
+    return analyzed.below(analyzed.damaged)
 
 
 @pytest.mark.parametrize("harm", DAMAGE, ids=lambda harm: harm.__name__)
-def test_each_damage_has_its_outcome(damaged: dict[str, Any], harm: Callable[[Path], None]) -> None:
-    verdict: JudgedRun = damaged["verdicts"][harm.__name__]
+def test_each_damage_has_its_outcome(damaged: dict[str, JudgedRun], harm: Callable[[Path], None]) -> None:
+    verdict = damaged[harm.__name__]
     expected, words = DAMAGE[harm]
     assert verdict.verdict == expected, verdict.json["reasons"]
     told = [*verdict.json["reasons"], *(v["words"] for it in verdict.json["properties"] for v in it["violations"])]
     assert words in " ".join(told)
 
 
-def test_the_verdict_is_that_of_the_worst_run_and_all_are_in_the_summary(damaged: dict[str, Any]) -> None:
-    assert damaged["analysis"].verdict == "HARNESS-ERROR"
-    assert len(damaged["analysis"].summary["runs"]) == len(damaged["verdicts"])
+def test_the_verdict_is_that_of_the_worst_run_and_all_are_in_the_summary(analyzed: Analyzed) -> None:
+    assert analyzed.analysis.verdict == "HARNESS-ERROR"
+    assert len(analyzed.analysis.summary["runs"]) == len(analyzed.analysis.verdicts)
 
 
-def test_a_number_that_could_not_be_measured_is_not_zero(damaged: dict[str, Any]) -> None:
+def test_a_number_that_could_not_be_measured_is_not_zero(damaged: dict[str, JudgedRun]) -> None:
     """The traces of these runs count no messages and no syncs."""
-    metrics = damaged["verdicts"]["good"].json["metrics"]
+    metrics = damaged["good"].json["metrics"]
     assert metrics["frames"] is metrics["messages_per_write"] is metrics["syncs_per_write"] is None
 
 
-def test_refused_lines_are_in_quarantine_with_their_place(spark: Any, damaged: dict[str, Any]) -> None:
-    runs = {it.run: name for name, it in damaged["verdicts"].items()}
-    rows = read_table(spark, damaged["out"] / "tables", c.QUARANTINE).collect()
+def test_refused_lines_are_in_quarantine_with_their_place(
+    spark: Any, analyzed: Analyzed, damaged: dict[str, JudgedRun]
+) -> None:
+    runs = {it.run: name for name, it in damaged.items()}
+    quarantine = read_table(spark, analyzed.out / "tables", c.QUARANTINE).collect()
+    rows = [row for row in quarantine if row["run"] in runs]
     assert {runs[row["run"]] for row in rows} == {harm.__name__ for harm in REFUSED}
     for row in rows:
-        run = damaged["root"] / runs[row["run"]]
+        run = analyzed.damaged / runs[row["run"]]
         text = (run / row["file"]).read_text().split("\n")[row["line"] - 1]
         assert row["text"] == text[:1000]
         assert row["reason"].startswith("is ")
         assert row["torn"] == (runs[row["run"]] == "truncated")
 
 
-def test_no_line_is_dropped(spark: Any, damaged: dict[str, Any]) -> None:
+def test_no_line_is_dropped(spark: Any, analyzed: Analyzed) -> None:
     """Every line of every file is in exactly one table."""
-    place = damaged["out"] / "tables"
-    names = {it.run: name for name, it in damaged["verdicts"].items()}
-    kept: dict[str, int] = {}
-    for it in c.TABLES.values():
-        if it is not c.RUNS:
-            for row in read_table(spark, place, it).groupBy("run").count().collect():
-                name = names.get(row["run"], "good-copy")
-                kept[name] = kept.get(name, 0) + row["count"]
-    for name in ("good", "good-copy", *(harm.__name__ for harm in DAMAGE)):
-        run = damaged["root"] / name
+    tables = [
+        read_table(spark, analyzed.out / "tables", it).select("run") for it in c.TABLES.values() if it is not c.RUNS
+    ]
+    kept = {row["run"]: row["count"] for row in reduce(DataFrame.unionAll, tables).groupBy("run").count().collect()}
+    runs = find([str(analyzed.corpus), str(analyzed.damaged)])
+    for folder in runs:
+        run = Path(folder.path)
         files = [*run.glob("trace/*.jsonl"), *run.glob("*.jsonl")]
         written = sum(path.read_text().rstrip("\n").count("\n") + 1 for path in files if path.stat().st_size)
-        assert kept[name] == written, name
+        assert kept.get(folder.run, 0) == written, run
+    assert len(runs) > len(DAMAGE)
 
 
-def test_a_copy_counts_once(damaged: dict[str, Any]) -> None:
-    assert "good-copy" not in damaged["verdicts"]
-    assert damaged["verdicts"]["good"].copies == [str(damaged["root"] / "good-copy")]
-    assert damaged["verdicts"]["good"].verdict == "PASS"
+def test_a_copy_counts_once(analyzed: Analyzed, damaged: dict[str, JudgedRun]) -> None:
+    assert "good-copy" not in damaged
+    assert damaged["good"].copies == [str(analyzed.damaged / "good-copy")]
+    assert damaged["good"].verdict == "PASS"
 
 
-def test_every_table_has_its_documented_columns(spark: Any, damaged: dict[str, Any]) -> None:
+def test_every_table_has_its_documented_columns(spark: Any, analyzed: Analyzed) -> None:
     for name, it in c.TABLES.items():
-        written = spark.read.parquet(f"file://{damaged['out']}/tables/{name}")
+        written = spark.read.parquet(f"file://{escape_path(str(analyzed.out))}/tables/{name}")
         assert written.dtypes == [(column.name, column.type) for column in (*it.columns, c.LOAD)]
 
 
-def test_an_older_run_has_null_in_missing_columns(spark: Any, damaged: dict[str, Any]) -> None:
-    facts = damaged["verdicts"]["older"].facts
+def test_an_older_run_has_null_in_missing_columns(damaged: dict[str, JudgedRun]) -> None:
+    facts = damaged["older"].facts
     assert facts["seed"] is facts["backend"] is facts["disk"] is None
     assert facts["record"] is False
 
 
-def test_an_event_that_is_not_known_is_kept_whole(spark: Any, damaged: dict[str, Any]) -> None:
-    rows = read_table(spark, damaged["out"] / "tables", c.EVENTS).where("event = 'mood'").collect()
+def test_an_event_that_is_not_known_is_kept_whole(spark: Any, analyzed: Analyzed) -> None:
+    rows = read_table(spark, analyzed.out / "tables", c.EVENTS).where("event = 'mood'").collect()
     assert [json.loads(row["raw"])["epoch"] for row in rows] == ["sunny"]
 
 
@@ -252,13 +126,12 @@ def test_only_new_and_changed_runs_are_read(spark: Any, tmp_path: Path) -> None:
     saved(runs / "c")
     assert looked() == (3, 2)
     os.utime(runs / "b" / "ops.jsonl", ns=(10**18, 10**18))
-    newest = analyze(spark, find([str(runs)]), out)
-    assert newest.newly_read == 0
-    found = {
-        Path(it.path).name: (it.json["metrics"]["writes_acked"], it.json["metrics"]["durable_batches"])
-        for it in newest.verdicts
-    }
-    assert found == {"a": (7, 21), "b": (4, 12), "c": (5, 15)}  # neither the old rows of a, nor none of b
+    newest = ingest(spark, find([str(runs)]), tables)
+    assert newest.newly_read == []
+    counted = Rows(spark, tables, newest.runs).accepts.groupBy("run").count().collect()
+    batches = {row["run"]: row["count"] for row in counted}
+    found = {Path(row["path"]).name: batches[row["run"]] for row in newest.runs}
+    assert found == {"a": 21, "b": 12, "c": 15}  # neither the old rows of a, nor none of b
     shutil.rmtree(runs / "b")
     assert looked() == (2, 0)
 

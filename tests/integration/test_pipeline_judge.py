@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,26 @@ import msgspec
 import pytest
 
 from tests.corpus.build import CASES
+from tests.integration.analyzed import Analyzed
+from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.judgement import judge as judge_with_replay
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.pipeline import judging
-from zab_chaos.pipeline.analysis import analyze
-from zab_chaos.pipeline.folders import find
 
 pytestmark = pytest.mark.timeout(900)  # of a machine that does other things too
 SECONDS = 3.0  # of a shipped scenario: enough for its first fault
 DEFECT = "ack-before-sync"
+WRONG = """
+[scenario]
+name = "wrong"
+duration = 1
+
+[expect.state]
+"/key-0" = "never written"
+"""
 
 
 def same(said: dict[str, Any], verdict: Verdict) -> None:
@@ -37,17 +45,14 @@ def same(said: dict[str, Any], verdict: Verdict) -> None:
         assert fault.items() >= told_of.items()
 
 
-def test_the_whole_corpus_in_one_call(
-    spark: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(judging, "RUNS_AT_ONCE", len(CASES) - 1)
-    analysis = analyze(spark, find([str(corpus)]), tmp_path / "out")
-    assert len(analysis.verdicts) == len(CASES)
-    for it in analysis.verdicts:
+def test_the_whole_corpus(analyzed: Analyzed) -> None:
+    found = analyzed.below(analyzed.corpus)
+    assert len(found) == len(CASES)
+    for it in found.values():
         same(it.json, judge(Path(it.path)))
         assert it.verdict == json.loads(Path(it.path, "expected.json").read_text())["verdict"]
-    written = [json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()]
-    assert written == [{"path": it.path, "copies": it.copies, **it.json} for it in analysis.verdicts]
+    written = [json.loads(line) for line in (analyzed.out / "verdicts.jsonl").read_text().splitlines()]
+    assert written == [{"path": it.path, "copies": it.copies, **it.json} for it in analyzed.analysis.verdicts]
 
 
 def simulated(name: str, results: Path, defect: str | None = None) -> Path:
@@ -60,23 +65,37 @@ def simulated(name: str, results: Path, defect: str | None = None) -> Path:
     return run(scenario, wish, Quiet()).folder.path
 
 
-def test_simulated_runs_are_replayed_too(spark: Any, tmp_path: Path) -> None:
-    """A good run, one with a known bug, and one whose recording is damaged."""
-    good = simulated("leader-crash", tmp_path / "runs")
-    simulated(f"defects/{DEFECT}", tmp_path / "runs", DEFECT)
-    damaged = tmp_path / "runs" / "damaged"
+def test_the_command_replays_recordings_and_prints_the_summary(
+    analyze_here: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a good run, one with a known bug, one whose recording is damaged, and one that ends in another state than expected."""
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    good = simulated("leader-crash", runs)
+    bad = simulated(f"defects/{DEFECT}", runs, DEFECT)
+    (tmp_path / "wrong.toml").write_text(WRONG)
+    assert main(["run", str(tmp_path / "wrong.toml"), "--on", "sim", "--results", str(runs), "--quiet"]) == 1
+    wrong = (runs / "latest").resolve()
+    damaged = runs / "damaged"
     shutil.copytree(good, damaged)
     recording = sorted((damaged / "record").iterdir())[0]
     held = bytearray(recording.read_bytes())
     held[len(held) // 2] ^= 0xFF
     recording.write_bytes(held)
-    found = {
-        Path(it.path): it
-        for it in analyze(spark, find([str(tmp_path / "runs")]), tmp_path / "out", judge=judge_with_replay).verdicts
-    }
-    assert len(found) == 3
-    for folder, it in found.items():
-        same(it.json, judge_with_replay(folder))
-        assert it.json["properties"][-1]["name"] == "replay equality"
-    assert found[damaged].verdict == "UNKNOWN"
-    assert [found[run].json["properties"][-1]["verdict"] for run in (damaged, good)] == ["UNKNOWN", "PASS"]
+    capsys.readouterr()
+    assert analyze_here(runs, "--replay", "--out", out, "--json") == 1
+    told = capsys.readouterr()
+    said = json.loads(told.out)
+    assert said == json.loads((out / "summary.json").read_text())
+    verdicts = {run["path"]: run["verdict"] for run in said["runs"]}
+    assert verdicts == {str(good): "PASS", str(bad): "VIOLATION", str(wrong): "VIOLATION", str(damaged): "UNKNOWN"}
+    written = {it["path"]: it for it in map(json.loads, (out / "verdicts.jsonl").read_text().splitlines())}
+    for path, it in written.items():
+        same({name: it[name] for name in it if name not in ("path", "copies")}, judge_with_replay(Path(path)))
+        replayed = it["properties"][-1]
+        assert (replayed["name"], replayed["verdict"]) == (
+            "replay equality",
+            "UNKNOWN" if path == str(damaged) else "PASS",
+        )
+    violated = [it["name"] for it in written[str(wrong)]["properties"] if it["verdict"] == "VIOLATION"]
+    assert violated == ["expected state"]
+    assert f"report   {out / 'report.html'}" in told.err

@@ -7,130 +7,51 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
-from tests.integration.handmade import handmade
-from zab_chaos.harness.cli.app import main
+from tests.integration.analyzed import Analyzed
 from zab_chaos.model.oracle.oracle import judge as oracle
 from zab_chaos.pipeline.columns import Table
-from zab_chaos.pipeline.folders import find
-from zab_chaos.pipeline.ingest import ingest
-from zab_chaos.pipeline.measure import Numbers, measure_runs
 from zab_chaos.pipeline.metric_columns import METRICS
-from zab_chaos.pipeline.tables import Rows
 
-pytestmark = pytest.mark.timeout(600)  # one session measures both runs for all tests; a busy machine takes its time
-SCENARIO = """
-[scenario]
-name = "measured"
-about = "A leader's crash, a follower's wipe, a cut and another crash, under load."
-nodes = 3
-duration = 6
-
-[workload]
-rate = 40
-mix = { set = 3, create = 1, get = 1 }
-
-[limits]
-snapshot_bytes = 4096
-
-[[fault]]
-at = 1
-do = "crash"
-target = "leader"
-for = 0.7
-
-[[fault]]
-at = 2.5
-do = "wipe"
-target = "follower"
-for = 0.5
-
-[[fault]]
-at = 4
-do = "partition"
-shape = "isolate"
-target = "leader"
-for = 0.8
-
-[[fault]]
-at = 5.2
-do = "crash"
-target = "leader"
-for = 0.5
-"""
-
-
-class Measured:
-    """The pipeline's results of some runs, by the folders' names."""
-
-    def __init__(self, spark: SparkSession, folders: list[Path], out: Path) -> None:
-        self.out = out
-        self.spark = spark
-        done = ingest(spark, find([str(folder) for folder in folders]), out / "tables")
-        self.names = {row["run"]: Path(row["path"]).name for row in done.runs}
-        judged = {row["run"]: oracle(Path(row["path"])).metrics for row in done.runs}
-        rows = Rows(spark, out / "tables", done.runs)
-        by_run = measure_runs(rows, out / "metrics", judged)
-        rows.uncache()
-        self.numbers: dict[str, Numbers] = {self.names[run]: it for run, it in by_run.items()}
-
-    def rows(self, metric: str, name: str) -> list[Row]:
-        """Return the rows of a metric for one run."""
-        rows = self.spark.read.parquet(f"file://{self.out}/metrics/{metric}").collect()
-        return [row for row in rows if self.names[row["run"]] == name]
-
-
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("simulated")
-    (place / "measured.toml").write_text(SCENARIO)
-    assert main(["run", str(place / "measured.toml"), "--on", "sim", "--results", str(place / "r")]) == 0
-    return (place / "r" / "latest").resolve()
-
-
-@pytest.fixture(scope="module")
-def seen(spark: SparkSession, simulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    place = tmp_path_factory.mktemp("metrics")
-    handmade().save(place / "hand")
-    return Measured(spark, [place / "hand", simulated], place / "out")
+pytestmark = pytest.mark.timeout(600)  # the first test waits for the analysis; a busy machine takes its time
 
 
 @pytest.mark.parametrize("table", METRICS, ids=lambda table: table.name)
-def test_the_columns_are_the_documented_ones(seen: Measured, table: Table) -> None:
-    written = seen.spark.read.parquet(f"file://{seen.out}/metrics/{table.name}").dtypes
-    assert written == [(column.name, column.type) for column in table.columns]
+def test_the_columns_are_the_documented_ones(analyzed: Analyzed, table: Table) -> None:
+    assert analyzed.types[table.name] == [(column.name, column.type) for column in table.columns]
 
 
 # ---- worked out by hand: see handmade.py ----
 
 
-def test_latency_by_hand(seen: Measured) -> None:
-    found = {row["of"]: row for row in seen.rows("latency", "hand")}
+def test_latency_by_hand(analyzed: Analyzed) -> None:
+    found = {row["of"]: row for row in analyzed.rows("latency", analyzed.hand)}
     assert {of: row["number"] for of, row in found.items()} == {"all": 5, "writes": 4, "reads": 1}
     assert [found["writes"][name] for name in ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")] == [20] + 4 * [620]
     assert [found["all"][name] for name in ("p50_ms", "p90_ms")] == [20, 620]
     assert found["reads"]["p50_ms"] == 5
 
 
-def test_throughput_by_hand(seen: Measured) -> None:
+def test_throughput_by_hand(analyzed: Analyzed) -> None:
     """The first operation was due at 100 ms, so second 1 begins at 1100 ms."""
-    found = sorted((row["second"], row["ok"], row["failed"], row["unknown"]) for row in seen.rows("throughput", "hand"))
+    found = sorted(
+        (row["second"], row["ok"], row["failed"], row["unknown"]) for row in analyzed.rows("throughput", analyzed.hand)
+    )
     assert found == [(0, 3, 1, 0), (1, 0, 0, 0), (2, 2, 0, 1)]
-    assert seen.numbers["hand"]["acked_per_second"] == pytest.approx(5 / 3)
+    assert analyzed.numbers(analyzed.hand)["acked_per_second"] == pytest.approx(5 / 3)
 
 
-def test_unavailability_by_hand(seen: Measured) -> None:
+def test_unavailability_by_hand(analyzed: Analyzed) -> None:
     """Due at 2000, done at 2620. The write of 2100 never came back, and waits from the last success, at 2700, to the end."""
-    found = [(row["begin"], row["seconds"]) for row in seen.rows("unavailability", "hand")]
+    found = [(row["begin"], row["seconds"]) for row in analyzed.rows("unavailability", analyzed.hand)]
     assert sorted(found) == [(pytest.approx(1.9), pytest.approx(0.62)), (pytest.approx(2.6), pytest.approx(0.8))]
-    assert seen.numbers["hand"]["longest_unavailability_s"] == pytest.approx(0.8)
+    assert analyzed.numbers(analyzed.hand)["longest_unavailability_s"] == pytest.approx(0.8)
 
 
-def test_recovery_by_hand(seen: Measured) -> None:
+def test_recovery_by_hand(analyzed: Analyzed) -> None:
     """The first new commit after 220 ms is at 2610 ms. From 2700 ms to the end one write waits, whatever else happens."""
     names = ("do", "role", "nodes", "seconds", "stood_still")
-    found = {int(row["id"]): tuple(row[name] for name in names) for row in seen.rows("recovery", "hand")}
+    found = {int(row["id"]): tuple(row[name] for name in names) for row in analyzed.rows("recovery", analyzed.hand)}
     still = pytest.approx(0.8)
     assert found == {
         1: ("slow-disk", None, [3], pytest.approx(2.31), 0),
@@ -144,9 +65,9 @@ def test_recovery_by_hand(seen: Measured) -> None:
     }
 
 
-def test_hits_by_hand(seen: Measured) -> None:
+def test_hits_by_hand(analyzed: Analyzed) -> None:
     """A node is down after its end was traced or confirmed, or after a fault ended it. Its next life starts without a role."""
-    found = {(int(row["id"]), row["node"]): row["was"] for row in seen.rows("hits", "hand")}
+    found = {(int(row["id"]), row["node"]): row["was"] for row in analyzed.rows("hits", analyzed.hand)}
     assert found == {
         (1, 3): "starting",
         (2, 3): "LOOKING",
@@ -161,7 +82,7 @@ def test_hits_by_hand(seen: Measured) -> None:
         (8, 2): "down",
         (8, 3): "down",
     }
-    faults = seen.numbers["hand"]["faults"]
+    faults = analyzed.numbers(analyzed.hand)["faults"]
     assert [(fault["id"], fault["role"], fault["was"]) for fault in faults[-3:]] == [
         (6, "several", ["FOLLOWING BROADCAST", "down", "FOLLOWING BROADCAST"]),
         (7, "follower", ["FOLLOWING BROADCAST"]),
@@ -169,21 +90,22 @@ def test_hits_by_hand(seen: Measured) -> None:
     ]
 
 
-def test_elections_by_hand(seen: Measured) -> None:
-    found = {row["epoch"]: row for row in seen.rows("elections", "hand")}
+def test_elections_by_hand(analyzed: Analyzed) -> None:
+    found = {row["epoch"]: row for row in analyzed.rows("elections", analyzed.hand)}
     assert found.keys() == {1, 2}
     assert (found[1]["node"], found[1]["rounds"], found[1]["messages"]) == (1, 2, 4 + 3)
     assert (found[1]["seconds"], found[1]["looking"]) == (pytest.approx(0.05), pytest.approx(0.02))
     assert (found[2]["node"], found[2]["rounds"], found[2]["messages"]) == (2, 1, 5 + 2)
     assert (found[2]["seconds"], found[2]["looking"]) == (pytest.approx(0.2), pytest.approx(0.1))
-    means = [seen.numbers["hand"][name] for name in ("election_s", "election_rounds", "election_messages")]
+    means = [analyzed.numbers(analyzed.hand)[name] for name in ("election_s", "election_rounds", "election_messages")]
     assert means == [pytest.approx(0.125), 1.5, 7]
 
 
-def test_catching_up_by_hand(seen: Measured) -> None:
+def test_catching_up_by_hand(analyzed: Analyzed) -> None:
     names = ("kind", "transactions", "cut", "bytes", "seconds")
     found = {
-        (row["node"], row["epoch"]): tuple(row[name] for name in names) for row in seen.rows("catching_up", "hand")
+        (row["node"], row["epoch"]): tuple(row[name] for name in names)
+        for row in analyzed.rows("catching_up", analyzed.hand)
     }
     assert found == {
         (1, 1): ("nothing", 0, 0, 0, pytest.approx(0.02)),
@@ -193,29 +115,29 @@ def test_catching_up_by_hand(seen: Measured) -> None:
         (3, 2): ("snapshot", 0, 0, 512, pytest.approx(0.04)),
         (1, 2): ("truncation", 1, 2, 0, pytest.approx(0.02)),
     }
-    assert seen.numbers["hand"]["catch_up_s"] == pytest.approx((0.02 + 0.04 + 0.02) / 3)
+    assert analyzed.numbers(analyzed.hand)["catch_up_s"] == pytest.approx((0.02 + 0.04 + 0.02) / 3)
 
 
-def test_what_a_write_costs_by_hand(seen: Measured) -> None:
+def test_what_a_write_costs_by_hand(analyzed: Analyzed) -> None:
     """Six transactions were committed. Last counts: node 1 20 and 4 frames, 6 and 2 syncs; node 2 20, 6; node 3 15, 5."""
-    found = {row["kind"]: (row["number"], row["per_write"]) for row in seen.rows("messages", "hand")}
+    found = {row["kind"]: (row["number"], row["per_write"]) for row in analyzed.rows("messages", analyzed.hand)}
     sent = {"VOTE": 5 + 1 + 8 + 3, "PROPOSE": 7, "COMMIT": 5, "ACK": 2 + 3, "FORWARD": 2, "ANSWER": 3}
     assert found == {kind: (number, pytest.approx(number / 6)) for kind, number in sent.items()}
-    numbers = seen.numbers["hand"]
+    numbers = analyzed.numbers(analyzed.hand)
     assert (numbers["delivered"], numbers["frames"], numbers["syncs"]) == (6, 59, 19)
     assert numbers["messages_per_write"] == pytest.approx((7 + 5 + 5 + 2 + 3) / 6)
     assert (numbers["frames_per_write"], numbers["syncs_per_write"]) == (pytest.approx(59 / 6), pytest.approx(19 / 6))
 
 
-def test_batches_by_hand(seen: Measured) -> None:
+def test_batches_by_hand(analyzed: Analyzed) -> None:
     """Sizes 1 1 1 1 1 (2:1 three times), 2, 4, 4, 5."""
-    (row,) = seen.rows("batches", "hand")
+    (row,) = analyzed.rows("batches", analyzed.hand)
     assert (row["number"], row["transactions"], row["p50"], row["p90"], row["max"]) == (9, 20, 1, 5, 5)
-    assert seen.numbers["hand"]["transactions_per_batch"] == pytest.approx(20 / 9)
+    assert analyzed.numbers(analyzed.hand)["transactions_per_batch"] == pytest.approx(20 / 9)
 
 
-def test_the_rest_by_hand(seen: Measured) -> None:
-    numbers = seen.numbers["hand"]
+def test_the_rest_by_hand(analyzed: Analyzed) -> None:
+    numbers = analyzed.numbers(analyzed.hand)
     names = ("acked", "failed", "unknown", "writes_acked", "writes_failed", "writes_unknown")
     assert [numbers[name] for name in names] == [5, 1, 2, 4, 0, 2]
     assert (numbers["elections"], numbers["epochs"], numbers["lives"]) == (2, 2, 4)
@@ -266,8 +188,8 @@ class Plain:
 
 
 @pytest.fixture(scope="module")
-def plain(simulated: Path) -> Plain:
-    return Plain(simulated)
+def plain(analyzed: Analyzed) -> Plain:
+    return Plain(analyzed.simulated)
 
 
 def count(batch: dict[str, Any]) -> int:
@@ -287,25 +209,25 @@ def test_the_simulated_run_has_enough_events(plain: Plain) -> None:
     assert len(plain.done(True)) > 100
 
 
-def test_latency_and_throughput(seen: Measured, plain: Plain) -> None:
-    found = {row["of"]: row for row in seen.rows("latency", plain.folder.name)}
+def test_latency_and_throughput(analyzed: Analyzed, plain: Plain) -> None:
+    found = {row["of"]: row for row in analyzed.rows("latency", analyzed.simulated)}
     for of, writes in (("all", None), ("writes", True), ("reads", False)):
         took = [answered - due for due, answered in plain.done(writes)]
         assert found[of]["number"] == len(took)
         shares = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999, "max_ms": 1.0}
         for name, share in shares.items():
             assert found[of][name] == pytest.approx(nearest_rank(took, share)), (of, name)
-            assert of != "all" or seen.numbers[plain.folder.name][f"latency_{name}"] == found[of][name]
+            assert of != "all" or analyzed.numbers(analyzed.simulated)[f"latency_{name}"] == found[of][name]
     begin = min(it["invoke"]["due"] for it in plain.ops.values())
     seconds = Counter((t - begin) // 10**9 for _, t in plain.done())
-    told = {row["second"]: row["ok"] for row in seen.rows("throughput", plain.folder.name) if row["ok"]}
+    told = {row["second"]: row["ok"] for row in analyzed.rows("throughput", analyzed.simulated) if row["ok"]}
     assert told == seconds
 
 
-def test_recovery_and_pauses(seen: Measured, plain: Plain) -> None:
+def test_recovery_and_pauses(analyzed: Analyzed, plain: Plain) -> None:
     """Pauses are checked by their definition: no write succeeded in them, and one was waiting at their begin."""
     faults = [line for line in plain.lines("faults.jsonl") if line["type"] == "inject"]
-    found = {row["id"]: row for row in seen.rows("recovery", plain.folder.name)}
+    found = {row["id"]: row for row in analyzed.rows("recovery", analyzed.simulated)}
     waits = [
         (it["invoke"]["due"], it.get("complete", {}).get("t", 2**62))
         for it in plain.ops.values()
@@ -318,7 +240,7 @@ def test_recovery_and_pauses(seen: Measured, plain: Plain) -> None:
         waiting = [max(due, before) for due, answered in waits if answered > before and due < after]
         if waiting and before < after:
             pauses.append((min(waiting), after))
-    listed = sorted(row["seconds"] for row in seen.rows("unavailability", plain.folder.name))
+    listed = sorted(row["seconds"] for row in analyzed.rows("unavailability", analyzed.simulated))
     assert listed == pytest.approx(sorted((end - begin) / 1e9 for begin, end in pauses if end - begin >= 1e8))
     assert len(faults) == len(found) == 4
     for line, until in zip(faults, [*(line["t"] for line in faults[1:]), 2**62], strict=True):
@@ -329,14 +251,14 @@ def test_recovery_and_pauses(seen: Measured, plain: Plain) -> None:
         assert row["stood_still"] == pytest.approx(still / 1e9)
         roles = [it["role"] for it in plain.of("role") if it["node"] == line["nodes"][0] and it["t"] <= line["t"]]
         assert row["role"] == {"LEADING": "leader", "FOLLOWING": "follower"}[roles[-1]]
-    assert seen.numbers[plain.folder.name]["longest_unavailability_s"] == pytest.approx(
+    assert analyzed.numbers(analyzed.simulated)["longest_unavailability_s"] == pytest.approx(
         max(end - begin for begin, end in pauses) / 1e9
     )
 
 
-def test_hits(seen: Measured, plain: Plain) -> None:
+def test_hits(analyzed: Analyzed, plain: Plain) -> None:
     """Each node was hit in the role and phase that it had traced last."""
-    found = {(int(row["id"]), row["node"]): row["was"] for row in seen.rows("hits", plain.folder.name)}
+    found = {(int(row["id"]), row["node"]): row["was"] for row in analyzed.rows("hits", analyzed.simulated)}
     injects = [line for line in plain.lines("faults.jsonl") if line["type"] == "inject"]
     assert found.keys() == {(line["id"], node) for line in injects for node in line["nodes"]}
     for line in injects:
@@ -346,8 +268,8 @@ def test_hits(seen: Measured, plain: Plain) -> None:
             assert found[line["id"], node] == f"{last['role']} {last['phase']}"
 
 
-def test_elections(seen: Measured, plain: Plain) -> None:
-    found = {row["epoch"]: row for row in seen.rows("elections", plain.folder.name)}
+def test_elections(analyzed: Analyzed, plain: Plain) -> None:
+    found = {row["epoch"]: row for row in analyzed.rows("elections", analyzed.simulated)}
     assert found.keys() == {line["epoch"] for line in plain.of("established")}
     for line in plain.of("established"):
         own = [it for it in plain.events if (it["node"], it["life"]) == (line["node"], line["life"])]
@@ -366,9 +288,9 @@ def test_elections(seen: Measured, plain: Plain) -> None:
         assert row["messages"] == sum(after.values()) - sum(before.values())
 
 
-def test_catching_up(seen: Measured, plain: Plain) -> None:
+def test_catching_up(analyzed: Analyzed, plain: Plain) -> None:
     """The lines of a life from its last `role` to `current_epoch` show what it received."""
-    found = {(row["node"], row["life"], row["epoch"]): row for row in seen.rows("catching_up", plain.folder.name)}
+    found = {(row["node"], row["life"], row["epoch"]): row for row in analyzed.rows("catching_up", analyzed.simulated)}
     joins = plain.of("current_epoch")
     assert found.keys() == {(line["node"], line["life"], line["epoch"]) for line in joins}
     for line in joins:
@@ -390,7 +312,7 @@ def test_catching_up(seen: Measured, plain: Plain) -> None:
         row = found[line["node"], line["life"], line["epoch"]]
         assert (row["kind"], row["transactions"]) == (kind, taken)
         assert (row["bytes"] > 0) == (kind == "snapshot")
-    numbers = seen.numbers[plain.folder.name]
+    numbers = analyzed.numbers(analyzed.simulated)
     lacking = [row["seconds"] for row in found.values() if row["kind"] != "nothing"]
     assert numbers["catch_up_s"] == pytest.approx(sum(lacking) / len(lacking))
     for it in numbers["catch_up"]:
@@ -400,36 +322,36 @@ def test_catching_up(seen: Measured, plain: Plain) -> None:
             assert it[name] == sum(row[name] for row in of_kind)
 
 
-def test_costs(seen: Measured, plain: Plain) -> None:
+def test_costs(analyzed: Analyzed, plain: Plain) -> None:
     last = {(it["node"], it["life"]): it for it in plain.of("work")}
     sent: Counter[str] = Counter()
     for it in last.values():
         sent.update(it["messages"])
     committed = sum(number for _, number in plain.growth())
-    numbers = seen.numbers[plain.folder.name]
-    assert {row["kind"]: row["number"] for row in seen.rows("messages", plain.folder.name)} == sent
+    numbers = analyzed.numbers(analyzed.simulated)
+    assert {row["kind"]: row["number"] for row in analyzed.rows("messages", analyzed.simulated)} == sent
     broadcast = sum(sent[kind] for kind in ("FORWARD", "ANSWER", "PROPOSE", "ACK", "COMMIT"))
     assert numbers["messages_per_write"] == pytest.approx(broadcast / committed)
     assert numbers["syncs_per_write"] == pytest.approx(sum(it["syncs"] for it in last.values()) / committed)
     assert numbers["frames_per_write"] == pytest.approx(sum(it["frames"] for it in last.values()) / committed)
     sizes = sorted(count(it) for it in plain.of("accept") if it["digests"])
-    (row,) = seen.rows("batches", plain.folder.name)
+    (row,) = analyzed.rows("batches", analyzed.simulated)
     assert (row["number"], row["transactions"], row["max"]) == (len(sizes), sum(sizes), sizes[-1])
     for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
         assert row[name] == sizes[math.ceil(share * len(sizes)) - 1]
 
 
-def test_the_tables_agree_with_the_verdict(seen: Measured, simulated: Path) -> None:
+def test_the_tables_agree_with_the_verdict(analyzed: Analyzed) -> None:
     """Numbers that both the tables and the oracle have are equal."""
-    told = oracle(simulated).metrics
-    (latency,) = [row for row in seen.rows("latency", simulated.name) if row["of"] == "all"]
+    told = oracle(analyzed.simulated).metrics
+    (latency,) = [row for row in analyzed.rows("latency", analyzed.simulated) if row["of"] == "all"]
     assert (latency["p50_ms"], latency["p99_ms"]) == (told["latency_p50_ms"], told["latency_p99_ms"])
-    seconds = {row["id"]: row["seconds"] for row in seen.rows("recovery", simulated.name)}
+    seconds = {row["id"]: row["seconds"] for row in analyzed.rows("recovery", analyzed.simulated)}
     assert seconds == {str(fault["id"]): pytest.approx(fault["seconds"]) for fault in told["faults"]}
-    longest = max(row["seconds"] for row in seen.rows("unavailability", simulated.name))
+    longest = max(row["seconds"] for row in analyzed.rows("unavailability", analyzed.simulated))
     assert longest == pytest.approx(told["longest_unavailability_s"])
-    sums = [sum(row[name] for row in seen.rows("throughput", simulated.name)) for name in ("ok", "failed")]
+    sums = [sum(row[name] for row in analyzed.rows("throughput", analyzed.simulated)) for name in ("ok", "failed")]
     assert sums == [told["acked"], told["failed"]]
-    assert len(seen.rows("elections", simulated.name)) == told["epochs"]
-    for row in seen.rows("messages", simulated.name):
+    assert len(analyzed.rows("elections", analyzed.simulated)) == told["epochs"]
+    for row in analyzed.rows("messages", analyzed.simulated):
         assert row["per_write"] == pytest.approx(row["number"] / told["delivered"])

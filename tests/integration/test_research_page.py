@@ -50,6 +50,8 @@ def test_all_code_blocks_of_the_page_work(tmp_path: Path, zab: dict[str, str]) -
     assert "after" in told("zab results")
     assert (study / "study" / "comparison.html").is_file()
     assert re.search(r"in \d+ comparisons", told("zab analyze"))
+    # The runs were recorded, but are replayed only with --replay.
+    assert "replay equality" not in (study / "study" / "verdicts.jsonl").read_text()
     with (study / "study" / "report.csv").open() as file:
         assert len(file.readlines()) == 9
     for words in ("import duckdb", "import pandas", "import SparkSession"):
