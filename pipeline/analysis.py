@@ -17,6 +17,8 @@ from zab_chaos.pipeline.judging import Judge, JudgedRun, judge_runs
 from zab_chaos.pipeline.measure import measure_runs
 from zab_chaos.pipeline.tables import Rows
 
+LITTLE_DATA = 2**25  # bytes of runs, at most
+
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
@@ -45,12 +47,13 @@ def analyze(
     and `summary.json`. The executors must see the runs and `out` under the same paths as the driver.
     """
     out = out.absolute()
+    _plan_for(spark, sum(folder.bytes for folder in found))
     done = ingest(spark, found, out / "tables", progress)
     verdicts = judge_runs(spark, done.runs, judge, progress)
     usable = [it for it in verdicts if it.json["properties"]]
     rows = Rows(spark, out / "tables", [it.facts for it in usable])
     numbers = measure_runs(rows, out / "metrics", {it.run: it.json["metrics"] for it in usable}, progress)
-    rows.uncache()
+    spark.catalog.clearCache()
     for it in usable:
         it.json["metrics"] = numbers[it.run]
     result = summary(verdicts)
@@ -58,4 +61,12 @@ def analyze(
         for it in verdicts:
             file.write(json.dumps({"path": it.path, "copies": it.copies, **it.json}, ensure_ascii=False) + "\n")
     (out / "summary.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return Analysis(verdicts, len(done.newly_read), result)
+    return Analysis(verdicts, done.newly_read, result)
+
+
+def _plan_for(spark: SparkSession, size: int) -> None:
+    """Set how Spark plans queries over runs of `size` bytes. With little data, to adapt a query's plan after each of its steps, and to
+    have several tasks for one step, takes longer than it saves."""
+    little = size <= LITTLE_DATA
+    spark.conf.set("spark.sql.adaptive.enabled", not little)
+    spark.conf.set("spark.sql.shuffle.partitions", 1 if little else 4 * spark.sparkContext.defaultParallelism)

@@ -141,9 +141,8 @@ def compare(before: Sequence[JudgedRun], after: Sequence[JudgedRun]) -> Comparis
     for scenario in sorted({experiment_of(it) for it in (*before, *after)}):
         old, new = ([it for it in side if experiment_of(it) == scenario] for side in (before, after))
         violating = [it for it in new if it.verdict is Outcome.VIOLATION and not it.as_expected]
-        counts.append(
-            VerdictCounts(scenario, _counts(old), _counts(new), [_example(it) for it in violating[:EXAMPLES]])
-        )
+        examples = [_example(it) for it in violating[:EXAMPLES]]
+        counts.append(VerdictCounts(scenario, _counts(old), _counts(new), examples))
         if old and new:
             found += [*_verdicts(scenario, old, new), *_numbers(scenario, old, new)]
     corrected = holm([it.difference.p for it in found])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ _DOCUMENTED_EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The result of one call: the valid row in the table `runs` of each given run, in their order, and the numbers of the runs
-    that were new or changed and so were read."""
+    """The result of one call: the valid row in the table `runs` of each given run, in their order, and how many of the runs were
+    new or changed and so were read."""
 
     runs: list[RunRow]
-    newly_read: list[int]
+    newly_read: int
 
 
 def ingest(
@@ -40,23 +41,22 @@ def ingest(
     """Read those of the runs that are new or changed into the tables in the folder `tables`."""
     known, load = _known_runs(spark, tables)
     changed = [folder for folder in found if folder.run not in known or known[folder.run]["stamp"] != folder.stamp]
-    newly_read: list[int] = []
-    done = 0
+    done, before = 0, load
     for batch in _batches(changed):
         load += 1
         progress(f"reading runs {done + 1} to {done + len(batch)} of {len(changed)}")
-        new = _write_batch(spark, tables, load, batch, known)
-        newly_read += new
+        _write_batch(spark, tables, load, batch, known)
         done += len(batch)
-    return Ingested([known[folder.run] for folder in found], newly_read)
+    runs = [known[folder.run] for folder in found]
+    return Ingested(runs, sum(row["rows_in"] > before for row in runs))
 
 
 def _known_runs(spark: SparkSession, tables: Path) -> tuple[dict[int, RunRow], int]:
     """Return the newest row of each run that is in the tables, and the highest load."""
     if not (tables / c.RUNS.name).exists():
         return {}, 0
-    rows = [row.asDict() for row in read_table(spark, tables, c.RUNS).orderBy("load").collect()]
-    return {row["run"]: row for row in rows}, max((row["load"] for row in rows), default=0)
+    rows = sorted((row.asDict() for row in read_table(spark, tables, c.RUNS).collect()), key=itemgetter("load"))
+    return {row["run"]: row for row in rows}, rows[-1]["load"] if rows else 0
 
 
 def _batches(found: Sequence[SourceFolder]) -> Iterator[list[SourceFolder]]:
@@ -73,33 +73,30 @@ def _batches(found: Sequence[SourceFolder]) -> Iterator[list[SourceFolder]]:
 
 def _write_batch(
     spark: SparkSession, tables: Path, load: int, batch: Sequence[SourceFolder], known: dict[int, RunRow]
-) -> list[int]:
-    """Write one load of every table. Return the numbers of the runs that were read, and add the new rows of `runs` to `known`.
+) -> None:
+    """Write one load of every table, and add the new rows of `runs` to `known`.
 
     A run whose files were touched but not changed keeps the load that its rows are in. The table `runs` is written last: a
     load that was interrupted before that does not count, and the next call overwrites it.
     """
     rows = _distribute(spark, batch).map(run_row).collect()
-    new: list[int] = []
     for row in rows:
-        before = known.get(row["run"])
-        same = before is not None and before["fingerprint"] == row["fingerprint"]
-        row["rows_in"] = before["rows_in"] if before is not None and same else load
-        new += [] if same else [row["run"]]
+        before = known.get(row["run"], {})
+        same = before.get("fingerprint") == row["fingerprint"]
+        row["rows_in"] = before["rows_in"] if same else load
+    new = {row["run"] for row in rows if row["rows_in"] == load}
     if new:
-        _write_lines(spark, tables, load, [folder for folder in batch if folder.run in set(new)])
+        _write_lines(spark, tables, load, [folder for folder in batch if folder.run in new])
     values = [[row[name] for name in c.RUNS.names] for row in rows]
     write_load(spark.createDataFrame(values, c.RUNS.ddl), tables, c.RUNS, load)
     known |= {row["run"]: row for row in rows}
-    return new
 
 
 def _write_lines(spark: SparkSession, tables: Path, load: int, new: Sequence[SourceFolder]) -> None:
     """Write all tables except `runs`. The lines are cached until the last table is written."""
     files = [source for folder in new for source in lines_files(folder)]
-    all_lines = spark.createDataFrame(
-        _distribute(spark, new, files).flatMap(read_lines), LINE_SCHEMA, verifySchema=False
-    ).persist()
+    read = _distribute(spark, new, files).flatMap(read_lines)
+    all_lines = spark.createDataFrame(read, LINE_SCHEMA, verifySchema=False).persist()
     for table in c.TABLES.values():
         if table is not c.RUNS:
             write_load(_parsed_lines(all_lines, table), tables, table, load)

@@ -1,5 +1,6 @@
 """Computes the metrics of runs: writes them as tables, and reduces them to a few numbers of each run."""
 
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def _add_client_numbers(written: dict[str, DataFrame], numbers: dict[int, Number
 def _add_faults(written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
     """Add to each fault of the verdict the role and the state of the nodes that it hit."""
     was: dict[tuple[int, str], list[str]] = {}
-    for row in written["hits"].orderBy("node").collect():
+    for row in sorted(written["hits"].collect(), key=itemgetter("node")):
         was.setdefault((row["run"], row["id"]), []).append(row["was"])
     found = {(row["run"], row["id"]): row for row in written["recovery"].collect()}
     for run, run_numbers in numbers.items():
@@ -91,9 +92,9 @@ def _add_node_numbers(rows: Rows, written: dict[str, DataFrame], numbers: dict[i
     joins = written["catching_up"].groupBy("run", "kind").agg(
         F.count("*").alias("times"), *sums, F.avg("seconds").alias("seconds")
     )  # fmt: skip
-    for row in joins.orderBy("kind").collect():
+    for row in sorted(joins.collect(), key=itemgetter("kind")):
         numbers[row["run"]]["catch_up"].append({name: row[name] for name in joins.columns if name != "run"})
-    for row in written["messages"].orderBy("kind").collect():
+    for row in sorted(written["messages"].collect(), key=itemgetter("kind")):
         numbers[row["run"]]["messages"][row["kind"]] = row["number"]
     for row in written["batches"].collect():
         numbers[row["run"]] |= {

@@ -3,7 +3,6 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.tables import FOREVER, Rows, zxid
 
 ELECTION = ("run", "node", "life", "epoch", "begin", "end")
@@ -15,12 +14,11 @@ def recovery(rows: Rows) -> DataFrame:
     `stood_still`, the longest time until the next fault in which a write was waiting and none succeeded; `role` of the node that
     it hit: leader, follower, looking, or several if it hit more than one."""
     later = F.lead("t").over(Window.partitionBy("run").orderBy("line"))
-    injects = rows.injects.select(
-        "run", "id", "do", "t", "nodes", "line", F.coalesce(later, F.lit(FOREVER)).alias("until")
-    )
+    until = F.coalesce(later, F.lit(FOREVER)).alias("until")
+    injects = rows.injects.select("run", "id", "do", "t", "nodes", "line", until)
     following = _new_commits(rows).join(F.broadcast(injects), "run").where("at > t")
     following = following.groupBy("run", "line").agg(F.min("at").alias("next"))
-    roles = _nodes_hit(rows).where("life = 'up' AND role <> ''").groupBy("run", "line").agg(
+    roles = rows.nodes_hit.where("life = 'up' AND role <> ''").groupBy("run", "line").agg(
         F.when(F.count("*") > 1, F.lit("several"))
         .when(F.max("role") == "LEADING", F.lit("leader"))
         .when(F.max("role") == "FOLLOWING", F.lit("follower"))
@@ -41,9 +39,8 @@ def recovery(rows: Rows) -> DataFrame:
 def _new_commits(rows: Rows) -> DataFrame:
     """Return `run` and `at`, the times at which any node delivered a transaction that none had delivered before."""
     earlier = Window.partitionBy("run").orderBy("t", "node").rowsBetween(Window.unboundedPreceding, -1)
-    batches = rows.deliveries.select(
-        "run", F.col("t").alias("at"), "zlast", F.max("zlast").over(earlier).alias("known")
-    )
+    known = F.max("zlast").over(earlier).alias("known")
+    batches = rows.deliveries.select("run", F.col("t").alias("at"), "zlast", known)
     return batches.where("known IS NULL OR zlast > known").select("run", "at")
 
 
@@ -52,29 +49,7 @@ def hits(rows: Rows) -> DataFrame:
     moment, `starting` or `down`."""
     here = F.trim(F.concat_ws(" ", "role", "phase"))
     was = F.when(F.col("life") == "down", F.lit("down")).when(here == "", F.lit("starting")).otherwise(here)
-    return _nodes_hit(rows).select("run", "id", "do", "node", was.alias("was"))
-
-
-def _nodes_hit(rows: Rows) -> DataFrame:
-    """Return one row per fault and node that it hit, if the node had booted before: `line` of the fault, `id`, `do`, `node`, and
-    the node's `life` (`up` or `down`), `role` and `phase` at that moment; both are empty if that life had none yet."""
-    injects = rows.injects.select("run", "id", "do", "t", "line", "evidence", F.explode("nodes").alias("node"))
-    none = F.when(F.expr("event = 'boot'"), F.lit(""))
-    life = F.when(F.expr("event = 'boot'"), F.lit("up")).when(F.expr("event = 'exit'"), F.lit("down"))
-    traced = rows.events.where("event IN ('boot', 'role', 'phase', 'exit')").select(
-        "run", "node", F.col("t").alias("at"), life.alias("life"),
-        F.coalesce(none, "role").alias("role"), F.coalesce(none, "phase").alias("phase"),
-    )  # fmt: skip
-    killed = injects.where("get_json_object(evidence, concat('$.', node, '.exit')) IS NOT NULL")
-    node = F.get_json_object("raw", "$.node").cast("int").alias("node")
-    ended = rows.of(c.MILESTONES).where("event = 'ended'").select("run", node, "t")
-    gone = killed.select("run", "node", "t").unionAll(ended).withColumnRenamed("t", "at")
-    states = traced.unionByName(gone.withColumn("life", F.lit("down")), allowMissingColumns=True)
-    before = injects.join(states, ["run", "node"]).where("at < t")
-    last = [
-        F.max_by(name, F.when(F.col(name).isNotNull(), F.col("at"))).alias(name) for name in ("life", "role", "phase")
-    ]
-    return before.groupBy("run", "line", "id", "do", "node").agg(*last).where("role IS NOT NULL")
+    return rows.nodes_hit.select("run", "id", "do", "node", was.alias("was"))
 
 
 def elections(rows: Rows) -> DataFrame:
@@ -86,13 +61,12 @@ def elections(rows: Rows) -> DataFrame:
         "run", "node", "life", "event", "role", "round", F.col("t").alias("at")
     )
     beside = established.join(before, ["run", "node", "life"]).where("at <= end")
-    begun = beside.groupBy("run", "node", "life", "epoch", "end").agg(
-        F.max(F.when(F.col("role") == "LOOKING", F.col("at"))).alias("begin"),
+    begin = F.max(F.when(F.col("role") == "LOOKING", F.col("at"))).over(Window.partitionBy(*JOIN, "end"))
+    begun = beside.withColumn("begin", begin).groupBy(*ELECTION).agg(
         F.max(F.when(F.col("role") == "LEADING", F.col("at"))).alias("led"),
-    )
-    votes = begun.join(before.where("event = 'vote'"), ["run", "node", "life"]).where("at BETWEEN begin AND end")
-    rounds = votes.groupBy(*ELECTION).agg(F.count_distinct("round").alias("rounds"))
-    return begun.join(rounds, [*ELECTION], "left").join(_votes_sent(rows, begun), [*ELECTION], "left").select(
+        F.expr("nullif(count(DISTINCT CASE WHEN at >= begin THEN round END), 0)").alias("rounds"),
+    )  # fmt: skip
+    return begun.join(_votes_sent(rows, begun), [*ELECTION], "left").select(
         "run", "node", "epoch", ((F.col("end") - F.col("begin")) / 1e9).alias("seconds"),
         ((F.col("led") - F.col("begin")) / 1e9).alias("looking"), "rounds", "messages",
     )  # fmt: skip
@@ -102,9 +76,8 @@ def _votes_sent(rows: Rows, begun: DataFrame) -> DataFrame:
     """Return the votes that all lives of a run sent from `begin` to `end`: the differences of their last counts. Nodes write their
     counts whenever their phase changes, so the votes of the nodes that took part in the election are complete."""
     votes = F.coalesce(F.col("messages")["VOTE"], F.lit(0))
-    counted = rows.event("work").select(
-        "run", F.struct("node", "life").alias("who"), F.col("t").alias("at"), votes.alias("sent")
-    )
+    life = F.struct("node", "life").alias("who")
+    counted = rows.event("work").select("run", life, F.col("t").alias("at"), votes.alias("sent"))
     sent = F.max_by("sent", "at") - F.coalesce(F.max_by("sent", F.when(F.expr("at <= begin"), F.col("at"))), F.lit(0))
     each = begun.join(counted, "run").where("at <= end").groupBy(*ELECTION, "who").agg(sent.alias("sent"))
     return each.groupBy(*ELECTION).agg(F.sum("sent").alias("messages"))
@@ -121,9 +94,9 @@ def catching_up(rows: Rows) -> DataFrame:
     added = rows.accepts.select("run", "node", "life", "event", at, "size")
     steps = changes.unionByName(added, True).unionByName(_cut_off(rows), True)
     joins = rows.event("current_epoch").select(*JOIN, F.col("t").alias("end"))
+    begin = F.max(F.when(F.col("event") == "role", F.col("at"))).over(Window.partitionBy(*JOIN, "end"))
     inside = joins.join(steps, ["run", "node", "life"]).where("at <= end")
-    begun = inside.where("event = 'role'").groupBy(*JOIN, "end").agg(F.max("at").alias("begin"))
-    since = inside.join(begun, [*JOIN, "end"]).where("at >= begin")
+    since = inside.withColumn("begin", begin).where("at >= begin")
     kind = (
         F.when(F.max(F.col("event") == "snapshot"), F.lit("snapshot"))
         .when(F.max(F.col("event") == "truncate"), F.lit("truncation"))

@@ -42,7 +42,6 @@ def session(
         spark = _start(builder, master, log)
         with _stopping(spark, log):
             spark.sparkContext.setLogLevel("ERROR")
-            spark.conf.set("spark.sql.shuffle.partitions", str(4 * spark.sparkContext.defaultParallelism))
             for package in packages:
                 spark.sparkContext.addPyFile(str(_zipped(package, place)))
             yield spark

@@ -33,7 +33,7 @@ def escape_path(place: str) -> str:
 
 
 class Rows:
-    """The rows of the analyzed runs in the tables. Rows that several metrics need are cached until `uncache`."""
+    """The rows of the analyzed runs in the tables. Rows that several metrics need are cached."""
 
     def __init__(self, spark: SparkSession, tables: Path, runs: Sequence[dict[str, Any]]) -> None:
         """`runs`: the rows of the analyzed runs in the table `runs`."""
@@ -86,34 +86,47 @@ class Rows:
             "*", F.sum(1 - F.col("due")).over(run).alias("successes"), F.max("answered").over(run).alias("waits_until")
         )
         success = F.when(F.col("due") == 0, F.col("at"))
+        if_one_waits = F.when(F.col("waits_until") > success, success)
+        when_due = F.when(F.col("due") == 1, F.col("at"))
         since = points.groupBy("run", "successes").agg(
-            F.coalesce(
-                F.min(F.when(F.col("waits_until") > success, success)), F.min(F.when(F.col("due") == 1, F.col("at")))
-            ).alias("begin"),
+            F.coalesce(F.min(if_one_waits), F.min(when_due)).alias("begin"),
             F.min(success).alias("success"),
             F.max("at").alias("latest"),
         )
-        following = Window.partitionBy("run").orderBy("successes")
-        of_run = Window.partitionBy("run")
-        spans = since.select(
-            "run",
-            "begin",
-            F.lead("success").over(following).alias("next"),
-            F.max("latest").over(of_run).alias("latest"),
-        ).where("begin IS NOT NULL")
-        stops = (
-            self.of(c.MILESTONES).where("event = 'workload-stopped'").groupBy("run").agg(F.max("t").alias("stopped"))
-        )
-        ended = spans.join(F.broadcast(stops), "run", "left")
-        return (
-            ended.select("run", "begin", F.coalesce(F.least("next", "stopped"), "latest").alias("end"))
-            .where("end > begin")
-            .persist()
-        )
+        following = F.lead("success").over(Window.partitionBy("run").orderBy("successes")).alias("next")
+        latest = F.max("latest").over(Window.partitionBy("run")).alias("latest")
+        spans = since.select("run", "begin", following, latest).where("begin IS NOT NULL")
+        stops = self.of(c.MILESTONES).where("event = 'workload-stopped'")
+        ended = spans.join(F.broadcast(stops.groupBy("run").agg(F.max("t").alias("stopped"))), "run", "left")
+        end = F.coalesce(F.least("next", "stopped"), "latest").alias("end")
+        return ended.select("run", "begin", end).where("end > begin").persist()
 
     @cached_property
     def injects(self) -> DataFrame:
         return self.of(c.FAULTS).where("type = 'inject'").persist()
+
+    @cached_property
+    def nodes_hit(self) -> DataFrame:
+        """Return one row per fault and node that it hit, if the node had booted before: `line` of the fault, `id`, `do`, `node`, and
+        the node's `life` (`up` or `down`), `role` and `phase` at that moment; both are empty if that life had none yet."""
+        injects = self.injects.select("run", "id", "do", "t", "line", "evidence", F.explode("nodes").alias("node"))
+        none = F.when(F.expr("event = 'boot'"), F.lit(""))
+        life = F.when(F.expr("event = 'boot'"), F.lit("up")).when(F.expr("event = 'exit'"), F.lit("down"))
+        traced = self.events.where("event IN ('boot', 'role', 'phase', 'exit')").select(
+            "run", "node", F.col("t").alias("at"), life.alias("life"),
+            F.coalesce(none, "role").alias("role"), F.coalesce(none, "phase").alias("phase"),
+        )  # fmt: skip
+        killed = injects.where("get_json_object(evidence, concat('$.', node, '.exit')) IS NOT NULL")
+        node = F.get_json_object("raw", "$.node").cast("int").alias("node")
+        ended = self.of(c.MILESTONES).where("event = 'ended'").select("run", node, "t")
+        gone = killed.select("run", "node", "t").unionAll(ended).withColumnRenamed("t", "at")
+        states = traced.unionByName(gone.withColumn("life", F.lit("down")), True)
+        before = injects.join(states, ["run", "node"]).where("at < t")
+        last = [
+            F.max_by(name, F.when(F.col(name).isNotNull(), F.col("at"))).alias(name)
+            for name in ("life", "role", "phase")
+        ]
+        return before.groupBy("run", "line", "id", "do", "node").agg(*last).where("role IS NOT NULL").persist()
 
     @cached_property
     def accepts(self) -> DataFrame:
@@ -124,10 +137,6 @@ class Rows:
     def deliveries(self) -> DataFrame:
         """Batches that were delivered, with the same columns as `accepts`."""
         return _sized(self.of(c.DELIVERIES)).persist()
-
-    def uncache(self) -> None:
-        """Drop the cached rows."""
-        self._spark.catalog.clearCache()
 
 
 def zxid(pair: str) -> str:
