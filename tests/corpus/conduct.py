@@ -254,9 +254,9 @@ def recovery_never() -> Story:
 
 @violates("recovery")
 def recovery_too_late() -> Story:
-    """The nodes converge after 12 s; the scenario expects 10."""
+    """The nodes converge after 10.5 s; the scenario expects 10."""
     story = ensemble(converges_within=10)
-    story.settle(seconds=12)
+    story.settle(seconds=10.5)
     return story
 
 

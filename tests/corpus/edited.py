@@ -419,11 +419,11 @@ def edited_order_of_milestones() -> Story:
 
 @leaves_unknown("trace integrity")
 def edited_line_of_another_node() -> Story:
-    """A line of node 3's trace is said to be of node 2."""
+    """The trace of node 3 ends with a line that is said to be the first one of a node 4."""
     story = ensemble()
-    story.event(3, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
     story.settle()
-    edit(story.traces[3, 1], put({"node": 2}, event="vote"))
+    story.event(3, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
+    edit(story.traces[3, 1], put({"node": 4, "n": 1, "t": story.t - STEP}, event="vote"))
     return story
 
 
