@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from tests.corpus.cases import ends, legal, violates
-from tests.corpus.story import Story, ensemble
+from tests.corpus.story import STEP, Story, ensemble
 from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.tree.refusal import MAY_BE_FORGOTTEN
 
@@ -103,14 +103,16 @@ def client_order_overloaded_by_one_request() -> Story:
     return story
 
 
-def _second_answer(*, first_given_up_before: bool) -> Story:
-    """Let a client read twice, get the second answer, and give up the first read before that or after it."""
+def _second_answer(*, first_given_up_before: bool, together: bool = False) -> Story:
+    """Let a client read twice, get the second answer, and give up the first read before that or after it, or at the same
+    instant (`together`)."""
     story = ensemble()
     first, second = story.invoke(op="get"), story.invoke(op="get")
     give_up = partial(story.complete, 1, first, outcome="unknown", error="no answer within 10 s")
     answer = partial(story.answer_read, 1, second, (1, 3))
     for act in (give_up, answer) if first_given_up_before else (answer, give_up):
         act()
+        story.t -= STEP if together else 0
     story.settle()
     return story
 
@@ -125,6 +127,12 @@ def client_order_an_answer_is_left_out() -> Story:
 def client_order_given_up_before_a_later_answer() -> Story:
     """The same, but the client gives up the first read before the second is answered."""
     return _second_answer(first_given_up_before=True)
+
+
+@legal("client order")
+def client_order_given_up_with_a_later_answer() -> Story:
+    """The same, but at the instant at which the second is answered."""
+    return _second_answer(first_given_up_before=False, together=True)
 
 
 @violates("client order")

@@ -173,9 +173,9 @@ class ServiceProgress(Progress):
 
     def _windows(self, bound: int) -> Iterator[LeaderWindow]:
         broken = self.facts.fault_spans()
-        everybody = frozenset(range(1, self.facts.run.nodes + 1))
+        others = frozenset(range(2, self.facts.run.nodes + 1))
         for start, end in difference([(0, FOREVER)], merged(broken, 0)):
-            yield LeaderWindow(1, everybody - {1}, start, end)
+            yield LeaderWindow(1, others, start, end)
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
         """Return nothing: clients do not know who leads."""

@@ -303,8 +303,10 @@ class Progress(Checker):
         return [(a, b) for a, b in intersection(times, merged(waiting, bound // 4)) if b - a > bound]
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
-        """Find the times longer than the bound in which no node was an established leader."""
-        yield from (span for span in difference([(0, FOREVER)], self._service.leading()) if span[1] - span[0] > bound)
+        """Find the times longer than the bound in which nodes were there and none was an established leader."""
+        lives = self.facts.lives.values()
+        there = merged((life.boot.t, life.last.t) for life in lives if life.boot is not None)
+        yield from (span for span in difference(there, self._service.leading()) if span[1] - span[0] > bound)
 
     def _livelocks(self) -> Iterator[tuple[int, int, list[int]]]:
         """Find the times (start, end) between two establishments in which nodes began to lead too often, with the time of
