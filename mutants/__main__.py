@@ -92,7 +92,8 @@ def _test(tree: Path) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"seed": None, "outcome": "HANG", "violated": [], "why": f"more than {HANG_SECONDS} s"}
     why = next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
-    return {"seed": None, "outcome": CAUGHT if done.returncode else None, "violated": [], "why": why}
+    outcome = "BROKEN" if why.startswith("ERROR") else CAUGHT if done.returncode else None
+    return {"seed": None, "outcome": outcome, "violated": [], "why": why}
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:

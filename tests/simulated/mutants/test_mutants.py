@@ -71,6 +71,19 @@ def test_exploration_distinguishes_a_bug_from_a_correct_tree() -> None:
     assert not broken.counts
 
 
+def test_the_tests_of_the_judge_catch_its_mutants() -> None:
+    file = "model/oracle/properties/abcast.py"
+    text = (ROOT / file).read_text()
+    bug = text.replace('if conflict.kind not in ("other", "bytes"):', "if True:")
+    assert bug != text
+    caught = attempt("bug", "judge", file, lambda: bug, seeds=1)
+    assert caught.outcome == "VIOLATION"
+    assert caught.why.startswith("FAILED tests/unit/model/oracle/test_corpus.py")
+    broken = attempt("broken", "judge", file, lambda: "import nothing_of_that_name", seeds=1)
+    assert broken.outcome == "BROKEN"
+    assert not broken.counts
+
+
 def test_a_stale_mutant_does_not_count() -> None:
     stale = attempt("old", "tree", "node/tree/tree.py", _raise_stale, seeds=1)
     assert (stale.outcome, stale.counts) == ("STALE", False)
