@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,7 @@ from zab_chaos.harness.runs import catalogue
 def shipped() -> Callable[[str], Scenario]:
     """Return a shipped scenario with the same faults and a tenth of the drawn load. Listed operations are kept."""
 
+    @cache  # some tests draw hundreds of scenarios from one
     def read(name: str) -> Scenario:
         scenario = load(catalogue.shipped()[name])
         expect = replace(scenario.expect, min_acked=min(scenario.expect.min_acked, 20))
