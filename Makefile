@@ -98,5 +98,6 @@ clean: ## remove the environment, the caches and the runs; the committed summari
 
 $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || .ci/venv $(VENV)
-	DIST_EXTRA_CONFIG='$(CURDIR)/.ci/wheels.cfg' $(PIP) install --constraint constraints.txt --editable '.[dev,containers,notebook,pipeline,shell,zookeeper]'
+	@# Python compiles a module when it is first imported; pip would compile all, most of which nobody imports.
+	DIST_EXTRA_CONFIG='$(CURDIR)/.ci/wheels.cfg' $(PIP) install --no-compile --constraint constraints.txt --editable '.[dev,containers,notebook,pipeline,shell,zookeeper]'
 	@touch $@
