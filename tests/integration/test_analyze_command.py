@@ -12,17 +12,10 @@ from typing import Any
 import pytest
 
 from tests.corpus.story import ensemble
+from zab_chaos.harness.cli.app import main
 
 pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def zab(*arguments: str | Path, **env: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command in a process of its own, which starts and ends its own Spark."""
-    command = [sys.executable, "-m", "zab_chaos.harness", "analyze", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=500, check=False
-    )
 
 
 def saved(folder: Path, **kind: Any) -> Path:
@@ -82,28 +75,30 @@ def test_two_campaigns_are_compared(
 
 
 @pytest.mark.parametrize("where", ["JAVA_HOME", "PATH"])
-def test_without_java_the_error_names_the_command_that_installs_it(tmp_path: Path, where: str) -> None:
+def test_without_java_the_error_names_the_command_that_installs_it(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = saved(tmp_path / "run")
-    env = {"JAVA_HOME": str(tmp_path)} if where == "JAVA_HOME" else {"JAVA_HOME": "", "PATH": str(tmp_path)}
-    done = zab(run, "--out", tmp_path / "out", **env)
-    assert done.returncode == 3
-    assert "the pipeline needs Java 17 or newer" in done.stderr
-    assert "nstall" in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv(where, str(tmp_path))
+    assert main(["analyze", str(run), "--out", str(tmp_path / "out")]) == 3
+    err = capsys.readouterr().err
+    assert "the pipeline needs Java 17 or newer" in err
+    assert "nstall" in err
 
 
 def test_a_master_that_does_not_answer(tmp_path: Path) -> None:
-    run = saved(tmp_path / "run")
-    done = zab(run, "--out", tmp_path / "out", "--master", "k8s://nowhere")
+    """In a process of its own, because Spark keeps its first session in a process."""
+    run, out = saved(tmp_path / "run"), tmp_path / "out"
+    command = [sys.executable, "-m", "zab_chaos.harness", "analyze", run, "--out", out, "--master", "k8s://nowhere"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 3
     assert "Spark did not start on k8s://nowhere" in done.stderr
-    assert str(tmp_path / "out" / "spark.log") in done.stderr
+    assert str(out / "spark.log") in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_folder_without_runs(tmp_path: Path) -> None:
+def test_a_folder_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
-    done = zab(tmp_path / "empty", "--out", tmp_path / "out", "--master", "local[1]")
-    assert done.returncode == 4
-    assert "there is no run.json in or below it" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert main(["analyze", str(tmp_path / "empty"), "--out", str(tmp_path / "out")]) == 4
+    assert "there is no run.json in or below it" in capsys.readouterr().err
