@@ -126,6 +126,11 @@ TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
 VISITING_SHARE = 0.15
 OPERATIONS_PER_VISIT = 3.0  # on average
 VISITORS_KNOWN = 12  # then: so few clients are remembered that nodes forget some in nearly every run
+# A write that was delayed must not pass its client's fence, also when the client has been forgotten since. In some of these
+# seeds sessions are longer, clients often leave their node, and nodes remember hardly any client.
+WANDERING_SHARE = 0.5
+OPERATIONS_PER_LONG_VISIT = 10.0
+WANDERERS_KNOWN = 3
 # A request that no state allows (a bad path) is refused without a transaction. In some seeds clients send such requests, too.
 BAD_PATH_SHARE = 0.08
 BAD_PATH_MIX = {"set": 2.0, "get": 1.0, BAD_PATH: 2.0}
@@ -201,7 +206,9 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     stalling = Random(f"stalling {seed}")
     if stalling.random() < STALLING_SHARE:
         workload = replace(workload, stalls=stalling.choice(STALLS))
-    if workload.visits:
+    if workload.visits and Random(f"wandering {seed}").random() < WANDERING_SHARE:
+        workload, limits = _with_wanderers(workload), _with(limits, {"clients_max": WANDERERS_KNOWN})
+    elif workload.visits:
         limits = _with(limits, {"clients_max": VISITORS_KNOWN})
     drawn = replace(
         scenario,
@@ -353,6 +360,13 @@ def _with_clients(random: Random, given: Workload) -> Workload:
     if lot < IMPATIENT_SHARE:
         return replace(given, timeout=timeout)
     return replace(given, visits=given.rate / OPERATIONS_PER_VISIT) if lot < IMPATIENT_SHARE + VISITING_SHARE else given
+
+
+def _with_wanderers(given: Workload) -> Workload:
+    return replace(
+        given, visits=given.rate / OPERATIONS_PER_LONG_VISIT, moves=max(given.moves, 0.3 * given.rate),
+        clients=max(given.clients, WANDERERS_KNOWN + 1),
+    )  # fmt: skip
 
 
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import disk_mistakes
 from zab_chaos.faults.scenario import InitialDisk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
@@ -194,13 +195,14 @@ def with_its_result(method: Callable[..., Any], results: list[Any]) -> Callable[
 def test_clients_that_come_and_go_are_forgotten(
     shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All nodes forget the same ones. Nothing else is drawn otherwise."""
+    """All nodes forget the same ones."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
-    monkeypatch.setattr(swarm, "VISITORS_KNOWN", Limits().clients_max)
+    for name in ("VISITORS_KNOWN", "WANDERERS_KNOWN"):
+        monkeypatch.setattr(swarm, name, Limits().clients_max)
     others = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in drawn]
     few = [(one, other) for one, other in zip(drawn, others, strict=True) if one != other]
     assert 0.5 < len(few) / len(drawn) / swarm.VISITING_SHARE < 1.5
-    assert all(replace(one, limits=other.limits, source="") == replace(other, source="") for one, other in few)
+    assert all(one.limits.clients_max < other.limits.clients_max for one, other in few)
     forgotten: list[int] = []
     forget = Tree._forget
 
@@ -213,6 +215,21 @@ def test_clients_that_come_and_go_are_forgotten(
     verdict = simulate(one, one.seed or 0, None).verdict
     assert forgotten
     assert verdict.exit == 0, verdict.reasons
+
+
+def test_in_some_seeds_a_delayed_write_of_a_forgotten_client_arrives(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that takes the client for a new one executes it."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    wandering = [one for one in drawn if one.limits.clients_max == swarm.WANDERERS_KNOWN]
+    share = swarm.VISITING_SHARE * swarm.WANDERING_SHARE
+    assert 0.5 < len(wandering) / len(drawn) / share < 1.5
+    one = swarm.draw_swarm(shipped("long-mix"), 39)
+    assert one in wandering
+    assert simulate(one, 39, None).verdict.exit == 0
+    trusting = simulate(one, 39, DEFECTS["forgotten-client"].path).verdict
+    assert "client order" in trusting.violated
 
 
 def test_in_some_seeds_clients_use_invalid_paths(
