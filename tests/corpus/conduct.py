@@ -252,6 +252,19 @@ def recovery_never() -> Story:
     return story
 
 
+@leaves_unknown("recovery")
+def recovery_of_a_node_that_refuses_its_disk() -> Story:
+    """A fault has flipped a bit on node 3's disk. Node 3 notices that and stays down, so the nodes do not converge."""
+    story = ensemble()
+    story.crash(3, do="corrupt")
+    story.servers[3].life, story.servers[3].n = 2, 0
+    story.event(3, "exit", code=65, why="log-1, offset 4096: a bad record, with good ones behind it")
+    story.members = [1, 2]
+    story.write()
+    story.settle(converged=False)
+    return story
+
+
 @violates("recovery")
 def recovery_too_late() -> Story:
     """The nodes converge after 10.5 s; the scenario expects 10."""

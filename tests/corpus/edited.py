@@ -299,9 +299,9 @@ def edited_confirmed_against_its_evidence() -> Story:
 
 @leaves_unknown("fault took effect")
 def edited_node_that_is_none() -> Story:
-    """A fault of node 9, in an ensemble of three."""
+    """A fault of node 4, in an ensemble of three."""
     story = ensemble()
-    story.inject("slow-disk", [9])
+    story.inject("slow-disk", [4])
     story.heal()
     story.settle()
     return story
@@ -309,9 +309,9 @@ def edited_node_that_is_none() -> Story:
 
 @leaves_unknown("fault took effect")
 def edited_link_to_a_node_that_is_none() -> Story:
-    """The link from node 1 to node 9 was cut, in an ensemble of three."""
+    """The link from node 1 to node 4 was cut, in an ensemble of three."""
     story = ensemble()
-    story.inject("partition", [1], pairs=[[1, 9]])
+    story.inject("partition", [1], pairs=[[1, 4]])
     story.heal()
     story.settle()
     return story
@@ -520,8 +520,8 @@ def edited_request_before_it_was_due() -> Story:
 
 @leaves_unknown("trace integrity")
 def edited_node_that_was_asked() -> Story:
-    """A client asks node 9 of three."""
-    return with_edited_file("ops.jsonl", lambda lines: lines[-2].update(node=9))
+    """A client asks node 4 of three."""
+    return with_edited_file("ops.jsonl", lambda lines: lines[-2].update(node=4))
 
 
 @leaves_unknown("trace integrity")

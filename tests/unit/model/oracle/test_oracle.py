@@ -10,6 +10,7 @@ import pytest
 from tests.corpus.build import CASES
 from tests.corpus.cases import Case
 from tests.corpus.progress import SECOND, progress_nobody_leads
+from tests.corpus.promises import beyond_quorum_of_disks_lost
 from tests.corpus.story import Story, ensemble
 from zab_chaos.model.events import Run
 from zab_chaos.model.oracle.evidence import LISTED
@@ -126,6 +127,13 @@ def test_a_lost_write_that_is_in_a_fork_is_reported_with_the_fork() -> None:
     durability = finish(feed(story, faults_first=False), story).property("durability")
     words = "the write of /a by client 1, seq 5 (1:4) was acknowledged, but the history of node 1, which has it, forked"
     assert words in [it.words for it in durability.violations]
+
+
+def test_only_what_is_not_judged_has_a_reason_for_that() -> None:
+    story = beyond_quorum_of_disks_lost()
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.property("durability").why == "a quorum of disks was lost"
+    assert verdict.property("agreement").why is msgspec.UNSET
 
 
 def test_a_node_without_a_trace_makes_the_run_unknown() -> None:
