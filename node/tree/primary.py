@@ -133,11 +133,9 @@ class Primary:
 
     def _may_be_forgotten(self, client: int, since: Zxid) -> bool:
         """Return whether an unknown client may have been used after `since`, and then forgotten."""
-        if client in self._judged:
-            return False
-        return since < self._judged.forgotten or (
-            since < self._tree.sessions.forgotten and client not in self._tree.sessions
-        )
+        judged, delivered = self._judged, self._tree.sessions
+        outdated = since < judged.forgotten or (since < delivered.forgotten and client not in delivered)
+        return outdated and client not in judged
 
     def summaries(self) -> list[Summary]:
         """Return the summaries of the transactions that were prepared since the last call."""
