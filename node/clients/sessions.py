@@ -219,9 +219,11 @@ class ClientSessions:
         if session is None:
             return
         entry = session.open_writes.get(seq)
-        if error == FORGOTTEN_CLIENT and (entry is not None or seq == session.fence):
-            self.forgotten[client] = words
-        if entry is None or entry.refusal is not None or error == FORGOTTEN_CLIENT:
+        if error == FORGOTTEN_CLIENT:
+            if entry is not None or seq == session.fence:  # otherwise it is for a former session
+                self.forgotten[client] = words
+            return
+        if entry is None or entry.refusal is not None:
             return
         entry.refusal = Failed(error, words, after)
         session.refusals += 1

@@ -20,9 +20,7 @@ ERRORS: Final = (
     SUPERSEDED,
 )  # fmt: skip
 
-FORGOTTEN_CLIENT: Final = (
-    "forgotten client"  # between nodes; a client is told that its session is over, with these words:
-)
+FORGOTTEN_CLIENT: Final = "forgotten client"  # between nodes only: the client's session ends, with these words for it
 MAY_BE_FORGOTTEN: Final = "the ensemble may have forgotten this client"
 
 STATE_ERRORS: Final = frozenset(

@@ -139,24 +139,9 @@ class Tree:
         return msgspec.msgpack.encode(_StateWithoutUses(self._format, znodes, [entry[:2] for entry in sessions]))
 
     def load(self, state: bytes, zxid: Zxid) -> None:
-        """Replace everything by a dumped state, as of `zxid`. If it raises StateError, nothing has changed.
-
-        What an older node has dumped does not say when clients were used, nor whether any was forgotten: all may have been
-        at `zxid`.
-        """
+        """Replace everything by a dumped state, as of `zxid`. If it raises StateError, nothing has changed."""
         try:
-            known = _head.decode(state).format
-            if known == FORMAT_WITHOUT_USES:
-                older = _decoder_without_uses.decode(state)
-                znodes, sessions = older.znodes, [(client, seq, zxid) for client, seq in older.sessions]
-                forgotten = zxid
-            elif known == STATE_FORMAT:
-                decoded = _decoder.decode(state)
-                znodes, sessions, forgotten = decoded.znodes, decoded.sessions, decoded.forgotten
-                _validate_uses(sessions, forgotten)
-            else:
-                formats = f"{FORMAT_WITHOUT_USES} and {STATE_FORMAT}"
-                raise StateError(f"a snapshot's state has format {known}; this version reads formats {formats} only")
+            znodes, sessions, forgotten = _decode_state(state, zxid)
         except msgspec.DecodeError as error:
             raise StateError(f"a snapshot's state of {len(state)} bytes is not a tree: {error}") from error
         _validate(znodes, sessions, self.clients_max)
@@ -234,6 +219,24 @@ class Tree:
             return Ok(self.zxid)
         refusal = no_node(request.path)
         return Failed(refusal.error, brief(refusal.words), self.zxid)
+
+
+def _decode_state(state: bytes, zxid: Zxid) -> tuple[_Znodes, list[tuple[int, int, Zxid]], Zxid]:
+    """Return the znodes, the entries of `Seqs` and what it has forgotten. Raises StateError, msgspec.DecodeError.
+
+    What an older node has dumped does not say when clients were used, nor whether any was forgotten: all may have been at
+    `zxid`.
+    """
+    known = _head.decode(state).format
+    if known == STATE_FORMAT:
+        decoded = _decoder.decode(state)
+        _validate_uses(decoded.sessions, decoded.forgotten)
+        return decoded.znodes, decoded.sessions, decoded.forgotten
+    if known == FORMAT_WITHOUT_USES:
+        older = _decoder_without_uses.decode(state)
+        return older.znodes, [(client, seq, zxid) for client, seq in older.sessions], zxid
+    formats = f"{FORMAT_WITHOUT_USES} and {STATE_FORMAT}"
+    raise StateError(f"a snapshot's state has format {known}; this version reads formats {formats} only")
 
 
 def _validate(znodes: _Znodes, sessions: list[tuple[int, int, Zxid]], clients_max: int) -> None:

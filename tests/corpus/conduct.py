@@ -689,13 +689,12 @@ def trace_without_boot() -> Story:
     return story
 
 
-@legal("trace integrity")
-def trace_of_a_life_that_could_not_begin() -> Story:
-    """Node 2's disk is corrupt: its second life says so and ends, without a boot. The third starts on an empty disk."""
+def _life_that_could_not_begin(*, events_before: int) -> Story:
+    """Let node 2 refuse its corrupt disk in its second life, whose trace lacks its first lines (`events_before`)."""
     story = ensemble()
     story.crash(2, do="corrupt")
     server = story.servers[2]
-    server.life, server.n = 2, 0
+    server.life, server.n = 2, events_before
     story.event(2, "exit", code=65, why="log-1, offset 4096: a bad record, with good ones behind it")
     story.wipe(2)
     story.boot(2, "amnesiac")
@@ -703,6 +702,12 @@ def trace_of_a_life_that_could_not_begin() -> Story:
     story.write()
     story.settle()
     return story
+
+
+@legal("trace integrity")
+def trace_of_a_life_that_could_not_begin() -> Story:
+    """Node 2's disk is corrupt: its second life says so and ends, without a boot. The third starts on an empty disk."""
+    return _life_that_could_not_begin(events_before=0)
 
 
 @leaves_unknown("trace integrity")
@@ -810,17 +815,7 @@ def trace_line_twice() -> Story:
 @leaves_unknown("trace integrity")
 def trace_life_that_could_not_begin_without_its_first_line() -> Story:
     """Node 2's disk is corrupt, and its second life ends without a boot. The trace of that life begins with event 2."""
-    story = ensemble()
-    story.crash(2, do="corrupt")
-    server = story.servers[2]
-    server.life, server.n = 2, 1
-    story.event(2, "exit", code=65, why="log-1, offset 4096: a bad record, with good ones behind it")
-    story.wipe(2)
-    story.boot(2, "amnesiac")
-    story.join(2)
-    story.write()
-    story.settle()
-    return story
+    return _life_that_could_not_begin(events_before=1)
 
 
 @leaves_unknown("trace integrity")

@@ -417,24 +417,25 @@ def edited_order_of_milestones() -> Story:
     return with_edited_file("harness.jsonl", lambda lines: lines.insert(1, lines.pop(2)))
 
 
-@leaves_unknown("trace integrity")
-def edited_line_of_another_node() -> Story:
-    """The trace of node 3 ends with a line that is said to be the first one of a node 4."""
+def _with_a_line_of_another_life(**whose: int) -> Story:
+    """Let the trace of node 3's first life end with what is said to be the first line of another life."""
     story = ensemble()
     story.settle()
     story.event(3, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
-    edit(story.traces[3, 1], put({"node": 4, "n": 1, "t": story.t - STEP}, event="vote"))
+    edit(story.traces[3, 1], put({**whose, "n": 1, "t": story.t - STEP}, event="vote"))
     return story
+
+
+@leaves_unknown("trace integrity")
+def edited_line_of_another_node() -> Story:
+    """The trace of node 3 ends with a line that is said to be the first one of a node 4."""
+    return _with_a_line_of_another_life(node=4)
 
 
 @leaves_unknown("trace integrity")
 def edited_line_of_another_life() -> Story:
     """The trace of node 3's first life ends with a line that is said to be the first one of its second life."""
-    story = ensemble()
-    story.settle()
-    story.event(3, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
-    edit(story.traces[3, 1], put({"life": 2, "n": 1, "t": story.t - STEP}, event="vote"))
-    return story
+    return _with_a_line_of_another_life(life=2)
 
 
 @leaves_unknown("trace integrity")

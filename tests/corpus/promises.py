@@ -266,13 +266,7 @@ def durability_of_who_has_something_else() -> Story:
 def durability_in_a_run_without_an_end() -> Story:
     """Node 3 has delivered 1:5 without 1:4, which was acknowledged. Then the run was interrupted."""
     story = ensemble()
-    for counter in (4, 5):
-        seq = story.invoke()
-        zxid = story.propose()
-        for node in (1, 2, 3):
-            if (node, counter) != (3, 4):
-                story.deliver(node, zxid)
-        story.complete(1, seq, zxid)
+    story.skip_at(3)
     story.run["outcome"] = "interrupted"
     return story
 

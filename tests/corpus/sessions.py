@@ -29,12 +29,17 @@ def client_order_forgotten_by_a_full_node() -> Story:
     return _forgotten(ensemble())
 
 
-def _not_remembered(clients_max: int) -> Story:
-    """Let two clients write, and node 2 say to a third one that the ensemble may have forgotten it."""
-    story = ensemble(clients_are_kept=True, clients_max=clients_max)
+def _write_of_others(story: Story) -> None:
+    """Let clients 2 and 3 write."""
     for client in (2, 3):
         seq = story.invoke(client)
         story.commit(txn=[client, seq, [["set", "/a", 1 + client, 1000 * client + seq]]])
+
+
+def _not_remembered(clients_max: int) -> Story:
+    """Let two clients write, and node 2 say to a third one that the ensemble may have forgotten it."""
+    story = ensemble(clients_are_kept=True, clients_max=clients_max)
+    _write_of_others(story)
     words = f"node 2 does not serve this client: {MAY_BE_FORGOTTEN}: it remembers the {clients_max} that wrote last"
     story.complete(1, story.invoke(node=2), outcome="unknown", error=words, node=2)
     story.settle()
@@ -155,9 +160,7 @@ def _after_its_fence(*, read: bool = False) -> Story:
     lost = story.invoke()
     story.complete(1, lost, outcome="unknown", node=2)
     story.commit(txn=[1, lost, [["fence", "", None, None]]])
-    for client in (2, 3):
-        seq = story.invoke(client)
-        story.commit(txn=[client, seq, [["set", "/a", 1 + client, 1000 * client + seq]]])
+    _write_of_others(story)
     if read:
         story.read()
     story.commit(txn=[1, lost, [["set", "/a", 5, 1000 + lost]]])

@@ -428,6 +428,16 @@ class Story:
                 self.event(node, "exit", code=0, why="asked to")
         self.milestone("stopped")
 
+    def skip_at(self, left_out: int) -> None:
+        """Let client 1 write twice. Of three nodes, `left_out` does not deliver the first write."""
+        for number in (1, 2):
+            seq = self.invoke()
+            zxid = self.propose()
+            for node in (1, 2, 3):
+                if (node, number) != (left_out, 1):
+                    self.deliver(node, zxid)
+            self.complete(1, seq, zxid)
+
     def save(self, folder: Path) -> None:
         """Write the run's folder."""
         (folder / "trace").mkdir(parents=True)
