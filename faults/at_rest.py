@@ -42,10 +42,18 @@ class DiskDamage(KillFault):
 
     def inject(self) -> None:
         self.kill()
-        self.damage = {node: self.damage_disk(node) for node in self.nodes}
+        self.damage: dict[int, dict[str, Any]] = {}
+        self.failures: list[
+            str
+        ] = []  # why disks could not be damaged; what happened to the others is evidence all the same
+        for node in self.nodes:
+            try:
+                self.damage[node] = self.damage_disk(node)
+            except FaultError as error:
+                self.failures.append(str(error))
 
     def damage_disk(self, node: int) -> dict[str, Any]:
-        """Damage one disk, and return what was done, as evidence."""
+        """Damage one disk, and return what was done, as evidence. Raises FaultError if nothing was done."""
         raise NotImplementedError
 
     def recovered(self) -> Confirmation:
@@ -60,7 +68,9 @@ class DiskDamage(KillFault):
         dead, evidence = self.deaths()
         for node, damage in self.damage.items():
             evidence[str(node)] = evidence.get(str(node), {}) | damage
-        return Confirmation(dead, evidence)
+        if self.failures:
+            evidence["error"] = "; ".join(self.failures)
+        return Confirmation(dead and not self.failures, evidence)
 
 
 class Wipe(DiskDamage):
@@ -287,6 +297,11 @@ KINDS = (
         target_state=TargetState.ANY,
         leaves="down",
         heal_order=HealOrder.DOWN,
+        draw=lambda random: {
+            "file": random.choice(("log", "any")),
+            "which": random.choice(("newest", "newest", "older", "all")),
+            "replace": True,
+        },
     ),
     Kind(
         name="truncate-file",

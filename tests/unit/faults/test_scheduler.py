@@ -451,6 +451,18 @@ def test_disks_at_rest_are_really_damaged(play: Callable[..., Play]) -> None:
     assert all(p.cluster.alive(node) for node in p.cluster.nodes)
 
 
+def test_the_evidence_of_a_fault_that_finds_nothing_on_one_disk_has_the_others(play: Callable[..., Play]) -> None:
+    p = play(step(0, "remove-file", ["node-1", "node-2"], file="log", which="all"))
+    log = Path(p.cluster.disk_folder(1)) / "log-00000001"
+    log.write_bytes(b"log")
+    p.scheduler.due(100.0)
+    (line,) = p.lines()
+    assert line["confirmed"] is False
+    assert line["evidence"]["1"]["wiped"] is True
+    assert "there is no log on the disk" in line["evidence"]["error"]
+    assert "wiped" not in line["evidence"]["2"]
+
+
 def test_a_flipped_bit_in_a_records_header_is_where_it_should_be(play: Callable[..., Play]) -> None:
     p = play(step(0, "corrupt", "node-1", file="record-header"))
     disk = OrdinaryDisk(p.cluster.disk_folder(1))
