@@ -36,7 +36,7 @@ REJOINING = 8.0  # the same after a lost disk, whose content must be transferred
 BETWEEN = 1.5  # seconds from the healing of one lost disk to the loss of the next, without `keep_quorum`
 
 
-DAMAGE = ("corrupt", "truncate-file")
+DAMAGE = ("corrupt", "truncate-file", "remove-file")
 LOSSES = ("wipe", *DAMAGE)
 
 

@@ -145,12 +145,15 @@ class GoesOnAtTheEnd(Log):
     def make_durable_again(self, good: bytes) -> DiskFile:
         return self._disk.open(self._name, len(good))
 
+    def seal_newest(self) -> None:
+        return
+
 
 class RecoveredNotSynced(Store):
     """Records that recovery finds in the page cache count as durable, although the last process was killed before its sync.
 
-    After an incomplete record the log continues in a new segment, so no later sync covers the records before it. The next
-    power cut loses them, while the CHECKPOINT of the new segment refers to them.
+    After an incomplete record the log continues in a new segment. Without a SEAL, no later sync covers the records before it. A
+    power cut loses them then, while the CHECKPOINT of the new segment refers to them.
     """
 
     log_type = GoesOnAtTheEnd

@@ -166,6 +166,11 @@ NARROW_LIMITS = {"request_bytes": 1000}
 # stand still now and then.
 STALLING_SHARE = 0.1
 STALLS = (2.0, 10.0, 30.0)  # per second, of all clients together
+# A file that is gone leaves less to notice than a damaged one. In some seeds files are removed from disks with many small ones.
+REMOVE_FILE = "remove-file"
+REMOVING_SHARE = 0.08  # of the seeds without a focus on disks or slow nodes
+REMOVING_FAULTS = {REMOVE_FILE: 6.0, "crash": 2.0, "stop": 1.0, "partition": 1.0}
+REMOVING_LIMITS = {"segment_bytes": 2**9, "snapshot_bytes": 2**13}
 # Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
 ERRATIC_NETWORK_SHARE = 0.3
 
@@ -238,6 +243,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = _with_lagging_nodes(drawn, weights)
         elif Random(f"alone {seed}").random() < SINGLE_NODE_SHARE and not scenario.disks:
             drawn = _with_single_node(drawn)
+        elif focus in (None, YOUNG, FORGETFUL) and Random(f"removing {seed}").random() < REMOVING_SHARE:
+            drawn = _with_removed_files(drawn)
     return replace(drawn, source=drawn.to_toml())
 
 
@@ -374,7 +381,7 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
 
     The first fault comes soon after the start.
     """
-    kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
+    kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None and name != REMOVE_FILE)
     draws = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
     chosen = sorted(sorted(kinds, key=draws.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])
     every = random.choice(((0.1, 0.5), (0.2, 1.0), (0.5, 2.0), (0.5, 4.0)))
@@ -393,7 +400,8 @@ def _with_failing_disks(random: Random, drawn: Scenario, weights: Weights) -> Sc
     """Return the scenario with many faults of BREAKING at short intervals, disks that lose unsynced bytes, and small files."""
     assert drawn.nemesis is not None
     often = {name: weights.faults[name] for name in BREAKING.weights.faults}
-    often |= {name: 60.0 * weights.faults.get(name, 1.0) if drawn.nemesis.keep_quorum else 0.0 for name in DAMAGE}
+    damage = [name for name in DAMAGE if name != REMOVE_FILE]
+    often |= {name: 60.0 * weights.faults.get(name, 1.0) if drawn.nemesis.keep_quorum else 0.0 for name in damage}
     limits = {
         "snapshot_bytes": random.choice((2**9, 2**11, 2**13)),
         "segment_bytes": random.choice((2**9, 2**10, 2**12)),
@@ -410,6 +418,13 @@ def _with_failing_disks(random: Random, drawn: Scenario, weights: Weights) -> Sc
     )
     workload = replace(drawn.workload, burst=random.choice((1, 3, 10)))
     return replace(drawn, disk="faithful", nemesis=nemesis, workload=workload, limits=_with(drawn.limits, limits))
+
+
+def _with_removed_files(drawn: Scenario) -> Scenario:
+    """Return the scenario with few faults but removed files, one disk at a time."""
+    assert drawn.nemesis is not None
+    nemesis = replace(drawn.nemesis, faults=REMOVING_FAULTS, every=(0.5, 2.0), heal_after=HEALS[1], keep_quorum=True)
+    return replace(drawn, nemesis=nemesis, limits=_with(drawn.limits, REMOVING_LIMITS))
 
 
 def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:

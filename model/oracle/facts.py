@@ -488,14 +488,13 @@ class Facts:
         return any(takes_disk(inject, new.node) for inject in self._between(old, new))
 
     def disk_damaged(self, old: Boot, new: Boot) -> bool:
-        """Return whether a fault between two starts removed content of the node's disk, or changed it so that the node need not
-        notice. Our own nodes must notice a flipped bit, and that older files are gone: they refuse the disk, or still read
-        what they wrote. They can't notice that a log once went on in a newer file."""
-        ours = self.run.evidence == TRACES
-        return any(
-            inject.do in DISK_FAULTS and new.node in inject.nodes and not (ours and must_be_noticed(inject))
-            for inject in self._between(old, new)
-        )
+        """Return whether a fault between two starts took content of the node's disk that the node need not miss.
+
+        Our own nodes must notice all damage that leaves something: they refuse the disk, or still read what they wrote.
+        """
+        if self.run.evidence == TRACES:
+            return self.disk_lost(old, new)
+        return any(inject.do in DISK_FAULTS and new.node in inject.nodes for inject in self._between(old, new))
 
     def power_cut(self, old: Boot, new: Boot | DiskAfterLife) -> bool:
         """Return whether the node lost power, and so its unsynced bytes, between two readings of its disk."""
@@ -553,12 +552,6 @@ def takes_disk(inject: Inject, node: int) -> bool:
     shown = evidence_of(inject).get(str(node))
     wiped = isinstance(shown, dict) and shown.get("wiped") is True
     return wiped or (inject.do == WIPE and inject.confirmed)
-
-
-def must_be_noticed(inject: Inject) -> bool:
-    """Return whether our own nodes must notice this damage to a disk."""
-    newest = inject.params.get("which") in ("newest", "all")
-    return inject.do == BIT_FLIP or (inject.do == REMOVE_FILE and not newest)
 
 
 def fields_damaged_by(inject: Inject, node: int) -> frozenset[str]:

@@ -11,8 +11,8 @@ CrashHook = Callable[[str, str], None]
 """Called as hook(step, what).
 
 `step` is before-write, after-write, before-sync, after-sync, after-rename or after-remove. `what` is EPOCH, TXN, TRUNC, SNAP,
-NEWLEADER, MEMBER (log records), SNAPSHOT (a snapshot's file) or SEGMENT (a file of the log: a new one, or the newest one, which
-each start writes again)."""
+NEWLEADER, MEMBER (log records), SNAPSHOT (a snapshot's file) or SEGMENT (a file of the log: a new one, the SEAL of the one
+before it, or the newest one, which each start writes again)."""
 StepHook = Callable[[str], None]
 """Called with the step; what is written is fixed."""
 

@@ -11,7 +11,8 @@ from zab_chaos.node.store import log_record, segment
 from zab_chaos.node.store.crash_hooks import CrashHook, remove_durably, step_hook, write_durably
 from zab_chaos.node.store.disk import Disk, DiskFile
 from zab_chaos.node.store.errors import DiskFailed, disk_operation
-from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, segment_name
+from zab_chaos.node.store.recovery import DiskContents
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES, SEAL_ROOM, Checkpoint, Unsealed, segment_name
 from zab_chaos.node.store.state import LogState
 
 
@@ -34,13 +35,15 @@ class Log:
         self.syncs = 0  # number of syncs so far
         self._unsynced: list[str] = []  # with a crash hook: the records that the next sync covers
 
-    def resume(self, segments: list[tuple[int, Zxid]], size: int, good: bytes, batch: int) -> None:
-        """Continue behind the good bytes of the newest segment. `segments` are those that recovery has read."""
-        self._segments = list(segments)
-        self._size, self._offset, self._batch = size, len(good), batch
-        self._enter(segments[-1][0])
+    def resume(self, found: DiskContents) -> None:
+        """Continue behind the good bytes of the newest segment."""
+        self._segments = list(found.segments)
+        self._size, self._offset, self._batch = found.size, len(found.good), found.batch
+        self._enter(found.segments[-1][0])
         with disk_operation(f"making {self._name} durable again"):
-            self._file = self.make_durable_again(good)
+            self._file = self.make_durable_again(found.good)
+        if found.unsealed is not None:
+            self._seal_earlier(found.unsealed)
 
     def make_durable_again(self, good: bytes) -> DiskFile:
         """Return the newest segment, open behind its good bytes, which are durable then, as is the folder.
@@ -55,6 +58,14 @@ class Log:
         self._disk.sync_directory()
         return file
 
+    def _seal_earlier(self, unsealed: Unsealed) -> None:
+        """Seal the segment before the newest, which is durable."""
+        name = segment_name(unsealed.number)
+        with disk_operation(f"opening {name}"):
+            file = self._disk.open(name, unsealed.end)
+        segment.seal(file, unsealed.number, unsealed.size, self.crash)
+        file.close()
+
     def _enter(self, number: int) -> None:
         """Direct further records to this segment."""
         self._name, self._salt = segment_name(number), segment.salt(number)
@@ -66,7 +77,7 @@ class Log:
         if not items:
             return
         data, ends = log_record.encode(items, self._batch, self._salt, self._offset)
-        if self._file is None or self._offset + len(data) > self._size:
+        if self._file is None or self._offset + len(data) > self._size - SEAL_ROOM:
             self.roll(log_record.size(items))
             data, ends = log_record.encode(items, self._batch, self._salt, self._offset)
         assert self._file is not None
@@ -120,7 +131,7 @@ class Log:
         number = self._segments[-1][0] + 1 if self._segments else 1
         checkpoint = Checkpoint(
             number=number,
-            size=max(self._segment_bytes, log_record.end_of(CHECKPOINT_BYTES, room)),
+            size=max(self._segment_bytes, log_record.end_of(CHECKPOINT_BYTES, room) + SEAL_ROOM),
             previous_end=self._offset,
             accepted_epoch=self.state.accepted_epoch,
             current_epoch=self.state.current_epoch,
@@ -128,11 +139,17 @@ class Log:
             amnesiac=self.state.amnesiac,
         )
         file = segment.create(self._disk, checkpoint, self.crash)
+        self.seal_newest()
         self.close()
         self._file = file
         self._segments.append((number, checkpoint.last))
         self._enter(number)
         self._size, self._offset, self._batch = checkpoint.size, CHECKPOINT_BYTES, 1
+
+    def seal_newest(self) -> None:
+        """Seal the newest segment, if there is one: the next one has just been created."""
+        if self._file is not None:
+            segment.seal(self._file, self._segments[-1][0], self._size, self.crash)
 
     def purge(self, snapshot: Zxid) -> None:
         """Remove the segments that a durable snapshot makes superfluous: all before the newest one that begins at or below

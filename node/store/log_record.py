@@ -35,7 +35,10 @@ from zab_chaos.node.core.zxid import Zxid
 
 
 class RecordKind(IntEnum):
-    """The kind of a record; see `zab_chaos.node.core.ready` for what each one means."""
+    """The kind of a record; see `zab_chaos.node.core.ready` for what most of them mean.
+
+    CHECKPOINT begins a segment, and SEAL says that the log goes on in the next one; see `segment`.
+    """
 
     CHECKPOINT = 1
     EPOCH = 2
@@ -44,6 +47,7 @@ class RecordKind(IntEnum):
     SNAP = 5
     NEWLEADER = 6
     MEMBER = 7
+    SEAL = 8
 
 
 KINDS = frozenset(RecordKind)
@@ -120,7 +124,7 @@ def _item(record: Other) -> Item:
 def record_of(stored: StoredRecord) -> Other:
     """Return the record of a stored record that is no TXN.
 
-    A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT.
+    A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT or SEAL.
     """
     argument = stored.argument
     match stored.kind:

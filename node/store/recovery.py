@@ -18,7 +18,7 @@ from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot, disk_operation
 from zab_chaos.node.store.log_record import TXN, StoredRecord
 from zab_chaos.node.store.reader import SegmentReader
-from zab_chaos.node.store.segment import CHECKPOINT_BYTES, TEMPORARY, Checkpoint, segment_name, segment_number
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES, TEMPORARY, Checkpoint, Unsealed, segment_name, segment_number
 from zab_chaos.node.store.snapshot import read_snapshot, snapshot_name, snapshot_zxid
 from zab_chaos.node.store.state import LogState
 
@@ -49,6 +49,7 @@ class DiskContents:
     size: int  # size of the newest segment's file
     good: bytes  # its content up to the end of the last good record
     batch: int  # number of the next batch in it
+    unsealed: Unsealed | None  # the segment before the newest, if it must be sealed
     must_roll: bool  # the segment can't be continued: something behind `good` was cut off
     superfluous: list[str]  # files that nothing depends on: orphans, older snapshots, temporary files
 
@@ -92,17 +93,19 @@ class Recovery:
     def run(self) -> DiskContents:
         """Read everything. The disk must not be empty."""
         self.check_numbers()
-        replay, segments = None, []
+        replay, segments, unsealed = None, [], None
         reader = self.open_segment(self.numbers[0])
         for number in self.numbers[1:]:
             following = self.open_segment(number)
             replay = self.check_checkpoint(reader, replay)
             segments.append((reader.number, reader.checkpoint.last))
-            self.replay_sealed(reader, following.checkpoint.previous_end, replay)
+            end = following.checkpoint.previous_end
+            self.replay_earlier(reader, end, replay)
+            unsealed = None if reader.is_sealed_at(end) else Unsealed(reader.number, reader.checkpoint.size, end)
             reader = following
         replay = self.check_checkpoint(reader, replay)
         segments.append((reader.number, reader.checkpoint.last))
-        return self.replay_newest(reader, replay, segments)
+        return self.replay_newest(reader, replay, segments, unsealed)
 
     def superfluous(self, chosen: Zxid | None) -> list[str]:
         """Return the files that are left over from interrupted work."""
@@ -135,14 +138,16 @@ class Recovery:
             raise CorruptLog(reader.name, 0, "the CHECKPOINT does not agree with the segments before it")
         return replay
 
-    def replay_sealed(self, reader: SegmentReader, end: int, replay: _Replay) -> None:
+    def replay_earlier(self, reader: SegmentReader, end: int, replay: _Replay) -> None:
         """Replay an earlier segment. It was durable before the next one was created, so nothing may be missing."""
         records = list(reader.records(end))
         if (opening := self.open_group(reader, records)) is not None:
             raise CorruptLog(reader.name, records[opening].offset, "a group begins here that is never closed")
         self.apply(reader, records, replay)
 
-    def replay_newest(self, reader: SegmentReader, replay: _Replay, segments: list[tuple[int, Zxid]]) -> DiskContents:
+    def replay_newest(
+        self, reader: SegmentReader, replay: _Replay, segments: list[tuple[int, Zxid]], unsealed: Unsealed | None
+    ) -> DiskContents:
         """Replay the newest segment, in which the power may have been cut."""
         records = list(reader.records(None))
         if (opening := self.open_group(reader, records)) is not None:
@@ -167,6 +172,7 @@ class Recovery:
             size=reader.checkpoint.size,
             good=reader.data[:end],
             batch=records[-1].batch + 1 if records else 1,
+            unsealed=unsealed,
             must_roll=torn > 0 or (bool(records) and not records[-1].last),
             superfluous=self.superfluous(snapshot),
         )

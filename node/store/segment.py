@@ -3,6 +3,10 @@
 A segment is written under a temporary name, synced and renamed, so a visible one has its CHECKPOINT. The CHECKPOINT makes
 earlier segments removable, and names the offset at which the previous one ends. That cuts off whatever lies behind (a torn
 tail, an unclosed group, garbage) for good, in one atomic step.
+
+Then a SEAL is written where the previous segment ends. If the newest segment is lost, the SEAL before it tells so: without it
+the log would end earlier, and the node would have forgotten what it promised. A SEAL is durable before anything but the
+CHECKPOINT is written to the new segment. It is no part of a batch.
 """
 
 import re
@@ -22,6 +26,7 @@ TEMPORARY = ".tmp"
 _NAME = re.compile(r"log-(\d{8,})")
 _PAYLOAD = Struct("<IQQQQQB")
 CHECKPOINT_BYTES = log_record.OVERHEAD_BYTES + _PAYLOAD.size
+SEAL_ROOM = log_record.OVERHEAD_BYTES + 1  # bytes that records leave free for the SEAL, which may need a sector end
 
 
 def segment_name(number: int) -> str:
@@ -90,3 +95,30 @@ def create(disk: Disk, checkpoint: Checkpoint, crash: CrashHook | None) -> DiskF
         write_durably(file, data, ends, point)
         rename_durably(disk, name + TEMPORARY, name, point)
     return file
+
+
+@dataclass(frozen=True, slots=True)
+class Unsealed:
+    """An earlier segment without a SEAL: the process ended before it was durable."""
+
+    number: int
+    size: int  # size of the file
+    end: int  # where its records end
+
+
+def seal_bytes(number: int, end: int) -> bytes:
+    """Return the SEAL of a segment whose records end at `end`."""
+    item = (log_record.RecordKind.SEAL, number + 1, b"", 0)
+    return log_record.encode([item], 0, salt(number), end)[0]
+
+
+def seal(file: DiskFile, number: int, size: int, crash: CrashHook | None) -> None:
+    """Say durably, behind the records of segment `number`, that the next segment exists. `size`: that of the file.
+
+    A full segment that an older program wrote has no room for that, and stays without. Raises DiskFailed.
+    """
+    data = seal_bytes(number, file.size)
+    if file.size + len(data) > size:
+        return
+    with disk_operation(f"sealing {segment_name(number)}"):
+        write_durably(file, data, (len(data),), step_hook(crash, "SEGMENT"))

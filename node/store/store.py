@@ -78,7 +78,7 @@ class Store:
             recovered = Recovered(amnesiac=state.amnesiac)
             report = RecoveryReport(kind="amnesiac" if state.amnesiac else "fresh")
             return cls(disk, log, digest), recovered, report
-        log.resume(found.segments, found.size, found.good, found.batch)
+        log.resume(found)
         _remove(disk, found.superfluous, crash)  # the snapshot that replaces them is durable
         if found.must_roll:
             log.roll()

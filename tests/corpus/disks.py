@@ -188,14 +188,13 @@ def quorum_disk_lost_after_accepting() -> Story:
 
 @legal("quorum durability")
 def quorum_tail_lost_after_accepting() -> Story:
-    """Node 2 has acknowledged 1:4, and a fault cuts that off its log before node 1, which counts it, delivers."""
+    """Node 2 has acknowledged 1:4, and a fault takes its disk before node 1, which counts it, delivers."""
     story = ensemble()
     story.crash(3)
     seq = story.invoke()
     story.propose(to=[1, 2])
-    story.crash(2, do="truncate-file")
-    story.servers[2].log.pop()
-    story.boot(2, "torn")
+    story.wipe(2)
+    story.boot(2, "amnesiac")
     story.deliver(1, (1, 4))
     story.complete(1, seq, (1, 4))
     story.join(2)
@@ -1274,10 +1273,10 @@ def disk_lost_with_one_file() -> Story:
 
 
 @violates("disk")
-def disk_shorter_without_an_older_file() -> Story:
-    """A fault has removed the oldest file of node 2's log. That the log ends earlier is not excused by it."""
+def disk_shorter_without_its_newest_file() -> Story:
+    """A fault has removed the newest file of node 2's log. The node did not miss it, and its log ends earlier."""
     story = ensemble()
-    story.crash(2, do="remove-file", params={"which": "oldest"})
+    story.crash(2, do="remove-file", params={"which": "newest"})
     story.servers[2].log.pop()
     story.boot(2)
     story.join(2)
@@ -1412,28 +1411,13 @@ def disk_lost_twice() -> Story:
     return story
 
 
-@legal("disk")
-def disk_tail_cut_off_by_a_fault() -> Story:
-    """A fault truncated node 2's log file. What its disk forgot is the fault's work, and it learns it again."""
+@violates("disk")
+def disk_cut_off_where_a_fault_truncated_it() -> Story:
+    """A fault truncated node 2's log file. The node took that for a torn end, although the file was cut."""
     story = ensemble()
     story.crash(2, do="truncate-file")
     story.servers[2].log.pop()
     story.boot(2, "torn")
-    story.join(2)
-    story.settle()
-    return story
-
-
-@legal("disk")
-def disk_tail_cut_off_once() -> Story:
-    """The same, and it is killed once more before it has learnt that again: nothing else is gone."""
-    story = ensemble()
-    story.crash(2, do="truncate-file")
-    story.servers[2].log.pop()
-    for disk in ("torn", "recovered"):
-        story.boot(2, disk)
-        story.crash(2)
-    story.boot(2)
     story.join(2)
     story.settle()
     return story

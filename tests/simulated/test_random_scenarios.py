@@ -44,7 +44,7 @@ VALUES: dict[str, list[Any]] = {
 }
 OF_KIND: dict[str, dict[str, list[Any]]] = {
     "power-cut": {"variant": ["plain", "torn", "reordered", "pages"]},
-    "remove-file": {"file": ["snapshot"]},  # that the newest log is gone can't be noticed, so a quorum must not lose it
+    "remove-file": {"file": ["log", "snapshot", "any"]},
     "corrupt": {"file": ["log", "snapshot", "any", "record-header"]},
     "truncate-file": {"file": ["log", "snapshot", "any"]},
     "partition": {"shape": ["isolate", "one-way"], "how": ["timeout", "stall", "disable"]},

@@ -144,6 +144,15 @@ def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scen
     assert {step.do for step in steps} > {"disk-error", "wipe", "corrupt", "truncate-file"}
 
 
+def test_in_some_seeds_files_are_removed(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    removing = [one for one in drawn if one.nemesis is not None and one.nemesis.faults == swarm.REMOVING_FAULTS]
+    assert 0.02 < len(removing) / len(drawn) < 0.07
+    removed = [step.params for one in removing for step in one.schedule() if step.do == "remove-file"]
+    assert {params["which"] for params in removed} == {"newest", "older", "all"}
+    assert any((params["file"], params["which"]) == ("log", "newest") for params in removed)
+
+
 def test_in_some_seeds_clients_keep_changing_nodes_and_are_often_refused(
     shipped: Callable[[str], Scenario],
 ) -> None:

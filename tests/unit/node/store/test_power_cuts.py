@@ -183,8 +183,9 @@ class Witness:
         self.on_the_way = [self.model.legal()]
 
 
-def test_a_crash_between_any_two_disk_operations_leaves_a_legal_state(tmp_path: Path) -> None:
-    disk = Watched(tmp_path / "disk")
+def watched_life(folder: Path) -> tuple[Witness, int]:
+    """Return the witness of a life with all kinds of records, and the number of operations that a birth takes."""
+    disk = Watched(folder)
     witness = Witness(disk)
     store, _, _ = Store.open(disk, bootstrap=True, segment_bytes=SEGMENT)
     born_at = len(witness.seen)
@@ -199,7 +200,11 @@ def test_a_crash_between_any_two_disk_operations_leaves_a_legal_state(tmp_path: 
     store.take_snapshot(zxid(3, 1), 1, freeze(witness.model.history))
     witness.keep(store, txns(zxid(3, 2), b"end"))
     store.close()
+    return witness, born_at
 
+
+def test_a_crash_between_any_two_disk_operations_leaves_a_legal_state(tmp_path: Path) -> None:
+    witness, born_at = watched_life(tmp_path / "disk")
     assert len(witness.seen) > 60
     for number, (content, legal) in enumerate(witness.seen):
         folder = lay_out(tmp_path / "copy", content)
@@ -209,6 +214,43 @@ def test_a_crash_between_any_two_disk_operations_leaves_a_legal_state(tmp_path: 
         found = recover(folder)
         assert found in legal, f"before operation {number}"
         assert recover(folder) == found, "recovery changes nothing that counts"
+
+
+def without_newest_segment(folder: Path, content: dict[str, bytes]) -> Path | None:
+    """Lay out the files without the newest segment. None if it is the only one."""
+    segments = sorted(name for name in content if segment_number(name) is not None)
+    if len(segments) < 2:
+        return None
+    return lay_out(folder, {name: data for name, data in content.items() if name != segments[-1]})
+
+
+def test_nothing_is_forgotten_when_the_newest_segment_is_lost_after_a_crash(tmp_path: Path) -> None:
+    """The disk is refused, or the lost segment had no record yet."""
+    refused = []
+    for content, legal in watched_life(tmp_path / "disk")[0].seen:
+        if (folder := without_newest_segment(tmp_path / "copy", content)) is not None:
+            try:
+                assert recover(folder) in legal
+            except CorruptLog as error:
+                refused.append(error.file)
+    assert {"log-00000003", "log-00000004", "log-00000005"} <= set(refused)
+
+
+def test_a_segment_whose_seal_a_crash_prevented_is_sealed_at_the_next_start(tmp_path: Path) -> None:
+    checked = 0
+    for content, _ in watched_life(tmp_path / "disk")[0].seen:
+        if without_newest_segment(tmp_path / "copy", content) is None:
+            continue
+        folder = lay_out(tmp_path / "copy", content)
+        store, _, _ = Store.open(OrdinaryDisk(folder), bootstrap=False, segment_bytes=SEGMENT)
+        keep(store, Model(), EpochRecord(9))
+        store.close()
+        lost = without_newest_segment(tmp_path / "lost", files(folder))
+        assert lost is not None
+        with pytest.raises(CorruptLog, match="the log goes on in it"):
+            recover(lost)
+        checked += 1
+    assert checked > 30
 
 
 def test_recovery_itself_may_be_interrupted_at_any_time(tmp_path: Path) -> None:
@@ -267,8 +309,9 @@ def test_crash_points_come_in_order_and_records_are_written_one_by_one(tmp_path:
     steps = ["before-write", "after-write", "before-sync", "after-sync", "after-rename"]
     snapshot = [(step, "SNAPSHOT") for step in steps]
     segment = [(step, "SEGMENT") for step in steps]
+    seal = [(step, "SEGMENT") for step in steps if step != "after-rename"]
     purge = [("after-remove", "SEGMENT")]
-    assert seen == segment + batch(first) + snapshot + batch(second) + snapshot + segment + purge
+    assert seen == segment + batch(first) + snapshot + batch(second) + snapshot + segment + seal + purge
     assert waiting[5:15] == [0, 27, 27, 54, 54, 82, 82, 110, 110, 137], "each record is handed over by itself"
 
 
@@ -303,7 +346,7 @@ def test_crash_points_can_be_armed_and_disarmed_in_a_running_store(tmp_path: Pat
     store.crash = None
     keep(store, model, EpochRecord(2))
     store.close()
-    assert [what for step, what in seen if step == "after-sync"] == ["TXN", "SNAPSHOT", "SEGMENT"]
+    assert [what for step, what in seen if step == "after-sync"] == ["TXN", "SNAPSHOT", "SEGMENT", "SEGMENT"]
     assert recover(tmp_path) == model.legal()
 
 

@@ -31,9 +31,10 @@ from zab_chaos.node.core.ready import (
 from zab_chaos.node.core.zxid import ZERO, zxid
 from zab_chaos.node.store.disk import Disk, OrdinaryDisk
 from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot
-from zab_chaos.node.store.log_record import StoredRecord
+from zab_chaos.node.store.log_record import OVERHEAD_BYTES, StoredRecord
 from zab_chaos.node.store.reader import SegmentReader, without_zeros
 from zab_chaos.node.store.recovery import Recovery, RecoveryReport
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES
 from zab_chaos.node.store.store import Store
 
 
@@ -304,7 +305,21 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
     assert refusal(without("log-00000002"), CorruptLog) == "log-00000002"
     assert refusal(without("log-00000002", "log-00000003"), CorruptLog) == "log-00000002"
+    assert refusal(without(max(whole)), CorruptLog) == max(whole)
     assert refusal(without("log-00000001"), CorruptSnapshot).startswith("snapshot-")
+
+
+def test_a_full_segment_of_an_older_program_stays_without_a_seal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zab_chaos.node.store.log.SEAL_ROOM", 0)
+    store, model = born(tmp_path, 512), Model()
+    keep(store, model, txns(zxid(1, 1), b"x" * (510 - CHECKPOINT_BYTES - OVERHEAD_BYTES)))
+    keep(store, model, EpochRecord(2))
+    store.close()
+    assert list(files(tmp_path)) == ["log-00000001", "log-00000002"]
+    assert recover(tmp_path) == model.legal()
+    assert recover(tmp_path) == model.legal()
 
 
 def test_a_purged_log_needs_its_snapshot(tmp_path: Path) -> None:
