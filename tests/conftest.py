@@ -12,7 +12,7 @@ settings.register_profile("tests", deadline=None)  # of a single example, which 
 settings.load_profile("tests")
 
 # Files that ask the Spark session of the conftest beside them.
-ON_ONE_SPARK = ("integration/test_analyze_command", "integration/test_pipeline_")
+ON_ONE_SPARK = ("integration/test_analyze_command", "integration/test_pipeline_", "integration/test_research_page")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

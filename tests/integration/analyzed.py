@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from tests.corpus.story import ensemble
 from tests.integration import damage
 from tests.integration.handmade import handmade
 from zab_chaos.harness.cli.app import main
@@ -62,11 +63,13 @@ for = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
-    """The analysis, in the folder `out`, and what was analyzed: the folders with the cases of the corpus and with the damaged
-    runs (`damage.py`), the run that was worked out by hand (`handmade.py`) and a simulated one."""
+    """The analysis, in the folder `out`, and what was analyzed: the folders with the cases of the corpus, with the damaged runs
+    (`damage.py`) and with two campaigns of eight runs; the run that was worked out by hand (`handmade.py`); a simulated one.
+    """
 
     corpus: Path
     damaged: Path
+    campaigns: tuple[Path, Path]
     hand: Path
     simulated: Path
     out: Path
@@ -95,12 +98,20 @@ class Analyzed:
 def analyze_all(spark: SparkSession, corpus: Path, place: Path) -> Analyzed:
     """Write the other runs below `place`, and analyze them together with the corpus."""
     damage.write(place / "damaged")
+    campaigns = place / "before", place / "after"
+    for number in range(8):
+        for campaign in campaigns:
+            story = ensemble(writes=20 + number)  # as no other run has
+            if campaign.name == "after":
+                story.deliver(2, (1, 2))  # a second time
+            story.settle()
+            story.save(campaign / str(number))
     handmade().save(place / "hand")
     (place / "measured.toml").write_text(SCENARIO)
     assert main(["run", str(place / "measured.toml"), "--on", "sim", "--results", str(place / "simulated")]) == 0
     simulated = (place / "simulated" / "latest").resolve()
     out = place / ODD
-    found = find([str(folder) for folder in (corpus, place / "damaged", place / "hand", simulated)])
+    found = find([str(folder) for folder in (corpus, place / "damaged", *campaigns, place / "hand", simulated)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(judging, "RUNS_AT_ONCE", len(found) - 10)  # so that there are two batches
         analysis = analyze(spark, found, out)
@@ -108,6 +119,7 @@ def analyze_all(spark: SparkSession, corpus: Path, place: Path) -> Analyzed:
     return Analyzed(
         corpus=corpus,
         damaged=place / "damaged",
+        campaigns=campaigns,
         hand=place / "hand",
         simulated=simulated,
         out=out,

@@ -99,5 +99,7 @@ def test_the_command_replays_recordings_and_prints_the_summary(
     violated = [it["name"] for it in written[str(wrong)]["properties"] if it["verdict"] == "VIOLATION"]
     assert violated == ["expected state"]
     assert f"report   {out / 'report.html'}" in told.err
+    steps = ("looking for runs", "starting Spark", "reading runs 1 to 4 of 4", "judging runs", "(9 of 9)")
+    assert [words for words in steps if words not in told.err] == []
     page = (out / "report.html").read_text()
     assert all(Path(path).name in page for path in verdicts)
