@@ -65,16 +65,15 @@ def replay_command(
         raise BadInput("--step needs a terminal. Without --step, every output is compared with the recorded one.")
     folder = stored.find(results, run)
     console = console_for(json=json)
+    facts = folder.read_run()
     try:
-        peer_type = core_of(folder.read_run())
+        peer_type = core_of(facts)
     except UnknownDefect as error:
         return _report_unknown(str(error), console, json=json)
     recorded = recorded_lives(folder.path)
     stop_at, chosen = _parse_options(recorded, node, life, until, show=show)
     if not recorded:
-        return _report_unknown(
-            "the run has no recordings (`zab run --no-record`, or record = false)", console, json=json
-        )
+        return _report_unknown(_why_nothing_is_recorded(facts), console, json=json)
     try:
         if step or (step is None and without_options and _can_step()):
             return step_through(folder, peer_type, console)
@@ -98,6 +97,12 @@ def _replay(
     )
     edited = edited_files(folder.path, None if all_lives else chosen)
     return _show_lives(folder, lives, edited, console, json=json)
+
+
+def _why_nothing_is_recorded(facts: dict[str, Any]) -> str:
+    if facts.get("record"):
+        return f"the run has no recordings, although its nodes were to make some; it ended like this: {facts.get('outcome')}"
+    return "the run has no recordings (`zab run --no-record`, record = false, or nodes that can't be replayed)"
 
 
 def _on_terminal() -> bool:

@@ -72,8 +72,12 @@ def test_another_commit_is_named_where_something_differs(run: Path, capsys: pyte
 def test_nothing_recorded_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for file in (run / "record").iterdir():
         file.unlink()
+    change_run(run, outcome="harness-error: no port is free")
     assert main(["replay", str(run), "--json"]) == 2
-    assert "has no recordings" in answer(capsys)["why"]
+    assert answer(capsys)["why"].endswith("harness-error: no port is free")
+    change_run(run, record=False)
+    assert main(["replay", str(run), "--json"]) == 2
+    assert "record = false" in answer(capsys)["why"]
 
 
 def test_a_defect_that_is_not_here_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
