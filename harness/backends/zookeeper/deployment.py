@@ -21,7 +21,7 @@ from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.backends.zookeeper import sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
-from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, clock_offset
 from zab_chaos.harness.backends.zookeeper.links import ByteMeter, QuorumNetwork
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.salvage import progress_file
@@ -179,7 +179,7 @@ class ZooKeeperDeployment(ProcessDeployment):
             role_samples=self._sampler.samples,
             established=[led for life in lives for led in self.cluster.established(life)],
             mismatches=[mismatch for life in lives for mismatch in self.cluster.tree_mismatches(life)],
-            clock_offset=time.monotonic_ns() - time.time_ns(),
+            clock_offset=clock_offset(self.folder.lines("harness.jsonl")),
         )
         write_traces(evidence, self.folder)
         sessions.append_session_ends(self.sessions_file, evidence)

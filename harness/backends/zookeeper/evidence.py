@@ -1,8 +1,10 @@
 """The evidence of a run on ZooKeeper's servers: what their disks and log files hold, and what their clients were told."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Any
 
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog
@@ -77,3 +79,13 @@ class RunEvidence:
 def life_key(record: ServerLife | RoleSample | LeaderEstablished | TreeMismatch) -> tuple[int, int]:
     """Return the (node, life) that a record is about."""
     return record.node, record.life
+
+
+def clock_offset(milestones: Iterable[Mapping[str, Any]]) -> int:
+    """Return the nanoseconds from the wall clock to the monotonic one when the run began. A reboot resets the latter.
+
+    A run of an older version did not record them, and is taken to be of the time since the last reboot.
+    """
+    now = {"t": time.monotonic_ns(), "wall": time.time_ns()}
+    clocks = next((line for line in milestones if isinstance(line.get("wall"), int)), now)
+    return int(clocks["t"] - clocks["wall"])

@@ -5,16 +5,14 @@ clients' records remain. What happened at restarts, and what the servers said ab
 taken to have had one long life.
 """
 
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from zab_chaos.harness.backends.processes.stale_files import is_locked
 from zab_chaos.harness.backends.zookeeper import sessions
-from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, clock_offset
 from zab_chaos.harness.backends.zookeeper.traces import write_traces
 from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog, read_disk
 from zab_chaos.harness.errors import BadInput
@@ -53,20 +51,10 @@ def salvage(folder: RunFolder) -> str | None:
         )
         for node, disk in disks.items()
     ]
-    evidence = RunEvidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=_clock_offset(milestones))
+    evidence = RunEvidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=clock_offset(milestones))
     write_traces(evidence, folder)
     sessions.append_session_ends(folder.file("sessions.jsonl"), evidence)
     return DONE
-
-
-def _clock_offset(milestones: list[dict[str, Any]]) -> int:
-    """Return the nanoseconds from the wall clock to the monotonic one during the run. A reboot resets the latter.
-
-    A run of an older version did not record them, and is taken to be of the time since the last reboot.
-    """
-    now = {"t": time.monotonic_ns(), "wall": time.time_ns()}
-    clocks = next((line for line in milestones if isinstance(line.get("wall"), int)), now)
-    return int(clocks["t"] - clocks["wall"])
 
 
 def _without_epochs(log: TxnLog) -> TxnLog:
