@@ -1,19 +1,27 @@
-"""One analysis for all tests of its results: Spark takes as long for one run as for hundreds of short ones."""
+"""One `zab analyze` for all tests of its results: Spark takes as long for one run as for hundreds of short ones."""
 
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from tests.corpus.build import CASES
 from tests.corpus.story import ensemble
 from tests.integration import damage
 from tests.integration.handmade import handmade
 from zab_chaos.harness.cli.app import main
-from zab_chaos.pipeline import judging
-from zab_chaos.pipeline.analysis import Analysis, analyze
-from zab_chaos.pipeline.folders import find
+from zab_chaos.harness.explore import spark_session
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs.options import options_for, read_scenario
+from zab_chaos.harness.runs.run import run
+from zab_chaos.pipeline import analysis, judging
+from zab_chaos.pipeline.analysis import Analysis
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.metric_columns import METRICS
 from zab_chaos.pipeline.tables import escape_path
@@ -61,18 +69,46 @@ for = 0.5
 """
 
 
+SECONDS = 3.0  # of a shipped scenario: enough for its first fault
+DEFECT = "ack-before-sync"
+WRONG = """
+[scenario]
+name = "wrong"
+duration = 1
+
+[expect.state]
+"/key-0" = "never written"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Recorded runs: a good one, one with a known bug, one that ends in another state than expected, and the good one with a
+    damaged recording."""
+
+    good: Path
+    bad: Path
+    wrong: Path
+    damaged: Path
+
+
 @dataclass(frozen=True, slots=True)
 class Analyzed:
     """The analysis, in the folder `out`, and what was analyzed: the folders with the cases of the corpus, with the damaged runs
-    (`damage.py`) and with two campaigns of eight runs; the run that was worked out by hand (`handmade.py`); a simulated one.
+    (`damage.py`) and with two campaigns of eight runs; recorded runs; one that was worked out by hand (`handmade.py`); another
+    simulated one. `code`, `stdout` and `stderr` are the command's exit code and what it printed.
     """
 
     corpus: Path
     damaged: Path
     campaigns: tuple[Path, Path]
+    recorded: Recorded
     hand: Path
     simulated: Path
     out: Path
+    code: int
+    stdout: str
+    stderr: str
     analysis: Analysis
     types: dict[str, list[tuple[str, str]]]  # of each metric's columns
     metrics: dict[str, list[Row]]
@@ -95,6 +131,19 @@ class Analyzed:
         return self.below(folder.parent)[folder.name]
 
 
+@contextmanager
+def on_this_spark(spark: SparkSession) -> Iterator[pytest.MonkeyPatch]:
+    """In this block, `zab analyze` in this process takes the session `spark`."""
+
+    @contextmanager
+    def there(*_: object) -> Iterator[SparkSession]:
+        yield spark
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark_session, "spark", there)
+        yield patch
+
+
 def analyze_all(spark: SparkSession, corpus: Path, place: Path) -> Analyzed:
     """Write the other runs below `place`, and analyze them together with the corpus."""
     damage.write(place / "damaged")
@@ -107,23 +156,66 @@ def analyze_all(spark: SparkSession, corpus: Path, place: Path) -> Analyzed:
             story.settle()
             story.save(campaign / str(number))
     handmade().save(place / "hand")
-    (place / "measured.toml").write_text(SCENARIO)
-    assert main(["run", str(place / "measured.toml"), "--on", "sim", "--results", str(place / "simulated")]) == 0
-    simulated = (place / "simulated" / "latest").resolve()
+    simulated = _simulated(SCENARIO, place / "simulated")
+    recorded = _recorded(place / "recorded")
     out = place / ODD
-    found = find([str(folder) for folder in (corpus, place / "damaged", *campaigns, place / "hand", simulated)])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(judging, "RUNS_AT_ONCE", len(found) - 10)  # so that there are two batches
-        analysis = analyze(spark, found, out)
+    folders = (corpus, place / "damaged", *campaigns, place / "recorded", place / "hand", simulated)
+    analyses: list[Analysis] = []
+
+    def analyze(*arguments: Any) -> Analysis:
+        analyses.append(original(*arguments))
+        return analyses[-1]
+
+    original = analysis.analyze
+    with on_this_spark(spark) as patch, redirect_stdout(StringIO()) as stdout, redirect_stderr(StringIO()) as stderr:
+        patch.setattr(analysis, "analyze", analyze)
+        patch.setattr(judging, "RUNS_AT_ONCE", len(CASES))  # so that there are two batches
+        code = main(["analyze", *map(str, folders), "--replay", "--out", str(out), "--json"])
     frames = {table.name: spark.read.parquet(escape_path(f"file://{out}/metrics/{table.name}")) for table in METRICS}
     return Analyzed(
         corpus=corpus,
         damaged=place / "damaged",
         campaigns=campaigns,
+        recorded=recorded,
         hand=place / "hand",
         simulated=simulated,
         out=out,
-        analysis=analysis,
+        code=code,
+        stdout=stdout.getvalue(),
+        stderr=stderr.getvalue(),
+        analysis=analyses[0],
         types={name: frame.dtypes for name, frame in frames.items()},
         metrics={name: frame.collect() for name, frame in frames.items()},
     )
+
+
+def _simulated(scenario: str, results: Path, code: int = 0) -> Path:
+    """Run a scenario, given as a text, in the simulator. Return the run's folder."""
+    results.mkdir(exist_ok=True)
+    file = results / "scenario.toml"
+    file.write_text(scenario)
+    assert main(["run", str(file), "--on", "sim", "--results", str(results), "--quiet"]) == code
+    return (results / "latest").resolve()
+
+
+def _shipped(name: str, results: Path, defect: str | None = None) -> Path:
+    """Run a shipped scenario in the simulator: a defect's as it is, others for a few seconds. Return the run's folder."""
+    scenario = read_scenario(name, on="sim", nodes=None, defect=defect)
+    if defect is None:
+        faults = tuple(fault for fault in scenario.faults if fault.at < SECONDS - 1)
+        scenario = replace(scenario, duration=SECONDS, faults=faults)
+    wish = options_for(name, scenario, seed=1, results=results, on="sim")
+    return run(scenario, wish, Quiet()).folder.path
+
+
+def _recorded(results: Path) -> Recorded:
+    """Make the recorded runs."""
+    good = _shipped("leader-crash", results)
+    damaged = results / "damaged"
+    shutil.copytree(good, damaged)
+    recording = sorted((damaged / "record").iterdir())[0]
+    held = bytearray(recording.read_bytes())
+    held[len(held) // 2] ^= 0xFF
+    recording.write_bytes(held)
+    bad = _shipped(f"defects/{DEFECT}", results, DEFECT)
+    return Recorded(good=good, bad=bad, wrong=_simulated(WRONG, results, 1), damaged=damaged)

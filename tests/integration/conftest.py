@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,21 +42,17 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def analyzed(spark: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> "Analyzed":
-    """One analysis of the corpus, of damaged runs, of one that was worked out by hand and of a simulated one."""
+    """One `zab analyze` of the corpus and of some other runs."""
     from tests.integration.analyzed import analyze_all
 
     return analyze_all(spark, corpus, tmp_path_factory.mktemp("analyzed"))
 
 
 @pytest.fixture
-def analyze_here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def analyze_here(spark: Any) -> Iterator[Callable[..., int]]:
     """Return a function that runs `zab analyze` in this process, on the Spark of the tests, and returns its exit code."""
+    from tests.integration.analyzed import on_this_spark
     from zab_chaos.harness.cli.app import main
-    from zab_chaos.harness.explore import spark_session
 
-    @contextmanager
-    def there(*_: object) -> Iterator[Any]:
-        yield spark
-
-    monkeypatch.setattr(spark_session, "spark", there)
-    return lambda *arguments: main(["analyze", *map(str, arguments)])
+    with on_this_spark(spark):
+        yield lambda *arguments: main(["analyze", *map(str, arguments)])
