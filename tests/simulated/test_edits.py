@@ -20,18 +20,18 @@ SCENARIO = """
 [scenario]
 name = "edits"
 about = "a follower is killed and comes back"
-duration = 1
+duration = 0.6
 
 [workload]
-rate = 20
+rate = 10
 clients = 2
 keys = 2
 
 [[fault]]
-at = 0.3
+at = 0.2
 do = "crash"
 target = "follower"
-for = 0.3
+for = 0.2
 """
 EDITED = 2000
 JUDGED_BY_WHAT_IT_SAYS = 500
