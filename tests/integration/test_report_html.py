@@ -89,7 +89,7 @@ class Report:
         canvas = self.find(name)
         size = canvas.size
         self.js("arguments[0].scrollIntoView({block: 'center'})", canvas)
-        ActionChains(self.driver).move_to_element_with_offset(
+        ActionChains(self.driver, duration=0).move_to_element_with_offset(
             canvas, round(x - size["width"] / 2), round(y - size["height"] / 2)
         ).perform()
 
