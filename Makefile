@@ -21,7 +21,7 @@ define installed
 @command -v $(1) >/dev/null || .ci/apt $(3) || echo "$(2) could not be installed; the tests that need it are skipped"
 endef
 
-.PHONY: help setup browser fuse demo test test-cluster test-zookeeper lint check mutants bench docs clean base-image image engine-dependencies engine containers test-containers
+.PHONY: help setup browser fuse demo test collected test-cluster test-zookeeper lint check mutants bench docs clean base-image image engine-dependencies engine containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ demo: setup ## run three nodes through a power outage, judge the run, and analyz
 LEFT_OUT := cluster or containers
 test: setup browser fuse ## run the test suite on all cores, without what needs a cluster or a container engine
 	$(BIN)/pytest $(IN_PARALLEL) -m "not ($(LEFT_OUT)) and (not zookeeper or sample)"
+
+collected: $(READY) ## collect the tests once, so that each worker of `test` finds them compiled, with their asserts rewritten
+	@$(BIN)/pytest --collect-only -qq >/dev/null || echo "The tests can't be collected; \`make test\` shows why"
 
 test-cluster: setup ## test the pipeline on a real Spark cluster of three processes: some four minutes
 	$(BIN)/pytest -m cluster tests/integration
