@@ -70,7 +70,7 @@ for = 0.5
 
 
 SECONDS = 3.0  # of a shipped scenario: enough for its first fault
-DEFECT = "ack-before-sync"
+DEFECT, RATE = "ack-before-sync", 30.0  # enough to show it
 WRONG = """
 [scenario]
 name = "wrong"
@@ -199,11 +199,13 @@ def _simulated(scenario: str, results: Path, code: int = 0) -> Path:
 
 
 def _shipped(name: str, results: Path, defect: str | None = None) -> Path:
-    """Run a shipped scenario in the simulator: a defect's as it is, others for a few seconds. Return the run's folder."""
+    """Run a shipped scenario in the simulator: a defect's under little load, others for seconds. Return the run's folder."""
     scenario = read_scenario(name, on="sim", nodes=None, defect=defect)
     if defect is None:
         faults = tuple(fault for fault in scenario.faults if fault.at < SECONDS - 1)
         scenario = replace(scenario, duration=SECONDS, faults=faults)
+    else:
+        scenario = replace(scenario, workload=replace(scenario.workload, rate=RATE))
     wish = options_for(name, scenario, seed=1, results=results, on="sim")
     return run(scenario, wish, Quiet()).folder.path
 
