@@ -293,11 +293,16 @@ class ClientSessions:
                 self._unforwarded.append((session.client, entry))
 
     def _hold(self, session: ClientSession) -> None:
-        """Hold a session that may not be served yet, and make sure that its fence is requested."""
+        """Hold a session that may not be served yet, and make sure that its fence is requested if it needs one.
+
+        If it needs none now, it never will: the tree may forget the client, and what is decided stays so.
+        """
+        if self._fenced(session):
+            session.fence = NO_SEQ
         session.held = not self._may_serve(session)
         if session.held:
             self._watched[session.client] = session
-            if not self._fenced(session):
+            if session.fence != NO_SEQ:
                 self._unfenced[session.client] = session
 
     def _fenced(self, session: ClientSession) -> bool:

@@ -478,6 +478,21 @@ def test_writes_whose_outcome_is_decided_need_no_fence(data: bytes) -> None:
     assert kinds(told(sessions)) == [(10, "Ok")]
 
 
+def test_a_session_without_need_of_a_fence_is_served_although_the_tree_forgets_its_client() -> None:
+    """The snapshot with which the node joins has forgotten a client whose writes its own tree had decided."""
+    trees = [Tree(clients_max=1), Tree(clients_max=1)]
+    for tree in trees:
+        tree.apply(z(1), KEY)
+        tree.apply(z(2), set_txn(ME, 4, b"4", life=LIFE - 1))
+    trees[1].apply(z(3), set_txn(YOU, 1, b"you", node=NODE + 1))
+    sessions = ClientSessions(NODE, LIFE, trees[0])
+    sessions.hello(ME, ZERO, 4)
+    sessions.receive(ME, [(5, Set("/k", b"5")), (6, Get("/k"))])
+    sessions.install(z(3), trees[1].dump())
+    sessions.join(z(3))
+    assert forwarded(sessions) == [(ME, 5, Set("/k", b"5"))]
+
+
 def test_a_fence_is_requested_from_each_leader_until_it_is_delivered() -> None:
     sessions = make(fence=4)
     assert forwarded(sessions) == [(ME, 4, Fence())]
