@@ -132,7 +132,10 @@ class Stop(NodeDown):
         self.exits = {node: self.cluster.stop(node) for node in self.nodes}
 
     def injected(self) -> Confirmation:
-        stopped = all(status == 0 and not self.cluster.alive(node) for node, status in self.exits.items())
+        stopped = all(
+            not self.cluster.alive(node) and (status == 0 or self.context.exit_explained(node, status))
+            for node, status in self.exits.items()
+        )
         evidence = {str(node): {"pid": self.pids[node], "exit": status} for node, status in self.exits.items()}
         return Confirmation(stopped, evidence)
 

@@ -53,6 +53,17 @@ def test_a_paused_node_that_a_crash_point_ended_need_not_wake_up(scheduler: Any,
     assert healed(scheduler, pause) is (other is not None)
 
 
+@pytest.mark.parametrize("armed", [True, False])
+def test_a_node_that_a_crash_point_ended_while_it_stopped_is_down(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch, armed: bool
+) -> None:
+    """A node that is asked to exit still does something, which may be what the point is at."""
+    if armed:
+        scheduler.inject(step("crash-at", point="after-send:ACK"))
+    monkeypatch.setattr(scheduler.cluster, "stop", scheduler.cluster.kill)
+    assert scheduler.inject(step("stop")).injected.confirmed is armed
+
+
 def test_an_armed_node_that_another_fault_paused_need_not_confirm_its_point(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
