@@ -4,14 +4,13 @@ from typing import Any
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
-from zab_chaos.node.tree.refusal import MAY_BE_FORGOTTEN
 
 SECOND = 1_000_000_000
 
 
-def _linked(nodes: int = 3, **expect: Any) -> Story:
+def _linked(nodes: int = 3) -> Story:
     """Return a good beginning with all links open. Progress and answers are expected within 4 s."""
-    story = ensemble(nodes=nodes, progress_within=4, answered_within=4, **expect)
+    story = ensemble(nodes=nodes, progress_within=4, answered_within=4)
     for node in story.servers:
         story.open_links(node, [peer for peer in story.servers if peer != node])
     return story
@@ -556,29 +555,6 @@ def progress_last_question_refused() -> Story:
 def progress_last_question_answered() -> Story:
     """The same, but it is served after 7 s."""
     return _last_question(7)
-
-
-def _forgotten_at_the_end(clients_max: int) -> Story:
-    """Let two clients ask their last questions, and a node say to one that the ensemble may have forgotten it."""
-    story = _linked(clients_max=clients_max)
-    story.milestone("last-question", seconds=8)
-    story.read(path="/", client=2)
-    words = f"node 1 does not serve this client: {MAY_BE_FORGOTTEN}: it remembers the {clients_max} that wrote last"
-    story.complete(1, story.invoke(op="get", path="/"), outcome="unknown", error=words)
-    story.settle()
-    return story
-
-
-@violates("progress")
-def progress_client_forgotten_by_an_ensemble_that_has_room() -> Story:
-    """An ensemble that remembers two clients does not serve one of two in the end."""
-    return _forgotten_at_the_end(2)
-
-
-@legal("progress")
-def progress_client_forgotten_for_another() -> Story:
-    """The same with an ensemble that remembers one."""
-    return _forgotten_at_the_end(1)
 
 
 def _cut_off(**expect: Any) -> Story:

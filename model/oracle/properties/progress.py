@@ -12,7 +12,7 @@ from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeader
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, merged
-from zab_chaos.node.tree.refusal import MAY_BE_FORGOTTEN, NO_LEADER
+from zab_chaos.node.tree.refusal import NO_LEADER
 
 DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
 MAX_ELECTIONS = 10  # how often nodes may begin to lead before one of them is established, while some node could lead
@@ -107,10 +107,7 @@ class Progress(Checker):
             self._check_delayed(request, stay, undisturbed[stay.node])
 
     def _check_last_questions(self) -> None:
-        """Check that each client was served in time after everything was healed, unless the run was interrupted.
-
-        If more clients ask than the ensemble remembers, they may forget each other again and again.
-        """
+        """Check that each client was served in time after everything was healed, unless the run was interrupted."""
         milestones = self.facts.milestones
         asked = milestones.get("last-question")
         if asked is None or asked.seconds is None or "interrupted" in milestones:
@@ -121,11 +118,8 @@ class Progress(Checker):
                 questions.setdefault(request.invoke.client, []).append(request)
         self.checked += len(questions)
         end = asked.t + int(asked.seconds * SECOND)
-        remembered = self.facts.run.expect.get("clients_max")
-        may_be_forgotten = isinstance(remembered, int) and len(questions) > remembered
         for client, requests in questions.items():
-            excused = may_be_forgotten and any(MAY_BE_FORGOTTEN in _error_of(request) for request in requests)
-            if not excused and not any(_succeeded_by(end, request) for request in requests):
+            if not any(_succeeded_by(end, request) for request in requests):
                 self.findings.add(
                     f"client {client} was not served in the {asked.seconds:g} s after everything was healed",
                     [asked, requests[0].invoke, requests[-1].complete],
@@ -323,11 +317,6 @@ class Progress(Checker):
             begun = times[bisect_right(times, start) : bisect_right(times, end)]
             if len(begun) > MAX_ELECTIONS:
                 yield start, end, begun
-
-
-def _error_of(request: Request) -> str:
-    """Return the error with which a request was answered, or ""."""
-    return (request.complete.error or "") if request.complete is not None else ""
 
 
 def _succeeded_by(end: int, request: Request) -> bool:
