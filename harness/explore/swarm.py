@@ -125,12 +125,14 @@ TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
 # sessions and begin new ones.
 VISITING_SHARE = 0.15
 OPERATIONS_PER_VISIT = 3.0  # on average
-VISITORS_KNOWN = 12  # then: so few clients are remembered that nodes forget some in nearly every run
-# A write that was delayed must not pass its client's fence, also when the client has been forgotten since. In some of these
-# seeds sessions are longer, clients often leave their node, and nodes remember hardly any client.
+VISITORS_KNOWN = (1, 12)  # then: so few clients are remembered that nodes forget some in nearly every run
+# A write that was delayed must not pass its client's fence, also when the client has been forgotten since. And a client that
+# was forgotten must be served again. In some of these seeds sessions are longer, clients often leave their node and ask for
+# bad paths, too, nodes remember hardly any client, and those that come back get a snapshot.
 WANDERING_SHARE = 0.5
 OPERATIONS_PER_LONG_VISIT = 10.0
-WANDERERS_KNOWN = 3
+WANDERERS_KNOWN = (1, 3, 3)
+WANDERERS_SNAPSHOT_BYTES = (2**10, 2**24)
 # A request that no state allows (a bad path) is refused without a transaction. In some seeds clients send such requests, too.
 BAD_PATH_SHARE = 0.08
 BAD_PATH_MIX = {"set": 2.0, "get": 1.0, BAD_PATH: 2.0}
@@ -211,10 +213,11 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     stalling = Random(f"stalling {seed}")
     if stalling.random() < STALLING_SHARE:
         workload = replace(workload, stalls=stalling.choice(STALLS))
-    if workload.visits and Random(f"wandering {seed}").random() < WANDERING_SHARE:
-        workload, limits = _with_wanderers(workload), _with(limits, {"clients_max": WANDERERS_KNOWN})
+    wandering = Random(f"wandering {seed}")
+    if workload.visits and wandering.random() < WANDERING_SHARE:
+        workload, limits = _with_wanderers(wandering, workload, limits)
     elif workload.visits:
-        limits = _with(limits, {"clients_max": VISITORS_KNOWN})
+        workload, limits = _with_visitors(wandering, workload, limits)
     drawn = replace(
         scenario,
         seed=seed,
@@ -369,11 +372,19 @@ def _with_clients(random: Random, given: Workload) -> Workload:
     return replace(given, visits=given.rate / OPERATIONS_PER_VISIT) if lot < IMPATIENT_SHARE + VISITING_SHARE else given
 
 
-def _with_wanderers(given: Workload) -> Workload:
-    return replace(
+def _with_visitors(random: Random, given: Workload, limits: Limits) -> tuple[Workload, Limits]:
+    mix = {**given.mix, BAD_PATH: sum(given.mix.values())} if random.random() < 0.5 else given.mix
+    return replace(given, mix=mix), _with(limits, {"clients_max": random.choice(VISITORS_KNOWN)})
+
+
+def _with_wanderers(random: Random, given: Workload, limits: Limits) -> tuple[Workload, Limits]:
+    known = random.choice(WANDERERS_KNOWN)
+    mix = {**given.mix, BAD_PATH: 1.0} if random.random() < 0.5 else given.mix
+    workload = replace(
         given, visits=given.rate / OPERATIONS_PER_LONG_VISIT, moves=max(given.moves, 0.3 * given.rate),
-        clients=max(given.clients, WANDERERS_KNOWN + 1),
+        clients=max(given.clients, known + 1), mix=mix,
     )  # fmt: skip
+    return workload, _with(limits, {"clients_max": known, "snapshot_bytes": random.choice(WANDERERS_SNAPSHOT_BYTES)})
 
 
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:

@@ -105,8 +105,10 @@ class Primary:
         }
 
     def prepare(self, request: ForwardedRequest, origin: Origin, since: Zxid, zxid: Zxid) -> bytes | Refusal:
-        """Return the encoded transaction for `request`, or its refusal. A refusal changes only the client's highest seq.
+        """Return the encoded transaction for `request`, or its refusal. A refusal changes at most the client's highest seq.
 
+        A request that no state allows is refused without a transaction, and is no use of its client: a use has the zxid of a
+        transaction. Otherwise a client could seem to be forgotten with a zxid that no session can have seen.
         `since`: what the client's node had delivered when the session began. `zxid`: the transaction will have it.
         """
         client, seq = origin.client, origin.seq
@@ -118,6 +120,8 @@ class Primary:
             return self._prepared(origin, FenceTxn(), {})
         if seq <= latest:
             return superseded(seq, latest)
+        if (invalid := self._invalid(request)) is not None:
+            return invalid
         self._judged.use(client, seq, zxid)
         change, draft = self._judge(request)
         return change if isinstance(change, Refusal) else self._prepared(origin, change, draft)
@@ -145,9 +149,6 @@ class Primary:
     def _judge(self, request: Write) -> tuple[Change | MultiTxn | Refusal, dict[str, FutureZnode]]:
         """Return the change that the request becomes, or its refusal, and the future znodes that it changes."""
         draft: dict[str, FutureZnode] = {}
-        invalid = self._invalid(request)
-        if invalid is not None:
-            return invalid, draft
         return self._multi(request, draft) if type(request) is Multi else self._step(request, draft), draft
 
     def _invalid(self, request: Write) -> Refusal | None:

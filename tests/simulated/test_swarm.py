@@ -27,10 +27,10 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree import primary
 from zab_chaos.node.tree.primary import FutureZnode, Primary
-from zab_chaos.node.tree.refusal import NODE_EXISTS, Refusal
-from zab_chaos.node.tree.requests import Create, Multi, Write, request_size
+from zab_chaos.node.tree.refusal import BAD_PATH, NODE_EXISTS, Refusal
+from zab_chaos.node.tree.requests import Create, ForwardedRequest, Multi, Write, request_size
 from zab_chaos.node.tree.tree import Tree
-from zab_chaos.node.tree.txns import CreateTxn
+from zab_chaos.node.tree.txns import CreateTxn, Origin
 
 SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
@@ -208,7 +208,7 @@ def test_clients_that_come_and_go_are_forgotten(
     """All nodes forget the same ones."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
     for name in ("VISITORS_KNOWN", "WANDERERS_KNOWN"):
-        monkeypatch.setattr(swarm, name, Limits().clients_max)
+        monkeypatch.setattr(swarm, name, (Limits().clients_max,))
     others = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in drawn]
     few = [(one, other) for one, other in zip(drawn, others, strict=True) if one != other]
     assert 0.5 < len(few) / len(drawn) / swarm.VISITING_SHARE < 1.5
@@ -232,7 +232,8 @@ def test_in_some_seeds_a_delayed_write_of_a_forgotten_client_arrives(
 ) -> None:
     """A leader that takes the client for a new one executes it."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
-    wandering = [one for one in drawn if one.limits.clients_max == swarm.WANDERERS_KNOWN]
+    long_visits = swarm.OPERATIONS_PER_LONG_VISIT
+    wandering = [one for one in drawn if one.workload.visits and one.workload.visits * long_visits == one.workload.rate]
     share = swarm.VISITING_SHARE * swarm.WANDERING_SHARE
     assert 0.5 < len(wandering) / len(drawn) / share < 1.5
     one = swarm.draw_swarm(shipped("long-mix"), 39)
@@ -240,6 +241,24 @@ def test_in_some_seeds_a_delayed_write_of_a_forgotten_client_arrives(
     assert simulate(one, 39, None).verdict.exit == 0
     trusting = simulate(one, 39, DEFECTS["forgotten-client"].path).verdict
     assert "client order" in trusting.violated
+
+
+def test_in_some_seeds_a_client_that_is_forgotten_has_asked_for_a_bad_path_last(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If that is a use of the client, no session is accepted any more: none can have seen the zxid that it would have had."""
+    one = swarm.draw_swarm(shipped("long-mix"), 209)
+    assert simulate(one, 209, None).verdict.exit == 0
+    prepare = Primary.prepare
+
+    def with_use(self: Primary, request: ForwardedRequest, origin: Origin, since: Zxid, zxid: Zxid) -> bytes | Refusal:
+        prepared = prepare(self, request, origin, since, zxid)
+        if isinstance(prepared, Refusal) and prepared.error == BAD_PATH:
+            self._judged.use(origin.client, origin.seq, zxid)
+        return prepared
+
+    monkeypatch.setattr(Primary, "prepare", with_use)
+    assert "progress" in simulate(one, 209, None).verdict.violated
 
 
 def test_in_some_seeds_clients_use_invalid_paths(

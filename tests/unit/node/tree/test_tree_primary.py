@@ -310,6 +310,17 @@ def test_a_client_that_is_remembered_is_not_refused_for_the_age_of_its_session(l
         assert (prepared.error if isinstance(prepared, Refusal) else None) == error
 
 
+def test_requests_that_no_state_allows_leave_room_for_sessions_that_begin_now() -> None:
+    """They become no transaction. So no session could begin after the zxid that one of them would have had."""
+    leader = Leader(Tree(clients_max=1))
+    leader.done_by(1, Create("/a"))
+    for client in (2, 3, 4):
+        refusal = leader.judge(Create("no/path"), Origin(1, 1, client, 1))
+        assert isinstance(refusal, Refusal)
+        assert refusal.error == "bad path"
+    assert isinstance(leader.judge(Fence(), Origin(1, 1, 5, 1)), bytes)
+
+
 def test_a_summary_lists_the_effects_step_by_step(leader: Leader) -> None:
     """The summaries in `broadcast`, from the primary and, in a replay, from the bytes."""
     steps: list[Step] = [Create("/a", b"x"), Set("/a", b"y"), Check("/a"), Delete("/a")]
