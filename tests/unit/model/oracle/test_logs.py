@@ -92,6 +92,29 @@ def test_all_other_answers_to_a_multi_must_be_right(story: Callable[[], Story], 
     assert judged(story(), "logs", tmp_path).violated == ["exactly once"]
 
 
+def read_that_lacks_an_earlier_write(outcome: str) -> Story:
+    """Return a run in which a client sends a write, goes to node 2, and reads there what was before the write."""
+    story = ensemble()
+    seq = story.invoke(op="set", path="/a", value=8)
+    txn = [1, seq, [["set", "/a", 3, 8]]]
+    if outcome == "ok":
+        story.complete(1, seq, story.commit(txn=txn), version=3)
+    else:
+        story.complete(1, seq, outcome=outcome, error="the connection was lost")
+    story.read(zxid=(1, 3), node=2)
+    if outcome == "unknown":
+        story.commit(txn=txn)
+    return story
+
+
+def test_a_read_at_another_server_need_not_show_a_write_without_an_answer(tmp_path: Path) -> None:
+    assert_legal_for_servers_only(lambda: read_that_lacks_an_earlier_write("unknown"), "client order", tmp_path)
+
+
+def test_a_read_at_another_server_shows_an_acknowledged_write(tmp_path: Path) -> None:
+    assert "client order" in judged(read_that_lacks_an_earlier_write("ok"), "logs", tmp_path).violated
+
+
 def test_the_verdict_names_what_was_not_judged_and_why(tmp_path: Path) -> None:
     verdict = judged(ensemble(), "logs", tmp_path)
     why = {item.name: item.why for item in verdict.properties if item.name not in judged_by("logs")}
