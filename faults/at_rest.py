@@ -43,9 +43,7 @@ class DiskDamage(KillFault):
     def inject(self) -> None:
         self.kill()
         self.damage: dict[int, dict[str, Any]] = {}
-        self.failures: list[
-            str
-        ] = []  # why disks could not be damaged; what happened to the others is evidence all the same
+        self.failures: list[str] = []  # what happened to the other disks is evidence all the same
         for node in self.nodes:
             try:
                 self.damage[node] = self.damage_disk(node)
