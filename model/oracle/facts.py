@@ -50,8 +50,8 @@ from zab_chaos.model.oracle.znodes import STATE_ERRORS
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
-BIT_FLIP = "corrupt"
-FILE_DAMAGES = frozenset({BIT_FLIP, "truncate-file"})  # part of a file is changed or lost
+
+FILE_DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of a file is changed or lost
 REMOVE_FILE = "remove-file"  # whole files are lost
 WIPE = "wipe"  # the whole disk is lost
 CRASH_STATE = "crash-state"  # a milestone, not a fault: a crash at some sync could have left a wrong disk
