@@ -50,7 +50,6 @@ from zab_chaos.model.oracle.znodes import STATE_ERRORS
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
-
 FILE_DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of a file is changed or lost
 REMOVE_FILE = "remove-file"  # whole files are lost
 WIPE = "wipe"  # the whole disk is lost
