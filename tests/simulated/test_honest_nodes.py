@@ -35,12 +35,13 @@ def test_the_nodes_of_a_quorum_without_any_file_have_lost_their_disks() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", ['"corrupt"', '"truncate-file"', '"remove-file"\nwhich = "newest"', '"remove-file"\nwhich = "older"']
+    ("do", "which"), [("corrupt", None), ("truncate-file", None), ("remove-file", "newest"), ("remove-file", "older")]
 )
-def test_a_node_that_refuses_a_damaged_disk_is_not_accused(damage: str) -> None:
-    verdict, reasons = run_with(limits=SMALL_FILES, fault=f'do = {damage}\ntarget = "node-1"\nfile = "log"\nfor = 0.5')
+def test_a_node_that_refuses_a_damaged_disk_is_not_accused(do: str, which: str | None) -> None:
+    fault = f'do = "{do}"\ntarget = "node-1"\nfile = "log"\nfor = 0.5' + (f'\nwhich = "{which}"' if which else "")
+    verdict, reasons = run_with(limits=SMALL_FILES if which else "", fault=fault)
     assert verdict == "UNKNOWN", reasons
-    assert "node 1 refuses its disk, which fault 1" in reasons[-1]
+    assert f"node 1 refuses its disk, which fault 1 ({do}) has damaged" in reasons[-1]
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
