@@ -51,7 +51,7 @@ class DiskDamage(KillFault):
                 self.failures.append(str(error))
 
     def damage_disk(self, node: int) -> dict[str, Any]:
-        """Damage one disk, and return what was done, as evidence. Raises FaultError if nothing was done."""
+        """Damage one disk, and return what was done, as evidence. Raises FaultError if that fails."""
         raise NotImplementedError
 
     def recovered(self) -> Confirmation:

@@ -138,6 +138,11 @@ class Request(Struct, gc=False):
     complete: Complete | None = None
     zxid: int | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether its outcome is known to the client."""
+        return self.complete is not None and self.complete.outcome != "unknown"
+
 
 class AckedWrite(Struct, gc=False):
     """A write that was acknowledged to its client."""

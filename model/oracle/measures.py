@@ -86,8 +86,8 @@ def _seconds_of(pause: Span) -> float:
 
 def unknown_with_effect(facts: Facts) -> int:
     """Return the number of writes that took effect although their outcome is unknown to the client."""
-    answered = {key for key, one in facts.requests.items() if one.complete and one.complete.outcome != "unknown"}
-    return sum(key in facts.requests and key not in answered for key in facts.effects.first_effects)
+    requests = [facts.requests.get(key) for key in facts.effects.first_effects]
+    return sum(request is not None and not request.known for request in requests)
 
 
 def fault_recovery(facts: Facts) -> list[dict[str, Any]]:
