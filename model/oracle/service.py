@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from zab_chaos.model.events import Complete, CurrentEpoch, Established, Invoke, packed
@@ -72,6 +73,26 @@ class ServiceTimes:
             return None
         left = min([complete.t, *(it.t for it in events[came + 1 :])])
         return RequestStay(complete.node, max(events[came].t, invoke.t), left)
+
+    def answers_to_earlier(self, stay: RequestStay) -> Iterator[int]:
+        """Find the times, ascending, at which the node answered requests that were sent before this one came to it."""
+        answers = self._answers.get(stay.node, [])
+        for place in range(bisect_right(answers, (stay.start, FOREVER)), len(answers)):
+            answered, sent = answers[place]
+            if answered >= stay.end:
+                return
+            if sent < stay.start:
+                yield answered
+
+    @cached_property
+    def _answers(self) -> dict[int, list[tuple[int, int]]]:
+        """By node: when it answered each request and when that was sent, by the time of the answer."""
+        answers: dict[int, list[tuple[int, int]]] = {}
+        for request in self._facts.requests.values():
+            answer = request.complete
+            if answer is not None and answer.node is not None and request.known:
+                answers.setdefault(answer.node, []).append((answer.t, request.invoke.t))
+        return {node: sorted(times) for node, times in answers.items()}
 
     def followed(self, node: int) -> Iterator[tuple[int, list[Span]]]:
         """Find each leader that a node followed, with the times in which both were in broadcast in the leader's epoch."""

@@ -136,6 +136,49 @@ def progress_a_session_hangs() -> Story:
     return story
 
 
+def _queued(story: Story, *, answered_every: int) -> Story:
+    """Let clients 2 to 5 ask node 2 one after the other. Then it answers them in turn, every few seconds."""
+    asked = []
+    for client in range(2, 6):
+        story.event(2, "client", state="connected", client=client)
+        asked.append((client, story.invoke(client, "get")))
+        story.t += SECOND // 10
+    for client, seq in asked:
+        _written_for(story, answered_every)
+        story.answer_read(client, seq, story.servers[2].last, node=2)
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_more_requests_than_are_served() -> Story:
+    """Node 2 serves one request after the other, each in 3 s of 4. The last one waits for 12 s."""
+    return _queued(_linked(), answered_every=3)
+
+
+@violates("progress")
+def progress_earlier_requests_are_no_excuse() -> Story:
+    """The same, but 5 s pass between two answers."""
+    return _queued(_linked(), answered_every=5)
+
+
+@violates("progress")
+def progress_later_requests_are_no_excuse() -> Story:
+    """Node 2 does not answer client 2, but client 3, who asks later, again and again."""
+    story = _linked()
+    _connected(story)
+    story.event(2, "client", state="connected", client=3)
+    forgotten = story.invoke(2, "get")
+    for _ in range(6):
+        _written_for(story, 1)
+        seq = story.invoke(3, "get")
+        _written_for(story, 1)
+        story.answer_read(3, seq, story.servers[2].last, node=2)
+    story.complete(2, forgotten, outcome="unknown", node=2)
+    story.settle()
+    return story
+
+
 def _leaderless(story: Story, seconds: int, *, paused: bool = False) -> Story:
     """Let client 2 ask node 2, which has lost its leader, and has no answer for some seconds."""
     story.inject("pause", [1, 2] if paused else [1])

@@ -39,7 +39,8 @@ class Progress(Checker):
       have led all the time.
     - An established leader gives up within `progress_within` if it has its links to too few members for a quorum open.
     - A node that follows the leader answers every request within `answered_within`, if run.json gives that. So does an
-      undisturbed node that has no leader (it refuses what it can't serve).
+      undisturbed node that has no leader (it refuses what it can't serve). The time starts anew whenever the node answers
+      a request that was sent earlier: an ensemble with more to do than it can serves one after the other.
 
     At any time, verifies that no client sends another write over a connection on which its writes were refused for `STAYS` for
     want of a leader, if run.json says that `clients_know_all_nodes`.
@@ -242,8 +243,8 @@ class Progress(Checker):
     def _check_delayed(self, request: Request, stay: RequestStay, undisturbed: list[tuple[str, list[Span]]]) -> None:
         """Report a delayed request if the node could have answered it for too long under one leader, or without one."""
         for how, spans in undisturbed:
-            for start, end in intersection(spans, [(stay.start, stay.end)]):
-                if end - start > self._answer_bound:
+            for span in intersection(spans, [(stay.start, stay.end)]):
+                for start, end in gaps(span, self._service.answers_to_earlier(stay), self._answer_bound):
                     invoke = request.invoke
                     self.findings.add(
                         f"node {stay.node}, {how}, left client {invoke.client}, seq {invoke.seq} "
