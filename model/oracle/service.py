@@ -75,24 +75,20 @@ class ServiceTimes:
         return RequestStay(complete.node, max(events[came].t, invoke.t), left)
 
     def answers_to_earlier(self, stay: RequestStay) -> Iterator[int]:
-        """Find the times, ascending, at which the node answered requests that were sent before this one came to it."""
-        answers = self._answers.get(stay.node, [])
-        for place in range(bisect_right(answers, (stay.start, FOREVER)), len(answers)):
-            answered, sent = answers[place]
+        """Find the times, ascending, at which requests were answered that had been sent before this one came to its node. All
+        nodes count, because writes queue at their common leader."""
+        for place in range(bisect_right(self._answers, (stay.start, FOREVER)), len(self._answers)):
+            answered, sent = self._answers[place]
             if answered >= stay.end:
                 return
             if sent < stay.start:
                 yield answered
 
     @cached_property
-    def _answers(self) -> dict[int, list[tuple[int, int]]]:
-        """By node: when it answered each request and when that was sent, by the time of the answer."""
-        answers: dict[int, list[tuple[int, int]]] = {}
-        for request in self._facts.requests.values():
-            answer = request.complete
-            if answer is not None and answer.node is not None and request.known:
-                answers.setdefault(answer.node, []).append((answer.t, request.invoke.t))
-        return {node: sorted(times) for node, times in answers.items()}
+    def _answers(self) -> list[tuple[int, int]]:
+        """When each request with a known outcome was answered, and when it was sent, by the time of the answer."""
+        requests = self._facts.requests.values()
+        return sorted((it.complete.t, it.invoke.t) for it in requests if it.complete is not None and it.known)
 
     def followed(self, node: int) -> Iterator[tuple[int, list[Span]]]:
         """Find each leader that a node followed, with the times in which both were in broadcast in the leader's epoch."""

@@ -600,6 +600,22 @@ def progress_last_question_answered() -> Story:
     return _last_question(7)
 
 
+@legal("progress")
+def progress_last_question_behind_earlier_ones() -> Story:
+    """A client's last question has no answer after 8 s, but in this time its earlier requests were answered in turn."""
+    story = _linked()
+    earlier = [story.invoke(op="get", path="/") for _ in range(3)]
+    story.milestone("last-question", seconds=8)
+    last = story.invoke(op="get", path="/")
+    for seq in earlier:
+        story.t += int(2.5 * SECOND)
+        story.answer_read(1, seq, story.servers[1].last)
+    story.t += SECOND
+    story.complete(1, last, outcome="unknown")
+    story.settle()
+    return story
+
+
 def _cut_off(**expect: Any) -> Story:
     """Return a good beginning after which node 2 has no leader."""
     story = ensemble(**expect)
