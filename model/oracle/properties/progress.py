@@ -115,7 +115,7 @@ class Progress(Checker):
             return
         end = asked.t + int(asked.seconds * SECOND)
         questions: dict[int, list[Request]] = {}  # by client
-        served: set[int] = set()  # those with an answer since, to whichever request: where there is much to do, each takes its turn
+        served: set[int] = set()  # clients with an answer since, be it to an earlier request
         for request in self.facts.requests.values():
             client, answer = request.invoke.client, request.complete
             if request.invoke.t > asked.t:
@@ -322,4 +322,3 @@ class Progress(Checker):
             begun = times[bisect_right(times, start) : bisect_right(times, end)]
             if len(begun) > MAX_ELECTIONS:
                 yield start, end, begun
-
