@@ -133,22 +133,20 @@ class ControlClient:
         """Return the node's answer without its `ok`, within `timeout` seconds. Raises ControlTimeout, ControlError.
 
         A request waits for a connection here, never in a queue: a node that is started later must not get commands for its
-        former life. `alive`: stop waiting as soon as this returns False; the command itself may kill or pause the node before
-        it can answer.
+        former life. `alive`: stop waiting as soon as this returns False. The node may have ended before the command was sent,
+        and the command itself may kill or pause it before it can answer.
         """
         deadline = time.monotonic() + timeout
         request = next(self._ids).to_bytes(8, "big")
         socket = self._connected()
         message = [request, _ENCODER.encode({"command": command, **arguments})]
-        if not (socket.poll(_milliseconds(deadline), zmq.POLLOUT) and _send(socket, message)):
+        if not (_ready(socket, zmq.POLLOUT, deadline, alive) and _send(socket, message)):
             raise self._timed_out(f"{self._address} cannot be reached: {command} was not sent")
-        while (left := _milliseconds(deadline)) and (alive is None or alive()):
-            if not socket.poll(left if alive is None else min(left, _ALIVE_CHECK_MS), zmq.POLLIN):
-                continue
+        while _ready(socket, zmq.POLLIN, deadline, alive):
             parts = socket.recv_multipart()
             if len(parts) == 2 and parts[0] == request:
                 return _answer(parts[1])
-        if left:
+        if _milliseconds(deadline):
             raise self._timed_out(f"{self._address} ended or was paused before it answered {command}")
         raise self._timed_out(f"{self._address} did not answer {command} within {timeout:g} s")
 
@@ -172,6 +170,14 @@ class ControlClient:
     def _timed_out(self, why: str) -> ControlTimeout:
         self.close()  # this drops requests that have not left yet
         return ControlTimeout(why)
+
+
+def _ready(socket: zmq.Socket[Any], event: int, deadline: float, alive: Callable[[], bool] | None) -> bool:
+    """Wait until the socket can be written (POLLOUT) or read (POLLIN). Return False if the node or the time ends before."""
+    while (left := _milliseconds(deadline)) and (alive is None or alive()):
+        if socket.poll(left if alive is None else min(left, _ALIVE_CHECK_MS), event):
+            return True
+    return False
 
 
 def _send(socket: zmq.Socket[Any], message: list[bytes]) -> bool:

@@ -16,6 +16,7 @@ from zab_chaos.node.net.address import AddressError, AddressInUse
 from zab_chaos.node.net.control import ControlClient, ControlError, ControlPort, ControlTimeout
 
 Handler = Callable[[str, dict[str, Any]], dict[str, Any]]
+LONG = 1e6  # seconds: a call that waits this out is ended by the time limit of its test
 
 
 class Served:
@@ -236,10 +237,25 @@ def test_an_unusable_address_raises_a_readable_error(served: Served) -> None:
             ControlPort(served.context, address, served.keys, echo)
 
 
-def test_a_client_stops_waiting_when_the_node_is_dead(served: Served) -> None:
-    served.serve(echo)
+def test_a_client_stops_waiting_for_an_answer_when_the_node_is_dead(served: Served) -> None:
+    got, over = threading.Event(), threading.Event()
+
+    def hang(command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        got.set()
+        over.wait()
+        return {}
+
+    served.serve(hang)
     with pytest.raises(ControlTimeout, match="ended or was paused before it answered die"):
-        served.client.call("die", 60.0, alive=lambda: False)
+        served.client.call("die", LONG, alive=lambda: not got.is_set())
+    over.set()
+
+
+def test_a_client_stops_waiting_for_a_connection_when_the_node_is_dead(served: Served) -> None:
+    """The node has ended just before the command, and nobody listens at its port."""
+    looks = iter([True, True, False])
+    with pytest.raises(ControlTimeout, match=rf"{served.address} cannot be reached: disarm was not sent"):
+        served.client.call("disarm", LONG, alive=lambda: next(looks))
 
 
 def noting(commands: list[str]) -> Handler:
