@@ -63,8 +63,8 @@ lint: $(READY) ## check formatting, lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint ## do that, and run the unit tests
-	$(BIN)/pytest $(IN_PARALLEL) -q tests/unit
+check: lint ## do that, and run the unit tests except the slow ones
+	$(BIN)/pytest $(IN_PARALLEL) -q -m "not slow" tests/unit
 
 mutants: $(READY) ## plant some 500 bugs, one at a time, and count those that exploration catches: hours (docs/mutation.md)
 	$(PIP) install --constraint constraints.txt --editable '.[mutation]'

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.faults.conftest import Patient
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.cut_evidence import QUIET, FrameWitness
 from zab_chaos.faults.disk import PowerCut
@@ -29,7 +30,7 @@ def step(do: str, **params: Any) -> FaultStep:
 
 @pytest.fixture
 def scheduler(sleepers: Callable[..., Any], tmp_path: Path) -> Any:
-    made = Scheduler(sleepers(3), None, (), 1, tmp_path / "faults.jsonl", patience=0.5)
+    made = Scheduler(sleepers(3), None, (), 1, tmp_path / "faults.jsonl", host=Patient(), patience=0.5)
     made.begin(0.0)
     yield made
     made.close()

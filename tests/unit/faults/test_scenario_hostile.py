@@ -49,6 +49,7 @@ def test_what_a_fault_awaits_is_a_name(awaits: str) -> None:
         parse(HEAD + FAULT + f'as = "A"\n[[fault]]\nat = 2\nawaits = {awaits}\ndo = "crash"\n')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("key", ["target", "for", "as", "awaits", "at", "own"])
 def test_no_value_of_a_key_of_a_fault_leads_to_a_traceback(kind: str, key: str) -> None:

@@ -50,6 +50,7 @@ def halves(runs: list[JudgedRun], draw: random.Random) -> tuple[list[JudgedRun],
     return mixed[::2], mixed[1::2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "runs"), [("usual", 48), ("usual", 16), ("faulty", 24)])
 def test_halves_of_one_campaign_do_not_differ(name: str, runs: int) -> None:
     """At most five of a hundred random halvings of recorded runs show any difference."""
@@ -60,6 +61,7 @@ def test_halves_of_one_campaign_do_not_differ(name: str, runs: int) -> None:
     assert sum(bool(it.differences) for it in found) <= 5
 
 
+@pytest.mark.slow
 def test_without_correction_halves_would_differ() -> None:
     """This shows that the correction is needed: the test above would fail without it."""
     draw, runs = random.Random("usual"), recorded("usual")

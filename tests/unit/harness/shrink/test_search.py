@@ -87,6 +87,7 @@ def test_the_result_fails_and_nothing_more_can_be_left_out() -> None:
     assert search.best == small
 
 
+@pytest.mark.slow
 def test_any_budget_leaves_a_result_that_fails() -> None:
     whole = search_with(fails)
     shrink(whole, FAILING, lambda step: None)

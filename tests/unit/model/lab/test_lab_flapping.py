@@ -18,6 +18,7 @@ def node_with(node_id: int, history: list[Txn], last_committed: Zxid) -> LabNode
     return node
 
 
+@pytest.mark.slow
 def test_a_violation_is_found_within_20_seeds_and_is_real() -> None:
     found = {seed: violation for seed in range(20) if (violation := judge_flapping(lab_flapping(seed))) is not None}
     assert found

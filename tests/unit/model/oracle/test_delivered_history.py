@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ sequences = st.lists(st.sampled_from(UNIVERSE), unique=True).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.lists(sequences, min_size=2, max_size=4))
 def test_a_conflict_is_found_exactly_when_neither_sequence_is_a_prefix(all_sequences: list[Sequence]) -> None:

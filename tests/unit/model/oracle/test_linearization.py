@@ -182,6 +182,7 @@ def random_calls(seed: int) -> Calls:
     return story
 
 
+@pytest.mark.slow
 def test_both_methods_agree_with_the_definition() -> None:
     judged = [
         (first_unexplained(calls) is None, by_search(calls) is None, explained(calls))
@@ -218,6 +219,7 @@ def random_conditional_calls(seed: int) -> Calls:
     return story
 
 
+@pytest.mark.slow
 def test_the_reductions_of_the_search_make_no_difference() -> None:
     differing, legal = [], 0
     for seed in range(3000):
@@ -283,6 +285,7 @@ def random_store_calls(seed: int, calls: int | None = None, unknown: float = 0.3
     return story
 
 
+@pytest.mark.slow
 def test_the_search_finds_the_first_operation_that_no_order_explains() -> None:
     wrong = 0
     for seed in range(HISTORIES):
@@ -294,6 +297,7 @@ def test_the_search_finds_the_first_operation_that_no_order_explains() -> None:
     assert wrong > HISTORIES // 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2, 8, 14, 16])
 def test_a_long_history_is_judged(seed: int) -> None:
     """The key has some thirty writes with an unknown outcome."""

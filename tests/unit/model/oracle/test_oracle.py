@@ -52,6 +52,7 @@ def finish(oracle: Oracle, story: Story) -> Verdict:
     return oracle.finish(msgspec.convert(story.run, Run))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", READABLE, ids=lambda case: case.name)
 def test_a_fed_oracle_and_the_judge_of_the_folder_agree(case: Case, tmp_path: Path) -> None:
     story = case.tell()

@@ -101,6 +101,7 @@ def test_without_recordings_the_property_is_not_applicable() -> None:
 # ---- damage that checksums show ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("life", LIVES)
 def test_any_changed_byte_is_caught(run: Path, life: tuple[int, int]) -> None:
     path = recording(run, *life)
@@ -143,6 +144,7 @@ def test_two_swapped_inputs_of_one_block_are_caught(run: Path, life: tuple[int, 
     assert swapped > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("life", LIVES)
 def test_a_dropped_and_a_doubled_and_two_swapped_blocks_are_caught(run: Path, life: tuple[int, int]) -> None:
     path = recording(run, *life)

@@ -169,6 +169,7 @@ def test_show_until_shows_a_leader_as_it_was(original: Path, capsys: pytest.Capt
     assert "LEADING in BROADCAST" in out
 
 
+@pytest.mark.slow
 def test_show_of_every_input_of_a_life_never_fails(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every phase and role has another kind of state."""
     seen, epochs = set(), set()

@@ -108,6 +108,7 @@ def test_same_calls_same_bytes_also_after_power_cuts(tmp_path: Path, seed: int) 
         pair.look()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", get_args(Variant))
 @pytest.mark.parametrize("seed", range(12))
 def test_the_same_survives_a_power_cut_after_drawn_operations(tmp_path: Path, seed: int, variant: Variant) -> None:

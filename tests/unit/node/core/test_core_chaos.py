@@ -58,6 +58,7 @@ def chaos(seed: int, n: int, snapshot_every: int, steps: int = 40) -> Ensemble:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize(("n", "snapshot_every"), [(3, 0), (3, 4), (5, 3), (1, 2)])
 def test_random_faults_leave_one_ledger(n: int, snapshot_every: int, seed: int) -> None:

@@ -172,6 +172,7 @@ class World:
         return a.up and b.up and a.number == b.number and not any(node.out.frames for node in self.nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eager", [False, True], ids=["patient", "eager"])
 @pytest.mark.parametrize("batch", range(8))
 def test_no_seed_breaks_a_channel_and_every_seed_converges(batch: int, eager: bool) -> None:

@@ -68,6 +68,7 @@ def flips(data: bytes, mask: int) -> Iterator[bytes]:
         yield data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [1 << bit for bit in range(8)] + [0xFF])
 def test_every_flipped_bit_is_detected_or_harmless(mask: int, life: tuple[Path, Model, dict[str, bytes]]) -> None:
     _, model, content = life

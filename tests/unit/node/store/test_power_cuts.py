@@ -50,6 +50,7 @@ def base(store: Store, model: Model) -> None:
     keep(store, model, EpochRecord(1), txns(zxid(1, 1), b"synced", b"too"))
 
 
+@pytest.mark.slow
 def test_a_write_torn_at_every_byte_leaves_whole_records_and_whole_groups(tmp_path: Path) -> None:
     store, model = born(tmp_path / "disk", 1024), Model()
     base(store, model)

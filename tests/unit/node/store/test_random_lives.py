@@ -174,6 +174,7 @@ def live(folder: Path, steps: list[tuple[str, Any]], segment_bytes: int) -> None
         life.store.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=80, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, max_size=20))
 def test_any_history_of_records_and_power_cuts_stays_legal(steps: list[tuple[str, Any]], tmp_path: Path) -> None:

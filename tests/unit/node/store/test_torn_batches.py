@@ -90,6 +90,7 @@ def starts(*offsets: int) -> list[int]:
 GROUP: list[Record] = [EpochRecord(2), TruncRecord(Zxid(0)), *records(600, 16), NewLeaderRecord(2), EpochRecord(3)]
 
 
+@pytest.mark.slow
 def test_small_records_at_every_offset(tmp_path: Path) -> None:
     for start in starts(*range(SECTOR)):
         torn = Torn(tmp_path / str(start), start, records(16, 0, 1, 16), 4096)
@@ -108,6 +109,7 @@ def test_every_subset_of_sectors(start: int, batch: list[Record], tmp_path: Path
     assert (seen[0], seen[-1]) == (torn.legal[0], torn.legal[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "batch", [records(*[1024] * 20), records(*[16] * 500), records(9000, 0, 9000), records(24_000)]
 )
@@ -146,6 +148,7 @@ def refused(content: bytes) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", range(8))
 def test_every_flipped_bit_of_every_record_is_refused(bit: int, tmp_path: Path) -> None:
     """The last batch is protected like the others, also if a record contains zeros."""

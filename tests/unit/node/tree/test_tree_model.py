@@ -115,6 +115,7 @@ def run(requests: list[Write]) -> tuple[list[bytes], list[Tree]]:
     return txns, trees
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.lists(st.tuples(writes, st.integers(0, 3)), max_size=25))
 def test_the_tree_equals_a_dictionary_whatever_is_outstanding(requests: list[tuple[Write, int]]) -> None:

@@ -256,6 +256,7 @@ def test_a_slow_link_is_not_called_cut(told: Story, tmp_path: Path) -> None:
     assert "None" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_known_run_good_or_bad_has_a_report_that_says_its_verdict(case: Case, tmp_path: Path) -> None:
     case.tell().save(tmp_path / "run")
