@@ -164,6 +164,12 @@ NARROW_SHARE = 0.05
 NARROW_MIX = {"multi": 3.0, "set": 2.0, "cas": 1.0, "get": 1.0}
 NARROW_PAYLOAD = 300
 NARROW_LIMITS = {"request_bytes": 1000}
+# Some sizes are limits: a client sends requests in batches, a node sends a long message in parts, and there is room for so many
+# bytes of answers. In some seeds a write alone is larger than a batch, and clients read what they wrote again and again.
+LARGE_SHARE = 0.25
+LARGE_MIX = {"get": 3.0, "set": 1.0}
+LARGE_PAYLOAD = 600_000
+LARGE_LIMITS = {"snapshot_bytes": 2**22, "segment_bytes": 2**22}
 # A node drops a client that does not read its answers, and a client keeps what its node does not read. In some seeds clients
 # stand still now and then.
 STALLING_SHARE = 0.1
@@ -192,7 +198,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     workload, limits = _workload(random, duration), _limits(random, scenario.limits)
     emphasis = Random(f"emphasis {seed}")
     focus = _focus(emphasis) if scenario.nemesis is not None else None
-    if Random(f"crowded {seed}").random() < CROWDED_SHARE and focus is not LAGGING:  # which needs few clients
+    crowded = Random(f"crowded {seed}").random() < CROWDED_SHARE and focus is not LAGGING  # which needs few clients
+    if crowded:
         workload, limits = _with_crowd(workload, duration), _with(limits, CROWDED_LIMITS)
     if focus is not None:
         weights = weights.times(focus.weights)
@@ -210,6 +217,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         workload, limits = _with_tight_frames(workload, duration), _with(limits, TIGHT_LIMITS)
     elif Random(f"narrow {seed}").random() < NARROW_SHARE and focus is not LAGGING:
         workload, limits = _with_large_multis(workload), _with(limits, NARROW_LIMITS)
+    elif Random(f"large {seed}").random() < LARGE_SHARE and focus in (None, FORGETFUL) and not crowded:
+        workload, limits = _with_large_writes(workload, duration), _with(limits, LARGE_LIMITS)
     workload = _with_clients(Random(f"clients {seed}"), workload)
     stalling = Random(f"stalling {seed}")
     if stalling.random() < STALLING_SHARE:
@@ -359,6 +368,13 @@ def _with_tight_frames(given: Workload, duration: float) -> Workload:
 
 def _with_large_multis(given: Workload) -> Workload:
     return replace(given, mix=NARROW_MIX, payload_bytes=NARROW_PAYLOAD, max_outstanding=1, burst=1)
+
+
+def _with_large_writes(given: Workload, duration: float) -> Workload:
+    return replace(
+        given, mix=LARGE_MIX, payload_bytes=LARGE_PAYLOAD, keys=min(given.keys, 2), clients=min(given.clients, 2),
+        moves=0.0, rate=_rate(max(RATES), duration),
+    )  # fmt: skip
 
 
 def _with_moves(given: Workload) -> Workload:

@@ -12,6 +12,7 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import disk_mistakes
 from zab_chaos.faults.scenario import InitialDisk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
+from zab_chaos.harness.client.core import BATCH_BYTES
 from zab_chaos.harness.explore import disk_histories, swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
 from zab_chaos.harness.explore.simulate import simulate
@@ -20,7 +21,7 @@ from zab_chaos.model.verdict import Outcome
 from zab_chaos.model.world.client_connection import ClientConnection
 from zab_chaos.node.clients.application import FRAME_SHARE
 from zab_chaos.node.clients.connections import Delivery
-from zab_chaos.node.clients.sessions import ClientSessions, ForwardedWrite
+from zab_chaos.node.clients.sessions import ClientAnswers, ClientSessions, ForwardedWrite
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
@@ -352,6 +353,30 @@ def test_in_some_seeds_a_multi_of_many_steps_is_too_large(
     monkeypatch.setattr(primary, "request_size", careless)
     found = simulate(narrow, narrow.seed or 0, None).verdict.property("values and versions").violations
     assert "bytes, too many" in found[0].words
+
+
+def test_in_some_seeds_a_session_reads_more_than_has_room_at_once(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that never forgets the answers that have left refuses all further reads of the session."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    large = [one for one in drawn if one.workload.payload_bytes == swarm.LARGE_PAYLOAD]
+    assert 0.02 < len(large) / len(drawn) < 0.08
+    assert swarm.LARGE_PAYLOAD > BATCH_BYTES
+    one = next(one for one in large if one.seed == 56)
+    assert simulate(one, 56, None).verdict.exit == 0
+
+    answers = ClientSessions.answers
+
+    def forgetless(self: ClientSessions) -> list[ClientAnswers]:
+        held = {client: session.answer_bytes for client, session in self._sessions.items()}
+        answered = answers(self)
+        for client, session in self._sessions.items():
+            session.answer_bytes = held[client]
+        return answered
+
+    monkeypatch.setattr(ClientSessions, "answers", forgetless)
+    assert "progress" in simulate(one, 56, None).verdict.violated
 
 
 def test_some_ensembles_have_one_node(shipped: Callable[[str], Scenario]) -> None:
