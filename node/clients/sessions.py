@@ -91,6 +91,7 @@ class ClientSessions:
             "sessions that wait for a delivery": len(self._watched),
             "zxids that refusals wait for": len(self._refused),
             "fences to request": len(self._unfenced),
+            "clients to drop": len(self.forgotten),
             "writes to forward": len(self._unforwarded),
             "clients with unsent answers": len(self._answers),
             "bytes of requests": self._bytes,

@@ -36,10 +36,14 @@ def _write_of_others(story: Story) -> None:
         story.commit(txn=[client, seq, [["set", "/a", 1 + client, 1000 * client + seq]]])
 
 
-def _not_remembered(clients_max: int) -> Story:
-    """Let two clients write, and node 2 say to a third one that the ensemble may have forgotten it."""
+def _not_remembered(clients_max: int, *, wrote_last: bool = False) -> Story:
+    """Let two clients write, and node 2 say to a third one that the ensemble may have forgotten it. `wrote_last`: although that
+    one has written since."""
     story = ensemble(clients_are_kept=True, clients_max=clients_max)
-    _write_of_others(story)
+    for client in (2, 3):
+        story.write(client=client)
+    if wrote_last:
+        story.write()
     words = f"node 2 does not serve this client: {MAY_BE_FORGOTTEN}: it remembers the {clients_max} that wrote last"
     story.complete(1, story.invoke(node=2), outcome="unknown", error=words, node=2)
     story.settle()
@@ -56,6 +60,12 @@ def client_order_forgotten_by_an_ensemble_that_has_room() -> Story:
 def client_order_forgotten_by_a_full_ensemble() -> Story:
     """The same with an ensemble that remembers two."""
     return _not_remembered(2)
+
+
+@violates("client order")
+def client_order_forgotten_although_it_wrote_last() -> Story:
+    """The same, but the client that is forgotten was the last to write."""
+    return _not_remembered(2, wrote_last=True)
 
 
 def _dropped(story: Story) -> Story:

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import READS, Facts, Request, zxid_of
+from zab_chaos.model.oracle.facts import ORDERED, READS, WRITES, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import Span
 from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
@@ -52,7 +52,7 @@ class ClientOrder(Checker):
     - No write is refused as superseded. That is for clients that do not send in order on one connection at a time; ours
       do.
     - If run.json says that `clients_are_kept`, no node says that it does not know a client that is connected to it, and the
-      ensemble forgets none unless there are more than it remembers (`clients_max` in run.json). As long as
+      ensemble forgets none unless as many others as it remembers (`clients_max` in run.json) wrote since. As long as
       there is no fault, and all clients together ask for less than one may, no node says that it does not serve a client, or
       that it is overloaded (but by lists of children). Runs with large requests are not judged.
 
@@ -176,9 +176,12 @@ class ClientOrder(Checker):
         """Check that no node has forgotten or dropped a client that was connected to it, or was overloaded by little."""
         for event in self._unserved if self.facts.run.expect.get("clients_are_kept") else ():
             if event.error is not None and MAY_BE_FORGOTTEN in event.error:
-                if not self._has_too_many_clients:
-                    words = f"client {event.client} was forgotten with seq {event.seq}, though all clients can be remembered"
-                    self.findings.add(words, [event])
+                last = self._last_acknowledged_write(event)
+                if not self._may_be_forgotten(event, last):
+                    words = (
+                        f"client {event.client} was forgotten with seq {event.seq}, though too few others wrote since"
+                    )
+                    self.findings.add(words, [last, event])
             elif event.error is not None and event.error.endswith(FORGOTTEN):
                 words = f"did not know client {event.client} when that sent seq {event.seq} on its open connection"
                 self.findings.add(f"node {event.node} {words}", [event])
@@ -201,13 +204,38 @@ class ClientOrder(Checker):
         sent, answered = self._times
         return bisect_right(sent, t) - bisect_right(answered, t - SETTLES) > waiting // SHARE
 
-    @cached_property
-    def _has_too_many_clients(self) -> bool:
-        """Whether there are more clients than the ensemble remembers."""
+    def _last_acknowledged_write(self, refusal: Complete) -> Invoke | None:
+        """Return the last write of a client that was acknowledged before its node refused to serve it."""
+        writes = [
+            it.invoke
+            for it in self._requests_by_client.get(refusal.client, ())
+            if it.invoke.op in WRITES and it.complete is not None and it.complete.outcome == "ok"
+        ]
+        return max((it for it in writes if it.t < refusal.t), key=lambda it: it.t, default=None)
+
+    def _may_be_forgotten(self, refusal: Complete, last: Invoke | None) -> bool:
+        """Return whether as many others as the ensemble remembers may have written since a client's last write, by the times of
+        their requests."""
         limit = self.facts.run.expect.get("clients_max")
-        clients = {client for client, _ in self.facts.requests}
-        clients.update(client for _, (client, _, _) in self.facts.effects.known_txns())
-        return not isinstance(limit, int) or len(clients) > limit
+        if not isinstance(limit, int):
+            return True
+        since = last.t if last is not None else 0
+        others = {client for _, (client, _, _) in self.facts.effects.known_txns()} - self._requests_by_client.keys()
+        for client, requests in self._requests_by_client.items():
+            if client != refusal.client and any(
+                it.invoke.t < refusal.t and (it.complete is None or not it.known or it.complete.t > since)
+                for it in requests
+                if it.invoke.op in ORDERED
+            ):
+                others.add(client)
+        return len(others) >= limit
+
+    @cached_property
+    def _requests_by_client(self) -> dict[int, list[Request]]:
+        by_client: dict[int, list[Request]] = {}
+        for request in self.facts.requests.values():
+            by_client.setdefault(request.invoke.client, []).append(request)
+        return by_client
 
     @cached_property
     def _faults(self) -> list[Span]:
