@@ -165,10 +165,10 @@ NARROW_MIX = {"multi": 3.0, "set": 2.0, "cas": 1.0, "get": 1.0}
 NARROW_PAYLOAD = 300
 NARROW_LIMITS = {"request_bytes": 1000}
 # Some sizes are limits: a client sends requests in batches, a node sends a long message in parts, and there is room for so many
-# bytes of answers. In some seeds a write alone is larger than a batch, and clients read what they wrote again and again.
+# bytes of answers. In some seeds a write alone is larger than a batch, and one client reads what it wrote again and again.
 LARGE_SHARE = 0.25
-LARGE_MIX = {"get": 3.0, "set": 1.0}
-LARGE_PAYLOAD = 600_000
+LARGE_MIX = {"get": 9.0, "set": 1.0}
+LARGE_PAYLOAD = 300_000
 LARGE_LIMITS = {"snapshot_bytes": 2**22, "segment_bytes": 2**22}
 # A node drops a client that does not read its answers, and a client keeps what its node does not read. In some seeds clients
 # stand still now and then.
@@ -233,7 +233,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         seed=seed,
         record=False,
         erratic_network=scenario.erratic_network or Random(f"erratic {seed}").random() < ERRATIC_NETWORK_SHARE,
-        crash_states=True,
+        crash_states=workload.payload_bytes < LARGE_PAYLOAD,  # the states keep copies of what is on the disks
         duration=duration,
         workload=workload if not scenario.operations else scenario.workload,
         timing=timing,
@@ -372,8 +372,8 @@ def _with_large_multis(given: Workload) -> Workload:
 
 def _with_large_writes(given: Workload, duration: float) -> Workload:
     return replace(
-        given, mix=LARGE_MIX, payload_bytes=LARGE_PAYLOAD, keys=min(given.keys, 2), clients=min(given.clients, 2),
-        moves=0.0, rate=_rate(max(RATES), duration),
+        given, mix=LARGE_MIX, payload_bytes=LARGE_PAYLOAD, keys=min(given.keys, 2), clients=1, moves=0.0,
+        rate=_rate(max(RATES), duration),
     )  # fmt: skip
 
 

@@ -57,6 +57,11 @@ def test_some_seeds_limit_the_waiting_requests(shipped: Callable[[str], Scenario
     assert drawn == {swarm.CROWDED_LIMITS["waiting"], 12, 40, Limits().waiting}
 
 
+def with_load_of(other: Scenario, one: Scenario) -> Scenario:
+    """Return `one` with what another load and its limits decide."""
+    return replace(one, workload=other.workload, limits=other.limits, crash_states=other.crash_states, source="")
+
+
 def test_in_some_seeds_a_crowd_of_clients_meets_a_leader_with_hardly_any_room(
     shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +74,7 @@ def test_in_some_seeds_a_crowd_of_clients_meets_a_leader_with_hardly_any_room(
     for one, other in crowded:
         assert (one.limits.waiting, one.limits.outstanding, one.workload.clients) == (4, 1, 8)
         assert one.workload.rate * one.duration <= swarm.MOST_OPERATIONS
-        assert replace(one, limits=other.limits, workload=other.workload, source="") == replace(other, source="")
+        assert with_load_of(other, one) == replace(other, source="")
 
 
 def test_a_drawn_scenario_is_described(shipped: Callable[[str], Scenario]) -> None:
@@ -322,7 +327,7 @@ def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(
     for one, other in tight:
         assert one.workload.rate * one.duration <= swarm.MOST_OPERATIONS
         assert one.workload.burst * one.workload.payload_bytes > one.limits.frame_bytes / FRAME_SHARE
-        assert replace(one, limits=other.limits, workload=other.workload, source="") == replace(other, source="")
+        assert with_load_of(other, one) == replace(other, source="")
     rest: list[int] = []
     writes = ClientSessions.writes
 
