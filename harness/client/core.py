@@ -20,6 +20,7 @@ import msgspec
 
 from zab_chaos.harness.client.leaderless import Leaderless
 from zab_chaos.node.clients.protocol import (
+    BATCH_BYTES,
     REFUSED,
     VERSION,
     Answers,
@@ -36,7 +37,6 @@ from zab_chaos.node.tree.refusal import BAD_REQUEST
 from zab_chaos.node.tree.requests import READS, Request, request_size
 
 BATCH_REQUESTS = 500  # requests in one message at most
-BATCH_BYTES = 2**18  # a message of this size gets no further request; it stays well below a node's limit
 CONNECT_NS = 1_000_000_000  # a node that has not sent WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached
 SHOWN_MAX = 200  # characters of a request in an error message

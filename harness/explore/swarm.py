@@ -159,7 +159,7 @@ QUEUE_FRAMES = (1, 2)
 CROWDED_SHARE = 0.05
 CROWDED_LIMITS = {"waiting": 4, "outstanding": 1}
 # A request must not have more than a limit. In some seeds a set is within it and a multi of many steps is not. A client has one
-# request under way, since a node drops a client that sends much more than the limit at once.
+# request under way.
 NARROW_SHARE = 0.05
 NARROW_MIX = {"multi": 3.0, "set": 2.0, "cas": 1.0, "get": 1.0}
 NARROW_PAYLOAD = 300

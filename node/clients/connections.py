@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from zab_chaos.node.clients.protocol import (
+    BATCH_BYTES,
     FORGOTTEN,
     VERSION,
     Answers,
@@ -34,7 +35,9 @@ from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.refusal import brief
 
 CLIENTS_MAX = 4096  # connections; each one costs a queue in ZeroMQ and a session
-FRAME_REQUESTS = 4  # largest frame, in multiples of the largest request
+FRAME_REQUESTS = (
+    4  # room in a frame beside a batch, in multiples of the largest request: the last one, and what frames it
+)
 FRAME_HARD = 4  # in multiples of that: where the transport cuts the connection without a word
 TICK_NS = REPORT_NS  # a client that is gone is noticed after this time
 _PROBE = encode(Answers([]))
@@ -51,8 +54,8 @@ class Delivery(Enum):
 
 
 def frame_limit(limits: Limits) -> int:
-    """Return the largest size of a client's frame in bytes."""
-    return FRAME_REQUESTS * limits.request_bytes
+    """Return the largest size of a client's frame in bytes. A client knows no node's limits, so each accepts a full batch."""
+    return BATCH_BYTES + FRAME_REQUESTS * limits.request_bytes
 
 
 class Connections(Generic[Identity]):

@@ -1,12 +1,17 @@
 """Many large writes at once, by clients that keep to their limits: no frame on a link exceeds its limit."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.client import Check, Create, Done, Failed, Multi, Set
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.model.verdict import Outcome
+from zab_chaos.node.config import Limits
 
 LIMITS = {"request_bytes": 1_000, "frame_bytes": 64_000}
 PATIENT = {"timeout_ms": 4_000}  # so long a node lets writes wait for a leader
@@ -44,6 +49,16 @@ def test_writes_that_waited_for_a_leader_do_not_reach_it_in_one_frame(tmp_path: 
         assert all(isinstance(outcome, Done) for outcome in outcomes), outcomes
         verdict = cluster.finish()
     assert verdict.verdict is Outcome.PASS, verdict.reasons
+
+
+def test_a_burst_of_small_writes_leaves_in_one_frame_that_each_node_accepts(shipped: Callable[[str], Scenario]) -> None:
+    """However small its limit is: a client does not know it."""
+    scenario = shipped("steady-state")
+    load = replace(scenario.workload, mix={"set": 1.0}, burst=20, payload_bytes=500)
+    limits = Limits(request_bytes=LIMITS["request_bytes"])
+    done = simulate(replace(scenario, duration=3.0, workload=load, limits=limits), 1, None)
+    assert done.verdict.exit == 0, done.verdict.reasons
+    assert (done.verdict.metrics["acked"], done.verdict.metrics["unknown"]) == (done.invoked, 0)
 
 
 LONG_PATHS = {

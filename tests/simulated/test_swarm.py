@@ -12,7 +12,6 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import disk_mistakes
 from zab_chaos.faults.scenario import InitialDisk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
-from zab_chaos.harness.client.core import BATCH_BYTES
 from zab_chaos.harness.explore import disk_histories, swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
 from zab_chaos.harness.explore.simulate import simulate
@@ -21,6 +20,7 @@ from zab_chaos.model.verdict import Outcome
 from zab_chaos.model.world.client_connection import ClientConnection
 from zab_chaos.node.clients.application import FRAME_SHARE
 from zab_chaos.node.clients.connections import Delivery
+from zab_chaos.node.clients.protocol import BATCH_BYTES
 from zab_chaos.node.clients.sessions import ClientAnswers, ClientSessions, ForwardedWrite
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core import zxid as zx

@@ -18,7 +18,6 @@ from zab_chaos.node.tree.refusal import BAD_REQUEST, MAY_BE_FORGOTTEN, NO_LEADER
 UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
 # After this time (ns) nodes do not have the requests of clients that left, nor are late for a fault.
 SETTLES = 5_000_000_000
-MESSAGE_BYTES = 2**18  # of requests that a client sends at once; a node with a lower limit may refuse them
 # Operations whose success has a transaction that changes something. A multi may consist of checks only.
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})
 
@@ -191,13 +190,8 @@ class ClientOrder(Checker):
 
     def _may_refuse(self, t: int) -> bool:
         """Return whether a node may refuse to serve at the time `t`: links are slow, or it may have been asked for too much."""
-        expect = self.facts.run.expect
-        waiting = expect.get("waiting")
-        if (
-            not isinstance(waiting, int)
-            or self._asks_for_much
-            or expect.get("request_bytes", MESSAGE_BYTES) < MESSAGE_BYTES
-        ):
+        waiting = self.facts.run.expect.get("waiting")
+        if not isinstance(waiting, int) or self._asks_for_much:
             return True
         if any(start <= t < end + SETTLES for start, end in self._faults):
             return True

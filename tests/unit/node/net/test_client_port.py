@@ -15,6 +15,7 @@ import zmq
 from zab_chaos.node.clients import connections
 from zab_chaos.node.clients.connections import FRAME_HARD, TICK_NS, frame_limit
 from zab_chaos.node.clients.protocol import (
+    BATCH_BYTES,
     VERSION,
     Answers,
     Bye,
@@ -120,7 +121,7 @@ def test_hello_requests_answers_bye(port: ClientPort, dial: ZmqPipe) -> None:
         ([encode(["HELLO", VERSION, 1, 0, -1])], "malformed"),
         ([encode(["REQUESTS", [[1, ["get", "/a"]]], "more"])], "malformed"),
         ([b"\x93\xa5HELLO\x01\xa2\xff\xfe"], "malformed"),
-        ([bytes(4001)], "at most 4000"),
+        ([bytes(BATCH_BYTES + 4001)], f"at most {BATCH_BYTES + 4000}"),
         ([encode(Bye()), b"x"], "2 parts"),
         ([encode(Hello(VERSION + 1, 7, ZERO))], "version"),
         ([encode(["HELLO", VERSION + 1, 7, 0, 0, "a new field"])], "version"),
