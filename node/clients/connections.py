@@ -35,9 +35,7 @@ from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.refusal import brief
 
 CLIENTS_MAX = 4096  # connections; each one costs a queue in ZeroMQ and a session
-FRAME_REQUESTS = (
-    4  # room in a frame beside a batch, in multiples of the largest request: the last one, and what frames it
-)
+FRAME_REQUESTS = 4  # the room in a frame beside a full batch, in multiples of the largest request
 FRAME_HARD = 4  # in multiples of that: where the transport cuts the connection without a word
 TICK_NS = REPORT_NS  # a client that is gone is noticed after this time
 _PROBE = encode(Answers([]))
