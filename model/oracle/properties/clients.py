@@ -8,7 +8,7 @@ from itertools import groupby
 
 from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import ORDERED, READS, WRITES, Facts, Request, zxid_of
+from zab_chaos.model.oracle.facts import ORDERED, READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import Span
 from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
@@ -135,11 +135,7 @@ class ClientOrder(Checker):
         self._check_unserved()
         self._check_effects()
         requests = self.facts.requests.values()
-        sessions: dict[int, list[Request]] = {}
-        for request in requests:
-            sessions.setdefault(request.invoke.client, []).append(request)
-        for sent in sessions.values():
-            sent.sort(key=lambda request: request.invoke.seq)
+        for sent in self._requests_by_client.values():
             self._check_session(sent)
             self._check_left_out(sent)
         read = {request.complete.node for request in requests if request.invoke.op in READS and request.complete}
@@ -201,11 +197,9 @@ class ClientOrder(Checker):
     def _last_acknowledged_write(self, refusal: Complete) -> Invoke | None:
         """Return the last write of a client that was acknowledged before its node refused to serve it."""
         writes = [
-            it.invoke
-            for it in self._requests_by_client.get(refusal.client, ())
-            if it.invoke.op in WRITES and it.complete is not None and it.complete.outcome == "ok"
+            it.invoke for it in self.facts.acked if it.invoke.client == refusal.client and it.invoke.t < refusal.t
         ]
-        return max((it for it in writes if it.t < refusal.t), key=lambda it: it.t, default=None)
+        return max(writes, key=lambda invoke: invoke.t, default=None)
 
     def _may_be_forgotten(self, refusal: Complete, last: Invoke | None) -> bool:
         """Return whether as many others as the ensemble remembers may have written since a client's last write, by the times of
@@ -226,9 +220,12 @@ class ClientOrder(Checker):
 
     @cached_property
     def _requests_by_client(self) -> dict[int, list[Request]]:
+        """The requests of each client, by seq."""
         by_client: dict[int, list[Request]] = {}
         for request in self.facts.requests.values():
             by_client.setdefault(request.invoke.client, []).append(request)
+        for sent in by_client.values():
+            sent.sort(key=lambda request: request.invoke.seq)
         return by_client
 
     @cached_property
