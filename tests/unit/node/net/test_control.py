@@ -238,17 +238,16 @@ def test_an_unusable_address_raises_a_readable_error(served: Served) -> None:
 
 
 def test_a_client_stops_waiting_for_an_answer_when_the_node_is_dead(served: Served) -> None:
-    got, over = threading.Event(), threading.Event()
+    got = threading.Event()
 
     def hang(command: str, arguments: dict[str, Any]) -> dict[str, Any]:
         got.set()
-        over.wait()
+        served.stopping.wait()
         return {}
 
     served.serve(hang)
     with pytest.raises(ControlTimeout, match="ended or was paused before it answered die"):
         served.client.call("die", LONG, alive=lambda: not got.is_set())
-    over.set()
 
 
 def test_a_client_stops_waiting_for_a_connection_when_the_node_is_dead(served: Served) -> None:
