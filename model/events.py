@@ -187,6 +187,7 @@ class Link(TraceEvent, kw_only=True, tag="link"):
     peer: int
     state: Literal["opened", "closed"]
     session: int = 0
+    why: str = ""
 
 
 class Channel(TraceEvent, kw_only=True, tag="channel"):

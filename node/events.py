@@ -11,6 +11,10 @@ from zab_chaos.node.core.messages import Wire
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.requests import Request
 
+# How `LinkDown.why` begins if a frame is to blame: one that could not be sent, or one that arrived.
+FRAME_TOO_LARGE = "a frame to send has"
+BAD_FRAME = "a bad frame"
+
 
 class LinkUp(Wire, frozen=True, tag="up"):
     """A new iteration of the channel with `peer` has begun; messages flow both ways."""

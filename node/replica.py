@@ -103,9 +103,8 @@ class Replica:
         self.claims = Claims(timing.timeout_ms * MS)
         if recovered.snapshot is not None:
             self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])
-        self.driver = Driver(
-            self.machine, store, network, self.application, trace, recording, crash, limits.snapshot_bytes
-        )
+        most = min(limits.snapshot_bytes, limits.frame_bytes // FRAME_SHARE)  # a follower may get it all in a frame
+        self.driver = Driver(self.machine, store, network, self.application, trace, recording, crash, most)
 
     def start(self, now: int) -> Iterator[None]:
         """Start the core."""

@@ -144,12 +144,13 @@ GROWING_MIX = {"create": 1.0, "sequential": 2.0, "delete": 2.0, "children": 1.0,
 # sequential ones will soon have.
 NUMBERED_SHARE = 0.06
 NUMBERED_MIX = {"sequential": 4.0, NUMBERED: 2.0, "children": 1.0, "get": 1.0}
-# An eighth of a frame's bytes may be forwarded at once, or be in flight. In some seeds a client sends more than that. Znodes
-# stay few, so that a follower's difference always fits into a frame.
+# An eighth of a frame's bytes may be forwarded at once, or be in flight. In some seeds clients send more than that, and more
+# than a frame while nothing is committed. Znodes stay few, so that a follower's difference always fits into a frame.
 TIGHT_SHARE = 0.12
 TIGHT_MIX = {"set": 4.0, "cas": 1.0, "check": 1.0, "get": 1.0}
 TIGHT_BURST = 20
-TIGHT_LIMITS = {"frame_bytes": 2**16, "snapshot_bytes": 2**11}
+TIGHT_LOAD = 3  # times the load of other seeds
+TIGHT_LIMITS = {"frame_bytes": 2**15, "snapshot_bytes": 2**10, "outstanding": 1000}
 # A single node is a quorum by itself and waits for no acknowledgement.
 SINGLE_NODE_SHARE = 0.03
 # If a frame does not fit into the queue to its peer, the session ends. In some seeds the queues hold hardly anything.
@@ -361,8 +362,8 @@ def _with_crowd(given: Workload, duration: float) -> Workload:
 
 def _with_tight_frames(given: Workload, duration: float) -> Workload:
     return replace(
-        given, mix=TIGHT_MIX, keys=min(given.keys, 4), payload_bytes=1024, burst=TIGHT_BURST, max_outstanding=64,
-        rate=_rate(max(RATES), duration),
+        given, mix=TIGHT_MIX, keys=min(given.keys, 2), payload_bytes=1024, burst=TIGHT_BURST, max_outstanding=64,
+        clients=max(given.clients, 4), rate=TIGHT_LOAD * _rate(max(RATES), duration),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.channel.runs import FrameRuns
 from zab_chaos.node.channel.session import ACCEPTED, ChannelSession
 from zab_chaos.node.config import Limits
-from zab_chaos.node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
+from zab_chaos.node.events import BAD_FRAME, FRAME_TOO_LARGE, LinkDown, LinkEvent, LinkUp, Received, Refused
 from zab_chaos.node.refusal_counter import RefusalCounter
 
 # The last frames of a killed peer and the end of its connection arrive by different sockets. So frames are received for this
@@ -156,7 +156,7 @@ class ChannelSet:
         payload = frame.encode(messages)
         size = HEADER_BYTES + len(payload)
         if size > self._frame_bytes:
-            self.reset(peer, f"a frame to send has {size} bytes, and at most {self._frame_bytes} may be sent")
+            self.reset(peer, f"{FRAME_TOO_LARGE} {size} bytes, and at most {self._frame_bytes} may be sent")
             return
         rest = 0
         while len(payload) - rest > self._part_bytes:
@@ -266,7 +266,7 @@ class ChannelSet:
         peer = bad.sender if bad.sender in self._sessions else None
         self.report(self.refusals.add("frame", bad.reason, peer))
         if peer is not None:
-            self.reset(peer, f"a bad frame: {bad.reason}")
+            self.reset(peer, f"{BAD_FRAME}: {bad.reason}")
 
     def _hand_out(self, out: list[LinkEvent]) -> bool:
         """Move unreported events to `out`. Return True if it had to stop after a LinkDown."""

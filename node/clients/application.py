@@ -22,8 +22,8 @@ from zab_chaos.node.tree.requests import Fence, ForwardedRequest, request_size
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Origin
 
-# A share of a frame's bytes may be in flight: one eighth. A follower may lack twice that plus what is logged between two
-# snapshots, and a NEWLEADER with all of it must fit into one frame.
+# A share of a frame's bytes may be in flight, and as much may be logged between two snapshots: one eighth. A follower may lack
+# twice each of it, and a state as well, and a NEWLEADER with all of it must fit into one frame.
 FRAME_SHARE = 8
 
 

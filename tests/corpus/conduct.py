@@ -432,6 +432,73 @@ def channels_of_somebody_else() -> Story:
     return story
 
 
+def _close(story: Story, why: str) -> None:
+    story.open_links(2, [1])
+    story.event(2, "link", peer=1, state="closed", session=1, why=why)
+    story.settle()
+
+
+GARBLED = "a bad frame: the checksum does not fit"
+
+
+@violates("channels")
+def channels_a_frame_that_is_none() -> Story:
+    """Node 2 can't read what node 1 sends, and nothing damages frames. A slow link does not."""
+    story = ensemble()
+    story.inject("latency", [1])
+    story.heal()
+    _close(story, GARBLED)
+    return story
+
+
+@legal("channels")
+def channels_a_frame_that_a_fault_garbled() -> Story:
+    """The same, while a fault flips bits."""
+    story = ensemble()
+    story.inject("corrupt-frames", [1])
+    story.heal()
+    _close(story, GARBLED)
+    return story
+
+
+@leaves_unknown("channels", "PASS")
+def channels_a_frame_that_a_fault_off_the_record_may_have_garbled() -> Story:
+    """The same without such a fault, and a line of the record is missing."""
+    story = ensemble()
+    story.open_links(2, [1])
+    story.event(2, "link", peer=1, state="closed", session=1, why=GARBLED)
+    story.settle(invoked=99)
+    return story
+
+
+def _send_too_much(frame_bytes: int, size: int | None = None) -> Story:
+    """Node 2 can't send what node 1 needs. One client has written, one request of `size` bytes among others."""
+    story = ensemble(frame_bytes=frame_bytes, snapshot_bytes=2**20)
+    for written in (None, size, None):
+        seq = story.invoke(size=written)
+        story.complete(1, seq, story.commit((1, seq)))
+    _close(story, f"a frame to send has {frame_bytes + 1} bytes, and at most {frame_bytes} may be sent")
+    return story
+
+
+@violates("channels")
+def channels_a_frame_that_is_too_large() -> Story:
+    """Nobody wrote much, so all that a node may lack fits into a frame."""
+    return _send_too_much(8_000)
+
+
+@violates("channels")
+def channels_a_frame_that_is_too_large_for_the_largest_limit() -> Story:
+    """An eighth of the frame is more than what is logged between two snapshots."""
+    return _send_too_much(2**25)
+
+
+@legal("channels")
+def channels_a_state_that_is_too_large() -> Story:
+    """A client wrote what fills more than a quarter of a frame: the state alone may be too large, for all that is known."""
+    return _send_too_much(8_000, size=2_100)
+
+
 @leaves_unknown("channels", "PASS")
 def channels_of_a_session_that_may_not_be_on_record() -> Story:
     """The same, but records are missing. The line that says that node 1 has a session with node 2 may be one of them."""

@@ -24,7 +24,7 @@ def test_queued_writes_do_not_leave_in_one_frame(tmp_path: Path) -> None:
         clients = [cluster.client(node) for node in (1, 2, 3, 1)]
         for number, client in enumerate(clients):
             client.create(f"/{number}")
-        cluster.slow_disk(leader, ms=100)
+        cluster.slow_disk(leader, ms=20)
         sets = [
             client.submit(Set(f"/{number}", bytes(900))) for number, client in enumerate(clients) for _ in range(60)
         ]
@@ -59,6 +59,21 @@ def test_a_burst_of_small_writes_leaves_in_one_frame_that_each_node_accepts(ship
     done = simulate(replace(scenario, duration=3.0, workload=load, limits=limits), 1, None)
     assert done.verdict.exit == 0, done.verdict.reasons
     assert (done.verdict.metrics["acked"], done.verdict.metrics["unknown"]) == (done.invoked, 0)
+
+
+def test_a_follower_that_lacks_more_than_a_frame_joins(tmp_path: Path) -> None:
+    """It missed 200 writes of 900 bytes. By `snapshot_bytes` alone, no snapshot would have been taken by then."""
+    with Ensemble(on="sim", results=tmp_path, limits=LIMITS) as cluster:
+        leader = cluster.until_established()
+        behind = next(node for node in (1, 2, 3) if node != leader)
+        client = cluster.client(leader)
+        client.create("/a")
+        with cluster.crash(behind):
+            sets = [client.submit(Set("/a", bytes(900))) for _ in range(200)]
+            assert all(isinstance(each.outcome(), Done) for each in sets)
+        cluster.until(lambda: cluster.status()[behind].established, timeout=10)
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.PASS, verdict.reasons
 
 
 LONG_PATHS = {

@@ -1,8 +1,10 @@
 """The checkers of the channels between nodes, and of their own sanity checks (DSN 2011, section II; LADIS 2008, section 2)."""
 
-from zab_chaos.model.events import Abort, Channel, Exit, Link
-from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.events import LARGE_BYTES, Abort, Channel, Exit, Link
+from zab_chaos.model.oracle.facts import FRAME_FAULTS, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.node.clients.application import FRAME_SHARE
+from zab_chaos.node.events import BAD_FRAME, FRAME_TOO_LARGE
 
 
 class Channels(Checker):
@@ -15,16 +17,18 @@ class Channels(Checker):
     - No frame is accepted from a session that was over. Incarnations and sessions never go back, and no session
       continues with the next life of a peer.
     - The sender had opened this session with this receiver, if the sender's trace is complete and goes on afterwards.
+    - No session ends because of a frame that arrived and is none of the protocol, unless a fault damages or misroutes frames.
+    - No session ends because of a frame that is too large to be sent, if the limits are such that every frame must fit.
 
-    Lost frames are legal if no others follow. Does not verify the content of frames, nor sequences that a SIGKILL kept from
-    being traced.
+    Lost frames are legal if no others follow. Does not verify the content of other frames, nor sequences that a SIGKILL kept
+    from being traced.
     """
 
     name = "channels"
     source = "DSN 2011"
     statement = (
         "Within a session with the sender, frames are accepted in order from the first on, without gaps. Old sessions never "
-        "return."
+        "return. What nodes send fits into frames and is understood."
     )
     rests_on_absence = False
 
@@ -33,10 +37,18 @@ class Channels(Checker):
         self._last: dict[tuple[int, int, int], Channel] = {}  # by (node, life, peer)
         self._opened: dict[tuple[int, int], set[tuple[int, int]]] = {}  # by (node, life): (peer, session)
         self._sequences: list[Channel] = []
+        self._bad: list[Link] = []
+        self._too_large: list[Link] = []
 
     def on_link(self, event: Link) -> None:
         if event.state == "opened":
             self._opened.setdefault((event.node, event.life), set()).add((event.peer, event.session))
+            return
+        self.checked += 1
+        if event.why.startswith(BAD_FRAME):
+            self._bad.append(event)
+        elif event.why.startswith(FRAME_TOO_LARGE):
+            self._too_large.append(event)
 
     def on_channel(self, event: Channel) -> None:
         self.checked += 1
@@ -59,7 +71,16 @@ class Channels(Checker):
             self.findings.add(f"{who}, and then a later one: what is between them is missing", [event])
 
     def at_end(self) -> None:
-        for event in self._sequences if not self.facts.damages else ():
+        if self.facts.damages:
+            return
+        if not self.facts.links_tampered and not any(inject.do in FRAME_FAULTS for inject in self.facts.injects):
+            for bad in self._bad:
+                self.findings.add(
+                    f"node {bad.node} got {bad.why} from node {bad.peer}, and no fault damages frames", [bad]
+                )
+        for end in self._too_large if self._all_frames_fit() else ():
+            self.findings.add(f"node {end.node} could not send to node {end.peer}: {end.why}", [end])
+        for event in self._sequences:
             sender = event.peer, event.incarnation
             opened = self._opened.get(sender)
             if opened and (event.node, event.session) not in opened and self.facts.lives[sender].last.t > event.t:
@@ -68,6 +89,22 @@ class Channels(Checker):
                     f"session with node {event.node}",
                     [event],
                 )
+
+    def _all_frames_fit(self) -> bool:
+        """Return whether every frame fits by the limits. The longest one brings a node a state, the history since the last
+        snapshot but one, and what is in flight, which is an eighth of a frame. Each has twice the room that it needs.
+        """
+        frame, snapshot = (self.facts.run.expect.get(name) for name in ("frame_bytes", "snapshot_bytes"))
+        if not isinstance(frame, int) or not isinstance(snapshot, int):
+            return False
+        largest: dict[str, int] = {}  # by path: of a request that may have left something there
+        for request in self.facts.requests.values():
+            size = max(request.invoke.size or 0, LARGE_BYTES)
+            for step in request.invoke.requested_steps:
+                path = f"{step.path}-{len(largest)}" if step.sequential else step.path
+                largest[path] = max(largest.get(path, 0), size)
+        history = 2 * min(snapshot, frame // FRAME_SHARE)
+        return 2 * (sum(largest.values()) + history + frame // FRAME_SHARE) <= frame
 
 
 class Sanity(Checker):
