@@ -8,9 +8,9 @@ from tests.corpus.story import Story, ensemble
 SECOND = 1_000_000_000
 
 
-def _linked(nodes: int = 3) -> Story:
+def _linked(nodes: int = 3, **expect: Any) -> Story:
     """Return a good beginning with all links open. Progress and answers are expected within 4 s."""
-    story = ensemble(nodes=nodes, progress_within=4, answered_within=4)
+    story = ensemble(nodes=nodes, progress_within=4, answered_within=4, **expect)
     for node in story.servers:
         story.open_links(node, [peer for peer in story.servers if peer != node])
     return story
@@ -692,6 +692,66 @@ def progress_a_client_that_knows_one_node() -> Story:
     story = _cut_off()
     _refused(story, 4)
     return _join_again(story)
+
+
+def _alone(story: Story, *requests: float, paused: bool = False) -> Story:
+    """Let client 2 send requests to node 3, and give each up after some seconds, while node 3 is paused, or all nodes are."""
+    story.inject("pause", [1, 2, 3] if paused else [3])
+    for seconds in requests:
+        seq = story.invoke(2, "get", node=3)
+        _written_for(story, 0 if paused else seconds)
+        story.t += int(seconds * SECOND) if paused else 0
+        story.complete(2, seq, outcome="unknown", node=3)
+    story.heal()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_client_waits_for_a_node_that_does_not_greet_it() -> Story:
+    """A client has no connection for 7 s, more than 2 s for each node, and two nodes are there."""
+    return _alone(_linked(clients_know_all_nodes=True), 7)
+
+
+@violates("progress")
+def progress_a_client_waits_with_one_request_after_the_other() -> Story:
+    """The same, but it gives each request up after 3.5 s."""
+    return _alone(_linked(clients_know_all_nodes=True), 3.5, 3.5)
+
+
+@violates("progress")
+def progress_a_client_waits_after_its_connection() -> Story:
+    """The same as the first one, but it was connected before that."""
+    story = _linked(clients_know_all_nodes=True)
+    _connected(story)
+    _connected(story, "gone")
+    return _alone(story, 7)
+
+
+@legal("progress")
+def progress_a_client_tries_all_nodes() -> Story:
+    """The same as the first one for 5 s."""
+    return _alone(_linked(clients_know_all_nodes=True), 5)
+
+
+@legal("progress")
+def progress_a_client_that_no_node_can_greet() -> Story:
+    """The same as the first one, but all nodes are paused."""
+    return _alone(_linked(clients_know_all_nodes=True), 7, paused=True)
+
+
+@legal("progress")
+def progress_a_client_waits_at_its_node() -> Story:
+    """The same as the first one, but it is connected to a node."""
+    story = _linked(clients_know_all_nodes=True)
+    story.event(3, "client", state="connected", client=2)
+    return _alone(story, 7)
+
+
+@legal("progress")
+def progress_a_client_that_knows_only_a_paused_node() -> Story:
+    """The same as the first one, where clients need not know all nodes."""
+    return _alone(_linked(), 7)
 
 
 def _waits(story: Story, seconds: float, leader: int, *, cut: bool = False) -> Story:

@@ -18,6 +18,7 @@ DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
 MAX_ELECTIONS = 10  # how often nodes may begin to lead before one of them is established, while some node could lead
 SECOND = 1_000_000_000
 STAYS = 2 * SECOND  # twice the time after which a client leaves a node that has no leader (docs/client.md)
+GREETS = 2 * SECOND  # twice the time that a client gives a node to greet it
 
 
 class Progress(Checker):
@@ -43,7 +44,8 @@ class Progress(Checker):
       answered that was sent earlier: an ensemble with more to do than it can serves one after the other.
 
     At any time, verifies that no client sends another write over a connection on which its writes were refused for `STAYS` for
-    want of a leader, if run.json says that `clients_know_all_nodes`.
+    want of a leader, and that no client with something to send is without a connection for longer than `GREETS` for each node
+    of the ensemble while one of them is undisturbed, if run.json says that `clients_know_all_nodes`.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time, to this or to an earlier request.
@@ -81,7 +83,9 @@ class Progress(Checker):
         if self.unknown:
             return
         self._check_last_questions()
-        self._check_departures()
+        if facts.run.expect.get("clients_know_all_nodes") and facts.run.nodes > 1 and not facts.damages:
+            self._check_departures()
+            self._check_connections()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._check_followers()
         self._check_support()
@@ -133,8 +137,6 @@ class Progress(Checker):
     def _check_departures(self) -> None:
         """Check that each client leaves a node that has no leader: others may have one."""
         facts = self.facts
-        if not facts.run.expect.get("clients_know_all_nodes") or facts.run.nodes == 1 or facts.damages:
-            return
         refused: dict[int, tuple[Complete, Complete]] = {}  # by client: the first and the last such refusal in a row
         for request in facts.requests.values():
             invoke, answer = request.invoke, request.complete
@@ -154,6 +156,35 @@ class Progress(Checker):
                 )
                 continue
             refused[invoke.client] = first, answer
+
+    def _check_connections(self) -> None:
+        """Check that each client tries all nodes until one greets it, instead of waiting for one that does not."""
+        connected: dict[int, list[Span]] = {}  # by client
+        for (node, client), events in self.facts.connections.items():
+            for event, following in zip(events, [*events[1:], None], strict=True):
+                if event.state == "connected":
+                    last = self.facts.lives[node, event.life].last.t
+                    end = min(last, following.t) if following is not None else last
+                    connected.setdefault(client, []).append((event.t, end))
+        waits: dict[int, list[Span]] = {}  # by client
+        for invoke, wait in self.facts.unserved_requests():
+            waits.setdefault(invoke.client, []).append(wait)
+        bound = GREETS * self.facts.run.nodes
+        for client, spans in waits.items():
+            alone = difference(merged(spans, GREETS), connected.get(client, []))
+            long = [span for span in alone if span[1] - span[0] > bound]
+            for start, end in intersection(long, merged(self._could_greet(bound))) if long else ():
+                if end - start > bound:
+                    self.findings.add(
+                        f"client {client} was without a connection for {(end - start) / 1e9:.1f} s "
+                        f"({self._times(start, end)}), although some node was undisturbed and could have greeted it",
+                        [],
+                    )
+
+    def _could_greet(self, bound: int) -> Iterator[Span]:
+        """Find the times longer than the bound in which one node was alive and undisturbed."""
+        for node in self.facts.nodes:
+            yield from (span for span in self._possible.connected(node, node) if span[1] - span[0] > bound)
 
     def _has_moved(self, before: Complete, after: Complete) -> bool:
         """Return whether these two answers did not come over one connection."""
