@@ -56,6 +56,17 @@ WIPE = "wipe"  # the whole disk is lost
 CRASH_STATE = "crash-state"  # a milestone, not a fault: a crash at some sync could have left a wrong disk
 POWER_CUT = "power-cut"  # unsynced bytes are lost
 FRAME_FAULTS = frozenset({"corrupt-frames", "misrouted-frames"})  # frames arrive that their receiver must refuse
+# Faults of links only, which leave nodes and their clients alone.
+LINK_FAULTS = FRAME_FAULTS | {
+    "partition",
+    "flap",
+    "stall",
+    "latency",
+    "bandwidth",
+    "slow-close",
+    "reset",
+    "late-frames",
+}
 DISK_FAULTS = FILE_DAMAGES | {REMOVE_FILE, WIPE}
 # ZooKeeper's epoch files, and the fields of `boot` that show their content.
 EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from zab_chaos.model.events import Boot, Inject
-from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.facts import LINK_FAULTS, Facts
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged, shared
 
 MILD_SHARE = 200  # a delay of at most this part of the bound is mild: an election with it takes a fraction of the bound
@@ -85,6 +85,11 @@ class PossibleLeaders:
             return self._undisturbed.get(one, [])
         return intersection(self._undisturbed.get(one, []), self._reached(other, one))
 
+    def greeting_clients(self, node: int) -> list[Span]:
+        """Return the times in which a node was alive and could greet clients, with or without links to others."""
+        lives = [(life.boot.t, life.last.t) for life in self._facts.nodes[node].lives if life.boot is not None]
+        return difference(lives, self._node_faults(node, besides=LINK_FAULTS))
+
     def waiting_for_admission(self, node: int, leader: int) -> list[Span]:
         """Return the times in which a node that had lost its disk was no member yet and reached a leader: as `connected`, but
         only the leader was a member."""
@@ -137,9 +142,10 @@ class PossibleLeaders:
             spans.setdefault((node, peer), []).append((begun, self._facts.lives[node, life].last.t))
         return spans
 
-    def _node_faults(self, node: int) -> list[Span]:
-        """Return the times in which a fault affected this node. Faults of named links are left to `_link_faults`."""
-        hit = [inject for inject in self._injects if node in inject.nodes and not inject.pairs]
+    def _node_faults(self, node: int, besides: frozenset[str] = frozenset()) -> list[Span]:
+        """Return the times in which a fault affected this node, besides some kinds. Faults of named links are left to
+        `_link_faults`."""
+        hit = [it for it in self._injects if node in it.nodes and not it.pairs and it.do not in besides]
         return [(inject.t, self._heals.get(inject.id, FOREVER)) for inject in hit]
 
     def _link_faults(self) -> dict[frozenset[int], list[Span]]:

@@ -709,14 +709,14 @@ def _alone(story: Story, *requests: float, paused: bool = False) -> Story:
 
 @violates("progress")
 def progress_a_client_waits_for_a_node_that_does_not_greet_it() -> Story:
-    """A client has no connection for 7 s, more than 2 s for each node, and two nodes are there."""
-    return _alone(_linked(clients_know_all_nodes=True), 7)
+    """A client has no connection for 5 s, more than one second for each node and one, and two nodes are there."""
+    return _alone(_linked(clients_know_all_nodes=True), 5)
 
 
 @violates("progress")
 def progress_a_client_waits_with_one_request_after_the_other() -> Story:
-    """The same, but it gives each request up after 3.5 s."""
-    return _alone(_linked(clients_know_all_nodes=True), 3.5, 3.5)
+    """The same, but it gives each request up after 2.5 s."""
+    return _alone(_linked(clients_know_all_nodes=True), 2.5, 2.5)
 
 
 @violates("progress")
@@ -725,19 +725,19 @@ def progress_a_client_waits_after_its_connection() -> Story:
     story = _linked(clients_know_all_nodes=True)
     _connected(story)
     _connected(story, "gone")
-    return _alone(story, 7)
+    return _alone(story, 5)
 
 
 @legal("progress")
 def progress_a_client_tries_all_nodes() -> Story:
-    """The same as the first one for 5 s."""
-    return _alone(_linked(clients_know_all_nodes=True), 5)
+    """The same as the first one for 3.5 s."""
+    return _alone(_linked(clients_know_all_nodes=True), 3.5)
 
 
 @legal("progress")
 def progress_a_client_that_no_node_can_greet() -> Story:
     """The same as the first one, but all nodes are paused."""
-    return _alone(_linked(clients_know_all_nodes=True), 7, paused=True)
+    return _alone(_linked(clients_know_all_nodes=True), 5, paused=True)
 
 
 @legal("progress")
@@ -745,13 +745,13 @@ def progress_a_client_waits_at_its_node() -> Story:
     """The same as the first one, but it is connected to a node."""
     story = _linked(clients_know_all_nodes=True)
     story.event(3, "client", state="connected", client=2)
-    return _alone(story, 7)
+    return _alone(story, 5)
 
 
 @legal("progress")
 def progress_a_client_that_knows_only_a_paused_node() -> Story:
     """The same as the first one, where clients need not know all nodes."""
-    return _alone(_linked(), 7)
+    return _alone(_linked(), 5)
 
 
 def _waits(story: Story, seconds: float, leader: int, *, cut: bool = False) -> Story:
