@@ -220,7 +220,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         workload = replace(workload, mix=GROWING_MIX, burst=max(workload.burst, 3), clients=max(workload.clients, 3))
     elif Random(f"numbered {seed}").random() < NUMBERED_SHARE:
         workload = replace(workload, mix=NUMBERED_MIX, keys=1)
-    elif Random(f"tight {seed}").random() < TIGHT_SHARE and focus in (None, FORGETFUL):
+    elif Random(f"tight {seed}").random() < TIGHT_SHARE and focus in (None, FORGETFUL) and not crowded:
         workload, limits = _with_tight_frames(workload, duration), _with(limits, TIGHT_LIMITS)
     elif Random(f"narrow {seed}").random() < NARROW_SHARE and focus is not LAGGING:
         workload, limits = _with_large_multis(workload), _with(limits, NARROW_LIMITS)
