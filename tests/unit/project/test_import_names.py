@@ -31,6 +31,7 @@ def found_by_ruff(line: str) -> set[str]:
     return {one["code"] for one in json.loads(done.stdout)}
 
 
+@pytest.mark.slow
 def test_no_string_names_a_module_by_its_bare_name() -> None:
     """Strings for importlib or monkeypatch, for example, which ruff does not check."""
     files = [

@@ -222,6 +222,7 @@ def test_a_run_of_an_unknown_defect_is_unknown(run: Path) -> None:
     assert any("of-next-year" in reason for reason in verdict.reasons)
 
 
+@pytest.mark.slow
 def test_the_hash_seed_changes_nothing(original: Path) -> None:
     command = [sys.executable, "-m", "zab_chaos.harness", "replay", str(original), "--json"]
     for seed in ("1", "77"):

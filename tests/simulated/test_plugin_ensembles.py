@@ -7,6 +7,7 @@ import pytest
 
 import zab_chaos.harness.backends.simulator.backend
 import zab_chaos.harness.testing.resources  # noqa: F401  every session in this process would import them anew
+from tests.unit.harness.testing.conftest import only_our_plugin  # noqa: F401
 from tests.unit.harness.testing.sessions import WRITES, results
 
 pytest_plugins = ["pytester"]
