@@ -45,8 +45,10 @@ from zab_chaos.model.oracle.changes import Changes
 from zab_chaos.model.oracle.delivered_history import DeliveredHistory, Delivery, HistoryPosition
 from zab_chaos.model.oracle.disks import BootComparison, DiskHistory, compare
 from zab_chaos.model.oracle.effects import Effects
+from zab_chaos.model.oracle.frame_limits import every_frame_fits
 from zab_chaos.model.oracle.spans import FOREVER, Span
 from zab_chaos.model.oracle.znodes import STATE_ERRORS
+from zab_chaos.node.events import FRAME_TOO_LARGE
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
@@ -194,6 +196,7 @@ class Facts:
         self.began_to_lead: list[Role] = []
         self.members: list[Member] = []
         self.links: list[Link] = []
+        self.frames_too_large: list[Link] = []  # links that were closed because of one
         self.frames_from: dict[tuple[int, int], Channel] = {}  # by sender (node, life): the first proof of its frames
         self.connections: dict[tuple[int, int], list[Client]] = {}  # by (node, client)
         self.requests: dict[tuple[int, int], Request] = {}  # by (client, seq)
@@ -332,6 +335,8 @@ class Facts:
                 self.members.append(event)
             case Link():
                 self.links.append(event)
+                if event.why.startswith(FRAME_TOO_LARGE):
+                    self.frames_too_large.append(event)
             case Client():
                 self.connections.setdefault((event.node, event.client), []).append(event)
             case Channel():
@@ -528,6 +533,12 @@ class Facts:
     def links_tampered(self) -> bool:
         """Return whether something outside the run changed the links, so that not all faults of the run are known."""
         return any(tampering(heal) for heal in self.heals)
+
+    @cached_property
+    def frame_bytes_too_small(self) -> bool:
+        """Return whether nodes could not send something, perhaps because the limits are too small for what clients wrote."""
+        requests = (request.invoke for request in self.requests.values())
+        return bool(self.frames_too_large) and not every_frame_fits(self.run.expect, requests)
 
     def fault_spans(self) -> list[Span]:
         """Return the time of each fault, from its injection until it was healed."""

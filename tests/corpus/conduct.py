@@ -432,10 +432,10 @@ def channels_of_somebody_else() -> Story:
     return story
 
 
-def _close(story: Story, why: str) -> None:
+def _close(story: Story, why: str, *, converged: bool = True) -> None:
     story.open_links(2, [1])
     story.event(2, "link", peer=1, state="closed", session=1, why=why)
-    story.settle()
+    story.settle(converged=converged)
 
 
 GARBLED = "a bad frame: the checksum does not fit"
@@ -471,13 +471,17 @@ def channels_a_frame_that_a_fault_off_the_record_may_have_garbled() -> Story:
     return story
 
 
-def _send_too_much(frame_bytes: int, size: int | None = None) -> Story:
+def _send_too_much(frame_bytes: int, size: int | None = None, *, converged: bool = True) -> Story:
     """Node 2 can't send what node 1 needs. One client has written, one request of `size` bytes among others."""
     story = ensemble(frame_bytes=frame_bytes, snapshot_bytes=2**20)
     for written in (None, size, None):
         seq = story.invoke(size=written)
         story.complete(1, seq, story.commit((1, seq)))
-    _close(story, f"a frame to send has {frame_bytes + 1} bytes, and at most {frame_bytes} may be sent")
+    _close(
+        story,
+        f"a frame to send has {frame_bytes + 1} bytes, and at most {frame_bytes} may be sent",
+        converged=converged,
+    )
     return story
 
 
@@ -493,10 +497,22 @@ def channels_a_frame_that_is_too_large_for_the_largest_limit() -> Story:
     return _send_too_much(2**25)
 
 
-@legal("channels")
+@leaves_unknown("channels")
 def channels_a_state_that_is_too_large() -> Story:
     """A client wrote what fills more than a quarter of a frame: the state alone may be too large, for all that is known."""
     return _send_too_much(8_000, size=2_100)
+
+
+@violates("recovery", "channels")
+def recovery_what_fits_is_not_sent() -> Story:
+    """The nodes do not converge, and a node could not send what had to fit into a frame."""
+    return _send_too_much(8_000, converged=False)
+
+
+@leaves_unknown("recovery")
+def recovery_what_may_not_fit_is_not_sent() -> Story:
+    """The same, where the state alone may be too large for a frame."""
+    return _send_too_much(8_000, size=2_100, converged=False)
 
 
 @leaves_unknown("channels", "PASS")

@@ -31,7 +31,8 @@ class Checker:
     - `rests_on_absence`: a violation means that something is missing from the records. If the records are damaged, this
       proves nothing, and the judgement is UNKNOWN.
     - `liveness`: the property says that something happens in time. Safety holds under any faults, but liveness is only
-      owed if no unknown fault is in the way. If something outside the run changed the links, a violation is UNKNOWN.
+      owed if nothing is in the way. If something outside the run changed the links, or the nodes' limits do not leave room
+      for what they have to send, a violation is UNKNOWN.
     - `if_broken`: the judgement after a violation. It is UNKNOWN if a violation shows that the experiment failed, not
       the protocol.
     """
@@ -69,7 +70,8 @@ class Checker:
         if self.not_applicable is not None:
             return Judgement.NOT_APPLICABLE
         if self.findings:
-            doubtful = (self.rests_on_absence and self.facts.damages) or (self.liveness and self.facts.links_tampered)
+            hindered = self.facts.links_tampered or self.facts.frame_bytes_too_small
+            doubtful = (self.rests_on_absence and self.facts.damages) or (self.liveness and hindered)
             return Judgement.UNKNOWN if doubtful else self.if_broken
         if self.unknown:
             return Judgement.UNKNOWN

@@ -1,10 +1,9 @@
 """The checkers of the channels between nodes, and of their own sanity checks (DSN 2011, section II; LADIS 2008, section 2)."""
 
-from zab_chaos.model.events import LARGE_BYTES, Abort, Channel, Exit, Link
+from zab_chaos.model.events import Abort, Channel, Exit, Link
 from zab_chaos.model.oracle.facts import FRAME_FAULTS, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.node.clients.application import FRAME_SHARE
-from zab_chaos.node.events import BAD_FRAME, FRAME_TOO_LARGE
+from zab_chaos.node.events import BAD_FRAME
 
 
 class Channels(Checker):
@@ -18,7 +17,8 @@ class Channels(Checker):
       continues with the next life of a peer.
     - The sender had opened this session with this receiver, if the sender's trace is complete and goes on afterwards.
     - No session ends because of a frame that arrived and is none of the protocol, unless a fault damages or misroutes frames.
-    - No session ends because of a frame that is too large to be sent, if the limits are such that every frame must fit.
+    - No session ends because of a frame that is too large to be sent. If the limits do not leave room for every frame, it is
+      unknown, as is whatever else would have to happen in time.
 
     Lost frames are legal if no others follow. Does not verify the content of other frames, nor sequences that a SIGKILL kept
     from being traced.
@@ -38,7 +38,6 @@ class Channels(Checker):
         self._opened: dict[tuple[int, int], set[tuple[int, int]]] = {}  # by (node, life): (peer, session)
         self._sequences: list[Channel] = []
         self._bad: list[Link] = []
-        self._too_large: list[Link] = []
 
     def on_link(self, event: Link) -> None:
         if event.state == "opened":
@@ -47,8 +46,6 @@ class Channels(Checker):
         self.checked += 1
         if event.why.startswith(BAD_FRAME):
             self._bad.append(event)
-        elif event.why.startswith(FRAME_TOO_LARGE):
-            self._too_large.append(event)
 
     def on_channel(self, event: Channel) -> None:
         self.checked += 1
@@ -78,8 +75,12 @@ class Channels(Checker):
                 self.findings.add(
                     f"node {bad.node} got {bad.why} from node {bad.peer}, and no fault damages frames", [bad]
                 )
-        for end in self._too_large if self._all_frames_fit() else ():
-            self.findings.add(f"node {end.node} could not send to node {end.peer}: {end.why}", [end])
+        for end in self.facts.frames_too_large:
+            words = f"node {end.node} could not send to node {end.peer}: {end.why}"
+            if self.facts.frame_bytes_too_small:
+                self.unknown.append(f"{words}; frame_bytes is too small for what clients may have written")
+                break
+            self.findings.add(words, [end])
         for event in self._sequences:
             sender = event.peer, event.incarnation
             opened = self._opened.get(sender)
@@ -89,22 +90,6 @@ class Channels(Checker):
                     f"session with node {event.node}",
                     [event],
                 )
-
-    def _all_frames_fit(self) -> bool:
-        """Return whether every frame fits by the limits. The longest one brings a node a state, the history since the last
-        snapshot but one, and what is in flight, which is an eighth of a frame. Each has twice the room that it needs.
-        """
-        frame, snapshot = (self.facts.run.expect.get(name) for name in ("frame_bytes", "snapshot_bytes"))
-        if not isinstance(frame, int) or not isinstance(snapshot, int):
-            return False
-        largest: dict[str, int] = {}  # by path: of a request that may have left something there
-        for request in self.facts.requests.values():
-            size = max(request.invoke.size or 0, LARGE_BYTES)
-            for step in request.invoke.requested_steps:
-                path = f"{step.path}-{len(largest)}" if step.sequential else step.path
-                largest[path] = max(largest.get(path, 0), size)
-        history = 2 * min(snapshot, frame // FRAME_SHARE)
-        return 2 * (sum(largest.values()) + history + frame // FRAME_SHARE) <= frame
 
 
 class Sanity(Checker):
