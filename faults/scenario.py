@@ -231,8 +231,9 @@ class Scenario:
         if prompt:
             # Elsewhere a node forgets a client that does not read its answers in time, and a client may know one address only.
             expect["clients_are_kept"] = expect["clients_know_all_nodes"] = True
-        for limit in ("counter_max", "outstanding", "request_bytes", "frame_bytes", "snapshot_bytes", "clients_max"):
+        for limit in ("counter_max", "outstanding", "frame_bytes", "snapshot_bytes", "clients_max"):
             expect[limit] = getattr(self.limits, limit)
+        expect["request_bytes"] = self.limits.largest_request
         if bounded:  # elsewhere a node may drop a client that has seen what was not brought to the node in time
             expect["waiting"] = self.limits.waiting
         return expect

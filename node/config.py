@@ -5,6 +5,12 @@ import msgspec
 from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.core.settings import CLIENTS_MAX
 
+# Shares of a frame. One eighth may be in flight, and as much may be logged between two snapshots. A follower may lack twice each
+# of it, and a state as well, and a NEWLEADER with all of it must fit into one frame. A path may need four bytes for each
+# character that a limit counts.
+FRAME_SHARE = 8
+REQUEST_SHARE = 16
+
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Timeouts. They determine how fast failures are noticed; safety does not depend on them."""
@@ -31,6 +37,21 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # Clients whose highest seq the tree remembers; equal in the whole ensemble, because it is part of the digest. A client
     # that is forgotten while a write of it is under way is not protected by its fence: that write may still take effect.
     clients_max: int = CLIENTS_MAX
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """How many bytes are forwarded to a leader at once, and how many a leader may have proposed and not delivered."""
+        return self.frame_bytes // FRAME_SHARE
+
+    @property
+    def largest_request(self) -> int:
+        """`request_bytes`, or less: a larger transaction could be logged by the leader, and never passed on."""
+        return min(self.request_bytes, self.frame_bytes // REQUEST_SHARE)
+
+    @property
+    def snapshot_interval(self) -> int:
+        """`snapshot_bytes`, or less: a node that lacks what is logged between two snapshots must be able to get it."""
+        return min(self.snapshot_bytes, self.frame_bytes // FRAME_SHARE)
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

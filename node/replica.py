@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from zab_chaos.node.clients.application import FRAME_SHARE, Layers
+from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.clients.claims import Claims
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.digest import HASHES
@@ -96,15 +96,16 @@ class Replica:
             hash_bytes=HASHES[config.digest],
             clients_max=limits.clients_max,
             waiting=limits.waiting,
-            request_bytes=limits.request_bytes,
-            flight=limits.frame_bytes // FRAME_SHARE,
+            request_bytes=limits.largest_request,
+            flight=limits.bytes_in_flight,
             patience=timing.timeout_ms * MS,
         )
         self.claims = Claims(timing.timeout_ms * MS)
         if recovered.snapshot is not None:
             self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])
-        most = min(limits.snapshot_bytes, limits.frame_bytes // FRAME_SHARE)  # a follower may get it all in a frame
-        self.driver = Driver(self.machine, store, network, self.application, trace, recording, crash, most)
+        self.driver = Driver(
+            self.machine, store, network, self.application, trace, recording, crash, limits.snapshot_interval
+        )
 
     def start(self, now: int) -> Iterator[None]:
         """Start the core."""

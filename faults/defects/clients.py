@@ -162,8 +162,8 @@ class WrongVersionTold(ClientSessions):
 class FailedTakesEffect(ClientSessions):
     """A write that was refused for lack of a leader is kept nevertheless, and forwarded to the next leader."""
 
-    def __init__(self, node: int, life: int, tree: Tree, waiting: int) -> None:
-        super().__init__(node, life, tree, waiting)
+    def __init__(self, node: int, life: int, tree: Tree, waiting: int, *, request_bytes: int) -> None:
+        super().__init__(node, life, tree, waiting, request_bytes=request_bytes)
         self._kept: list[ForwardedWrite] = []
 
     def _fail(self, session: ClientSession, entries: Iterable[PendingRequest], words: str) -> None:

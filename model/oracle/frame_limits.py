@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zab_chaos.model.events import LARGE_BYTES, Invoke
-from zab_chaos.node.clients.application import FRAME_SHARE
+from zab_chaos.node.config import FRAME_SHARE
 
 
 def every_frame_fits(expect: Mapping[str, Any], requests: Iterable[Invoke]) -> bool:

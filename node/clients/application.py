@@ -22,10 +22,6 @@ from zab_chaos.node.tree.requests import Fence, ForwardedRequest, request_size
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Origin
 
-# A share of a frame's bytes may be in flight, and as much may be logged between two snapshots: one eighth. A follower may lack
-# twice each of it, and a state as well, and a NEWLEADER with all of it must fit into one frame.
-FRAME_SHARE = 8
-
 
 class Application:
     """The application of one life of a node.
@@ -33,7 +29,8 @@ class Application:
     `patience` (nanoseconds): how long writes wait for a leader before they fail. `flight`: how many bytes are forwarded to
     a leader at once, and how many a leader may have proposed and not delivered. `hash_bytes`: the hash of the tree's
     digest. `clients_max`: how many clients the tree remembers. `waiting`: how many requests may wait, with `WAITING_BYTES`
-    at most. `fenced_errors` (a defect overrides it): the errors whose refusals become transactions.
+    at most. `request_bytes`: the size of the largest write. `fenced_errors` (a defect overrides it): the errors whose
+    refusals become transactions.
     """
 
     fenced_errors = STATE_ERRORS
@@ -52,7 +49,7 @@ class Application:
         patience: int,
     ) -> None:
         self.tree = layers.tree(hash_bytes, clients_max)
-        self.sessions = layers.sessions(node, life, self.tree, waiting)
+        self.sessions = layers.sessions(node, life, self.tree, waiting, request_bytes=request_bytes)
         self.primary = layers.primary(self.tree, request_bytes)
         self._node = node
         self._life = life

@@ -22,7 +22,7 @@ from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.clients.session import ClientSession, PendingRequest
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, answer_size, outcome_of
-from zab_chaos.node.tree.refusal import FORGOTTEN_CLIENT, NO_LEADER, OVERLOADED
+from zab_chaos.node.tree.refusal import FORGOTTEN_CLIENT, NO_LEADER, OVERLOADED, too_large
 from zab_chaos.node.tree.requests import READS, Fence, ForwardedRequest, Read, Request, Write, request_size
 from zab_chaos.node.tree.seqs import NO_SEQ
 from zab_chaos.node.tree.tree import Tree
@@ -43,16 +43,24 @@ class ClientSessions:
     `waiting` and `waiting_bytes` limit the unanswered requests of all clients together. Each client may hold one `SHARE`-th
     of that; further requests fail with "overloaded". A client that keeps sending despite that is dropped (see `receive`).
     `waiting_bytes` also limits what is read for the clients before answers are sent: many small requests may read much.
+    `request_bytes` limits one write. A larger one is refused here: a FORWARD with it might not fit into a frame.
     """
 
     def __init__(
-        self, node: int, life: int, tree: Tree, waiting: int = 20000, waiting_bytes: int = WAITING_BYTES
+        self,
+        node: int,
+        life: int,
+        tree: Tree,
+        waiting: int = 20000,
+        waiting_bytes: int = WAITING_BYTES,
+        request_bytes: int = 2**20,
     ) -> None:
         self._node = node
         self._life = life
         self._tree = tree
         self._limit = waiting
         self._limit_bytes = waiting_bytes
+        self._request_bytes = request_bytes
         self._share = max(1, waiting // SHARE)
         self._share_bytes = max(1, waiting_bytes // SHARE)
         self._count = 0  # requests in all queues, and their size in bytes
@@ -284,7 +292,10 @@ class ClientSessions:
         session.bytes += size
         self._count += 1
         self._bytes += size
-        if len(queue) > self._share or session.bytes > self._share_bytes:
+        if size > self._request_bytes and not is_read:
+            refusal = too_large(size, self._request_bytes)
+            entry.outcome = Failed(refusal.error, refusal.words)
+        elif len(queue) > self._share or session.bytes > self._share_bytes:
             entry.outcome = Failed(OVERLOADED, _overload_words(len(queue), session.bytes, size, " of this client"))
         elif self._count > self._limit or self._bytes > self._limit_bytes:
             entry.outcome = Failed(OVERLOADED, _overload_words(self._count, self._bytes, size, ""))

@@ -17,12 +17,12 @@ from zab_chaos.node.tree.refusal import (
     NO_PARENT,
     NODE_EXISTS,
     NOT_EMPTY,
-    TOO_LARGE,
     Refusal,
     bad_version,
     forgotten_client,
     no_node,
     superseded,
+    too_large,
 )
 from zab_chaos.node.tree.requests import (
     ANY,
@@ -157,8 +157,7 @@ class Primary:
         A deposed leader may say so too, since no state is looked at.
         """
         if request_size(request) > self._limit:
-            words = f"the request has {request_size(request)} bytes of paths, data and steps; at most {self._limit}"
-            return Refusal(TOO_LARGE, words)
+            return too_large(request_size(request), self._limit)
         return _multi_refusal(request) if type(request) is Multi else _path_refusal(request)
 
     def _prepared(self, origin: Origin, change: Change | MultiTxn | FenceTxn, draft: dict[str, FutureZnode]) -> bytes:

@@ -44,6 +44,10 @@ def brief(words: str) -> str:
     return words if len(words) <= WORDS_MAX else f"{words[: WORDS_MAX - TAIL]}...{words[-TAIL:]}"
 
 
+def too_large(size: int, limit: int) -> Refusal:
+    return Refusal(TOO_LARGE, f"the request has {size} bytes of paths, data and steps; at most {limit}")
+
+
 def superseded(seq: int, latest: int) -> Refusal:
     return Refusal(
         SUPERSEDED, f"request {seq} came after request {latest} of its client, which was judged or fenced off"

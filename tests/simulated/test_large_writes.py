@@ -142,3 +142,21 @@ def test_a_leader_is_established_over_links_that_take_long_for_its_history(tmp_p
             client.set("/a", b"served")
         verdict = cluster.finish()
     assert verdict.verdict is Outcome.PASS, verdict.reasons
+
+
+@pytest.mark.parametrize("at_leader", [True, False], ids=["the leader", "a follower"])
+def test_a_write_that_fits_into_no_frame_is_refused_and_no_session_ends(tmp_path: Path, *, at_leader: bool) -> None:
+    """A leader that logged it could pass its history on to no node, and two nodes would have no leader for ever."""
+    with Ensemble(on="sim", nodes=2, results=tmp_path, limits={"frame_bytes": 64_000}) as cluster:
+        leader = cluster.until_established()
+        client = cluster.client(leader if at_leader else 3 - leader)
+        client.create("/a")
+        epoch = cluster.status()[leader].epoch
+        with pytest.raises(
+            Failed, match="too large: the request has 70002 bytes of paths, data and steps; at most 4000"
+        ):
+            client.set("/a", bytes(70_000))
+        client.set("/a", bytes(3_900))
+        assert cluster.status()[leader].epoch == epoch
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.PASS, verdict.reasons

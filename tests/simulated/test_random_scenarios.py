@@ -131,7 +131,10 @@ def valid_scenario(seed: int) -> Scenario:
         try:
             return parse(draw_scenario(Random(f"scenario {seed} {attempt}"), seed))
         except ScenarioError as error:
-            if not all(re.search("comes back by itself|but it is|is cut with|loses unsynced bytes", it.wrong) for it in error.mistakes):
+            if not all(
+                re.search("comes back by itself|but it is|is cut with|loses unsynced bytes", it.wrong)
+                for it in error.mistakes
+            ):
                 raise
     raise AssertionError
 

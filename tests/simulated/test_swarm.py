@@ -18,11 +18,10 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.model.world.client_connection import ClientConnection
-from zab_chaos.node.clients.application import FRAME_SHARE
 from zab_chaos.node.clients.connections import Delivery
 from zab_chaos.node.clients.protocol import BATCH_BYTES
 from zab_chaos.node.clients.sessions import ClientAnswers, ClientSessions, ForwardedWrite
-from zab_chaos.node.config import Limits
+from zab_chaos.node.config import FRAME_SHARE, Limits
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid

@@ -613,3 +613,18 @@ def test_a_refusal_that_a_former_session_was_sent_does_not_end_the_present_one()
     sessions.writes()
     sessions.refused_by_leader(ME, 4, FORGOTTEN_CLIENT, "is not known", z(1))
     assert (sessions.forgotten, sessions.waiting) == ({}, 1)
+
+
+def test_a_write_that_is_too_large_is_refused_in_its_turn_and_not_forwarded() -> None:
+    sessions = make(request_bytes=10)
+    sessions.receive(
+        ME, [(1, Set("/k", b"1")), (2, Set("/k", bytes(9))), (3, Get("/k" * 10)), (4, Set("/k", bytes(8)))]
+    )
+    assert forwarded(sessions) == [(ME, 1, Set("/k", b"1")), (ME, 4, Set("/k", bytes(8)))]
+    assert told(sessions) == []
+    sessions.deliver(z(2), [set_txn(ME, 1, b"1")])
+    _, (seq, outcome), _ = told(sessions)
+    assert (seq, outcome) == (
+        2,
+        Failed("too large", "the request has 11 bytes of paths, data and steps; at most 10"),
+    )
