@@ -34,9 +34,10 @@ from zab_chaos.node.clients.protocol import (
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown
 from zab_chaos.node.tree.refusal import BAD_REQUEST
-from zab_chaos.node.tree.requests import READS, Request, request_size
+from zab_chaos.node.tree.requests import READS, Create, Multi, Request, Set
 
 BATCH_REQUESTS = 500  # requests in one message at most
+REQUEST_BYTES = 64  # more than a request has in a message beside its path and data
 CONNECT_NS = 1_000_000_000  # a node that has not sent WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached
 SHOWN_MAX = 200  # characters of a request in an error message
@@ -270,13 +271,14 @@ class ClientCore:
     # ---- batches ----
 
     def _batch(self) -> list[Operation]:
+        """Return the requests to send in the next message: one, or as many as have at most BATCH_BYTES together."""
         batch: list[Operation] = []
         size = 0
         for operation in itertools.islice(self._unsent, BATCH_REQUESTS):
-            batch.append(operation)
-            size += 0 if type(operation.request) in READS else request_size(operation.request)
-            if size >= BATCH_BYTES:
+            size += _bytes_at_most(operation.request)
+            if batch and size > BATCH_BYTES:
                 break
+            batch.append(operation)
         return batch
 
     def _fail_unencodable(self, batch: list[Operation]) -> None:
@@ -287,6 +289,15 @@ class ClientCore:
             except (TypeError, ValueError, OverflowError):
                 self._unsent.remove(operation)
                 self._complete(operation, unencodable(operation.request))
+
+
+def _bytes_at_most(request: Request) -> int:
+    """Return a bound for the bytes that a request has in a message: with its number, the lengths and the version."""
+    if type(request) is Multi:
+        return REQUEST_BYTES + sum(map(_bytes_at_most, request.steps))
+    path = request.path
+    size = REQUEST_BYTES + (len(path) if path.isascii() else 4 * len(path))
+    return size + len(request.data) if type(request) is Create or type(request) is Set else size
 
 
 def unencodable(request: Request) -> Failed:

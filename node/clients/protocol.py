@@ -19,7 +19,7 @@ VERSION = 2
 # A stopped process or a lost machine leaves its connections open. Heartbeats reveal that, on both sides.
 HEARTBEAT_MS = 500
 SILENCE_MS = 2000
-BATCH_BYTES = 2**18  # a message with requests of this size gets no further request
+BATCH_BYTES = 2**18  # a message with several requests has no more
 
 REFUSED = "does not serve this client"  # a client's words for REJECTED
 FORGOTTEN = "requests came before HELLO, or after this node had forgotten the client"  # a reason to reject

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from collections.abc import Callable
 
 import pytest
 import zmq
@@ -9,12 +10,13 @@ import zmq
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
 from zab_chaos.harness.client import connect
 from zab_chaos.harness.client.client import Client
-from zab_chaos.harness.client.core import Operation
+from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.harness.client.leaderless import LEADERLESS_NS, Leaderless
+from zab_chaos.node.clients.protocol import BATCH_BYTES, Welcome, encode
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
-from zab_chaos.node.tree.requests import Check, Create, Get, Set, Step
+from zab_chaos.node.tree.requests import Check, Create, Delete, Get, Request, Set, Step
 from zab_chaos.node.tree.txns import CreateTxn, FenceTxn, SetTxn, decode
 
 
@@ -314,3 +316,51 @@ def test_a_node_that_accepts_and_says_nothing_is_passed_over(
         with Client(addresses, ensemble.keys, node=1) as client:
             assert isinstance(client.create("/a"), Ok)
             assert client.last_trouble.startswith("node 1 does not answer at")
+
+
+LONG = {
+    "reads": lambda number: Get(f"/{number}" + "x" * 20_000),
+    "characters of four bytes": lambda number: Create(
+        f"/{number}" + "\U0001f600" * (1_000_000 if number % 2 else 260_000)
+    ),
+}
+
+
+@pytest.mark.parametrize("make", LONG.values(), ids=LONG)
+def test_long_paths_that_are_sent_together_get_no_client_disconnected(
+    ensemble: FakeEnsemble, make: Callable[[int], Request]
+) -> None:
+    """A node counts a message's bytes, and in each of these there would be too many."""
+    with Client(ensemble.addresses, ensemble.keys) as client:
+        client.create("/a")
+        operations = [client.submit(make(number)) for number in range(500 if make is LONG["reads"] else 20)]
+        client.wait(operations[-1])
+        assert not [each.outcome for each in operations if isinstance(each.outcome, Unknown)]
+        assert client.node == 1
+
+
+@pytest.mark.parametrize("request_", [Set("/", bytes(515), 0), Get("/" * 515), Delete("/" * 515, 0)])
+def test_several_requests_fit_into_one_batch(request_: Request) -> None:
+    """With any number and version, and however small the nodes' limit for one request is."""
+    sent: list[bytes] = []
+    core = ClientCore({1: "here"}, lambda node: Sink(sent), number=1, timeout_ns=2**60)
+    core.turn(0)
+    for _ in range(2000):
+        core.submit(request_, 0)
+    core.turn(1, [encode(Welcome())])
+    assert len(sent) > 4
+    assert max(map(len, sent)) <= BATCH_BYTES
+
+
+class Sink:
+    """A connection that keeps what is sent."""
+
+    def __init__(self, sent: list[bytes]) -> None:
+        self._sent = sent
+
+    def send(self, frame: bytes) -> bool:
+        self._sent.append(frame)
+        return True
+
+    def close(self, linger_ms: int = 0) -> None:
+        pass
