@@ -6,7 +6,6 @@ more (a cancelled task, a time limit) is sent all the same, and may take effect.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable
 from types import TracebackType
 from typing import Any, Self
@@ -45,9 +44,10 @@ class AsyncSession(Verbs[Awaitable[Done]]):
     ) -> None:
         assert self._pump is not None
         self._pump.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._pump
-        self._line.close()
+        try:
+            await asyncio.wait([self._pump])  # unlike `await self._pump`, it tells apart who was cancelled
+        finally:
+            self._line.close()
         if self._error is not None and error is None:
             raise self._error
 

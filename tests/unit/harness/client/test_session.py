@@ -109,3 +109,23 @@ def test_an_error_that_nobody_awaited_is_raised_at_the_end(
 
     with pytest.raises(OSError, match="No space left"):
         asyncio.run(leave())
+
+
+def test_a_task_that_is_cancelled_while_its_session_ends_is_cancelled(ensemble: FakeEnsemble) -> None:
+    went_on = []
+
+    async def user() -> None:
+        async with connect_async(ensemble.addresses, ensemble.keys) as client:
+            assert await client.exists("/")
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_soon(task.cancel)  # when the end of the block next waits
+        went_on.append("after the session")
+
+    async def main() -> None:
+        task = asyncio.create_task(user())
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    asyncio.run(main())
+    assert not went_on
