@@ -1,5 +1,6 @@
 """The line of a session over a real connection."""
 
+import os
 from collections.abc import Callable
 
 from zab_chaos.harness.client.client import PolledClient
@@ -9,6 +10,7 @@ from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Request
 
 CLOSED = "this client is closed, or its ensemble has ended"
+FORKED = "this client was opened by the process that forked this one, and only works there: open another one here"
 
 Then = Callable[[Outcome], None]
 
@@ -24,6 +26,7 @@ class SocketLine:
         self._ops = ops
         self._owns_ops = owns_ops
         self._closed = False
+        self._process = os.getpid()  # a fork has no threads of ZeroMQ: it would wait for ever, whatever the timeout
 
     @property
     def number(self) -> int:
@@ -47,15 +50,21 @@ class SocketLine:
 
         if self._closed:
             raise ValueError(CLOSED)
+        self._check_process()
         operation = self.client.submit(request, known)
         if self._ops is not None:
             self._ops.invoke(self.client.core, operation)
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
+        self._check_process()
         self.client.poll(seconds)
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise ValueError(FORKED)
+
     def close(self) -> None:
-        if self._closed:
+        if self._closed or os.getpid() != self._process:
             return
         self._closed = True
         self.client.close()

@@ -1,7 +1,10 @@
 """The sessions of the client library check the types in a request before they send it."""
 
 import asyncio
+import contextlib
 import errno
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from tests.unit.harness.client.fake_ensemble import FakeEnsemble
 from zab_chaos.harness.client import Create, Delete, Get, Multi, Set, connect, connect_async
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.session import Failed
+from zab_chaos.harness.client.transport import FORKED
 
 TEXT: Any = "text"
 NUMBER: Any = 3
@@ -129,3 +133,28 @@ def test_a_task_that_is_cancelled_while_its_session_ends_is_cancelled(ensemble: 
 
     asyncio.run(main())
     assert not went_on
+
+
+def test_a_session_is_of_no_use_in_a_fork_and_goes_on_in_its_own_process(
+    ensemble: FakeEnsemble, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    with connect(ensemble.addresses, ensemble.keys) as client:
+        sent = client.submit(Get("/"))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends a child that hangs
+            with contextlib.suppress(BaseException):
+                words = []
+                for use in (lambda: client.submit(Get("/")), sent.outcome):
+                    try:
+                        use()
+                    except ValueError as error:
+                        words.append(str(error))
+                client.close()
+                told.write_text("\n".join(words))
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert told.read_text() == f"{FORKED}\n{FORKED}"
+        assert sent.result().value == b""
+        assert client.get("/").value == b""
