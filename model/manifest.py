@@ -14,8 +14,9 @@ import msgspec
 
 from zab_chaos.model.events import UNREADABLE
 from zab_chaos.model.oracle.facts import Damage
+from zab_chaos.model.sealing import MANIFEST, sealing
 
-NAME = "manifest.json"
+NAME = MANIFEST
 FORMAT = 1
 MADE_LATER = frozenset({NAME, "report.html", "shrunk.toml"})
 VERDICT = "verdict.json"
@@ -57,9 +58,10 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def seal(folder: Path, faults_due: int = 0) -> None:
     """Write the manifest of a run that has ended. Afterwards nothing else is written to the folder."""
-    files = {name: _entry(folder / name) for name in _files(folder)}
-    manifest = Manifest(FORMAT, _lives(files), faults_due, files).signed()
-    (folder / NAME).write_bytes(manifest.to_json())
+    with sealing(folder):
+        files = {name: _entry(folder / name) for name in _files(folder)}
+        manifest = Manifest(FORMAT, _lives(files), faults_due, files).signed()
+        (folder / NAME).write_bytes(manifest.to_json())
 
 
 def write_verdict(folder: Path, verdict: bytes) -> None:

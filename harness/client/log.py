@@ -1,5 +1,6 @@
 """Writes ops.jsonl, the record of every client operation (results/README.md)."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import msgspec
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.session import Done, Failed, Unknown, read_outcome
 from zab_chaos.model.events import LARGE_BYTES
+from zab_chaos.model.sealing import unsealed
 from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.core.zxid import pair
 from zab_chaos.node.tree import outcomes
@@ -76,6 +78,10 @@ class OpsFile:
             self._lines.clear()
             self._file.write(data)
 
+    def drop(self) -> None:
+        """Drop the collected lines."""
+        self._lines.clear()
+
     def close(self) -> None:
         if self._open:
             try:
@@ -88,11 +94,14 @@ class OpsFile:
 class SharedOpsFile:
     """An ops.jsonl for the clients of several threads, which writes each line at once.
 
+    Once the run has ended and its folder is sealed, nothing more is recorded: a client may outlive its ensemble.
     `count` is called with "invoked" for each operation, and with the name of each outcome. `zxids`: as of `OpsFile`.
     """
 
     def __init__(self, path: Path, count: Callable[[str], None] = lambda name: None, *, zxids: bool = True) -> None:
-        self._file = OpsFile(path, zxids=zxids)
+        self._folder = path.parent
+        with unsealed(self._folder) as recording:
+            self._file = OpsFile(path if recording else Path(os.devnull), zxids=zxids)
         self._count = count
         self._lock = threading.Lock()
 
@@ -101,16 +110,23 @@ class SharedOpsFile:
         with self._lock:
             self._count("invoked")
             self._file.invoke(client, operation, operation.submitted_ns if due is None else due)
-            self._file.flush()
+            self._flush()
 
     def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> None:
         with self._lock:
             self._count(self._file.complete(client, operation, outcome))
-            self._file.flush()
+            self._flush()
 
     def close(self) -> None:
         with self._lock:
             self._file.close()
+
+    def _flush(self) -> None:
+        with unsealed(self._folder) as recording:
+            if recording:
+                self._file.flush()
+            else:
+                self._file.drop()
 
 
 def request_fields(request: Request) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import signal
 from pathlib import Path
@@ -15,6 +16,7 @@ from zab_chaos.harness.client import Create, Delete, Get, Multi, Set, connect, c
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.session import Failed
 from zab_chaos.harness.client.transport import FORKED
+from zab_chaos.model import manifest
 
 TEXT: Any = "text"
 NUMBER: Any = 3
@@ -158,3 +160,22 @@ def test_a_session_is_of_no_use_in_a_fork_and_goes_on_in_its_own_process(
         assert told.read_text() == f"{FORKED}\n{FORKED}"
         assert sent.result().value == b""
         assert client.get("/").value == b""
+
+
+def test_nothing_is_recorded_once_the_run_is_sealed(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    """A client may outlive its ensemble, and what it then wrote would count as damage."""
+    with connect(ensemble.addresses, ensemble.keys, record=tmp_path / "ops.jsonl") as client:
+        client.create("/a")
+        late = client.submit(Get("/a"))
+        manifest.seal(tmp_path)
+        late.result()
+        client.set("/a", b"1")
+    with connect(ensemble.addresses, ensemble.keys, record=tmp_path / "other.jsonl") as client:
+        client.get("/a")
+    assert manifest.check(tmp_path)[1] == []
+    recorded = [json.loads(line) for line in (tmp_path / "ops.jsonl").read_text().splitlines()]
+    assert [(line["type"], line.get("op")) for line in recorded] == [
+        ("invoke", "create"),
+        ("complete", None),
+        ("invoke", "get"),
+    ]
