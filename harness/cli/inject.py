@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from zab_chaos.faults.kind import REQUIRED, Key
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
@@ -16,6 +18,7 @@ from zab_chaos.node.net.control import ControlClient, ControlError
 
 ANSWER_SECONDS = 60.0  # a fault may wait for a leader, and for its own effect
 HEAL = "heal"
+DIGITS_MAX = 9  # of the number of a fault
 
 
 def inject_command(words: Sequence[str], *, folder: Path | None, kinds: bool, results: Path, json: bool) -> int:
@@ -38,7 +41,7 @@ def _parse(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     if not words:
         return "faults", {}
     if words[0] == HEAL:
-        if len(words) > 2 or not all(word.isdecimal() for word in words[1:]):
+        if len(words) > 2 or not all(word.isdecimal() and len(word) <= DIGITS_MAX for word in words[1:]):
             raise BadInput("heal takes no argument, or the number of one fault: zab inject heal 2")
         return HEAL, {"number": int(words[1])} if words[1:] else {}
     return "inject", {"fault": parse_fault(words)}
@@ -56,11 +59,20 @@ def parse_fault(words: Sequence[str]) -> dict[str, Any]:
             mistakes.append(f"{word!r} is not KEY=VALUE, such as target=leader")
         elif key in table:
             mistakes.append(f"{key} is given twice")
-        else:
-            table[key] = _value(value)
+        elif not _can_be_sent(key, table.setdefault(key, _value(value))):
+            mistakes.append(f"{word!r} can't be sent: a number must fit into 64 bits, and text must be UTF-8")
     if mistakes:
         raise BadInput("\n".join(mistakes))
     return table
+
+
+def _can_be_sent(key: str, value: Any) -> bool:
+    """Return whether a request can hold the key and the value."""
+    try:
+        msgspec.msgpack.encode({key: value})
+    except (ValueError, OverflowError, RecursionError):
+        return False
+    return True
 
 
 def _value(text: str) -> Any:

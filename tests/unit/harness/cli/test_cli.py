@@ -250,3 +250,26 @@ def test_the_list_of_faults_shows_keys_as_they_are_typed(
     told = capsys.readouterr().out
     assert "keeps_cache=false crash-at enough=all" in told
     assert "None" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["heal", "9" * 20], "heal takes no argument, or the number of one fault"),
+        (["heal", "9" * 5000], "heal takes no argument, or the number of one fault"),
+        (["crash", "target=" + "9" * 20], "a number must fit into 64 bits"),
+        (["partition", "pairs=[[1," + "9" * 20 + "]]"], "a number must fit into 64 bits"),
+        (["crash", "target=\udcff"], "text must be UTF-8"),
+        (["crash", "\udcff=1"], "text must be UTF-8"),
+    ],
+)
+def test_what_no_request_can_hold_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], told: str
+) -> None:
+    assert main(["inject", "--results", str(tmp_path), *words]) == 4
+    assert told in capsys.readouterr().err
+
+
+def test_a_fault_that_can_be_sent_is_not_a_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["inject", "--results", str(tmp_path), "crash", "target=leader", f"for={2**63}"]) == 4
+    assert "no ensemble is running" in capsys.readouterr().err
