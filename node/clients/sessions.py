@@ -156,7 +156,7 @@ class ClientSessions:
                 f"{len(session.queue)} of the client's requests are waiting here and it sends {len(batch)} more; "
                 f"{self._share} of one client may wait"
             )
-        if self._count + len(batch) > 2 * self._limit:
+        if session.queue and self._count + len(batch) > 2 * self._limit:  # with an empty queue it is answered at once
             return f"{self._count} requests are waiting here and the client sends {len(batch)} more; {self._limit} may wait"
         for seq, request in batch:
             if seq <= session.last_seq:

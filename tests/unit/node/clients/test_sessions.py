@@ -371,6 +371,22 @@ def test_all_clients_together_are_limited_too() -> None:
     assert refused[1] == Failed("overloaded", f"{SHARE} requests of {2 * SHARE} bytes are waiting on this node already")
 
 
+def test_a_client_without_waiting_requests_is_refused_and_not_dropped_for_what_others_sent() -> None:
+    """It is answered at once, so nothing of it waits here."""
+    sessions = make(waiting=2 * SHARE)
+    others = range(10, 10 + 2 * SHARE)
+    for other in others:
+        sessions.hello(other, ZERO)
+        assert sessions.receive(other, [(1, Set("/k", b""))]) is None
+    for other in others:  # refused, and behind the first ones
+        assert sessions.receive(other, [(2, Set("/k", b""))]) is None
+    assert sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b""))]) is None
+    assert kinds(told(sessions)) == [(1, "Failed"), (2, "Failed")]
+    assert sessions.waiting == 4 * SHARE
+    why = sessions.receive(10, [(3, Get("/k"))])
+    assert why == "16 requests are waiting here and the client sends 1 more; 8 may wait"
+
+
 def test_seqs_must_ascend() -> None:
     sessions = make()
     assert sessions.receive(ME, [(5, Get("/k")), (5, Get("/k"))]) is not None
