@@ -1,5 +1,6 @@
 """`zab client`: send one request to a node, or open a shell for many."""
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ def client_command(
     `address`: host:port, or the id of a node of the running ensemble. `folder`: the ensemble's run folder, if several are
     running. Exit codes: 0 the request is done, 1 it failed, 2 its outcome is unknown; the highest one of lines from a pipe.
     """
+    if math.isnan(timeout):
+        raise BadInput("--timeout is a number of seconds, not nan")
     request = requests.parse_request(words) if words else None  # report mistakes before connecting
     if request is None and sys.stdin.isatty():
         with extra("shell", "the shell of zab client"):

@@ -59,9 +59,10 @@ def connect(
 ) -> Session:  # fmt: skip
     """Return a session for one thread, which connects to `node` first (default: to the first one).
 
-    `secret`: the ensemble's client key file, or its content. `timeout`: seconds after which an operation is unknown.
+    `secret`: the ensemble's client key file, or its content. `timeout`: seconds after which an operation is unknown; it may
+    be infinite.
     `record`: a run's ops.jsonl, to which the operations are appended. The call does not wait for the connection; the first
-    operation does. Raises ValueError (no such node, or an address that is not host:port) and KeyFileError.
+    operation does. Raises ValueError (no such node, an address that is not host:port, a negative timeout) and KeyFileError.
     """
     return Session(_line(addresses, secret, node, timeout, record))
 

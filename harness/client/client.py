@@ -11,7 +11,7 @@ import zmq
 
 from zab_chaos.harness.client import core
 from zab_chaos.harness.client.connection import Connection, check_address
-from zab_chaos.harness.client.core import ClientCore, Operation, Then
+from zab_chaos.harness.client.core import ClientCore, Operation, Then, nanoseconds
 from zab_chaos.harness.client.session import Verbs
 from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.tree.outcomes import Outcome
@@ -43,7 +43,7 @@ class PolledClient(Verbs[Outcome]):
         self._addresses = dict(addresses)
         number = secrets.randbits(63) if number is None else number
         self.core = ClientCore(
-            self._addresses, self._connect_to, number=number, node=node, timeout_ns=int(timeout * 1e9)
+            self._addresses, self._connect_to, number=number, node=node, timeout_ns=nanoseconds(timeout)
         )
         self._poller = poller or zmq.Poller()
         self._connection: PolledConnection | None = None  # the latest one; closed unless it is the core's

@@ -40,6 +40,7 @@ BATCH_REQUESTS = 500  # requests in one message at most
 REQUEST_BYTES = 64  # more than a request has in a message beside its path and data
 CONNECT_NS = 1_000_000_000  # a node that has not sent WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached
+SECONDS_MAX = 1e9  # thirty years, for no timeout
 SHOWN_MAX = 200  # characters of a request in an error message
 
 
@@ -298,6 +299,13 @@ def _bytes_at_most(request: Request) -> int:
     path = request.path
     size = REQUEST_BYTES + (len(path) if path.isascii() else 4 * len(path))
     return size + len(request.data) if type(request) is Create or type(request) is Set else size
+
+
+def nanoseconds(timeout: float) -> int:
+    """Return a timeout of so many seconds, infinity included, in nanoseconds. Raises ValueError for a negative one, and NaN."""
+    if not timeout >= 0:
+        raise ValueError(f"a timeout is a number of seconds, not {timeout}")
+    return int(min(timeout, SECONDS_MAX) * 1e9)
 
 
 def unencodable(request: Request) -> Failed:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.simulator.client import SimClient
 from zab_chaos.harness.backends.simulator.records import SimRecords
-from zab_chaos.harness.client.core import Operation
+from zab_chaos.harness.client.core import Operation, nanoseconds
 from zab_chaos.harness.client.transport import CLOSED, Then
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
@@ -24,7 +24,7 @@ class SimLine:
         self._records = records
         self._outcomes = outcomes
         self._closed = False
-        self._client = SimClient(world, machines, node, number, int(timeout * 1e9))
+        self._client = SimClient(world, machines, node, number, nanoseconds(timeout))
 
     @property
     def number(self) -> int:

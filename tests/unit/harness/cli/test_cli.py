@@ -273,3 +273,8 @@ def test_what_no_request_can_hold_is_a_mistake(
 def test_a_fault_that_can_be_sent_is_not_a_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["inject", "--results", str(tmp_path), "crash", "target=leader", f"for={2**63}"]) == 4
     assert "no ensemble is running" in capsys.readouterr().err
+
+
+def test_the_timeout_of_a_client_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["client", "1", "get", "/", "--timeout", "nan"]) == 4
+    assert "--timeout is a number of seconds" in capsys.readouterr().err

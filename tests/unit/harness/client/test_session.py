@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import math
 import os
 import signal
 from pathlib import Path
@@ -179,3 +180,11 @@ def test_nothing_is_recorded_once_the_run_is_sealed(ensemble: FakeEnsemble, tmp_
         ("complete", None),
         ("invoke", "get"),
     ]
+
+
+def test_a_timeout_may_be_infinite_and_must_not_be_negative(ensemble: FakeEnsemble) -> None:
+    with connect(ensemble.addresses, ensemble.keys, timeout=math.inf) as client:
+        assert client.get("/").value == b""
+    for timeout in (-1.0, math.nan):
+        with pytest.raises(ValueError, match="a timeout is a number of seconds, not"):
+            connect(ensemble.addresses, ensemble.keys, timeout=timeout)
