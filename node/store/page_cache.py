@@ -10,6 +10,7 @@ import msgspec
 from zab_chaos.node.store.os_files import VOLATILE
 
 _NAME = "page-cache"
+_UNFINISHED = "page-cache-unfinished"
 
 
 class CachedInode(msgspec.Struct, array_like=True):
@@ -32,7 +33,10 @@ class PageCache(msgspec.Struct, array_like=True):
 
 
 def save(root: Path, cache: PageCache) -> None:
-    (root / VOLATILE / _NAME).write_bytes(msgspec.msgpack.encode(cache))
+    """Save the page cache. A process that is killed meanwhile leaves the one that it had saved before, if any."""
+    unfinished = root / VOLATILE / _UNFINISHED
+    unfinished.write_bytes(msgspec.msgpack.encode(cache))
+    unfinished.replace(root / VOLATILE / _NAME)
 
 
 def take(root: Path) -> PageCache | None:

@@ -1,6 +1,7 @@
 """Both disks keep the contract; the faithful one loses exactly what was not synced."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -259,3 +260,25 @@ def test_an_armed_power_cut_kills_its_own_process(tmp_path: Path) -> None:
         assert process.stdout.read() == b""
     assert process.returncode == -signal.SIGKILL
     assert faithful(tmp_path).read("a") == b"synced".ljust(16, b"\0")
+
+
+def test_a_process_that_is_killed_while_its_page_cache_is_saved_leaves_a_disk_that_can_be_opened(
+    tmp_path: Path,
+) -> None:
+    """A crash may come while a power cut of another kind, or a failed sync, saves what the next life is to see."""
+    disk = faithful(tmp_path)
+    file = disk.create("a")
+    file.write(b"durable")
+    file.sync()
+    disk.sync_directory()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # kills the process in the middle of a write beyond the limit
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+        file.write(bytes(1000))
+        disk.cut("killed", 1)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGXFSZ
+    file.close()
+    disk = faithful(tmp_path)
+    assert (disk.list(), disk.read("a")) == (["a"], b"durable")
