@@ -13,6 +13,7 @@ import zmq
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.kind import FaultError
 from zab_chaos.faults.network import NetworkError
+from zab_chaos.faults.process import node_names
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.errors import BadInput, check_names, did_you_mean
 from zab_chaos.harness.live.ensemble import Ensemble
@@ -85,6 +86,9 @@ class ControlServer:
         """Heal the fault with this number, or heal everything and start the nodes that are down. Return that in words."""
         if number is None:
             self._ensemble.heal()
+            ended = [node for node in self._ensemble.nodes if not self._ensemble.alive(node)]
+            if ended:
+                raise FaultError(f"healed all faults, but {node_names(ended)} ended again at the start; see the logs")
             return self._noted("healed all faults, and started the nodes that were down")
         if number not in range(1, len(self._faults) + 1):
             raise BadInput(f"there is no fault {number}; there were {len(self._faults)}: `zab inject` lists them")

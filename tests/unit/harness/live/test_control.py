@@ -51,6 +51,15 @@ def test_a_fault_is_injected_reported_listed_and_healed(server: ControlServer) -
     assert len(server.messages) == 2
 
 
+def test_a_node_that_refuses_to_start_is_not_reported_as_healed(server: ControlServer) -> None:
+    inject(server, "corrupt target=node-1 file=log replace=false")
+    with pytest.raises(ControlError, match="healed all faults, but node 1 ended again at the start"):
+        server.handle("heal", {})
+    assert "node 1 ended again" in server.messages[-1]
+    inject(server, "wipe target=node-1")
+    assert server.handle("heal", {})["said"] == "healed all faults, and started the nodes that were down"
+
+
 def test_a_fault_that_cannot_be_injected_is_told_to_both_sides(server: ControlServer) -> None:
     inject(server, "crash target=node-1")
     with pytest.raises(ControlError) as caught:
