@@ -62,7 +62,8 @@ def connect(
     `secret`: the ensemble's client key file, or its content. `timeout`: seconds after which an operation is unknown; it may
     be infinite.
     `record`: a run's ops.jsonl, to which the operations are appended. The call does not wait for the connection; the first
-    operation does. Raises ValueError (no such node, an address that is not host:port, a negative timeout) and KeyFileError.
+    operation does. Raises ValueError (no such node, an address that is not host:port, a negative timeout), KeyFileError, and
+    OSError (the record).
     """
     return Session(_line(addresses, secret, node, timeout, record))
 
@@ -82,4 +83,9 @@ def _line(
 ) -> SocketLine:  # fmt: skip
     pair = secret if isinstance(secret, Keys) else keys.load(secret)
     client = Client(dict(addresses), pair, node, timeout=timeout, poller=poller)
-    return SocketLine(client, SharedOpsFile(record) if record is not None else None, owns_ops=True)
+    try:
+        ops = SharedOpsFile(record) if record is not None else None
+    except OSError:
+        client.close()
+        raise
+    return SocketLine(client, ops, owns_ops=True)

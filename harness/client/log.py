@@ -94,14 +94,15 @@ class OpsFile:
 class SharedOpsFile:
     """An ops.jsonl for the clients of several threads, which writes each line at once.
 
-    Once the run has ended and its folder is sealed, nothing more is recorded: a client may outlive its ensemble.
+    Once the run has ended and its folder is sealed or gone, nothing more is recorded: a client may outlive its ensemble.
     `count` is called with "invoked" for each operation, and with the name of each outcome. `zxids`: as of `OpsFile`.
     """
 
     def __init__(self, path: Path, count: Callable[[str], None] = lambda name: None, *, zxids: bool = True) -> None:
         self._folder = path.parent
         with unsealed(self._folder) as recording:
-            self._file = OpsFile(path if recording else Path(os.devnull), zxids=zxids)
+            sealed = not recording and self._folder.exists()
+            self._file = OpsFile(Path(os.devnull) if sealed else path, zxids=zxids)
         self._count = count
         self._lock = threading.Lock()
 

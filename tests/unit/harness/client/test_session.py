@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,16 @@ def test_nothing_is_recorded_once_the_run_is_sealed(ensemble: FakeEnsemble, tmp_
         ("complete", None),
         ("invoke", "get"),
     ]
+
+
+def test_a_record_needs_a_folder_only_at_the_beginning(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    """The folder of a run that is over may be removed."""
+    with pytest.raises(FileNotFoundError):
+        connect(ensemble.addresses, ensemble.keys, record=tmp_path / "run" / "ops.jsonl")
+    (tmp_path / "run").mkdir()
+    with connect(ensemble.addresses, ensemble.keys, record=tmp_path / "run" / "ops.jsonl") as client:
+        shutil.rmtree(tmp_path / "run")
+        assert client.get("/").value == b""
 
 
 def test_a_timeout_may_be_infinite_and_must_not_be_negative(ensemble: FakeEnsemble) -> None:
