@@ -5,8 +5,8 @@ import msgspec
 from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.core.settings import CLIENTS_MAX
 
-# Shares of a frame. One eighth may be in flight, and as much may be logged between two snapshots. A follower may lack twice each
-# of it, and a state as well, and a NEWLEADER with all of it must fit into one frame. A path may need four bytes for each
+# Shares of a frame. One eighth may be in flight, and as much may be logged between two snapshots. A follower may lack twice
+# each of it, and a state as well, and a NEWLEADER with all of it must fit into one frame. A path may need four bytes for each
 # character that a limit counts.
 FRAME_SHARE = 8
 REQUEST_SHARE = 16

@@ -22,6 +22,8 @@ from zab_chaos.node.tree.requests import Fence, ForwardedRequest, request_size
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Origin
 
+REFUSAL_BYTES = 500  # a refusal has about so many bytes in an ANSWER if its words are long; see `brief`
+
 
 class Application:
     """The application of one life of a node.
@@ -196,7 +198,7 @@ class Application:
         return z if zx.counter_of(z) else self.tree.zxid
 
     def _refuse(self, origin: Origin, refusal: Refusal, after: Zxid) -> None:
-        words = brief(refusal.words)  # all refusals of a round leave in one frame
+        words = brief(refusal.words)
         if origin.node == self._node:
             self.sessions.refused_by_leader(origin.client, origin.seq, refusal.error, words, after)
         else:
@@ -207,7 +209,12 @@ class Application:
         """Return the ANSWERs to send now, before any COMMIT of a transaction that was prepared after them."""
         if not self._refusals:
             return []
-        answers = [(node, Answer(life, refusals)) for (node, life), refusals in self._refusals.items()]
+        most = max(1, self._flight // REFUSAL_BYTES)
+        answers = [
+            (node, Answer(life, refusals[start : start + most]))
+            for (node, life), refusals in self._refusals.items()
+            for start in range(0, len(refusals), most)
+        ]
         self._refusals.clear()
         return answers
 

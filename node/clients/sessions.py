@@ -15,6 +15,7 @@ A session is held (its reads wait and its writes are kept back) as long as this 
   HELLO; when the leader is lost, the node raises it itself.
 """
 
+import itertools
 from collections.abc import Iterable
 from typing import cast
 
@@ -33,6 +34,7 @@ ForwardedWrite = tuple[
 ]  # (client, seq, since, request): a write on its way to the leader, as FORWARD carries it
 ClientAnswers = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
 FORWARD_BYTES = 2**24  # bytes of requests that are forwarded at once
+FORWARDED_BYTES = 64  # more than a forwarded request has beside its path and data
 WAITING_BYTES = 256 * 2**20  # bytes of requests that wait on a node
 SHARE = 4  # one client may hold a quarter of what may wait on a node, so that a stuck client does not block the others
 
@@ -173,10 +175,15 @@ class ClientSessions:
         From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
         """
         self._resume()
+        fences = list(itertools.islice(self._unfenced.items(), max(1, size // FORWARDED_BYTES)))
         forwarded: list[ForwardedWrite] = [
-            (client, session.fence, session.since, Fence()) for client, session in self._unfenced.items()
+            (client, session.fence, session.since, Fence()) for client, session in fences
         ]
-        self._unfenced.clear()
+        for client, _ in fences:
+            del self._unfenced[client]
+        size -= len(fences) * FORWARDED_BYTES
+        if self._unfenced or (fences and size <= 0):
+            return forwarded
         taken = 0
         for client, entry in self._unforwarded:
             taken += 1
@@ -184,7 +191,7 @@ class ClientSessions:
                 entry.forwarded = True
                 since = self._sessions[client].since
                 forwarded.append((client, entry.seq, since, cast("Write", entry.request)))
-                size -= entry.size
+                size -= entry.size + FORWARDED_BYTES
                 if size <= 0:
                     break
         del self._unforwarded[:taken]

@@ -160,3 +160,26 @@ def test_a_write_that_fits_into_no_frame_is_refused_and_no_session_ends(tmp_path
         assert cluster.status()[leader].epoch == epoch
         verdict = cluster.finish()
     assert verdict.verdict is Outcome.PASS, verdict.reasons
+
+
+@pytest.mark.parametrize("path", ["/a", "a"], ids=["valid", "invalid"])
+def test_many_small_writes_fit_into_frames_and_so_do_their_refusals(tmp_path: Path, path: str) -> None:
+    """They wait until their node has its leader again, or the leader goes on, and are then forwarded or refused at once."""
+    with Ensemble(on="sim", results=tmp_path, limits=LIMITS, timing=PATIENT) as cluster:
+        leader = cluster.until_established()
+        follower = next(node for node in (1, 2, 3) if node != leader)
+        client = cluster.client(follower)
+        client.create("/a")
+        if path == "/a":
+            with cluster.partitioned(follower, shape="isolate"):
+                cluster.until(lambda: cluster.status()[follower].role == "LOOKING")
+                pending = [client.submit(Set(path, b"")) for _ in range(4500)]
+                cluster.sleep(0.3)
+        else:
+            with cluster.pause(leader):
+                pending = [client.submit(Set(path, b"")) for _ in range(4500)]
+                cluster.sleep(0.3)
+        outcomes = {type(each.outcome()) for each in pending}
+        assert outcomes == {Done if path == "/a" else Failed}
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.PASS, verdict.reasons

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.node.clients.sessions import FORWARD_BYTES, SHARE, ClientSessions
+from zab_chaos.node.clients.sessions import FORWARD_BYTES, FORWARDED_BYTES, SHARE, ClientSessions
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.primary import Primary
@@ -73,7 +73,7 @@ def test_writes_beyond_a_size_wait_for_the_next_call() -> None:
     """At least one write is returned, so no accepted write is too large for ever."""
     sessions = make()
     sessions.receive(ME, [(seq, Set("/k", bytes(8))) for seq in (1, 2, 3, 4)])
-    assert [seq for _, seq, _ in forwarded(sessions, 11)] == [1, 2]
+    assert [seq for _, seq, _ in forwarded(sessions, 11 + FORWARDED_BYTES)] == [1, 2]
     assert sessions.has_writes
     assert [seq for _, seq, _ in forwarded(sessions, 1)] == [3]
     assert [seq for _, seq, _ in forwarded(sessions, 10)] == [4]
@@ -629,6 +629,19 @@ def test_a_refusal_that_a_former_session_was_sent_does_not_end_the_present_one()
     sessions.writes()
     sessions.refused_by_leader(ME, 4, FORGOTTEN_CLIENT, "is not known", z(1))
     assert (sessions.forgotten, sessions.waiting) == ({}, 1)
+
+
+def test_fences_beyond_a_size_wait_for_the_next_call_and_writes_wait_for_all_fences() -> None:
+    sessions = make(fence=1)
+    for client in (YOU, 11):
+        sessions.hello(client, ZERO, 1)
+    sessions.hello(10, ZERO)
+    sessions.receive(10, [(1, Set("/k", b"1"))])
+    size = 2 * FORWARDED_BYTES
+    assert forwarded(sessions, size) == [(ME, 1, Fence()), (YOU, 1, Fence())]
+    assert sessions.has_writes
+    assert forwarded(sessions, size) == [(11, 1, Fence()), (10, 1, Set("/k", b"1"))]
+    assert not sessions.has_writes
 
 
 def test_a_write_that_is_too_large_is_refused_in_its_turn_and_not_forwarded() -> None:
