@@ -12,8 +12,8 @@ class PendingRequest:
     """A request in a client's queue. `outcome` is None until it is known.
 
     `size` is in bytes. `is_read`: whether it is a read, which is executed when it is at the head of the queue. `forwarded`:
-    whether the write was passed to the leader. `refusal`: the leader's, which may be answered once its zxid is delivered
-    here.
+    whether the write was passed to the leader. `refusal`: of a write, which may be answered once its zxid is delivered here
+    and the session is served.
     """
 
     __slots__ = ("forwarded", "is_read", "outcome", "refusal", "request", "seq", "size")
@@ -32,8 +32,8 @@ class ClientSession:
     """A client's queue on one node.
 
     `seen`: the last zxid that the client has seen. `since`: the last one that the node had delivered when the session began.
-    `held`: the session may not be served yet. `open_writes`: its writes without an outcome, by seq. `refusals`: how many of
-    them the leader has refused. `fence`: the highest seq of its writes whose outcome is unknown to the client, or `NO_SEQ`.
+    `held`: the session may not be served yet. `open_writes`: its writes without an outcome, by seq. `refusals`: how many
+    writes have a refusal that is not their outcome yet. `fence`: the highest seq of its writes whose outcome is unknown to the client, or `NO_SEQ`.
     `answer_bytes`: the size of the answers to its reads that are not sent yet.
     """
 

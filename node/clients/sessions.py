@@ -241,9 +241,7 @@ class ClientSessions:
             return
         if entry is None or entry.refusal is not None:
             return
-        entry.refusal = Failed(error, words, after)
-        session.refusals += 1
-        self._watched[client] = session
+        self._refuse(session, entry, Failed(error, words, after))
         if after > self._tree.zxid:
             self._refused.setdefault(after, []).append(session)
         self._advance(session)
@@ -299,9 +297,9 @@ class ClientSessions:
         session.bytes += size
         self._count += 1
         self._bytes += size
-        if size > self._request_bytes and not is_read:
+        if size > self._request_bytes and not is_read:  # a held session is told so when it is served
             refusal = too_large(size, self._request_bytes)
-            entry.outcome = Failed(refusal.error, refusal.words)
+            self._refuse(session, entry, Failed(refusal.error, refusal.words))
         elif len(queue) > self._share or session.bytes > self._share_bytes:
             entry.outcome = Failed(OVERLOADED, _overload_words(len(queue), session.bytes, size, " of this client"))
         elif self._count > self._limit or self._bytes > self._limit_bytes:
@@ -310,6 +308,11 @@ class ClientSessions:
             session.open_writes[seq] = entry
             if not session.held:
                 self._unforwarded.append((session.client, entry))
+
+    def _refuse(self, session: ClientSession, entry: PendingRequest, refusal: Failed) -> None:
+        entry.refusal = refusal
+        session.refusals += 1
+        self._watched[session.client] = session
 
     def _hold(self, session: ClientSession) -> None:
         """Hold a session that may not be served yet, and make sure that its fence is requested if it needs one.

@@ -18,6 +18,7 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.model.world.client_connection import ClientConnection
+from zab_chaos.node.clients import sessions
 from zab_chaos.node.clients.connections import Delivery
 from zab_chaos.node.clients.protocol import BATCH_BYTES
 from zab_chaos.node.clients.sessions import ClientAnswers, ClientSessions, ForwardedWrite
@@ -357,7 +358,7 @@ def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(
 def test_in_some_seeds_a_multi_of_many_steps_is_too_large(
     shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A leader that counts only the largest step carries it out."""
+    """Nodes that count only the largest step carry it out."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 200)]
     narrow = next(one for one in drawn if one.workload.mix == swarm.NARROW_MIX)
     done = simulate(narrow, narrow.seed or 0, None)
@@ -366,7 +367,8 @@ def test_in_some_seeds_a_multi_of_many_steps_is_too_large(
     def careless(request: Write) -> int:
         return max(map(careless, request.steps)) if type(request) is Multi else request_size(request)
 
-    monkeypatch.setattr(primary, "request_size", careless)
+    for module in (sessions, primary):
+        monkeypatch.setattr(module, "request_size", careless)
     found = simulate(narrow, narrow.seed or 0, None).verdict.property("values and versions").violations
     assert "bytes, too many" in found[0].words
 

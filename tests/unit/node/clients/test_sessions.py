@@ -644,6 +644,17 @@ def test_fences_beyond_a_size_wait_for_the_next_call_and_writes_wait_for_all_fen
     assert not sessions.has_writes
 
 
+def test_a_write_that_is_too_large_is_refused_only_when_its_client_is_served() -> None:
+    """Until then, an earlier write of unknown outcome might still take effect, after this answer."""
+    sessions = make(fence=3, request_bytes=10)
+    sessions.receive(ME, [(4, Set("/k", bytes(9)))])
+    assert forwarded(sessions) == [(ME, 3, Fence())]
+    assert told(sessions) == []
+    sessions.deliver(z(2), [fence_txn(ME, 3)])
+    assert kinds(told(sessions)) == [(4, "Failed")]
+    assert sessions.leftovers() == dict.fromkeys(sessions.leftovers(), 0) | {"sessions": 1}
+
+
 def test_a_write_that_is_too_large_is_refused_in_its_turn_and_not_forwarded() -> None:
     sessions = make(request_bytes=10)
     sessions.receive(
