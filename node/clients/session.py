@@ -33,8 +33,8 @@ class ClientSession:
 
     `seen`: the last zxid that the client has seen. `since`: the last one that the node had delivered when the session began.
     `held`: the session may not be served yet. `open_writes`: its writes without an outcome, by seq. `refusals`: how many
-    writes have a refusal that is not their outcome yet. `fence`: the highest seq of its writes whose outcome is unknown to the client, or `NO_SEQ`.
-    `answer_bytes`: the size of the answers to its reads that are not sent yet.
+    writes have a refusal that is not their outcome yet. `fence`: the highest seq of its writes whose outcome is unknown to the
+    client, or `NO_SEQ`. `answer_bytes`: the size of the answers to its reads that are not sent yet.
     """
 
     __slots__ = (
