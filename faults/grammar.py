@@ -97,6 +97,7 @@ TABLES: dict[str, dict[str, Rule]] = {
     },
     "nemesis": {
         "every": number_range(0.1, MAX_SECONDS, "seconds"),
+        "burst": integer(1, 1000, "faults"),
         "faults": Rule("", lambda value, nodes: _weights(value, DRAWABLE, "a fault that can be drawn")),
         "heal_after": number_range(0.1, MAX_SECONDS, "seconds"),
         "keep_quorum": boolean(),

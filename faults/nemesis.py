@@ -14,10 +14,13 @@ one disk at a time, and nothing else is broken until its node has had time to co
 On a machine that is slower than these rules assume, `zab_chaos.faults.scheduler` puts a fault off until the ensemble has
 recovered.
 
+With `burst`, so many faults come at nearly the same time. Some of them are soon over while others go on, and then nothing new
+is broken for a while: what they have led to shows.
+
 Without `keep_quorum` anything may be broken at any time, also all nodes at once. Disks are the exception. A second lost disk
 before the node of the first one is a member again is beyond Zab's fault model; so is a disk that loses data unnoticed while
 other nodes are down. So disks are lost one at a time, with time between them, and none is damaged. Here too the scheduler
-checks the nodes before it takes the next disk.
+checks the nodes before it takes the next disk. An ensemble of one may lose its disk, too: then it must serve nothing more.
 """
 
 from collections.abc import Mapping
@@ -33,6 +36,7 @@ from zab_chaos.faults.targets import Target, size
 
 RECOVERY = 3.0  # seconds from the healing until a node counts as healthy again
 REJOINING = 8.0  # the same after a lost disk, whose content must be transferred
+BURST = (0.0, 0.2)  # seconds from one fault of a burst to the next, smallest and largest
 BETWEEN = 1.5  # seconds from the healing of one lost disk to the loss of the next, without `keep_quorum`
 
 
@@ -56,6 +60,7 @@ def draw(nemesis: Nemesis, nodes: int, duration: float, seed: int, faithful: boo
     budget = minority if nemesis.keep_quorum else nodes
     steps: list[FaultStep] = []
     running: list[_Charge] = []
+    number = 0  # of faults that were drawn
     now = round(random.uniform(*nemesis.every), 3)
     while now < duration:
         running = [one for one in running if one.until > now]
@@ -63,7 +68,8 @@ def draw(nemesis: Nemesis, nodes: int, duration: float, seed: int, faithful: boo
         if step is not None:
             steps.append(step)
             running.append(_charge(step, nodes, nemesis.keep_quorum))
-        now = round(now + random.uniform(*nemesis.every), 3)
+        number += 1
+        now = round(now + random.uniform(*(nemesis.every if number % nemesis.burst == 0 else BURST)), 3)
     return steps
 
 
@@ -99,12 +105,20 @@ def _draw_step(
     name = random.choices(names, [nemesis.faults[name] for name in names])[0]
     kind = KINDS[name]
     params = draw_params(kind, random, nemesis.points)
-    lasts = round(random.uniform(*nemesis.heal_after), 3)
+    lasts = round(_lasts(random, nemesis), 3)
     targets = _targets(kind, params, nodes, nemesis.keep_quorum)
     if not targets:
         return None
     step = FaultStep(at=now, do=name, target=random.choice(targets), lasts=lasts if kind.heals else None, params=params)
     return step if (name != "power-cut" or faithful) and _fits(step, nemesis, nodes, left, running) else None
+
+
+def _lasts(random: Random, nemesis: Nemesis) -> float:
+    """Draw the length of a fault. In a burst the lengths differ by magnitudes: some faults are over while others go on."""
+    if nemesis.burst == 1:
+        return random.uniform(*nemesis.heal_after)
+    shortest, longest = nemesis.heal_after
+    return float(shortest * (longest / shortest) ** random.random())
 
 
 def draw_params(kind: Kind, random: Random, points: Mapping[str, float]) -> dict[str, Any]:
@@ -135,7 +149,7 @@ def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: boo
     if not keep_quorum and kind.name in ("crash", "power-cut", "pause", "stop", "crash-at", "pause-at"):
         words += ["majority", "all"]
     if kind.name in LOSSES or params.get("wipe"):
-        words = ["one", "leader", "follower"] if nodes >= 3 else []
+        words = ["one", "leader", "follower"] if nodes >= 3 else ["one"] if nodes == 1 and not keep_quorum else []
     if kind.name == "partition" and nodes < 3:
         words = ["one"] if nodes == 2 and params["shape"] != "majority-minority" else []
     return words

@@ -128,6 +128,7 @@ class Nemesis:
 
     every: tuple[float, float] = (2.0, 5.0)  # seconds from one fault to the next, smallest and largest
     faults: Mapping[str, float] = field(default_factory=dict)  # weights by kind
+    burst: int = 1  # faults that come at nearly the same time; `every` counts from the last of them
     heal_after: tuple[float, float] = (1.0, 5.0)  # seconds that a fault lasts, smallest and largest
     keep_quorum: bool = True
     points: Mapping[str, float] = field(default_factory=dict)  # weights of crash points; 1 for points not in it

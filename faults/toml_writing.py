@@ -47,7 +47,8 @@ def write(scenario: Scenario) -> str:
     parts += [_table("[[disk]]", _fields(one)) for one in scenario.disks]
     if scenario.nemesis is not None:
         nemesis = _fields(scenario.nemesis)
-        parts.append(_table("[nemesis]", {name: value for name, value in nemesis.items() if name != "points" or value}))
+        left_out = {name for name in ("burst", "points") if nemesis[name] == getattr(Nemesis(), name)}
+        parts.append(_table("[nemesis]", {name: value for name, value in nemesis.items() if name not in left_out}))
     expect = _fields(scenario.expect)
     if expect["exit"] == EXITS[expect["verdict"]]:
         del expect["exit"]

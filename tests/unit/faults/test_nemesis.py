@@ -179,3 +179,23 @@ def test_times_lie_within_the_run() -> None:
         times = [step.at for step in draw(nemesis(), 5, 30.0, seed)]
         assert times == sorted(times)
         assert all(0 < at < 30 for at in times)
+
+
+@given(seeds, st.integers(2, 9))
+def test_faults_of_a_burst_come_together_and_then_nothing_is_broken_for_a_while(seed: int, burst: int) -> None:
+    given = Nemesis(every=(2.0, 4.0), heal_after=(0.1, 6.0), faults={"latency": 1.0}, keep_quorum=False, burst=burst)
+    steps = draw(given, 5, 60.0, seed)
+    gaps = [after.at - before.at for before, after in itertools.pairwise(steps)]
+    assert [gap > 1.0 for gap in gaps] == [number % burst == 0 for number in range(1, len(steps))]
+    assert all(0.1 <= (step.lasts or 0.0) <= 6.0 for step in steps)
+
+
+def test_some_faults_of_bursts_are_soon_over_while_others_go_on() -> None:
+    given = Nemesis(every=(2.0, 4.0), heal_after=(0.1, 10.0), faults={"latency": 1.0}, keep_quorum=False, burst=5)
+    lengths = sorted(step.lasts or 0.0 for step in draw(given, 5, 600.0, 1))
+    assert 0.6 < lengths[len(lengths) // 2] < 1.5
+
+
+def test_an_ensemble_of_one_may_lose_its_disk_where_no_quorum_is_kept() -> None:
+    lost = [any(is_exclusive(step) for step in draw(nemesis(keep), 1, 120.0, 1)) for keep in (True, False)]
+    assert lost == [False, True]
