@@ -7,6 +7,7 @@ Every seed leaves some faults out and has too much of others, which reaches stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -112,7 +113,37 @@ BREAKING = Focus(
 # reading in turn.
 LAGGING = Focus("lagging", share=0.12, weights=Weights({"partition": 10.0, "latency": 6.0, "flap": 4.0}))
 TURNS = {"set": 1.0, "get": 1.0}
+# A node that lost its disk comes back while other nodes, links and disks are slow, and one of them is lost at the same time.
+# Clients write one thing at a time, so that no later write makes up for a step that is missing. Faults come in bursts: before
+# the next one there is time for the judge to see that nobody is served.
+REJOINING = Focus(
+    "rejoining",
+    share=0.06,
+    weights=Weights(
+        {
+            "wipe": 30.0,
+            "crash-at": 8.0,
+            "pause-at": 12.0,
+            "pause": 4.0,
+            "latency": 8.0,
+            "slow-disk": 8.0,
+            "partition": 8.0,
+        },
+        _near(30.0, "CONFIRM", "MEMBER", "ACK") | _near(100.0, "ACK-CONFIRM"),
+    ),
+)
+REJOINING_BURSTS = (4, 6, 8)
+REJOINING_SECONDS = 20.0
+# What a client has sent may be held back for less than a second, while the client goes on at another node and is forgotten.
+# In some seeds two clients move with every few operations and soon give up, nodes remember one of them, and links stand still
+# for a moment.
+OVERTAKING = Focus(
+    "overtaking", share=0.03, weights=Weights({"stall": 8.0, "crash": 6.0, "pause": 4.0, "latency": 4.0})
+)
+OVERTAKING_TIMEOUTS = (0.1, 0.2, 0.3)
 FOCUSES = (YOUNG, FORGETFUL, BREAKING, LAGGING)
+LATER_FOCUSES = (REJOINING, OVERTAKING)  # which are drawn first, from all seeds
+WITH_FEW_CLIENTS = (LAGGING, REJOINING, OVERTAKING)  # which have a load of their own
 HISTORY_SHARE = 0.1  # of the seeds: the disks hold something at the start
 # What a client was told by one node (also by a refusal) must hold at the next node. So in some seeds clients move to
 # another node with nearly every operation, and use few keys, so that conditions often fail.
@@ -151,8 +182,9 @@ TIGHT_MIX = {"set": 4.0, "cas": 1.0, "check": 1.0, "get": 1.0}
 TIGHT_BURST = 20
 TIGHT_LOAD = 3  # times the load of other seeds
 TIGHT_LIMITS = {"frame_bytes": 2**15, "snapshot_bytes": 2**10, "outstanding": 1000}
-# A single node is a quorum by itself and waits for no acknowledgement.
-SINGLE_NODE_SHARE = 0.03
+# A single node is a quorum by itself and waits for no acknowledgement. In half of these seeds it may lose its disk.
+SINGLE_NODE_SHARE = 0.05
+DISKLESS_SHARE = 0.5
 # If a frame does not fit into the queue to its peer, the session ends. In some seeds the queues hold hardly anything.
 SHORT_QUEUES_SHARE = 0.2
 QUEUE_FRAMES = (1, 2)
@@ -204,8 +236,10 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         duration = min(duration, max(drawn_for, LONG_RUN) if calm or heals[0] >= LONG_FAULT else drawn_for)
     workload, limits = _workload(random, duration), _limits(random, scenario.limits)
     emphasis = Random(f"emphasis {seed}")
-    focus = _focus(emphasis) if scenario.nemesis is not None and not calm else None
-    crowded = Random(f"crowded {seed}").random() < CROWDED_SHARE and focus is not LAGGING  # which needs few clients
+    focus = None
+    if scenario.nemesis is not None:
+        focus = _focus(Random(f"later focus {seed}"), LATER_FOCUSES) or _focus(emphasis, FOCUSES)
+    crowded = Random(f"crowded {seed}").random() < CROWDED_SHARE and focus not in WITH_FEW_CLIENTS
     if crowded:
         workload, limits = _with_crowd(workload, duration), _with(limits, CROWDED_LIMITS)
     if focus is not None:
@@ -222,7 +256,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         workload = replace(workload, mix=NUMBERED_MIX, keys=1)
     elif Random(f"tight {seed}").random() < TIGHT_SHARE and focus in (None, FORGETFUL) and not crowded:
         workload, limits = _with_tight_frames(workload, duration), _with(limits, TIGHT_LIMITS)
-    elif Random(f"narrow {seed}").random() < NARROW_SHARE and focus is not LAGGING:
+    elif Random(f"narrow {seed}").random() < NARROW_SHARE and focus not in WITH_FEW_CLIENTS:
         workload, limits = _with_large_multis(workload), _with(limits, NARROW_LIMITS)
     elif Random(f"large {seed}").random() < LARGE_SHARE and focus in (None, FORGETFUL) and not crowded:
         workload, limits = _with_large_writes(workload, duration), _with(limits, LARGE_LIMITS)
@@ -261,8 +295,13 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = _with_failing_disks(emphasis, drawn, weights)
         if focus is LAGGING:
             drawn = _with_lagging_nodes(drawn, weights)
+        elif focus is REJOINING:
+            long = replace(drawn, duration=min(scenario.duration, REJOINING_SECONDS))
+            drawn = _with_rejoining_nodes(emphasis, long, weights)
+        elif focus is OVERTAKING:
+            drawn = _with_overtaken_clients(emphasis, drawn, weights)
         elif Random(f"alone {seed}").random() < SINGLE_NODE_SHARE and not scenario.disks:
-            drawn = _with_single_node(drawn)
+            drawn = _with_single_node(Random(f"diskless {seed}"), drawn)
         elif focus in (None, YOUNG, FORGETFUL) and Random(f"removing {seed}").random() < REMOVING_SHARE:
             drawn = _with_removed_files(drawn)
         if calm and drawn.nemesis is not None:
@@ -270,10 +309,10 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     return replace(drawn, source=drawn.to_toml())
 
 
-def _focus(random: Random) -> Focus | None:
-    """Draw the focus of a seed; most have none."""
+def _focus(random: Random, focuses: tuple[Focus, ...]) -> Focus | None:
+    """Draw one of these focuses of a seed, or none."""
     lot = random.random()
-    for focus in FOCUSES:
+    for focus in focuses:
         if lot < focus.share:
             return focus
         lot -= focus.share
@@ -433,10 +472,13 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     return replace(given, faults=faults, every=every, keep_quorum=keeps, points=weights.points)
 
 
-def _with_single_node(drawn: Scenario) -> Scenario:
-    """Return the scenario with one node, which faults may hit."""
+def _with_single_node(random: Random, drawn: Scenario) -> Scenario:
+    """Return the scenario with one node, which faults may hit. In some seeds it may lose its disk."""
     assert drawn.nemesis is not None
-    return replace(drawn, nodes=1, disks=(), nemesis=replace(drawn.nemesis, keep_quorum=False))
+    faults = {name: weight for name, weight in drawn.nemesis.faults.items() if name != "wipe"}
+    if random.random() < DISKLESS_SHARE:
+        faults["wipe"] = 0.5 * sum(faults.values())
+    return replace(drawn, nodes=1, disks=(), nemesis=replace(drawn.nemesis, faults=faults, keep_quorum=False))
 
 
 def _with_failing_disks(random: Random, drawn: Scenario, weights: Weights) -> Scenario:
@@ -470,19 +512,20 @@ def _with_removed_files(drawn: Scenario) -> Scenario:
     return replace(drawn, nemesis=nemesis, limits=_with(drawn.limits, REMOVING_LIMITS))
 
 
-def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:
-    """Return the scenario with only the faults of LAGGING, and few clients, each with several requests under way at one node.
-
-    Timeouts are short, so that nodes notice these faults at once.
-    """
+def _only(focus: Focus, drawn: Scenario, weights: Weights, **changes: Any) -> Nemesis:
+    """Return the nemesis with only the faults of a focus, and with these changes."""
     assert drawn.nemesis is not None
-    nemesis = replace(
-        drawn.nemesis,
-        faults={name: weights.faults[name] for name in LAGGING.weights.faults},
-        every=(0.2, 1.0),
-        heal_after=HEALS[1],
-        keep_quorum=True,
-    )
+    return replace(drawn.nemesis, faults={name: weights.faults[name] for name in focus.weights.faults}, **changes)
+
+
+def _with_short_timeouts(drawn: Scenario, timeout_ms: int) -> Scenario:
+    """Return the scenario with timeouts so short that nodes notice faults at once, and the judge notices what stands still."""
+    return replace(drawn, timing=msgspec.structs.replace(drawn.timing, heartbeat_ms=50, timeout_ms=timeout_ms))
+
+
+def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:
+    """Return the scenario with only the faults of LAGGING, and few clients, each with several requests under way."""
+    nemesis = _only(LAGGING, drawn, weights, every=(0.2, 1.0), heal_after=HEALS[1], keep_quorum=True)
     workload = Workload(
         clients=3,
         rate=_rate(50, drawn.duration),
@@ -492,6 +535,44 @@ def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:
         burst=4,
         sessions=drawn.workload.sessions,
     )
-    timing = msgspec.structs.replace(drawn.timing, heartbeat_ms=50, timeout_ms=200)
     limits = _with(drawn.limits, {"snapshot_bytes": 2**10, "segment_bytes": 2**12})
-    return replace(drawn, nemesis=nemesis, workload=workload, timing=timing, limits=limits)
+    return replace(_with_short_timeouts(drawn, 200), nemesis=nemesis, workload=workload, limits=limits)
+
+
+def _with_rejoining_nodes(random: Random, drawn: Scenario, weights: Weights) -> Scenario:
+    """Return the scenario with bursts of the faults of REJOINING, and hardly any clients."""
+    every, burst = random.choice(((1.0, 3.0), (2.0, 4.0))), random.choice(REJOINING_BURSTS)
+    nemesis = _only(REJOINING, drawn, weights, every=every, burst=burst, heal_after=(0.1, 6.0), keep_quorum=False)
+    workload = Workload(
+        clients=random.choice((1, 1, 2, 3)),
+        rate=_rate(50, drawn.duration),
+        keys=2,
+        payload_bytes=16,
+        mix=TURNS | {"set": 4.0},
+        max_outstanding=1,
+        sessions=drawn.workload.sessions,
+    )
+    drawn = _with_short_timeouts(drawn, random.choice((200, 400)))
+    return replace(drawn, erratic_network=False, nemesis=nemesis, workload=workload)
+
+
+def _with_overtaken_clients(random: Random, drawn: Scenario, weights: Weights) -> Scenario:
+    """Return the scenario with only the faults of OVERTAKING, which are short, and two clients of which nodes remember one."""
+    every = random.choice(((0.1, 0.5), (0.2, 1.0), (0.5, 2.0)))
+    nemesis = _only(OVERTAKING, drawn, weights, every=every, heal_after=(0.1, 0.8))
+    rate = _rate(random.choice((10, 20, 30)), drawn.duration)
+    workload = Workload(
+        clients=2,
+        rate=rate,
+        keys=2,
+        payload_bytes=16,
+        mix=TURNS | {"set": 4.0, "cas": 1.0},
+        max_outstanding=8,
+        burst=3,
+        moves=rate,
+        timeout=random.choice(OVERTAKING_TIMEOUTS),
+        sessions=drawn.workload.sessions,
+    )
+    limits = {"clients_max": 1, "snapshot_bytes": random.choice((2**8, 2**10)), "segment_bytes": 2**12}
+    drawn = _with_short_timeouts(drawn, random.choice((400, 800)))
+    return replace(drawn, nemesis=nemesis, workload=workload, limits=_with(drawn.limits, limits))
