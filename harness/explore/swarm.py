@@ -141,8 +141,11 @@ OVERTAKING = Focus(
     "overtaking", share=0.03, weights=Weights({"stall": 8.0, "crash": 6.0, "pause": 4.0, "latency": 4.0})
 )
 OVERTAKING_TIMEOUTS = (0.1, 0.2, 0.3)
+# Among many faults, nobody is to blame if something takes long. In some seeds there is mostly one fault at a time, for long.
+CALM = Focus("calm", share=0.06, weights=Weights())
+CALM_EVERY, CALM_HEALS = (3.0, 12.0), (3.0, 20.0)
 FOCUSES = (YOUNG, FORGETFUL, BREAKING, LAGGING)
-LATER_FOCUSES = (REJOINING, OVERTAKING)  # which are drawn first, from all seeds
+LATER_FOCUSES = (REJOINING, OVERTAKING, CALM)  # which are drawn first, from all seeds
 WITH_FEW_CLIENTS = (LAGGING, REJOINING, OVERTAKING)  # which have a load of their own
 HISTORY_SHARE = 0.1  # of the seeds: the disks hold something at the start
 # What a client was told by one node (also by a refusal) must hold at the next node. So in some seeds clients move to
@@ -213,9 +216,6 @@ REMOVE_FILE = "remove-file"
 REMOVING_SHARE = 0.08  # of the seeds without a focus on disks or slow nodes
 REMOVING_FAULTS = {REMOVE_FILE: 6.0, "crash": 2.0, "stop": 1.0, "partition": 1.0}
 REMOVING_LIMITS = {"segment_bytes": 2**9, "snapshot_bytes": 2**13}
-# Among many faults, nobody is to blame if something takes long. In some seeds there is mostly one fault at a time, for long.
-CALM_SHARE = 0.06
-CALM_EVERY, CALM_HEALS = (3.0, 12.0), (3.0, 20.0)
 # Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
 ERRATIC_NETWORK_SHARE = 0.3
 
@@ -228,17 +228,14 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     random = Random(f"swarm {seed}")
     timing = _timing(random, scenario.timing if scenario.faults else None)
     duration, heals = scenario.duration, random.choice(HEALS)
-    calm = scenario.nemesis is not None and Random(f"calm {seed}").random() < CALM_SHARE
-    if calm:
-        heals = CALM_HEALS
-    if scenario.nemesis is not None:
-        drawn_for = float(random.choice(DURATIONS))
-        duration = min(duration, max(drawn_for, LONG_RUN) if calm or heals[0] >= LONG_FAULT else drawn_for)
-    workload, limits = _workload(random, duration), _limits(random, scenario.limits)
     emphasis = Random(f"emphasis {seed}")
     focus = None
     if scenario.nemesis is not None:
         focus = _focus(Random(f"later focus {seed}"), LATER_FOCUSES) or _focus(emphasis, FOCUSES)
+        drawn_for = float(random.choice(DURATIONS))
+        long = focus is CALM or heals[0] >= LONG_FAULT
+        duration = min(duration, max(drawn_for, LONG_RUN) if long else drawn_for)
+    workload, limits = _workload(random, duration), _limits(random, scenario.limits)
     crowded = Random(f"crowded {seed}").random() < CROWDED_SHARE and focus not in WITH_FEW_CLIENTS
     if crowded:
         workload, limits = _with_crowd(workload, duration), _with(limits, CROWDED_LIMITS)
@@ -296,16 +293,16 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         if focus is LAGGING:
             drawn = _with_lagging_nodes(drawn, weights)
         elif focus is REJOINING:
-            long = replace(drawn, duration=min(scenario.duration, REJOINING_SECONDS))
-            drawn = _with_rejoining_nodes(emphasis, long, weights)
+            drawn = replace(drawn, duration=min(scenario.duration, REJOINING_SECONDS))
+            drawn = _with_rejoining_nodes(emphasis, drawn, weights)
+        elif focus is CALM:
+            drawn = replace(drawn, nemesis=replace(nemesis, every=CALM_EVERY, heal_after=CALM_HEALS))
         elif focus is OVERTAKING:
             drawn = _with_overtaken_clients(emphasis, drawn, weights)
         elif Random(f"alone {seed}").random() < SINGLE_NODE_SHARE and not scenario.disks:
             drawn = _with_single_node(Random(f"diskless {seed}"), drawn)
         elif focus in (None, YOUNG, FORGETFUL) and Random(f"removing {seed}").random() < REMOVING_SHARE:
             drawn = _with_removed_files(drawn)
-        if calm and drawn.nemesis is not None:
-            drawn = replace(drawn, nemesis=replace(drawn.nemesis, every=CALM_EVERY, heal_after=CALM_HEALS))
     return replace(drawn, source=drawn.to_toml())
 
 

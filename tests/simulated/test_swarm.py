@@ -105,7 +105,7 @@ def test_some_seeds_have_mostly_one_fault_at_a_time(shipped: Callable[[str], Sce
     """In most others a node is hardly ever left alone for five seconds."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
     calm = [one for one in drawn if one.nemesis is not None and one.nemesis.every == swarm.CALM_EVERY]
-    assert 0.5 < len(calm) / len(drawn) / swarm.CALM_SHARE < 1.5
+    assert 0.5 < len(calm) / len(drawn) / swarm.CALM.share < 1.5
     assert all(one.duration >= swarm.LONG_RUN for one in calm)
     between = [later.at - step.at for one in calm for step, later in pairwise(one.schedule())]
     assert sorted(between)[len(between) // 2] > 5
