@@ -5,6 +5,7 @@ import re
 import pytest
 
 from docs.generate import MARK, PAGES, PARTS, ROOT, current, table
+from mutants.planting import HANDWRITTEN, handwritten_mutants
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -73,3 +74,19 @@ def test_files_that_are_named_exist(page: str) -> None:
     )
     missing = sorted(name for name in named if not (ROOT / name).exists())
     assert missing == []
+
+
+def test_the_figures_on_mutants_agree() -> None:
+    """Of each sample by hand, with its files, and in the README, which adds the samples of outsiders up."""
+    text = (ROOT / "docs/mutation.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (\d+) \| (\d+) \| (\d+) of (\d+) \| \[(\d+)\]", text, re.MULTILINE)
+    samples = {name: tuple(map(int, numbers)) for name, *numbers in rows if name in HANDWRITTEN}
+    assert samples.keys() == set(HANDWRITTEN)
+    for name, (planted, equivalent, caught, others, survivors) in samples.items():
+        mutants = handwritten_mutants(name)
+        assert (len(mutants), sum(bool(one.equivalent) for one in mutants)) == (planted, equivalent), name
+        assert (planted - equivalent, others - caught) == (others, survivors), name
+    caught, others = (sum(numbers[place] for name, numbers in samples.items() if name != "own") for place in (2, 3))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "{2} of the authors' {3} bugs".format(*samples["own"]) in readme
+    assert f"and {caught} of the {others} that" in readme
