@@ -167,6 +167,7 @@ class KillThenCrashAtStart(CrashAtStart):
     def inject(self) -> None:
         self.before.inject()
         self.killed = self.before.injected()
+        self.context.tell_killed()
         super().inject()
 
     def injected(self) -> Confirmation:
@@ -243,13 +244,20 @@ class FailAt(CrashAt):
 
 
 class PauseAt(Fault):
-    """A pause (SIGSTOP) at a point, by the node itself; healed by SIGCONT. Confirmed at the end if the point was reached."""
+    """A pause (SIGSTOP) at a point, by the node itself; healed by SIGCONT. Confirmed at the end if the point was reached.
+
+    A node that is paused has reached the point, unless another fault has paused it, or its answer at the healing says that
+    the point is still ahead.
+    """
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
         self.reached: set[int] = set()
+        self._held: set[int] = set()  # nodes that another fault has paused, and that have not been seen running since
+        self._once_held: set[int] = set()
 
     def inject(self) -> None:
+        self._pids = {node: self.cluster.pid(node) for node in self.nodes}
         armed = {"point": self.params["point"], "action": "pause"}
         self.answers = command_all(self.cluster, self.nodes, "arm", armed)
 
@@ -259,8 +267,15 @@ class PauseAt(Fault):
         return Confirmation(armed.confirmed, {"point": self.params["point"]})
 
     def watch(self, now: float) -> float | None:
-        self.reached.update(node for node in self.nodes if is_paused(self.cluster, node))
+        paused = {node for node in self.nodes if is_paused(self.cluster, node)}
+        self._held &= paused
+        self.reached |= paused - self._held
         return None
+
+    def on_paused(self, nodes: Sequence[int]) -> None:
+        held = set(nodes) & set(self.nodes)
+        self._held |= held
+        self._once_held |= held
 
     def heal(self) -> None:
         self.watch(0.0)
@@ -278,13 +293,20 @@ class PauseAt(Fault):
             if self.cluster.paused(node):
                 self.cluster.resume(node)
             try:
-                self.cluster.control(node, "disarm", point=self.params["point"])
-                return
+                answer = self.cluster.control(node, "disarm", point=self.params["point"])
+                return self._learn(node, answer.get("armed"))
             except ClusterError:
                 if not self.cluster.alive(node):
-                    return
+                    return None
                 if not self.cluster.paused(node):
                     raise
+
+    def _learn(self, node: int, armed: bool | None) -> None:
+        """Learn whether the node has reached the point. `armed`: whether the point was still armed; None: it is not known."""
+        if armed:
+            self.reached.discard(node)
+        elif armed is False and node in self._once_held and self.cluster.pid(node) == self._pids[node]:
+            self.reached.add(node)
 
     def took_effect(self) -> bool:
         return enough_reached(self, self.reached)

@@ -66,6 +66,8 @@ class FaultContext:
     record_exits: Callable[[], None] = lambda: None
     # The schedule is drawn: other faults may happen to take down all targets of this one at the moment of its injection.
     drawn: bool = False
+    # tells the other active faults that this one has just taken its targets down; to be called before it starts them again
+    tell_killed: Callable[[], None] = lambda: None
 
     @property
     def links(self) -> Network:
@@ -118,6 +120,10 @@ class Fault(ABC):
 
     def on_killed(self, nodes: Sequence[int]) -> None:
         """Take note that another fault has just taken these nodes down."""
+        return
+
+    def on_paused(self, nodes: Sequence[int]) -> None:
+        """Take note that another fault has just paused these nodes."""
         return
 
     def record_exits(self) -> None:

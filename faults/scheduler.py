@@ -292,8 +292,9 @@ class Scheduler:
         record = FaultRecord(number, step, nodes, Confirmation(False, {}), injected_at=now, concurrent=self.active)
         explained = partial(self._explained, record)
         context = FaultContext(
-            self.cluster, self.network, random, self.patience, self.host, explained, self._record_exits, self.drawn
-        )
+            self.cluster, self.network, random, self.patience, self.host, explained, self._record_exits, self.drawn,
+            partial(self._tell_killed, record),
+        )  # fmt: skip
         fault = record.fault = kind.make(context, nodes, step.params)
         self._active.append(record)
         self.records.append(record)  # before anything is done: what was begun must be healed
@@ -309,11 +310,21 @@ class Scheduler:
             record.heals_at = self.host.now() + step.lasts
         self._write_inject(record, started)
         if kind.leaves == "down":
-            for other in self.active:
-                if other is not record and other.fault is not None:
-                    other.fault.on_killed(nodes)
+            self._tell_killed(record)
+        if kind.leaves == "paused":
+            for other in self._others(record):
+                other.on_paused(nodes)
         if not kind.heals:
             self._heal_what_is_over()
+
+    def _others(self, record: FaultRecord) -> list[Fault]:
+        """Return the other active faults."""
+        return [other.fault for other in self.active if other is not record and other.fault is not None]
+
+    def _tell_killed(self, record: FaultRecord) -> None:
+        """Tell the other active faults that this one has just taken its nodes down."""
+        for other in self._others(record):
+            other.on_killed(record.nodes)
 
     def _explained(self, record: FaultRecord, node: int, status: int) -> bool:
         """Return whether a fault that was active at the same time as `record` may end the node with this exit status."""

@@ -115,11 +115,13 @@ class Commands:
             self._crash.cut = lambda variant: self._disk.cut(variant, seed)
         self._pending_points.append((self._clock.now_ns() + ARMING_DELAY, point, action))
 
-    def disarm(self, point: str | None = None) -> None:
-        """Disarm one point, named as it was armed, or all."""
-        self._pending_points = [it for it in self._pending_points if point not in (None, it[1])]
-        self._crash.disarm(point)
+    def disarm(self, point: str | None = None) -> dict[str, Any]:
+        """Disarm one point, named as it was armed, or all. The answer says whether it was still armed: it was not reached."""
+        left = [it for it in self._pending_points if point not in (None, it[1])]
+        pending, self._pending_points = len(left) < len(self._pending_points), left
+        armed = self._crash.disarm(point)
         self._replica.install_disk_hook()
+        return {"armed": armed or pending}
 
     # The answers of two such commands in one life show the effect of the fault between them. Their counts show whether another
     # command of the same kind came in between.

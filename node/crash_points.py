@@ -120,13 +120,14 @@ class CrashPoints:
         self._update_flags()
         self._report(point, "armed")
 
-    def disarm(self, point: str | None = None) -> None:
-        """Disarm one point, named as it was armed, or all."""
-        for key, (armed, _, _) in list(self._armed.items()):
-            if point in (None, armed):
-                del self._armed[key]
-                self._report(armed, "lifted")
+    def disarm(self, point: str | None = None) -> bool:
+        """Disarm one point, named as it was armed, or all. Return whether there was one."""
+        lifted = [(key, armed) for key, (armed, _, _) in self._armed.items() if point in (None, armed)]
+        for key, armed in lifted:
+            del self._armed[key]
+            self._report(armed, "lifted")
         self._update_flags()
+        return bool(lifted)
 
     def _update_flags(self) -> None:
         self.on_send = any(step in SEND_STEPS for step, _ in self._armed)
