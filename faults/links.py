@@ -6,7 +6,7 @@ from typing import Any
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, HealOrder, Key, Kind, TargetState
 from zab_chaos.faults.network import Toxic
-from zab_chaos.faults.partition import DIRECTION, PAIRS, link_pairs, one_without_pairs
+from zab_chaos.faults.partition import DIRECTION, PAIRS, check_links, link_pairs, one_without_pairs, require_links
 from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import integer
 
@@ -26,6 +26,7 @@ class Disturbance(Fault):
         raise NotImplementedError
 
     def inject(self) -> None:
+        require_links(self.context, self.pairs)
         self.context.links.disturb(self.pairs, [self.toxic()], self.name, fresh=self.fresh)
 
     def injected(self) -> Confirmation:
@@ -141,6 +142,7 @@ def _kind(
         target_state=TargetState.ANY,
         default_target=one_without_pairs,
         heal_order=HealOrder.NETWORK,
+        check=check_links,
         impairs=impairs,
         draw=draw,
         needs=frozenset({Ability.LINKS, also}),

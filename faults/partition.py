@@ -8,7 +8,17 @@ from typing import Any
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cut_evidence import QUIET, FrameWitness, frames_crossed
-from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, FaultContext, HealOrder, Key, Kind, TargetState
+from zab_chaos.faults.kind import (
+    ALIVE_WORDS,
+    Confirmation,
+    Fault,
+    FaultContext,
+    FaultError,
+    HealOrder,
+    Key,
+    Kind,
+    TargetState,
+)
 from zab_chaos.faults.network import CUTS
 from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import choice, number, pairs
@@ -34,6 +44,7 @@ class Cut(Fault):
         """Return the links, and how they are cut (`zab_chaos.faults.network.CUTS`)."""
 
     def inject(self) -> None:
+        require_links(self.context, self.pairs)
         self.context.links.cut(self.pairs, self.how, self.name)
         self.quiet = self.witness.settle(self.context.patience)
 
@@ -91,6 +102,7 @@ class Flap(Fault):
         self.next_change: float | None = None
 
     def inject(self) -> None:
+        require_links(self.context, self.pairs)
         self._cut()
         self.quiet = self.witness.settle(self.context.patience)
 
@@ -169,6 +181,12 @@ def link_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence
     return tuple(params["pairs"]) if params["pairs"] else shapes.links_of(nodes, target, params["direction"])
 
 
+def require_links(context: FaultContext, touched: shapes.Pairs) -> None:
+    """Raise FaultError if a fault of a written schedule concerns no link: it would be confirmed because nothing arrives."""
+    if not touched and not context.drawn:
+        raise FaultError("no link is concerned: no two nodes are on different sides")
+
+
 def can_release(context: FaultContext, touched: shapes.Pairs) -> bool:
     """Return whether both ends of every link are up and not paused: only then may a toxic that holds bytes be removed."""
     ends = {node for pair in touched for node in pair}
@@ -192,7 +210,12 @@ def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
     if shape == "majority-minority" and target is not None and size(target, nodes) > (nodes - 1) // 2:
         wrong.append(f"the target is put on the minority's side, which has {(nodes - 1) // 2} nodes")
     targets = static_nodes(target, nodes)
-    if shape in ("isolate", "one-way") and targets is not None and len(targets) == nodes:
+    words = (target,) if isinstance(target, str) else target or ()
+    named = any(
+        word[:1].isupper() for word in words
+    )  # two names may stand for the same nodes; all other words are disjoint
+    inside = len(targets) if targets is not None else 0 if named else size(target, nodes)
+    if shape in ("isolate", "one-way") and inside == nodes:
         wrong.append("with all nodes on one side nothing is cut")
     return wrong
 
@@ -201,6 +224,11 @@ def _default_target(params: Mapping[str, Any]) -> str | None:
     if params.get("shape") in WITHOUT_TARGET:
         return None
     return "minority" if params.get("shape") == "majority-minority" else "one"
+
+
+def check_links(_params: Mapping[str, Any], _target: Any, nodes: int) -> list[str]:
+    """Return the mistake that there are no links."""
+    return ["there are no links in an ensemble of one node"] if nodes < 2 else []
 
 
 def one_without_pairs(params: Mapping[str, Any]) -> str | None:
@@ -279,6 +307,7 @@ KINDS = (
         target_state=TargetState.ANY,
         default_target=one_without_pairs,
         heal_order=HealOrder.NETWORK,
+        check=check_links,
         draw=lambda random: {"down": random.choice((0.3, 0.6, 1.2)), "up": random.choice((0.5, 1.0))},
     ),
     Kind(
@@ -290,6 +319,7 @@ KINDS = (
         target_state=TargetState.ANY,
         default_target=one_without_pairs,
         heal_order=HealOrder.NETWORK,
+        check=check_links,
         draw=lambda _random: {},
     ),
 )

@@ -31,6 +31,11 @@ def missing_abilities(step: FaultStep, abilities: Collection[Ability]) -> list[t
     return missing
 
 
+def concerns_links(kind: str) -> bool:
+    """Return whether this kind of fault concerns links, of which an ensemble of one node has none."""
+    return Ability.LINKS in KINDS[kind].needs
+
+
 def required_abilities(scenario: Scenario) -> frozenset[Ability]:
     """Return the abilities that the scenario's kinds of fault need, whatever the values of their keys."""
     kinds = {*(step.do for step in scenario.faults), *(scenario.nemesis.faults if scenario.nemesis is not None else ())}

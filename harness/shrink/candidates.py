@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from zab_chaos.faults.kind import REQUIRED
-from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.registry import KINDS, concerns_links
 from zab_chaos.faults.scenario import Expect, FaultStep, Operation, Scenario, Workload, overrides
 from zab_chaos.harness.shrink.search import Search
 from zab_chaos.harness.shrink.times import earlier, rounder, shorter
@@ -227,15 +227,18 @@ def _with_each(scenario: Scenario, change: Mapping[str, Any]) -> Iterator[Scenar
 def fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
     """Yield candidates with fewer nodes.
 
-    Nodes that faults name keep their ids or, if these are too large, get the lowest ids in order.
+    Nodes that faults name keep their ids or, if these are too large, get the lowest ids in order. A single node has no links,
+    so the faults of links are left out with them.
     """
     named = sorted({node for step in scenario.faults for node in _named(step)})
     for nodes in range(1, scenario.nodes):
-        if not named or named[-1] <= nodes:
-            yield replace(scenario, nodes=nodes)
-        elif len(named) <= nodes:
+        fewer = replace(scenario, nodes=nodes)
+        if named and nodes < named[-1]:
+            if nodes < len(named):
+                continue
             ids = {node: index + 1 for index, node in enumerate(named)}
-            yield replace(scenario, nodes=nodes, faults=tuple(_renumbered(step, ids) for step in scenario.faults))
+            fewer = replace(fewer, faults=tuple(_renumbered(step, ids) for step in scenario.faults))
+        yield fewer if nodes > 1 else with_faults(fewer, [one for one in fewer.faults if not concerns_links(one.do)])
 
 
 def _named(step: FaultStep) -> set[int]:

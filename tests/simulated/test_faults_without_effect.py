@@ -84,6 +84,77 @@ def test_a_fault_without_effect_is_unknown(
     assert "not confirmed" in verdict.reasons[0]
 
 
+TWO_FAULTS = """
+[scenario]
+name = "two-faults"
+nodes = 3
+duration = 4
+
+[workload]
+rate = 20
+
+[[fault]]
+at = 1
+do = "{first}"
+point = "{point}"
+target = "node-1"
+
+[[fault]]
+at = 2
+target = "node-1"
+for = 0.5
+{second}
+"""
+FIRST_HAS_NO_EFFECT = [
+    ("pause-at", "before-send:FETCH", 'do = "pause"'),
+    ("pause-at", "before-send:FETCH", 'do = "pause-at"\npoint = "before-sync:TXN"'),
+    ("crash-at", "after-remove:SEGMENT", 'do = "crash"'),
+    ("crash-at", "after-remove:SEGMENT", 'do = "crash"\ncrash-at = "before-sync:ANY#2"'),
+    ("crash-at", "after-remove:SEGMENT", 'do = "power-cut"\ncrash-at = "before-sync:ANY#2"'),
+    ("fail-at", "before-sync:SNAPSHOT", 'do = "crash"\ncrash-at = "before-sync:ANY#2"'),
+]
+
+
+@pytest.mark.parametrize(("first", "point", "second"), FIRST_HAS_NO_EFFECT)
+def test_a_fault_has_no_effect_because_another_one_pauses_or_kills_its_node(
+    first: str, point: str, second: str
+) -> None:
+    verdict = simulate(parse(TWO_FAULTS.format(first=first, point=point, second=second)), 1, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert [it.words for it in verdict.property("fault took effect").violations] == [
+        f"the healing of fault 1 ({first}) was not confirmed: its point was not reached on node 1"
+    ]
+
+
+def test_a_point_that_is_reached_after_another_pause_is_reached() -> None:
+    scenario = TWO_FAULTS.format(first="pause-at", point="before-sync:TXN#20", second='do = "pause"')
+    assert simulate(parse(scenario), 1, None).verdict.exit == Exit.PASS
+
+
+def test_a_partition_that_cuts_no_link_is_unknown() -> None:
+    """The named nodes are all nodes, which only shows when they are resolved."""
+    text = """
+[scenario]
+name = "all-on-one-side"
+duration = 3
+
+[[fault]]
+at = 1
+do = "slow-disk"
+ms = 1
+target = ["minority", "majority"]
+as = "All"
+
+[[fault]]
+at = 2
+do = "partition"
+target = "All"
+"""
+    verdict = simulate(parse(text), 1, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert "no link is concerned: no two nodes are on different sides" in verdict.reasons[0]
+
+
 WITHOUT_A_QUORUM = """
 [scenario]
 name = "no-leader"

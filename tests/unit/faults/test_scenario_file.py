@@ -126,6 +126,7 @@ def test_the_error_names_file_line_and_what_is_allowed() -> None:
         ('at = 1\ndo = "partition"\nshape = "pairs"\npairs = "1,2,3"', "not a list of pairs"),
         ('at = 1\ndo = "partition"\nshape = "pairs"\npairs = [[1, 4]]', "no link of nodes 1 to 3"),
         ('at = 1\ndo = "partition"\nshape = "isolate"\ntarget = "all"', "nothing is cut"),
+        ('at = 1\ndo = "partition"\nshape = "isolate"\ntarget = ["minority", "majority"]', "nothing is cut"),
         ('at = 1\ndo = "partition"\nshape = "majority-minority"\ntarget = "majority"', "minority's side"),
         ('at = 1\ndo = "clock-rate"\nrate = 3\ntarget = "one"', "from 0.5 to 2"),
         ('at = 1\ndo = "bandwidth"\nkb_per_s = -1\ntarget = "one"', "out of range"),
@@ -499,3 +500,9 @@ def test_the_about_text_may_be_left_out() -> None:
     assert scenario.about == ""
     assert parse(scenario.to_toml()) == scenario
     assert "about" not in scenario.to_toml()
+
+
+@pytest.mark.parametrize("fault", ['do = "latency"\nms = 5', 'do = "stall"', 'do = "flap"', 'do = "partition"'])
+def test_a_single_node_has_no_links(fault: str) -> None:
+    (found,) = mistakes_of(with_faults(f"at = 1\n{fault}", head="nodes = 1"))
+    assert "there are no links" in found[1] or "takes at least 2 nodes" in found[1]
