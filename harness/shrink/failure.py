@@ -110,7 +110,7 @@ def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     foreign = backend not in OURS or facts.get("evidence", TRACES) != TRACES  # the simulator runs only our own nodes
     on = backend if rerun or foreign else "sim"
     try:
-        scenario = load(folder.file("scenario.toml"), facts.get("nodes"))
+        scenario = load(folder.file("scenario.toml"), facts.get("nodes"), None if foreign else facts.get("disk"))
     except ScenarioError as error:
         raise BadInput(str(error)) from None
     if facts.get("defect") is not None and facts["defect"] not in registry.find(on).defects:
@@ -188,7 +188,7 @@ def _with_another_seed(
 
 def fixed_schedules(case: FailingCase) -> Iterator[Scenario]:
     """Yield the schedules to begin with: as drawn (or as the file has it), as in the run, as in a simulated run of the seed."""
-    yield as_drawn(case.scenario, case.seed)
+    yield from _valid(as_drawn(case.scenario, case.seed))
     if case.folder is not None:
         yield from _valid(as_it_happened(case.scenario, case.folder, case.seed))
     if case.scenario.nemesis is not None and case.on == "sim":
@@ -202,10 +202,11 @@ def fixed_schedules(case: FailingCase) -> Iterator[Scenario]:
 
 
 def _valid(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield the scenario as it is read from its own file, or nothing if that file would be invalid."""
-    read_again = reparsed(scenario)
+    """Yield the scenario as it is read from its own file, or nothing if that file would be invalid: drawn faults may contradict
+    each other. The defect of another system has no place in a file."""
+    read_again = reparsed(replace(scenario, defect=None))
     if read_again is not None:
-        yield read_again
+        yield replace(read_again, defect=scenario.defect)
 
 
 def facts_of(scenario: Scenario, found: SeedResult) -> dict[str, Any]:

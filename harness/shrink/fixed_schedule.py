@@ -1,10 +1,10 @@
 """Turn the drawn faults of a scenario into a fixed schedule, so that shrinking can leave out single faults."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from zab_chaos.faults.kind import REQUIRED
-from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.registry import KINDS, concerns_links
 from zab_chaos.faults.scenario import FaultStep, Scenario
 from zab_chaos.harness.results.fault_spans import FaultSpan, read_spans
 from zab_chaos.harness.results.fault_timeline import origin
@@ -20,7 +20,8 @@ def as_drawn(scenario: Scenario, seed: int) -> Scenario:
 
     Their targets are still roles, such as `leader`.
     """
-    return replace(scenario, nemesis=None, faults=tuple(scenario.schedule(seed)), seed=seed)
+    steps = (step for step in scenario.schedule(seed) if scenario.nodes > 1 or not concerns_links(step.do))
+    return _fixed(scenario, steps, seed)
 
 
 def as_it_happened(scenario: Scenario, folder: RunFolder, seed: int) -> Scenario:
@@ -28,7 +29,18 @@ def as_it_happened(scenario: Scenario, folder: RunFolder, seed: int) -> Scenario
 
     It differs from `as_drawn` if the nemesis had to postpone faults, or if a target depended on which node led.
     """
-    return replace(scenario, nemesis=None, faults=tuple(_fault_steps(folder)), seed=seed)
+    return _fixed(scenario, _fault_steps(folder), seed)
+
+
+def _fixed(scenario: Scenario, steps: Iterable[FaultStep], seed: int) -> Scenario:
+    """Return the scenario with these faults, as a file may have them: elsewhere than on a faithful disk a drawn variant of
+    `crash-at` has no effect, and may not be written."""
+    faults = tuple(step if scenario.disk == "faithful" or step.do != "crash-at" else _plain(step) for step in steps)
+    return replace(scenario, nemesis=None, faults=faults, seed=seed)
+
+
+def _plain(step: FaultStep) -> FaultStep:
+    return replace(step, params={**step.params, "variant": "plain"})
 
 
 def _fault_steps(folder: RunFolder) -> Iterator[FaultStep]:
@@ -36,7 +48,7 @@ def _fault_steps(folder: RunFolder) -> Iterator[FaultStep]:
     milestones = folder.lines("harness.jsonl", ev.Milestone)
     ended = next((line.t for line in milestones if line.event == "safety-ended"), None)
     for span in read_spans(Source(folder.path)):
-        if span.nodes and span.do in KINDS:
+        if span.nodes and span.do in KINDS and (span.pairs or not concerns_links(span.do)):
             lasts = None
             if span.healed is not None and (ended is None or span.healed < ended) and KINDS[span.do].heals:
                 lasts = max(LASTS_MIN, round((span.healed - span.at) / 1e9, 3))

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.harness.shrink.failure import find_failing_case
+from zab_chaos.harness.shrink.failure import FailingCase, find_failing_case, fixed_schedules
 from zab_chaos.harness.shrink.fixed_schedule import as_it_happened
 
 SCENARIO = '[scenario]\nname = "drawn"\nabout = "Faults are drawn."\n[nemesis]\nfaults = { crash = 1 }\n'
@@ -50,3 +52,46 @@ def test_a_run_is_shrunk_with_its_own_number_of_nodes_seed_and_violations(tmp_pa
     case = find_failing_case(str(tmp_path), results=tmp_path, seed=None, defect=None, swarmed=False, nodes=None)
     assert (case.scenario.nodes, case.seed, case.defect, case.not_simulated) == (5, 7, None, False)
     assert case.preferred == tuple(verdict.violated)
+
+
+DRAWN = """
+[scenario]
+name = "drawn"
+nodes = {nodes}
+duration = 20
+disk = "{disk}"
+
+[nemesis]
+every = 0.5
+heal_after = [1, 4]
+keep_quorum = false
+faults = {faults}
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "disk", "faults"),
+    [
+        (3, "ordinary", "{ crash-at = 1 }"),  # with variants, of which only a faithful disk can leave something
+        (1, "faithful", "{ latency = 1, stall = 1, flap = 1, crash = 1 }"),  # there are no links
+        (1, "faithful", "{ stop = 1, pause = 1 }"),  # which contradict each other
+    ],
+)
+def test_the_schedules_to_begin_with_can_be_written(nodes: int, disk: str, faults: str) -> None:
+    scenario = parse(DRAWN.format(nodes=nodes, disk=disk, faults=faults))
+    case = FailingCase(scenario=scenario, seed=1, folder=None, preferred=())
+    found = list(fixed_schedules(case))
+    assert found
+    for one in found:
+        assert one.faults
+        assert parse(one.to_toml()) == one
+
+
+def test_the_disk_is_that_of_the_run(tmp_path: Path) -> None:
+    story = agreement_fork()
+    story.run |= {"seed": 7, "backend": "sim", "disk": "ordinary"}
+    story.save(tmp_path / "run")
+    (tmp_path / "run" / "scenario.toml").write_text(SCENARIO, encoding="utf-8")
+    (tmp_path / "run" / "verdict.json").write_bytes(judge(tmp_path / "run").to_json())
+    case = find_failing_case("run", results=tmp_path, seed=None, defect=None, swarmed=False, nodes=None)
+    assert case.scenario.disk == "ordinary"
