@@ -56,7 +56,7 @@ def _apply_healings(timeline: _Timeline, now: float) -> None:
 
 def _mark_uncertain(timeline: _Timeline, step: FaultStep) -> None:
     """Mark the states as uncertain until the step heals, or for good: some node, not known which, is down or paused."""
-    end = float("inf") if step.lasts is None else step.at + step.lasts
+    end = _end(step)
     timeline.uncertain_until = max(timeline.uncertain_until, end)
 
 
@@ -86,7 +86,7 @@ def _set_state(timeline: _Timeline, node: int, step: FaultStep) -> None:
     if step.params.get("refuses") == "must":
         return  # it is expected to stay down
     leaves = KINDS[step.do].leaves or "up"
-    heals = None if step.lasts is None else step.at + step.lasts
+    heals = None if step.lasts is None else _end(step)
     timeline.nodes[node] = _NodeState() if leaves == "up" else _NodeState(leaves, step, heals)
     if leaves == "up" and step.target == "all":
         timeline.uncertain_until = step.at  # whichever nodes were down, all are up now
@@ -112,8 +112,12 @@ def _cut_twice(steps: Sequence[FaultStep], nodes: int) -> list[tuple[int, str]]:
 
 
 def _overlap(one: FaultStep, other: FaultStep) -> bool:
-    ends = [float("inf") if step.lasts is None else step.at + step.lasts for step in (one, other)]
-    return one.at < ends[1] and other.at < ends[0]
+    return one.at < _end(other) and other.at < _end(one)
+
+
+def _end(step: FaultStep) -> float:
+    """Return when a step heals by itself, to a nanosecond: 1.745 + 1.53 is 3.275 here."""
+    return float("inf") if step.lasts is None else round(step.at + step.lasts, 9)
 
 
 def _cut_links(step: FaultStep, nodes: int) -> set[tuple[int, int]]:

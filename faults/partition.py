@@ -215,7 +215,7 @@ def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
         word[:1].isupper() for word in words
     )  # two names may stand for the same nodes; all other words are disjoint
     inside = len(targets) if targets is not None else 0 if named else size(target, nodes)
-    if shape in ("isolate", "one-way") and inside == nodes:
+    if shape in ("isolate", "one-way") and inside == nodes > 1:
         wrong.append("with all nodes on one side nothing is cut")
     return wrong
 

@@ -506,3 +506,11 @@ def test_the_about_text_may_be_left_out() -> None:
 def test_a_single_node_has_no_links(fault: str) -> None:
     (found,) = mistakes_of(with_faults(f"at = 1\n{fault}", head="nodes = 1"))
     assert "there are no links" in found[1] or "takes at least 2 nodes" in found[1]
+
+
+def test_a_fault_may_begin_when_another_one_heals() -> None:
+    """As sums of floats the ends are a little later than the beginnings: 1.745 + 1.53 > 3.275."""
+    pause = 'at = {}\ndo = "pause"\ntarget = "node-1"\nfor = {}'
+    cut = 'at = {}\ndo = "partition"\ntarget = "node-1"\nhow = "{}"\nfor = {}'
+    parse(with_faults(pause.format(1.745, 1.53), pause.format(3.275, 1)))
+    parse(with_faults(cut.format(1.745, "stall", 1.53), cut.format(3.275, "timeout", 1)))
