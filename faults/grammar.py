@@ -143,7 +143,7 @@ OPERATION: tuple[Key, ...] = (
         default=0,
     ),
     Key(name="version", rule=integer(0, 2**31 - 1), doc="the version that the znode must have", default=None),
-    Key(name="value", rule=text(1_000_000), doc="the value to write", default=None),
+    Key(name="value", rule=text(1_000_000, as_it_is=True), doc="the value to write", default=None),
     Key(
         name="node",
         rule=either(integer(1, MAX_NODES), label()),

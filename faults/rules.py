@@ -153,16 +153,18 @@ def boolean() -> Rule:
     return Rule("true or false", read)
 
 
-def text(longest: int = 2000) -> Rule:
-    """Return the rule for a text that is not empty; read without spaces around it."""
+def text(longest: int = 2000, *, as_it_is: bool = False) -> Rule:
+    """Return the rule for a text that is not empty; read without spaces around it, unless it is data (`as_it_is`)."""
     allowed = f"a text of 1 to {longest} characters"
 
     def read(value: Any, _nodes: int) -> str:
-        if not isinstance(value, str) or not 1 <= len(value.strip()) <= longest:
-            raise InvalidValueError(
-                f"{shown(value)} is not a text" if not isinstance(value, str) else "the text is empty", allowed
-            )
-        return value.strip()
+        if not isinstance(value, str):
+            raise InvalidValueError(f"{shown(value)} is not a text", allowed)
+        found = value if as_it_is else value.strip()
+        if not 1 <= len(found) <= longest:
+            wrong = f"the text has {len(found)} characters" if found else "the text is empty"
+            raise InvalidValueError(wrong, allowed)
+        return found
 
     return Rule(allowed, read)
 

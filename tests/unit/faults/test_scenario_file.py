@@ -514,3 +514,21 @@ def test_a_fault_may_begin_when_another_one_heals() -> None:
     cut = 'at = {}\ndo = "partition"\ntarget = "node-1"\nhow = "{}"\nfor = {}'
     parse(with_faults(pause.format(1.745, 1.53), pause.format(3.275, 1)))
     parse(with_faults(cut.format(1.745, "stall", 1.53), cut.format(3.275, "timeout", 1)))
+
+
+@pytest.mark.parametrize("table", ["[expect]\nstate", '[zookeeper]\nsettings', "[zookeeper]\njava"])
+def test_names_of_any_characters_are_written_so_that_they_can_be_read_again(table: str) -> None:
+    scenario = parse(f'[scenario]\nname = "x"\n{table} = {{ "/\U0001f600 \\u007f \\" é" = "1" }}\n')
+    assert parse(scenario.to_toml()) == scenario
+
+
+def test_the_value_of_an_operation_is_written_as_it_is() -> None:
+    scenario = parse('[scenario]\nname = "x"\n[[operation]]\nat = 0\nvalue = " a\\n"\n')
+    assert scenario.operations[0].value == " a\n"
+    assert parse(scenario.to_toml()) == scenario
+
+
+def test_a_text_that_is_too_long_is_not_called_empty() -> None:
+    assert mistakes_of(f'[scenario]\nname = "x"\nabout = "{"y" * 2001}"\n')[0][1].startswith(
+        "[scenario] about: the text has 2001 characters."
+    )
