@@ -221,7 +221,8 @@ ERRATIC_NETWORK_SHARE = 0.3
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
-    """Draw the scenario of a seed. A fixed schedule keeps its faults and its number of nodes; listed operations are kept, too.
+    """Draw the scenario of a seed. A fixed schedule keeps its faults and its number of nodes; listed operations are kept, too,
+    and every node that these or given disks name.
 
     Later additions have a random generator each, so that they do not change what the others draw.
     """
@@ -273,13 +274,14 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         erratic_network=scenario.erratic_network or Random(f"erratic {seed}").random() < ERRATIC_NETWORK_SHARE,
         crash_states=workload.payload_bytes < LARGE_PAYLOAD,  # the states keep copies of what is on the disks
         duration=duration,
-        workload=workload if not scenario.operations else scenario.workload,
+        workload=workload,
         timing=timing,
         limits=_with_short_queues(Random(f"queues {seed}"), limits),
         expect=replace(scenario.expect, converges_within=CONVERGES_SECONDS, unavailable_at_most=None, min_acked=1),
     )
     if scenario.nemesis is not None:
-        nodes = random.choice((3, 3, 3, 4, 5, 5, 7))
+        named = _highest_named_node(scenario)
+        nodes = max(random.choice((3, 3, 3, 4, 5, 5, 7)), named)
         nemesis = _nemesis(random, replace(scenario.nemesis, heal_after=heals), weights)
         disk = "ordinary" if random.random() < ORDINARY and set(nemesis.faults) != {"power-cut"} else scenario.disk
         if disk == "ordinary":
@@ -299,11 +301,20 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = replace(drawn, nemesis=replace(nemesis, every=CALM_EVERY, heal_after=CALM_HEALS))
         elif focus is OVERTAKING:
             drawn = _with_overtaken_clients(emphasis, drawn, weights)
-        elif Random(f"alone {seed}").random() < SINGLE_NODE_SHARE and not scenario.disks:
+        elif Random(f"alone {seed}").random() < SINGLE_NODE_SHARE and not scenario.disks and named < 2:
             drawn = _with_single_node(Random(f"diskless {seed}"), drawn)
         elif focus in (None, YOUNG, FORGETFUL) and Random(f"removing {seed}").random() < REMOVING_SHARE:
             drawn = _with_removed_files(drawn)
+    if scenario.operations:
+        last = max(one.at for one in scenario.operations)
+        drawn = replace(drawn, workload=scenario.workload, duration=max(drawn.duration, last))
     return replace(drawn, source=drawn.to_toml())
+
+
+def _highest_named_node(scenario: Scenario) -> int:
+    """Return the highest id of a node that the given disks and operations name; 0 if they name none."""
+    operations = [one.node for one in scenario.operations if isinstance(one.node, int)]
+    return max([*operations, *(disk.node for disk in scenario.disks)], default=0)
 
 
 def _focus(random: Random, focuses: tuple[Focus, ...]) -> Focus | None:

@@ -553,3 +553,25 @@ def test_a_snapshot_contains_everything_up_to_its_zxid(shipped: Callable[[str], 
     verdict = simulate(scenario, 1, None).verdict
     assert verdict.property("state equality").verdict == "PASS"
     assert verdict.exit == 0, verdict.reasons
+
+
+NAMED_NODE = """
+[scenario]
+name = "named-node"
+nodes = 5
+[workload]
+clients = 8
+[nemesis]
+faults = {{ crash = 1 }}
+{table}
+"""
+
+
+@pytest.mark.parametrize(
+    "table", ["[[operation]]\nat = 9\nnode = 5\nclient = 8", "[[disk]]\nnode = 5\naccepted_epoch = 1"]
+)
+def test_the_nodes_that_a_scenario_names_are_kept(table: str) -> None:
+    scenario = parse(NAMED_NODE.format(table=table))
+    drawn = [swarm.draw_swarm(scenario, seed) for seed in range(1, 80)]
+    assert {one.nodes for one in drawn} == {5, 7}
+    assert [parse(one.source) for one in drawn] == drawn

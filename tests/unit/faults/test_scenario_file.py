@@ -516,7 +516,7 @@ def test_a_fault_may_begin_when_another_one_heals() -> None:
     parse(with_faults(cut.format(1.745, "stall", 1.53), cut.format(3.275, "timeout", 1)))
 
 
-@pytest.mark.parametrize("table", ["[expect]\nstate", '[zookeeper]\nsettings', "[zookeeper]\njava"])
+@pytest.mark.parametrize("table", ["[expect]\nstate", "[zookeeper]\nsettings", "[zookeeper]\njava"])
 def test_names_of_any_characters_are_written_so_that_they_can_be_read_again(table: str) -> None:
     scenario = parse(f'[scenario]\nname = "x"\n{table} = {{ "/\U0001f600 \\u007f \\" é" = "1" }}\n')
     assert parse(scenario.to_toml()) == scenario
