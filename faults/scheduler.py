@@ -129,7 +129,7 @@ class Scheduler:
     @property
     def next_step(self) -> FaultStep | None:
         """The next step; None at the end of the schedule."""
-        return self._steps[0] if self._steps else None
+        return next(iter(self._steps), None)  # at once: a thread that shows it may ask while the last step is begun
 
     @property
     def progress_deadline(self) -> float:

@@ -56,6 +56,7 @@ class RunMonitor(BackgroundThread):
         leader = leader_of(answers, len(self._cluster.nodes))
         counters = self.workload.counters if self.workload else None
         scheduler = self.scheduler
+        upcoming = scheduler.next_step if scheduler else None
         return RunStatus(
             phase=self.phase,
             elapsed=min(self._duration, time.monotonic() - self.begun) if self.begun is not None else 0.0,
@@ -70,7 +71,7 @@ class RunMonitor(BackgroundThread):
             latency_ms=counters.p50_ms if counters else None,
             nodes={node: self._state(node, answers.get(node)) for node in self._cluster.nodes},
             faults=[run.describe() for run in scheduler.active] if scheduler else [],
-            upcoming=in_words(scheduler.next_step) if scheduler and scheduler.next_step else None,
+            upcoming=in_words(upcoming) if upcoming else None,
         )
 
     def _state(self, node: int, answer: Status | None) -> str:

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.harness.backends.processes.monitor import RunMonitor
 from zab_chaos.harness.backends.processes.process_cluster import UnexpectedEnd
 from zab_chaos.harness.report.progress import Quiet
@@ -80,3 +81,22 @@ def test_an_error_of_the_display_ends_the_watching_and_is_kept(tmp_path: Path) -
     with RunMonitor(cast(Any, nodes), RunFolder(tmp_path), Broken(), 9.0) as monitor:
         pass
     assert isinstance(monitor.error, BrokenPipeError)
+
+
+class LastStep:
+    """A scheduler whose last step is begun by another thread after its first look at it."""
+
+    active = ()
+
+    def __init__(self) -> None:
+        self.looks = [FaultStep(at=1.0, do="crash", target="leader")]
+
+    @property
+    def next_step(self) -> FaultStep | None:
+        return self.looks.pop() if self.looks else None
+
+
+def test_the_last_step_may_be_begun_while_it_is_shown(tmp_path: Path) -> None:
+    monitor = RunMonitor(cast(Any, Nodes("LEADING")), RunFolder(tmp_path), Quiet(), 9.0)
+    monitor.scheduler = cast(Any, LastStep())
+    assert [monitor._now().upcoming, monitor._now().upcoming] == ["crash leader at 1 s", None]
