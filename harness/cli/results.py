@@ -16,6 +16,7 @@ from zab_chaos.harness.results.index import NOT_JUDGED, StoredRun, matching, rea
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome
 
+DIGITS_MAX = 9  # of a number in the list
 VERDICTS = (*map(str, Outcome), NOT_JUDGED)
 
 
@@ -41,7 +42,7 @@ def results_command(
 def _chosen_run(run: str, entries: list[StoredRun], results: Path) -> RunFolder:
     if not run.isdecimal():
         return stored.find(results, run)
-    if not 1 <= int(run) <= len(entries):
+    if len(run) > DIGITS_MAX or not 1 <= int(run) <= len(entries):
         many = f"there are {len(entries)} runs" if len(entries) != 1 else "there is one run"
         raise BadInput(f"there is no run {run}: {many} in this list. `zab results` shows it.")
     return entries[int(run) - 1].folder

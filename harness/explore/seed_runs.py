@@ -4,6 +4,7 @@ A simulated seed that is to be kept is run a second time, with all its files, as
 every seed leaves its folder.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class OtherBackend:
 
 def read_keep(text: str, seeds: range, name: str, nodes: int | None, results: Path) -> KeepRule:
     """Parse --keep: `all`, `failed`, or N for the first N seeds and all that fail. Raises BadInput."""
-    if text not in (ALL, FAILED) and not (text.isdecimal() and int(text) > 0):
+    if text not in (ALL, FAILED) and not re.fullmatch(r"0*[1-9][0-9]{0,17}", text):
         raise BadInput(f"--keep is {text!r}; it needs all, failed, or a number of runs, such as 20")
     before = seeds.stop if text == ALL else seeds.start if text == FAILED else seeds.start + int(text)
     return KeepRule(before=before, name=name, nodes=nodes, results=results.absolute())

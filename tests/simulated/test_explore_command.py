@@ -260,3 +260,11 @@ def test_faults_that_the_swarm_draws_for_a_backend_can_be_done_there(on: str) ->
         kinds |= drawn.nemesis.faults.keys()
     can = {name for name, kind in KINDS.items() if kind.draw is not None and kind.needs <= backend.abilities}
     assert kinds == can
+
+
+@pytest.mark.parametrize("keep", ["0", "-1", "some", "9" * 5000])
+def test_a_wrong_number_of_kept_runs_is_a_mistake(
+    short: str, keep: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explore", short, "--keep", keep, "--results", str(tmp_path / "r")]) == 4
+    assert "it needs all, failed, or a number of runs" in capsys.readouterr().err
