@@ -63,14 +63,16 @@ def label() -> Rule:
 
 
 MAX_NODES = 15
-NAME = r"(?=.{1,100}\Z)[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*"
+NAME_MAX = 100  # characters
+# The results folder has a folder for each name; `latest` there is a link to the newest run.
+NAME = rf"(?=.{{1,{NAME_MAX}}}\Z)(?!latest(/|\Z))[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*"
 VERSION = r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?"
 MAX_SECONDS = 24 * 3600.0
 DRAWABLE: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.draw is not None)
 
 TABLES: dict[str, dict[str, Rule]] = {
     "scenario": {
-        "name": matching(NAME, "1 to 100 small letters, digits, - and /"),
+        "name": matching(NAME, f"1 to {NAME_MAX} small letters, digits, - and /, but not latest"),
         "about": text(),
         "nodes": integer(1, MAX_NODES, "nodes"),
         "seed": integer(0, 2**63 - 1),

@@ -88,7 +88,7 @@ def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
 def test_an_invalid_name_is_refused_with_the_allowed_form(name: str) -> None:
     ((line, words),) = mistakes_of(f"[scenario]\nname = {name}\n")
     assert line == 2
-    assert words.endswith("Allowed: 1 to 100 small letters, digits, - and /.")
+    assert words.endswith("Allowed: 1 to 100 small letters, digits, - and /, but not latest.")
 
 
 def test_a_key_in_the_wrong_table_gets_a_hint() -> None:
@@ -356,7 +356,10 @@ def test_a_mistake_shows_what_was_written_and_suggests_only_what_is_close(fault:
 @pytest.mark.parametrize(
     ("head", "words"),
     [
-        ("name = 2026-01-01", "name: 2026-01-01 is not a text. Allowed: 1 to 100 small letters, digits, - and /."),
+        (
+            "name = 2026-01-01",
+            "name: 2026-01-01 is not a text. Allowed: 1 to 100 small letters, digits, - and /, but not latest.",
+        ),
         (
             'name = "x"\nrecord = { a = false, b = [12:00:00] }',
             "record: { a = false, b = [12:00:00] } is neither true nor false",
@@ -526,6 +529,14 @@ def test_the_value_of_an_operation_is_written_as_it_is() -> None:
     scenario = parse('[scenario]\nname = "x"\n[[operation]]\nat = 0\nvalue = " a\\n"\n')
     assert scenario.operations[0].value == " a\n"
     assert parse(scenario.to_toml()) == scenario
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"), [("latest", False), ("latest/x", False), ("latest-x", True), ("x/latest", True)]
+)
+def test_no_scenario_is_called_as_the_link_to_the_newest_run(name: str, allowed: bool) -> None:
+    text = f'[scenario]\nname = "{name}"\n'
+    assert (parse(text).name == name) if allowed else mistakes_of(text)
 
 
 def test_a_text_that_is_too_long_is_not_called_empty() -> None:
