@@ -15,12 +15,13 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from zab_chaos.faults.grammar import NAME_MAX
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import mistakes, without_unsupported
 from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
 from zab_chaos.harness.cli.output import console_for, print_json, write_file
-from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
 from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_seed
 from zab_chaos.harness.explore.seed_runs import options_of_seed
 from zab_chaos.harness.explore.workers import LocalWorkers
@@ -138,7 +139,11 @@ def _report(
     `on`: the arguments of `zab run --on` with which it fails. `confirm` tries it on real processes and returns the answer for
     --json.
     """
-    write_file(file, result.scenario.source)
+    try:
+        write_file(file, result.scenario.source)
+    except HarnessError:
+        _show_scenario(result.scenario, console)  # the search may have taken long
+        raise
     again = shlex.join(["zab", "run", str(file), "--on", *on])
     _show(start, result, file, console)
     confirmed = confirm() if confirm is not None else None
@@ -235,7 +240,8 @@ def _with_description(small: Scenario, case: FailingCase, start: StartingPoint) 
     about = f"Shrunk from {origin}, seed {case.seed}{defect}: {start.failure}."
     simulated = case.on == "sim"
     record, kept = simulated or small.record, case.scenario.defect if simulated else None
-    named = reparsed(replace(small, name=PREFIX + origin, about=about, defect=kept, record=record, ticket=None))
+    name = f"{PREFIX}{origin}"[:NAME_MAX].rstrip("-/")
+    named = reparsed(replace(small, name=name, about=about, defect=kept, record=record, ticket=None))
     assert named is not None  # every part of it was read before
     return named
 
@@ -259,10 +265,7 @@ def _report_unknown(why: str, console: Console, *, json: bool) -> int:
 
 def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -> None:
     """Print the scenario, its size before and after, and how the search ended."""
-    console.print()
-    # A wrapped line would not be TOML.
-    say(console, Syntax("", "toml", background_color="default").highlight(result.scenario.source.rstrip()))
-    console.print()
+    _show_scenario(result.scenario, console)
     rows = {"before": facts_of(start.scenario, start.before)}
     if result.after is not None:
         rows["after"] = facts_of(result.scenario, result.after)
@@ -278,6 +281,13 @@ def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -
     if result.after is not None and set(start.before.violated) != set(result.after.violated):
         say(console, f"Violated before: {_names(start.before.violated)}; now: {_names(result.after.violated)}")
     say(console, f"file     {file}")
+
+
+def _show_scenario(scenario: Scenario, console: Console) -> None:
+    console.print()
+    # A wrapped line would not be TOML.
+    say(console, Syntax("", "toml", background_color="default").highlight(scenario.source.rstrip()))
+    console.print()
 
 
 def _size_table(rows: dict[str, dict[str, Any]]) -> Table:

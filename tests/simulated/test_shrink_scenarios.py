@@ -270,3 +270,18 @@ def test_an_empty_list_of_operations_is_not_a_drawn_load() -> None:
     assert some == BASE
     written = replace(BASE, operations=(parse('[scenario]\nname="x"\nabout="y"\n[[operation]]\nat=1').operations))
     assert with_operations(written, ()).workload.rate == 0.1
+
+
+LONG_NAME = "n" * 97
+
+
+def test_a_long_name_is_cut_and_the_result_is_shown_if_it_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "long.toml"
+    file.write_text(LOSSY.replace('"lossy"', f'"{LONG_NAME}"'), encoding="utf-8")
+    asked = ["shrink", str(file), "--defect", "gap-accepted", "--no-confirm", "--budget", "1", "--jobs", "1", "--out"]
+    assert main([*asked, "/dev/full"]) == 3
+    told = capsys.readouterr()
+    assert f'name = "shrunk/{LONG_NAME[:93]}"' in told.out
+    assert "/dev/full cannot be written: No space left on device" in told.err
