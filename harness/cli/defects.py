@@ -11,6 +11,7 @@ from zab_chaos.harness.cli.output import console_for, indented, print_json
 from zab_chaos.harness.errors import BadInput, Exit, check_names, did_you_mean
 from zab_chaos.harness.explore.kill_matrix import SWARM, DefectResult, DefectRuns, Effort, try_defect
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.report.console import say
 
 BACKENDS = ("both", "sim", "processes")
@@ -50,6 +51,7 @@ def check(
     defects = chosen_defects(only)
     if on not in BACKENDS:
         raise BadInput(f"--on {on}: there is no such backend. {did_you_mean(on, BACKENDS)}")
+    check_output_file(out)
     effort = Effort(
         seeds=seeds if on != "processes" else 0,
         times=times if on != "sim" else 0,

@@ -10,6 +10,7 @@ from zab_chaos.harness.cli.output import print_json, write_answer, write_file
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.explore.lab_flapping import FlappingResult, compare, full_protocol, judge_full
 from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say
 from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
@@ -29,6 +30,7 @@ def refuse_options(excluded: dict[str, bool]) -> None:
 
 def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, keep_going: bool, json: bool) -> int:
     """Run both protocols under the links of each seed, and print where they fail. The exit code is 1 if either fails."""
+    check_output_file(out)
     results: list[FlappingResult] = []
     interrupted = False
     with LocalWorkers(jobs) as workers:
@@ -89,6 +91,7 @@ def shrink_lab(
     whether they were given.
     """
     refuse_options(excluded)
+    check_output_file(out)
     before = lab_flapping(1 if seed is None else seed)
     if judge_flapping(before) is None:
         raise BadInput(f"{LAB} with seed {before.seed} violates nothing: there is nothing to shrink")

@@ -13,6 +13,7 @@ from zab_chaos.harness.cli.explore import log_to
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.explore.tickets import ReleaseRuns, TicketResult, attempts, tickets, try_release
+from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
 
@@ -61,6 +62,7 @@ def check_command(
     plan = [(row, tried) for row in rows for tried in attempts(row, wanted)]
     if not plan:
         raise BadInput(f"--releases {releases}: no ticket names one of these. {_known_releases(rows)}")
+    check_output_file(out)
     registry.find("zookeeper").check()
     console = console_for(json=json)
     with log_to(results, "tickets"):

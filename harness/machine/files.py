@@ -34,6 +34,12 @@ def output_file(file: Path) -> Path:
     return file
 
 
+def check_output_file(file: Path | None) -> None:
+    """Check the file of an option `--out`, if it was given, before the work is done. Raises BadInput."""
+    if file is not None:
+        output_file(file)
+
+
 @contextmanager
 def writing(path: Path, option: str = "--out") -> Iterator[None]:
     """Turn errors of the operating system into a HarnessError that names the file and the option."""

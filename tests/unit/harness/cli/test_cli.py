@@ -278,3 +278,23 @@ def test_a_fault_that_can_be_sent_is_not_a_mistake(capsys: pytest.CaptureFixture
 def test_the_timeout_of_a_client_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["client", "1", "get", "/", "--timeout", "nan"]) == 4
     assert "--timeout is a number of seconds" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["defects", "--check", "--only", "no-truncate"],
+        ["zookeeper", "check", "4643"],
+        ["explore", "lab-flapping", "--seeds", "1"],
+        ["shrink", "lab-flapping", "--seed", "3"],
+    ],
+)
+def test_a_file_that_cannot_be_written_is_reported_before_the_work(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [*words, "--out", str(tmp_path / "none" / "x")]
+    results = ["--results", str(tmp_path / "r")] if "shrink" not in words and "lab-flapping" not in words else []
+    assert main([*asked, *results]) == 4
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"--out: {tmp_path / 'none' / 'x'} cannot be written: there is no folder" in told.err
