@@ -5,8 +5,10 @@ A file that is missing, was added or was changed is damage: a later judge can't 
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ NAME = MANIFEST
 FORMAT = 1
 MADE_LATER = frozenset({NAME, "report.html", "shrunk.toml"})
 VERDICT = "verdict.json"
+PART = ".part-"  # begins the name of a file that is being written
 DISKS = "data"  # not part of the manifest: it is kept only to be looked into
 TRACE = re.compile(r"trace/node-(\d+)-(\d+)\.jsonl")
 
@@ -65,12 +68,38 @@ def seal(folder: Path, faults_due: int = 0) -> None:
 
 
 def write_verdict(folder: Path, verdict: bytes) -> None:
-    """Replace the verdict of a stored run. The manifest is updated, unless it did not match the folder before."""
+    """Replace the verdict of a stored run, if it is another one. The manifest is updated, unless it did not match before.
+
+    If one of them can't be written, because the disk is full for example, both stay as they were.
+    """
     manifest, damages = check(folder)
-    (folder / VERDICT).write_bytes(verdict)
-    if manifest is not None and not damages:
-        files = {**manifest.files, VERDICT: _entry(folder / VERDICT)}
-        (folder / NAME).write_bytes(msgspec.structs.replace(manifest, files=files).signed().to_json())
+    if _read_bytes(folder / VERDICT) == verdict:
+        return
+    with ExitStack() as stack:
+        new = _part(folder, VERDICT, verdict, stack)
+        sealed = None
+        if manifest is not None and not damages:
+            files = {**manifest.files, VERDICT: _entry(new)}
+            sealed = _part(folder, NAME, msgspec.structs.replace(manifest, files=files).signed().to_json(), stack)
+        new.replace(folder / VERDICT)
+        if sealed is not None:
+            sealed.replace(folder / NAME)
+
+
+def _part(folder: Path, name: str, content: bytes, stack: ExitStack) -> Path:
+    """Write the content beside the file that it is to replace. Return the path, which is removed with `stack` if it is left."""
+    path = folder / f"{PART}{name}.{os.getpid()}"
+    stack.callback(path.unlink, missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+    return path
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def check(folder: Path) -> tuple[Manifest | None, list[Damage]]:
@@ -138,7 +167,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 def covers(name: Path) -> bool:
     """Return whether a manifest lists the file `name` (relative to the run's folder) if it exists."""
-    return str(name) not in MADE_LATER and name.parts[0] != DISKS
+    return str(name) not in MADE_LATER and name.parts[0] != DISKS and not name.name.startswith(PART)
 
 
 def _entry(path: Path) -> FileEntry:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import resource
 from pathlib import Path
 
 import msgspec
@@ -151,3 +152,34 @@ def test_without_the_line_of_the_fault_that_took_it_a_lost_disk_is_a_violation(t
     verdict = judge(tmp_path / "run")
     assert verdict.verdict is Outcome.VIOLATION
     assert [it.name for it in verdict.properties if it.verdict == "VIOLATION"] == ["disk"]
+
+
+def test_a_verdict_that_cannot_be_written_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    """As on a full disk: no file of this process may be larger than the limit."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "verdict.json").write_bytes(b"the one of an older version")
+    manifest.seal(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            manifest.write_verdict(folder, bytes(2**17))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert manifest.check(folder)[1] == []
+
+
+def test_the_same_verdict_is_not_written_again(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "verdict.json").write_bytes(b"this one")
+    manifest.seal(folder)
+    before = {path.name: path.stat() for path in folder.iterdir()}
+    manifest.write_verdict(folder, b"this one")
+    assert {path.name: path.stat() for path in folder.iterdir()} == before
+    manifest.write_verdict(folder, b"another one")
+    assert (folder / "verdict.json").read_bytes() == b"another one"
+    assert manifest.check(folder)[1] == []
