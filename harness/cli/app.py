@@ -123,6 +123,14 @@ def show_help_without_command(context: typer.Context) -> None:
         print(context.get_help())  # noqa: T201
 
 
+def refuse_without_check(context: typer.Context, *names: str) -> None:
+    """Raise BadInput if options were given that have a meaning with --check only."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [f"--{name}" for name, source in sources.items() if getattr(source, "name", "") == "COMMANDLINE"]
+    if given:
+        raise BadInput(f"{', '.join(given)}: only with --check. Without it, {context.command_path} runs nothing.")
+
+
 @app.command()
 def run(
     scenario: Annotated[
@@ -519,6 +527,7 @@ def inject(
 
 @app.command()
 def scenarios(
+    context: typer.Context,
     check: Annotated[
         bool, typer.Option("--check", help="Run the scenarios, and compare their verdicts with the expected ones.")
     ] = False,
@@ -536,11 +545,13 @@ def scenarios(
 
     if check:
         return command.check(only or [], on=on, times=times, results=results, json=json)
+    refuse_without_check(context, "on", "times", "results")
     return command.show(only or [], json=json)
 
 
 @app.command()
 def defects(
+    context: typer.Context,
     check: Annotated[
         bool, typer.Option("--check", help="Run each defect's scenario with and without it. Fail if one is missed.")
     ] = False,
@@ -568,6 +579,7 @@ def defects(
         return command.check(
             only or [], on=on, seeds=seeds, times=times, swarm=swarm, jobs=jobs, results=results, out=out, json=json
         )
+    refuse_without_check(context, "on", "seeds", "times", "swarm", "jobs", "results", "out")
     return command.show(only or [], json=json)
 
 

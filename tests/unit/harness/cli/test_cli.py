@@ -298,3 +298,18 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_work(
     told = capsys.readouterr()
     assert told.out == ""
     assert f"--out: {tmp_path / 'none' / 'x'} cannot be written: there is no folder" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (["scenarios", "--on", "sim", "--times", "3"], "--on, --times"),
+        (["defects", "--out", "matrix.json"], "--out"),
+        (["defects", "--seeds", "10", "--jobs", "2"], "--seeds, --jobs"),
+    ],
+)
+def test_an_option_that_needs_check_is_a_mistake_without_it(
+    words: list[str], given: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 4
+    assert capsys.readouterr().err == f"Error: {given}: only with --check. Without it, zab {words[0]} runs nothing.\n"
