@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zab_chaos.harness.cli.output import print_text
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.machine.files import output_mistake, writing
 
@@ -59,9 +60,8 @@ def lab(
         if show:
             from zab_chaos.model.lab.dump import show_dump
 
-            sys.stdout.write(show_dump(simulator.nodes))
-    sys.stdout.write(hashlib.sha256(content).hexdigest() + ("\n" if sys.stdout.isatty() else ""))
-    sys.stdout.flush()
+            print_text(show_dump(simulator.nodes))
+    print_text(hashlib.sha256(content).hexdigest() + ("\n" if sys.stdout.isatty() else ""))
     return Exit.PASS
 
 
@@ -70,7 +70,7 @@ def _simulator(arguments: "LabArguments", *, on: str, trace: bool) -> "AbstractC
     from zab_chaos.model.lab.transcript import transcript_line
 
     def print_line(now: int, source: int, destination: int, message: Message, arrives: bool) -> None:
-        sys.stdout.write(transcript_line(now, source, destination, message, arrives) + "\n")
+        print_text(transcript_line(now, source, destination, message, arrives) + "\n")
 
     observe = print_line if trace else None
     if on == "lockstep":

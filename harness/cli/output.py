@@ -34,9 +34,13 @@ def indented(text: str) -> Padding:
 
 def print_json(answer: Any) -> None:
     """Print a JSON value on stdout."""
+    print_text(json_module.dumps(answer, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Print a text on stdout. After a reader has closed the pipe, all output is discarded, and the command goes on."""
     try:
-        json_module.dump(answer, sys.stdout, indent=2, ensure_ascii=False)
-        sys.stdout.write("\n")
+        sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_stdout()

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from zab_chaos.harness.cli.output import print_json
+from zab_chaos.harness.cli.output import print_json, print_text
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.machine.files import output_file, writing
 from zab_chaos.harness.report.html.campaign import campaign_csv, read_campaign
@@ -80,5 +80,5 @@ def _print_path(file: Path, answer: dict[str, Any], *, json: bool) -> int:
     if json:
         print_json({"report": str(file), "bytes": file.stat().st_size, **answer})
     else:
-        print(file)  # noqa: T201
+        print_text(f"{file}\n")
     return Exit.PASS

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.cli.output import console_for, print_json, print_text
 from zab_chaos.harness.cli.report import write_report
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
@@ -57,7 +57,7 @@ def _print_report(folder: RunFolder, *, json: bool) -> int:
     if json:
         print_json({"folder": str(folder.path), "report": str(page)})
     else:
-        print(page)  # noqa: T201
+        print_text(f"{page}\n")
     return Exit.PASS
 
 

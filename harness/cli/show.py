@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from rich.console import Console
-
-from zab_chaos.harness.cli.output import print_json
+from zab_chaos.harness.cli.output import console_for, print_json, print_text
 from zab_chaos.harness.errors import Exit, check_names
 from zab_chaos.harness.machine.files import output_file, writing
 from zab_chaos.harness.report.console import show_table, wrapping_table
@@ -27,7 +25,7 @@ def show_command(name: str | None, *, out: Path | None, json: bool) -> int:
     if json:
         print_json({"drawing": str(file), "transcript": text})
     else:
-        print(file)  # noqa: T201
+        print_text(f"{file}\n")
     return Exit.PASS
 
 
@@ -40,7 +38,7 @@ def _list(transcripts: dict[str, Path], *, json: bool) -> int:
     table = wrapping_table(show_header=False)
     for name, sentence in about.items():
         table.add_row(name, sentence)
-    show_table(Console(), table)
+    show_table(console_for(json=json), table)
     return Exit.PASS
 
 

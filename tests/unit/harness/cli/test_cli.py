@@ -313,3 +313,15 @@ def test_an_option_that_needs_check_is_a_mistake_without_it(
 ) -> None:
     assert main(words) == 4
     assert capsys.readouterr().err == f"Error: {given}: only with --check. Without it, zab {words[0]} runs nothing.\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["lab", "--trace", "--rounds", "50"], ["lab", "--show"], ["show"], ["show", "broadcast"]]
+)
+def test_a_reader_that_closes_the_pipe_does_not_change_the_exit_code(words: list[str], tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "zab_chaos.harness", *words]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, check=False, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
