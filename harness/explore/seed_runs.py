@@ -6,6 +6,7 @@ every seed leaves its folder.
 
 import re
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from rich.console import Console
@@ -69,11 +70,22 @@ def read_keep(text: str, seeds: range, name: str, nodes: int | None, results: Pa
 
 
 def scenario_file(scenario: Scenario, seed: int, results: Path) -> Path:
-    """Write the scenario that a seed drew to a file below `results`. Return its path."""
-    path = results / "swarm" / f"{scenario.name.replace('/', '-')}-{seed}.toml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(scenario.source, encoding="utf-8")
-    return path
+    """Write the scenario that a seed drew to a file below `results`. Return its path.
+
+    A file with another scenario stays: with other weights, or another version, the seed drew it for an earlier run.
+    """
+    folder, name = results / "swarm", f"{scenario.name.replace('/', '-')}-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        path = folder / (f"{name}.toml" if number == 1 else f"{name}-{number}.toml")
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(scenario.source)
+        except FileExistsError:
+            if path.read_text(encoding="utf-8", errors="replace") != scenario.source:
+                continue
+        return path
+    raise AssertionError
 
 
 def keep_run(keep: KeepRule, scenario: Scenario, seed: int, *, drawn: bool) -> Path:

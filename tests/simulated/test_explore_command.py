@@ -15,7 +15,7 @@ from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.exploration import Task, explore_seed
-from zab_chaos.harness.explore.seed_runs import OtherBackend
+from zab_chaos.harness.explore.seed_runs import OtherBackend, scenario_file
 from zab_chaos.harness.runs import catalogue
 
 FAILS = ["defects/unordered-refusal", "--defect", "unordered-refusal"]  # with few operations
@@ -268,3 +268,11 @@ def test_a_wrong_number_of_kept_runs_is_a_mistake(
 ) -> None:
     assert main(["explore", short, "--keep", keep, "--results", str(tmp_path / "r")]) == 4
     assert "it needs all, failed, or a number of runs" in capsys.readouterr().err
+
+
+def test_the_file_that_an_earlier_run_names_is_not_replaced(tmp_path: Path) -> None:
+    """With other weights, or another version, the same seed draws another scenario."""
+    drawn = [parse(SHORT), replace(parse(SHORT), source=SHORT + "# another one"), parse(SHORT)]
+    first, second, third = (scenario_file(one, 5, tmp_path) for one in drawn)
+    assert first == third != second
+    assert [path.read_text(encoding="utf-8") for path in (first, second)] == [one.source for one in drawn[:2]]
