@@ -128,7 +128,8 @@ def detectable_sectors(path: Path) -> list[int]:
     number = segment_number(path.name)
     if number is None:
         our_snapshot = path.parent.name != VERSION_2
-        return list(range(0, len(content) - SECTOR, SECTOR)) if our_snapshot else []
+        sectors = range(0, len(content) - SECTOR, SECTOR) if our_snapshot else ()
+        return [at for at in sectors if content[at : at + SECTOR].strip(b"\0")]  # else it is full of zeros already
     try:
         records = list(SegmentReader(number, content).records(None))
     except CorruptLog:

@@ -54,6 +54,13 @@ def test_the_sectors_of_the_last_batch_are_not_detectable(whole: dict[str, bytes
     recover(folder)
 
 
+def test_a_sector_that_is_full_of_zeros_cannot_be_lost(tmp_path: Path) -> None:
+    """As in a snapshot with a value of zeros."""
+    path = tmp_path / "snapshot-1"
+    path.write_bytes(b"a" * SECTOR + bytes(2 * SECTOR) + b"b" * 2 * SECTOR)
+    assert detectable_sectors(path) == [0, 3 * SECTOR]
+
+
 class Disks:
     """The part of a cluster that a fault at rest uses."""
 
