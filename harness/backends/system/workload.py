@@ -112,15 +112,18 @@ class SystemLoad(ThreadedLoad):
             due = agenda.due_ns
             if due is None or not self._wait_until(self._start_ns + due):
                 return
-            while agenda.waits_for_fault(self._effective_faults) and not self._stopping.is_set():
-                self._stopping.wait(POLL_SECONDS)
+            due_ns = self._start_ns + due
+            while agenda.waits_for_fault(self._effective_faults):
+                if self._stopping.wait(POLL_SECONDS):
+                    return
+                due_ns = time.monotonic_ns()  # not before the fault has taken effect
             request, asked = agenda.next_operation()
             nodes = nodes_named(asked.node, self._effective_faults)
             if nodes:
                 line.move(nodes[0])
             if at_random:
                 request = self._maybe_read_created(request, draws)
-            outcome = self._ask(line, request, self._start_ns + due)
+            outcome = self._ask(line, request, due_ns)
             if isinstance(request, Create) and isinstance(outcome, Ok):
                 self._created.append(outcome.path or request.path)
             if outcome is not None:

@@ -2,11 +2,13 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from zab_chaos.faults.scenario import Operation
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, Unknown, done
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
@@ -105,6 +107,36 @@ def test_the_answer_to_a_key_that_cannot_be_created_is_known(tmp_path: Path) -> 
     assert refused.wait(60)
     assert load.stop().trouble == "AttributeError: no attribute 'sock'"
     history.close()
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_an_operation_that_awaits_a_fault_is_due_when_that_has_taken_effect(comes: bool, tmp_path: Path) -> None:
+    """It is not sent at all if the fault has not taken effect when the load stops."""
+    asked = threading.Event()
+
+    def ask(request: Request) -> object:
+        if isinstance(request, Get):
+            asked.set()
+        return done()
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    work = LoadParameters(clients=1, keys=1, operations=(Operation(at=0.0, do="get", awaits="Cut"),))
+    connect = {1: lambda: OfStore(ask)}
+    load = SystemLoad(
+        lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=True
+    )
+    load.start()
+    assert load.wait_begun(60)
+    effective = time.monotonic_ns()
+    if comes:
+        load.took_effect({"Cut": (1,)})
+        assert asked.wait(60)
+    load.stop()
+    history.close()
+    lines = [json.loads(line) for line in (tmp_path / "ops.jsonl").read_text().splitlines()]
+    due = [line["due"] for line in lines if line["type"] == "invoke" and line["op"] == "get"]
+    assert len(due) == comes
+    assert all(one >= effective for one in due)
 
 
 def test_clients_read_keys_that_any_of_them_has_created(tmp_path: Path) -> None:
