@@ -1,5 +1,6 @@
 """Shrinking without the simulator: each candidate is run on the backend of the failed run."""
 
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -63,7 +64,8 @@ class CandidateRuns:
             raise Interrupted("interrupted; no smaller scenario was found, and the runs are not kept") from None
         invoked = sum(line["type"] == "invoke" for line in ran.folder.lines("ops.jsonl"))
         events = sum(map(_count_lines, ran.folder.path.glob("trace/*.jsonl")))
-        return replace(SeedResult.stored(scenario, scenario.seed, ran), invoked=invoked, events=events)
+        shutil.rmtree(ran.folder.path, ignore_errors=True)  # a search may take thousands of runs
+        return replace(SeedResult.stored(scenario, scenario.seed, ran), invoked=invoked, events=events, folder=None)
 
     def _fit(self, scenario: Scenario) -> Scenario:
         """Adapt the scenario to the backend. A defect of another system has no place in a file, so each run sets it instead."""

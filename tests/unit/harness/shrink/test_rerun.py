@@ -116,6 +116,16 @@ def test_candidates_run_on_the_runs_backend_and_count_only_with_the_same_propert
     assert not again.fails(DURABILITY, parse(SOURCE.replace('"crash"', '"stop"')))
 
 
+def test_no_run_of_a_candidate_is_kept(tmp_path: Path, pretended: Callable[..., list[RunOptions]]) -> None:
+    """A search may take thousands of runs."""
+    pretended(lambda scenario: ("durability",))
+    again = runs(tmp_path)
+    start = again.start()
+    assert start is not None
+    assert again.fails(DURABILITY, start.scenario)
+    assert list(tmp_path.rglob("ops.jsonl")) == []
+
+
 @pytest.mark.parametrize(("times", "fails"), [(2, False), (3, True)])
 def test_one_failing_run_of_several_is_enough(
     tmp_path: Path, pretended: Callable[..., list[RunOptions]], times: int, fails: bool
