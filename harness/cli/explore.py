@@ -226,8 +226,8 @@ def _keep_weights(scenario: Scenario, results: Path, console: Console, first: in
     """Store the weights of a batch of seeds, so that `--weights` can draw those seeds again. Return the file."""
     if weights == EVEN:
         return None
-    path = results / "swarm" / f"{scenario.name.replace('/', '-')}-weights-{first}.json"
-    keep_weights(weights, path)
+    name = f"{scenario.name.replace('/', '-')}-weights-{first}.json"
+    path = keep_weights(weights, results / "swarm" / name)
     say(console, f"weights from seed {first} on: --weights {path}")
     return path
 

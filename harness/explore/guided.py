@@ -15,6 +15,7 @@ from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import SeedResult, Task, explore_with
 from zab_chaos.harness.explore.swarm import EVEN, Weights
 from zab_chaos.harness.explore.workers import WorkerPool
+from zab_chaos.harness.machine import files
 from zab_chaos.model.coverage import NO_FAULT, POINTS_TO_REACH, Combination
 from zab_chaos.node.crash_points import POINTS
 
@@ -75,10 +76,9 @@ def explore_guided(
             yield used, found
 
 
-def keep_weights(weights: Weights, path: Path) -> None:
-    """Write weights to a JSON file, for `zab explore --weights`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asdict(weights), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def keep_weights(weights: Weights, path: Path) -> Path:
+    """Write weights to a JSON file, for `zab explore --weights`. Return its path: a file with other weights stays."""
+    return files.write_new(path, json.dumps(asdict(weights), indent=1, sort_keys=True) + "\n")
 
 
 def read_weights(path: Path) -> Weights:

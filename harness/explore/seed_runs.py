@@ -6,13 +6,13 @@ every seed leaves its folder.
 
 import re
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 from rich.console import Console
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.machine import files
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.options import RunOptions, options_for
 from zab_chaos.harness.runs.run import FinishedRun, Run, execute, run_quietly
@@ -74,18 +74,7 @@ def scenario_file(scenario: Scenario, seed: int, results: Path) -> Path:
 
     A file with another scenario stays: with other weights, or another version, the seed drew it for an earlier run.
     """
-    folder, name = results / "swarm", f"{scenario.name.replace('/', '-')}-{seed}"
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in count(1):
-        path = folder / (f"{name}.toml" if number == 1 else f"{name}-{number}.toml")
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(scenario.source)
-        except FileExistsError:
-            if path.read_text(encoding="utf-8", errors="replace") != scenario.source:
-                continue
-        return path
-    raise AssertionError
+    return files.write_new(results / "swarm" / f"{scenario.name.replace('/', '-')}-{seed}.toml", scenario.source)
 
 
 def keep_run(keep: KeepRule, scenario: Scenario, seed: int, *, drawn: bool) -> Path:

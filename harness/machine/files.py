@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from zab_chaos.harness.errors import BadInput, HarnessError
@@ -15,6 +16,21 @@ def below(root: Path, names: Collection[str]) -> Iterator[Path]:
     """
     for folder, _, found in os.walk(root):
         yield from (Path(folder, name) for name in found if name in names)
+
+
+def write_new(file: Path, text: str) -> Path:
+    """Write a text to a file, or if there is another text in it, to a file NAME-2, NAME-3, ... beside it. Return the path."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        path = file if number == 1 else file.with_stem(f"{file.stem}-{number}")
+        try:
+            with path.open("x", encoding="utf-8") as new:
+                new.write(text)
+        except FileExistsError:
+            if path.read_text(encoding="utf-8", errors="replace") != text:
+                continue
+        return path
+    raise AssertionError
 
 
 def output_mistake(file: Path) -> str | None:

@@ -54,7 +54,12 @@ def test_the_same_seeds_give_the_same_weights(shipped: Callable[[str], Scenario]
 
 def test_weights_are_kept_and_decide_what_is_drawn(tmp_path: Path, shipped: Callable[[str], Scenario]) -> None:
     weights = Weights({"wipe": 10.0}, {"after-sync:MEMBER": 10.0, "after-sync:ANY": 0.2})
-    keep_weights(weights, tmp_path / "w.json")
+    assert (
+        keep_weights(weights, tmp_path / "w.json") == tmp_path / "w.json" == keep_weights(weights, tmp_path / "w.json")
+    )
+    assert (
+        keep_weights(EVEN, tmp_path / "w.json") == tmp_path / "w-2.json"
+    )  # an earlier exploration names the other file
     assert read_weights(tmp_path / "w.json") == weights
     even = next(one for seed in range(1, 99) if not (one := draw_swarm(shipped("long-mix"), seed)).nemesis.points)
     drawn = draw_swarm(shipped("long-mix"), even.seed, weights)
