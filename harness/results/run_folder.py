@@ -87,10 +87,14 @@ class RunFolder:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    """Replace a file atomically. If that fails, nothing is left beside it; if this process is killed, a file that no manifest
+    covers."""
+    temporary = path.with_name(f"{manifest.PART}{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 import json
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
+from tests.corpus.story import ensemble
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.results import run_folder
+from zab_chaos.model import manifest
 
 
 def test_runs_of_one_seed_in_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
@@ -108,3 +111,20 @@ def test_a_run_is_for_its_owner_only(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
     assert (tmp_path / "r").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_report_that_cannot_be_written_leaves_the_run_as_it_was(tmp_path: Path) -> None:
+    """As on a full disk. What a killed command leaves is no part of the run either."""
+    folder = tmp_path / "run"
+    ensemble().save(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            run_folder.write_atomically(folder / "report.html", "x" * 2**17)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert manifest.check(folder)[1] == []
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+    (folder / f"{manifest.PART}report.html.1234").write_text("x")
+    assert manifest.check(folder)[1] == []
