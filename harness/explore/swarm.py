@@ -222,7 +222,7 @@ ERRATIC_NETWORK_SHARE = 0.3
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
     """Draw the scenario of a seed. A fixed schedule keeps its faults and its number of nodes; listed operations are kept, too,
-    and every node that these or given disks name.
+    and every node that they name. Given disks keep the number of nodes.
 
     Later additions have a random generator each, so that they do not change what the others draw.
     """
@@ -282,6 +282,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     if scenario.nemesis is not None:
         named = _highest_named_node(scenario)
         nodes = max(random.choice((3, 3, 3, 4, 5, 5, 7)), named)
+        if scenario.disks:
+            nodes = scenario.nodes  # a quorum of more nodes may lack the promise on which these disks rest
         nemesis = _nemesis(random, replace(scenario.nemesis, heal_after=heals), weights)
         disk = "ordinary" if random.random() < ORDINARY and set(nemesis.faults) != {"power-cut"} else scenario.disk
         if disk == "ordinary":

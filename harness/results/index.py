@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,5 +59,6 @@ def _creation_time(folder: RunFolder) -> datetime:
     """Return when a run was made: from the folder's name, or if that has no time, from the mtime of run.json."""
     stamp = _STAMP.match(folder.name)
     if stamp is not None:
-        return datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        with suppress(ValueError):  # digits that are no time
+            return datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     return datetime.fromtimestamp(folder.file("run.json").stat().st_mtime, UTC)

@@ -47,6 +47,13 @@ def test_each_run_is_listed_once_the_newest_first(results: Path, capsys: pytest.
     assert list_runs(results, capsys, "--verdict", "UNKNOWN") == []
 
 
+def test_a_folder_name_with_digits_that_are_no_time(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = results / "good" / "99999999T999999Z-1"
+    results.joinpath("good", "20250201T000000Z-2").rename(folder)
+    os.utime(folder / "run.json", (0, 0))
+    assert list_runs(results, capsys)[-1] == ("1970-01-01", "NOT-JUDGED", 2)
+
+
 def test_the_list_shows_what_identifies_a_run(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["results", "--results", str(results), "--last", "1"]) == 0
     told = capsys.readouterr().out
