@@ -462,10 +462,15 @@ class Facts:
         found = {}
         for node in self.nodes.values():
             if node.boot is not None and node.exit is not None and node.exit.code == CORRUPT_EXIT:
-                for inject in self.injects:
-                    if inject.do in DISK_FAULTS and node.id in inject.nodes and node.boot.t <= inject.t <= node.exit.t:
-                        found[node.id] = inject
+                damage = self.damage_of_disk(node.boot, node.exit)
+                if damage is not None:
+                    found[node.id] = damage
         return found
+
+    def damage_of_disk(self, since: Boot, exit_: Exit) -> Inject | None:
+        """Return the last fault that damaged the node's disk between a boot and an exit, None if there was none."""
+        faults = (it for it in self._between(since, exit_) if it.do in DISK_FAULTS and exit_.node in it.nodes)
+        return max(faults, key=lambda inject: inject.t, default=None)
 
     def beyond_fault_model(self) -> bool:
         """Return whether a quorum of disks was lost and no leader was established since the last of those nodes came back."""
@@ -526,7 +531,7 @@ class Facts:
         damaged or removed. Only for ZooKeeper's servers."""
         return frozenset().union(*(fields_damaged_by(inject, new.node) for inject in self._between(old, new)))
 
-    def _between(self, old: Boot, new: Boot | DiskAfterLife) -> list[Inject]:
+    def _between(self, old: Boot, new: Boot | DiskAfterLife | Exit) -> list[Inject]:
         return [inject for inject in self.injects if old.t <= inject.t <= new.t]
 
     @property

@@ -1334,6 +1334,52 @@ def disk_lost_by_nobody() -> Story:
     return story
 
 
+def _refuses_its_disk(story: Story) -> None:
+    """Let node 3 refuse its disk in its next life, and rejoin after a wipe. So all nodes converge in the end."""
+    server = story.servers[3]
+    server.life, server.n = server.life + 1, 0
+    story.event(3, "exit", code=65, why="log-1, offset 4096: a bad record, with good ones behind it")
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.join(3)
+    story.write()
+
+
+@violates("disk")
+def disk_refused_and_nothing_had_damaged_it() -> Story:
+    """Node 3 is only killed, and refuses its disk afterwards. It gets an empty one, with which it rejoins."""
+    story = ensemble()
+    story.crash(3)
+    _refuses_its_disk(story)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_refused_after_the_damaged_one_was_replaced() -> Story:
+    """A fault damages node 3's disk, and it gets another one, on which it has lived. It refuses that one, too."""
+    story = ensemble()
+    story.crash(3, do="corrupt")
+    _refuses_its_disk(story)
+    story.crash(3)
+    _refuses_its_disk(story)
+    story.settle()
+    return story
+
+
+@legal("disk")
+def disk_refused_long_after_it_was_damaged() -> Story:
+    """A bit was flipped in a part of node 3's disk that its next start does not read. The one after that refuses it."""
+    story = ensemble()
+    story.crash(3, do="corrupt")
+    story.boot(3)
+    story.join(3)
+    story.crash(3)
+    _refuses_its_disk(story)
+    story.settle()
+    return story
+
+
 @violates("disk", "recovery", "reliable delivery")
 def disk_lost_by_nobody_excuses_nothing() -> Story:
     """Nodes 1 and 2 come back without memory, and nothing had taken their disks: this is not beyond the fault model."""

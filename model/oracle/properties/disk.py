@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Line, Truncate, ZxidPair, packed
+from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Exit, Line, Truncate, ZxidPair, packed
 from zab_chaos.model.oracle.disks import BootComparison
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import CRASH_STATE, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 
 class DiskContents(Checker):
@@ -22,6 +23,7 @@ class DiskContents(Checker):
     - The log has nothing of an epoch later than f.a: an initial history is durable together with its epoch, or not at
       all (step f.2.1).
     - A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk. Nothing else excuses it.
+    - A node refuses its disk as damaged only after a fault that damaged this disk.
 
     Verifies within a life that accepted transactions continue the log where it ends (the first of an epoch: where the
     history of its primary ended), and that truncations and joined epochs name that end. In the simulator it also verifies
@@ -39,9 +41,13 @@ class DiskContents(Checker):
         super().__init__(facts)
         self._new_disks: list[BootComparison] = []
         self._suspects: list[tuple[BootComparison, str, Sequence[Line | None]]] = []
+        self._first_boots: dict[int, Boot] = {}  # by node: the first boot on its present disk
+        self._refusals: list[tuple[Boot, Exit]] = []  # nodes that refused their disks, each with the first boot on that
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         comparison = self.facts.nodes[event.node].boot_comparison
+        if comparison is None or comparison.new_disk:
+            self._first_boots[event.node] = event
         if comparison is None:
             return
         self.checked += 1
@@ -50,6 +56,12 @@ class DiskContents(Checker):
             return
         self._check_epochs(comparison)
         self._check_log(comparison)
+
+    def on_exit(self, event: Exit) -> None:
+        first = self._first_boots.get(event.node)
+        if event.code == CORRUPT_EXIT and first is not None:
+            self.checked += 1
+            self._refusals.append((first, event))
 
     def on_nonconsecutive_accept(self, event: Accept, before: int) -> None:
         if event.first > 1 or not self._precedes(before, event.epoch):
@@ -82,6 +94,10 @@ class DiskContents(Checker):
                     f"node {boot.node} started on an empty disk ({boot.disk}), and no fault had taken the one that it had",
                     [before, boot],
                 )
+        for first, refusal in self._refusals:
+            if self.facts.damage_of_disk(first, refusal) is None:
+                words = f"node {refusal.node} refused its disk, which no fault had damaged: {refusal.why}"
+                self.findings.add(words, [first, refusal])
         wrong = self.facts.milestones.get(CRASH_STATE)
         if wrong is not None:
             self.findings.add(f"node {wrong.node} in its life {wrong.life}: {wrong.why}", [wrong])
