@@ -61,22 +61,21 @@ class SourceFolder:
 
 def find(places: Sequence[str]) -> list[SourceFolder]:
     """Find every run in or below the places (folders or shell patterns), each once, sorted by path. Raises NoRuns."""
-    matched = {place: matching(place) for place in places}
-    missing = [f"{place}: there is no such file or folder" for place, paths in matched.items() if not paths]
-    if missing:
-        raise NoRuns("\n".join(missing))
-    try:
-        files = list(_below({Path(path).absolute() for paths in matched.values() for path in paths}))
-        matches = map(_FILE_OF_A_RUN.fullmatch, map(str, files))
-        found = {match["folder"]: SourceFolder(match["folder"]) for match in matches if match is not None}
-        _add_files(found, files)
-    except OSError as error:
-        raise NoRuns(f"{error.filename} can't be read: {error.strerror}") from error
-    if not found:
-        raise NoRuns(
-            f"no run in {', '.join(places)}: there is no run.json in or below it. Name folders of runs (results/README.md), "
-            "folders that contain such folders, or shell patterns."
-        )
+    found, wrong = dict[str, SourceFolder](), []
+    for place in places:
+        paths = matching(place)
+        try:
+            files = list(_below({Path(path).absolute() for path in paths}))
+            runs = {match["folder"] for match in map(_FILE_OF_A_RUN.fullmatch, map(str, files)) if match is not None}
+            found = {run: SourceFolder(run) for run in runs} | found
+            _add_files(found, files)
+        except OSError as error:
+            raise NoRuns(f"{error.filename} can't be read: {error.strerror}") from error
+        if not runs:
+            wrong.append(f"{place}: there is no {'run.json in or below it' if paths else 'such file or folder'}")
+    if wrong:
+        wrong.append("Name folders of runs (results/README.md), folders that contain such folders, or shell patterns.")
+        raise NoRuns("\n".join(wrong))
     return _without_links(found.values())
 
 

@@ -70,11 +70,12 @@ def run_row(folder: SourceFolder) -> dict[str, Any]:
     try:
         runfiles.read_run(path)
         content = json.loads((path / "run.json").read_bytes())
-    except runfiles.NotARun as no_run:
+    except (runfiles.NotARun, *ev.UNREADABLE) as no_run:  # the judge may be able to read as much as it needs
         error = str(no_run)
     facts = {name: None if content.get(name) is None else str(content[name]) for name in _TEXT_FIELDS}
     facts["name"] = facts["run"]
-    numbers = {name: content[name] if isinstance(content.get(name), int) else None for name in ("seed", "nodes")}
+    given = ((name, content.get(name)) for name in ("seed", "nodes"))
+    numbers = {name: it if isinstance(it, int) and abs(it) < 2**63 else None for name, it in given}
     return {
         **facts, **numbers, "run": folder.run, "path": folder.path, "stamp": folder.stamp, "fingerprint": folder.fingerprint(), "error": error,
         "outcome": content.get("outcome", "finished"), "expect": json.dumps(content.get("expect", {})),

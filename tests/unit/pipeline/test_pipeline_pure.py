@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus.story import ensemble
+from zab_chaos.model.runfiles import read_run
 from zab_chaos.pipeline import ingest, java
 from zab_chaos.pipeline.folders import NoRuns, Size, SourceFolder, find
 from zab_chaos.pipeline.lines import lines_files, read_lines, run_row
@@ -110,6 +111,28 @@ def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "scandir", refusing)
     with pytest.raises(NoRuns, match=r"trace can't be read: Permission denied"):
         find([str(tmp_path)])
+
+
+def test_a_place_without_a_run_is_an_error_also_beside_others(tmp_path: Path) -> None:
+    ensemble(writes=2).save(tmp_path / "some" / "run")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NoRuns) as told:
+        find([str(tmp_path / name) for name in ("none", "some", "empty")])
+    assert f"{tmp_path / 'empty'}: there is no run.json in or below it" in str(told.value)
+    assert f"{tmp_path / 'none'}: there is no such file or folder" in str(told.value)
+    assert "some" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [b'"command": "zab \xe9"', b'"seed": %d' % 2**64, b'"x": ' + b"9" * 5000],
+    ids=["no UTF-8", "more than 64 bits", "5000 digits"],
+)
+def test_a_run_json_that_only_the_judge_can_read_stops_no_analysis(tmp_path: Path, field: bytes) -> None:
+    (tmp_path / "run.json").write_bytes(b'{"nodes": 3, ' + field + b"}")
+    assert read_run(tmp_path).nodes == 3
+    row = run_row(SourceFolder(str(tmp_path)))
+    assert (row["path"], row["seed"]) == (str(tmp_path), None)
 
 
 def test_a_run_is_found_once_under_its_own_path_whatever_links_lead_to_it(tmp_path: Path) -> None:
