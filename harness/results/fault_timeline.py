@@ -49,11 +49,12 @@ def _writes(folder: RunFolder) -> tuple[list[Span], list[int]]:
 
 
 def _longest(found: Sequence[Span], waits: Sequence[Span], begin: int, until: int) -> float | None:
-    """Return the longest (s) of the pauses that end in [begin, until] or lie around `begin`.
+    """Return the longest (s) of the pauses that end in [begin, until], or of the one that begins before `until` and ends later.
 
     None if a write waited after `begin` and none succeeded any more.
     """
     first, last = (bisect_right(found, time, key=itemgetter(1)) for time in (begin, until))
     if first == len(found):
         return None if any(answered > begin for _, answered in waits) else 0.0
-    return max(end - since for since, end in found[first : max(first + 1, last)]) / 1e9
+    last = max(last, first + (found[first][0] < until))
+    return max((end - since for since, end in found[first:last]), default=0) / 1e9

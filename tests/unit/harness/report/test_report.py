@@ -118,6 +118,14 @@ def test_time_without_requests_is_not_a_pause(run: RunFolder) -> None:
     assert last == 0
 
 
+def test_a_pause_that_begins_after_the_next_fault_is_that_one_s(run: RunFolder) -> None:
+    """The second pause begins between two faults and ends after the later one: it is a pause after both."""
+    write_lines(run, "ops.jsonl", write(1, 1, 11, 11.01) + write(1, 2, 50, 53) + write(1, 3, 61, 64))
+    first, second, third = fault_timeline.pauses_of_writes(run, [40 * SECOND, 45 * SECOND, 62 * SECOND])
+    assert first == 0
+    assert second == third == pytest.approx(3)
+
+
 def test_the_report_ends_with_the_command_that_repeats_the_run(run: RunFolder) -> None:
     judge(run)
     text = shown(run)
