@@ -42,7 +42,7 @@ class CampaignRun:
     scenario: str
     defect: str | None
     command: str
-    expected: str = "PASS"  # how it should have ended: `expected_ending`
+    expected: str = "PASS"  # how it should have ended: `expected_ending`, or a violation if it has a defect
     verdict: str = NOT_JUDGED
     properties: dict[str, str] = field(default_factory=dict)  # name -> judgement
     recoveries: list[RecoveryTime] = field(default_factory=list)
@@ -67,7 +67,7 @@ class CampaignRun:
     @property
     def as_expected(self) -> bool:
         """Whether it ended as the scenario expects; for a run with a defect, whether the defect was caught."""
-        return self.verdict == ("VIOLATION" if self.defect else self.expected)
+        return self.verdict == self.expected
 
 
 def read_campaign(root: Path) -> list[CampaignRun]:
@@ -107,7 +107,8 @@ def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, An
         run.properties = {item["name"]: item["verdict"] for item in verdict["properties"]}
         run.recoveries = list(_recoveries(metrics))
         run.numbers = {name: value for name, value in metrics.items() if type(value) in (int, float)}
-    run.expected = expected_ending(expect if isinstance(expect, dict) else {}, run.verdict, run.violated)
+    wanted = {"verdict": "VIOLATION"} if run.defect else expect if isinstance(expect, dict) else {}
+    run.expected = expected_ending(wanted, run.verdict, run.violated)
     return run
 
 

@@ -62,7 +62,7 @@ def _unexpected(runs: list[CampaignRun], place: Path) -> Html:
     unexpected = [run for run in runs if not run.as_expected]
     rows = [
         (
-            _lines(badge(run.verdict), f"expected {'VIOLATION' if run.defect else run.expected}"),
+            _lines(badge(run.verdict), f"expected {run.expected}"),
             run.name,
             _lines(_reason(run), *_where(run, place)),
         )

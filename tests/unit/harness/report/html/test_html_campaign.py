@@ -171,7 +171,7 @@ def test_a_run_without_reasons_is_explained_too() -> None:
 )
 def test_only_a_campaign_with_defects_says_that_they_were_caught(defect: str | None, words: str) -> None:
     verdict = "PASS" if defect is None else "VIOLATION"
-    run = CampaignRun(Path("r"), "x", defect, "zab run x", "PASS", verdict)
+    run = CampaignRun(Path("r"), "x", defect, "zab run x", verdict, verdict)
     assert f"Every run ended as its scenario {words}" in campaign_page([run], "all", Path("campaign.html"))
 
 
@@ -237,6 +237,8 @@ def test_the_numbers_of_all_runs_are_a_csv_file_beside_it(root: Path) -> None:
     forked = rows[str(root / "forks/1")]
     assert (forked["verdict"], forked["expected"], forked["as_expected"]) == ("VIOLATION", "PASS", "False")
     assert "agreement" in forked["violated"].split("; ")
+    caught = rows[str(root / "defects/forks/1")]
+    assert (caught["verdict"], caught["expected"], caught["as_expected"]) == ("VIOLATION", "VIOLATION", "True")
     good = rows[str(root / "good/1")]
     verdict = json.loads((root / "good/1/verdict.json").read_text())
     assert int(good["writes_acked"]) == verdict["metrics"]["writes_acked"] > 0
