@@ -11,7 +11,7 @@ from typing import Any
 
 from zab_chaos.model.verdict import WORST_FIRST, worst
 from zab_chaos.pipeline.judging import JudgedRun
-from zab_chaos.pipeline.naming import experiment
+from zab_chaos.pipeline.naming import experiment, plural
 from zab_chaos.pipeline.significance import interval_half_width
 
 
@@ -58,7 +58,7 @@ def summary(verdicts: Sequence[JudgedRun]) -> dict[str, Any]:
         "numbers": [asdict(number) for number in NUMBERS],
         "runs": [_run(it) for it in ranked],
         "scenarios": _groups(verdicts, experiment_of),
-        "sizes": _groups(verdicts, lambda it: f"{it.facts['nodes']} nodes"),
+        "sizes": _groups(verdicts, lambda it: plural(nodes, "node") if (nodes := it.facts["nodes"]) else "not known"),
         "catching_up": _catching_up(verdicts),
     }
 

@@ -61,6 +61,13 @@ def test_numbers_are_averaged_by_experiment_and_by_size() -> None:
     assert [(it["name"], it["runs"]) for it in found["sizes"]] == [("3 nodes", 2), ("5 nodes", 1)]
 
 
+def test_the_size_of_an_ensemble_may_be_one_or_not_known() -> None:
+    runs = [run(1), run(2, verdict="HARNESS-ERROR")]
+    for one, nodes in zip(runs, (1, None), strict=True):
+        one.facts["nodes"] = nodes
+    assert [it["name"] for it in summary(runs)["sizes"]] == ["1 node", "not known"]
+
+
 def test_catching_up_is_summed_by_kind() -> None:
     rows = [{"kind": "difference", "times": 2, "transactions": 5, "cut": 0, "bytes": 0, "seconds": 0.1}]
     found = summary([run(1, catch_up=rows), run(2, catch_up=rows)])["catching_up"]
