@@ -84,11 +84,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not zab_fixtures and not has_marker:
         return
     from zab_chaos.harness.errors import BadInput
-    from zab_chaos.harness.testing.settings import from_markers, requested_seeds
+    from zab_chaos.harness.testing.settings import from_markers, of_this_test_only, requested_seeds
 
     try:
         if not zab_fixtures:
             raise BadInput("the marker zab is for a test that uses zab_cluster or zab_run, and this one uses neither")
+        ignored = of_this_test_only(metafunc.definition)
+        if ignored and all(definition.scope != "function" for definition in zab_fixtures):
+            raise BadInput(
+                f"@pytest.mark.zab: several tests share the ensemble, so one of them can't give it {', '.join(ignored)}. "
+                "Give that to cluster_fixture, or to a marker of the whole scope, such as pytestmark of a module"
+            )
         seeds = requested_seeds(metafunc.config, from_markers(metafunc.definition))
     except BadInput as error:
         raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None

@@ -18,6 +18,7 @@ from zab_chaos.model.verdict import Outcome
 ZOOKEEPER = "zookeeper"
 RUN_KEYS = {"on", "zookeeper", "nodes", "seed", "seeds", "scenario", "defect", "record", "expect", "allow_unknown"}
 ENSEMBLE_KEYS = RUN_KEYS - {"scenario"} | {"disk", "timing", "limits", "min_acked", "converges_within"}
+SEED_MAX = 2**63 - 1  # as everywhere else
 KEYS = RUN_KEYS | ENSEMBLE_KEYS  # of the marker; `pytest --markers` and docs/ci.md explain them
 
 # The type of each key's value, in Python and in words. What else a value must be is checked where it is used.
@@ -63,6 +64,11 @@ def from_markers(node: Any) -> dict[str, Any]:
     return options
 
 
+def of_this_test_only(node: Any) -> list[str]:
+    """Return the keys of a test's own markers that only its own ensemble or run can have. Seeds apply to shared ones, too."""
+    return [key for marker in node.own_markers if marker.name == "zab" for key in marker.kwargs if key != "seeds"]
+
+
 def unknown_keys(given: Iterable[str], known: Iterable[str] = KEYS) -> list[str]:
     """Return an error message for each given key that does not exist, or that the other fixture has."""
     return [
@@ -83,8 +89,8 @@ def value_mistakes(options: Mapping[str, Any]) -> list[str]:
             mistakes.append(f"{key} is {value!r}; it needs {words}")
         elif key == "expect" and value not in list(Outcome):
             mistakes.append(f"expect is {value!r}; it needs a verdict: {', '.join(Outcome)}")
-        elif key == "seed" and value < 0:
-            mistakes.append(f"seed is {value}; it needs a whole number from 0 on")
+        elif key == "seed" and not 0 <= value <= SEED_MAX:
+            mistakes.append(f"seed is {value}; it needs a whole number from 0 to {SEED_MAX}")
     return mistakes
 
 

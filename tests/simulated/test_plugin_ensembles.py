@@ -233,6 +233,38 @@ def test_two(zab_cluster, other):
     session.runpytest().assert_outcomes(passed=4)
 
 
+def test_a_test_can_not_change_an_ensemble_that_it_shares(session: pytest.Pytester) -> None:
+    """Its marker would have no effect. One of the module has, and seeds are the whole module's anyway."""
+    session.makepyfile(
+        """
+import pytest
+from zab_chaos.harness.testing.plugin import cluster_fixture
+shared = cluster_fixture("module")
+pytestmark = pytest.mark.zab(allow_unknown=True)
+@pytest.mark.zab(seeds=[3])
+def test_one(shared):
+    assert shared.seed == 3
+@pytest.mark.zab(nodes=5)
+def test_two(shared, zab_cluster):
+    assert (len(shared.nodes), len(zab_cluster.nodes)) == (3, 5)
+"""
+    )
+    session.runpytest().assert_outcomes(passed=2)
+    session.makepyfile(
+        """
+import pytest
+from zab_chaos.harness.testing.plugin import cluster_fixture
+shared = cluster_fixture("module")
+@pytest.mark.zab(seeds=[3], nodes=5, expect="VIOLATION")
+def test_it(shared): ...
+"""
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines(["*several tests share the ensemble, so one of them can't give it nodes, expect. *"])
+    assert not session.path.joinpath("results").exists()
+
+
 @pytest.mark.parametrize(
     ("marker", "words"),
     [
@@ -264,7 +296,7 @@ def test_a_mistake_in_a_marker_is_reported_during_collection(session: pytest.Pyt
         ),
         (
             "zab(expect='violation', seed=-1)",
-            ["*it needs a verdict: PASS, VIOLATION, *", "*seed is -1; it needs *from 0 on"],
+            ["*it needs a verdict: PASS, VIOLATION, *", "*seed is -1; it needs *from 0 to *"],
         ),
         ("zab(on='moon')", ["*no backend is called 'moon'. Known: *sim*"]),
         ("zab(defect='bad')", ["*no defect is called 'bad'. Known: ack-before-sync*"]),

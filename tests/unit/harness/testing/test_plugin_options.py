@@ -202,6 +202,7 @@ def test_a_scenario_fails_by_its_verdict_with_the_command_that_repeats_it(pytest
         ("@pytest.mark.zab(scenario='no-such')", "no scenario is called 'no-such'*"),
         ("@pytest.mark.zab(scenario='power-outage', timing={})", "the key 'timing' is only for zab_cluster*"),
         ("@pytest.mark.zab(scenario='power-outage', on='moon')", "*no backend is called*"),
+        ("@pytest.mark.zab(scenario='power-outage', on='sim', seed=2**63)", "*seed is 9223372036854775808; it needs *"),
     ],
 )
 def test_a_scenario_that_cannot_be_run(pytester: pytest.Pytester, marker: str, words: str) -> None:
