@@ -118,12 +118,13 @@ def xml(command: str, cases: Sequence[Case]) -> str:
 
 
 def _test_case(case: Case) -> TestCase:
-    test_case = TestCase(f"seed {case.seed} on {case.on}", f"zab.{case.scenario}", round(case.seconds, 3))
+    name, group = _clean(f"seed {case.seed} on {case.on}"), _clean(f"zab.{case.scenario}")
+    test_case = TestCase(name, group, round(case.seconds, 3))
     properties = Properties()
     known = {"zab-seed": str(case.seed), "zab-on": case.on, "zab-verdict": case.verdict, "zab-results": case.folder}
     for key, value in known.items():
         if value is not None:
-            properties.add_property(Property(key, value))
+            properties.add_property(Property(key, _clean(value)))
     test_case.append(properties)
     if case.failed:
         trouble = (Error if case.verdict == Outcome.HARNESS_ERROR else Failure)(_clean(case.words), str(case.verdict))

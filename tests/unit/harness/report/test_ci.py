@@ -149,6 +149,10 @@ def test_all_texts_are_escaped() -> None:
     )
     root = ElementTree.fromstring(xml("zab & co", [case]))
     assert next(root.iter("failure")).text == "a�b�[1m ``` </details> ]]>"
+    named = Case(scenario="a\x00", seed=1, on="s\x1b", verdict="PASS", folder="results\x01/a\udcff")
+    (test_case,) = ElementTree.fromstring(xml("zab", [named])).iter("testcase")
+    assert (test_case.get("classname"), test_case.get("name")) == ("zab.a�", "seed 1 on s�")
+    assert [it.get("value") for it in test_case.iter("property")] == ["1", "s�", "PASS", "results�/a�"]
     told = markdown("zab & co", [case])
     assert "<summary>a&lt;b, seed 1" in told
     assert told.count("```") == 2
