@@ -128,3 +128,17 @@ def test_a_report_that_cannot_be_written_leaves_the_run_as_it_was(tmp_path: Path
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
     (folder / f"{manifest.PART}report.html.1234").write_text("x")
     assert manifest.check(folder)[1] == []
+
+
+def test_a_link_stays_one_and_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("page")
+    run_folder.write_atomically(link, "new")
+    assert link.is_symlink()
+    assert (tmp_path / "page").read_text() == "new"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    run_folder.write_atomically(pipe, "new")
+    assert os.read(reader, 9) == b"new"
+    os.close(reader)
+    assert pipe.is_fifo()
