@@ -68,17 +68,18 @@ def seal(folder: Path, faults_due: int = 0) -> None:
 
 
 def write_verdict(folder: Path, verdict: bytes) -> None:
-    """Replace the verdict of a stored run, if it is another one. The manifest is updated, unless it did not match before.
+    """Replace the verdict of a stored run, if it is another one, and its entry in the manifest, unless one of the two had been
+    changed. Other differences stay in the manifest.
 
     If one of them can't be written, because the disk is full for example, both stay as they were.
     """
-    manifest, damages = check(folder)
     if _read_bytes(folder / VERDICT) == verdict:
         return
+    manifest = _read(folder)
     with ExitStack() as stack:
         new = _part(folder, VERDICT, verdict, stack)
         sealed = None
-        if manifest is not None and not damages:
+        if isinstance(manifest, Manifest) and not _differences(folder, manifest, [VERDICT]):
             files = {**manifest.files, VERDICT: _entry(new)}
             sealed = _part(folder, NAME, msgspec.structs.replace(manifest, files=files).signed().to_json(), stack)
         new.replace(folder / VERDICT)

@@ -129,6 +129,16 @@ def test_a_replaced_verdict_does_not_hide_a_changed_folder(folder: Path) -> None
     assert json.loads((folder / "verdict.json").read_text())["verdict"] == "UNKNOWN"
 
 
+def test_a_change_that_is_taken_back_has_no_effect_any_more(folder: Path) -> None:
+    """The verdict of the time in between is no change of its own."""
+    manifest.write_verdict(folder, judge(folder).to_json())
+    (folder / "notes.txt").write_text("")
+    manifest.write_verdict(folder, judge(folder).to_json())
+    assert judge(folder).verdict is Outcome.UNKNOWN
+    (folder / "notes.txt").unlink()
+    assert judge(folder).verdict is Outcome.PASS
+
+
 def test_a_replaced_verdict_does_not_hide_that_it_was_changed(folder: Path) -> None:
     manifest.write_verdict(folder, judge(folder).to_json())
     (folder / "verdict.json").write_text("{}")
