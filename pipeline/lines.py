@@ -5,6 +5,7 @@ The judge's own decoders decide whether a line has its documented form. So the t
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,9 +42,9 @@ def lines_files(folder: SourceFolder) -> list[LinesFile]:
 
 def read_lines(source: LinesFile) -> Iterator[tuple[int, str, str, int, str | None, bool, str]]:
     """Yield every line of a file with the columns of `LINE_SCHEMA`. A line that does not have its documented form belongs to the
-    table `quarantine`, with the reason. `torn`: it is the last line of the file and has no newline."""
+    table `quarantine`, with the reason. `torn`: it is the last line of the file and has no newline. None if the run is gone."""
     decode = runfiles.decoder(source.name)
-    with Path(source.folder, source.name).open("rb") as file:
+    with suppress(FileNotFoundError), Path(source.folder, source.name).open("rb") as file:
         for number, text in enumerate(file, 1):
             try:
                 table, reason = _table_of(decode(text), source.name)
@@ -73,11 +74,10 @@ def run_row(folder: SourceFolder) -> dict[str, Any]:
     except (runfiles.NotARun, *ev.UNREADABLE) as no_run:  # the judge may be able to read as much as it needs
         error = str(no_run)
     facts = {name: None if content.get(name) is None else str(content[name]) for name in _TEXT_FIELDS}
-    facts["name"] = facts["run"]
     given = ((name, content.get(name)) for name in ("seed", "nodes"))
     numbers = {name: it if isinstance(it, int) and abs(it) < 2**63 else None for name, it in given}
     return {
-        **facts, **numbers, "run": folder.run, "path": folder.path, "stamp": folder.stamp, "fingerprint": folder.fingerprint(), "error": error,
+        **facts, **numbers, "name": facts["run"], "run": folder.run, "path": folder.path, "stamp": folder.stamp, "fingerprint": folder.fingerprint(), "error": error,
         "outcome": content.get("outcome", "finished"), "expect": json.dumps(content.get("expect", {})),
         "files": sorted(folder.files), "record": bool(content.get("record")),
     }  # fmt: skip

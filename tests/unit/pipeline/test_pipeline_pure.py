@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,15 @@ def test_a_run_json_that_only_the_judge_can_read_stops_no_analysis(tmp_path: Pat
     assert read_run(tmp_path).nodes == 3
     row = run_row(SourceFolder(str(tmp_path)))
     assert (row["path"], row["seed"]) == (str(tmp_path), None)
+
+
+def test_a_run_that_is_removed_meanwhile_is_none_and_stops_no_analysis(tmp_path: Path) -> None:
+    """A passed test, and an exploration, remove the folders of their runs."""
+    ensemble(writes=2).save(tmp_path / "run")
+    (folder,) = find([str(tmp_path)])
+    shutil.rmtree(folder.path)
+    assert run_row(folder)["error"].endswith("give the folder of one run, with its run.json")
+    assert [line for source in lines_files(folder) for line in read_lines(source)] == []
 
 
 def test_a_run_is_found_once_under_its_own_path_whatever_links_lead_to_it(tmp_path: Path) -> None:
