@@ -269,7 +269,6 @@ def _judge(item: pytest.Item, *, only_violations: bool = False) -> list[str]:
         item.user_properties.append(("zab-verdict", str(judged.verdict.verdict)))
         if failure is not None:
             failures.append(failure)
-            item.user_properties.append(("zab-results", str(judged.folder.path)))
     return failures
 
 
@@ -277,11 +276,15 @@ def _judge(item: pytest.Item, *, only_violations: bool = False) -> list[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """If a test failed, keep the folders of the ensembles and runs that it used, and add a section on each to its report."""
+    """If a test failed, keep the folders of the ensembles and runs that it used, name them in the JUnit properties, and add a
+    section on each to its report."""
     report = yield
     if report.failed:
         for judged in _used(item):
             judged.failed = True
+            place = ("zab-results", str(judged.folder.path))
+            for properties in (item.user_properties, report.user_properties):  # of later reports, and of this one
+                properties += [place] if place not in properties else []
             if item.nodeid not in judged.reported_in:
                 judged.reported_in.add(item.nodeid)
                 report.sections.append((f"zab: {judged.fixture}", judged.describe()))

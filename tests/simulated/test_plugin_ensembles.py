@@ -354,17 +354,19 @@ import pytest
 def test_good(zab_cluster):{WRITES}
 def test_bad(zab_cluster):
     pass
+def test_wrong(zab_cluster):{WRITES}    assert False
 """
     )
-    session.runpytest("--junitxml=out.xml").assert_outcomes(passed=2, failed=1)
+    session.runpytest("--junitxml=out.xml").assert_outcomes(passed=2, failed=2)
     cases = ElementTree.parse(session.path / "out.xml").getroot().iter("testcase")
     told = {case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")} for case in cases}
     assert told["test_good[seed3]"] == {"zab-seed": "3", "zab-on": "sim", "zab-verdict": "PASS"}
     assert told["test_good[seed4]"]["zab-seed"] == "4"
-    (folder,) = results(session)
-    assert told["test_bad"] == {
-        "zab-seed": "1", "zab-on": "sim", "zab-verdict": "UNKNOWN", "zab-results": str(folder),
-    }  # fmt: skip
+    folders = {folder.parent.name: str(folder) for folder in results(session)}
+    for name, verdict in (("test-bad", "UNKNOWN"), ("test-wrong", "PASS")):
+        assert told[name.replace("-", "_")] == {
+            "zab-seed": "1", "zab-on": "sim", "zab-verdict": verdict, "zab-results": folders[name],
+        }  # fmt: skip
 
 
 def test_a_skipped_test_stays_skipped_and_an_expected_failure_stays_expected(session: pytest.Pytester) -> None:
