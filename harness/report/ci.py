@@ -86,9 +86,13 @@ def _duration(facts: dict[str, Any]) -> float:
 
 
 def check_writable(junit: Path | None) -> None:
-    """Check that the JUnit file can be written, before anything runs. Raises HarnessError."""
+    """Check that the JUnit file can be written, before anything runs. A file that did not exist is not left behind: if nothing
+    runs after all, an empty one would be a report that CI can't read. Raises HarnessError."""
     if junit is not None:
+        existed = junit.exists()
         _write(junit, "", "ab")
+        if not existed:
+            junit.unlink()
 
 
 def is_enabled(junit: Path | None) -> bool:

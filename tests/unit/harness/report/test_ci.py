@@ -137,6 +137,15 @@ def test_an_unwritable_file_is_reported_before_anything_runs(place: Path, capsys
     assert "--junit reports runs of a scenario" in capsys.readouterr().err
 
 
+def test_a_mistake_leaves_no_empty_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place.joinpath("old.xml").write_text("old")
+    for name in ("new.xml", "old.xml"):
+        assert main(["verify", "nowhere", "--junit", name]) == 4
+    assert "no run at nowhere" in capsys.readouterr().err
+    assert not place.joinpath("new.xml").exists()
+    assert place.joinpath("old.xml").read_text() == "old"
+
+
 def test_all_texts_are_escaped() -> None:
     """Texts come from traces. Characters that XML can't contain are replaced, and no text ends its code block or its tag."""
     case = Case(
