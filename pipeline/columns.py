@@ -97,7 +97,7 @@ EVENT_FIELDS = (
     Column("do", TEXT, "", "fault: the kind"),
     Column("state", TEXT, "", "fault: armed, fired, lifted; client: connected, gone"),
     Column("detail", TEXT, "", "fault: details"),
-    Column("client", "int", "", "client: session number"),
+    Column("client", NUMBER, "", "client: session number"),
     Column("code", "int", "", "exit: exit code"),
     Column("why", TEXT, "", "role, refused, abort, exit: the reason"),
     Column("raw", TEXT, "", "the whole line, for events that results/README.md does not name"),
