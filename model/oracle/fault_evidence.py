@@ -145,10 +145,12 @@ class _Processes:
         for (node, number), life in facts.lives.items():
             if life.exit is not None and life.last is not life.exit:
                 yield f"node {node}, life {number}, went on after its exit", [life.exit, life.last]
-            if life.boot is None or life.exit is not None or (node, number) in facts.ended:
+            ended = facts.ended.get((node, number))
+            if life.boot is None or life.exit is not None or (ended is not None and ended.armed is not False):
                 continue
             if not ((node, life.boot.pid) in self._dead if self._known else facts.was_killed(node)):
-                yield f"node {node}, life {number}, has no exit, and nothing killed it", [life.last]
+                code = f" (it ended with {ended.code})" if ended is not None else ""
+                yield f"node {node}, life {number}, has no exit, and nothing killed it{code}", [life.last, ended]
 
 
 def _code(event: Exit | None) -> int | None:

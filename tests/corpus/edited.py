@@ -329,6 +329,30 @@ def edited_end_of_a_second_life() -> Story:
     return with_edited_trace(1, 2, lambda lines: drop(lines, event="exit"))
 
 
+def _died(*, armed: bool) -> Story:
+    """Return a run in which node 3 dies by a signal that the harness has not sent, and is started again."""
+    story = ensemble()
+    story.inject("clock-jump", [1])
+    story.heal()
+    story.milestone("ended", node=3, life=1, code=-9 if armed else -11, armed=armed)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_end_by_a_signal_of_nobody() -> Story:
+    """Node 3's process crashes (SIGSEGV) without a fault. Whatever did that is not part of the experiment."""
+    return _died(armed=False)
+
+
+@legal("fault took effect")
+def edited_end_at_a_crash_point_that_was_armed_at_the_start() -> Story:
+    """Node 3's process kills itself at a crash point with which it was started."""
+    return _died(armed=True)
+
+
 @leaves_unknown("fault took effect")
 def edited_end_of_the_life_after_one_that_ended_by_itself() -> Story:
     """The harness saw how node 3's first life ended. Its second life ends without an exit, and nobody killed it."""
