@@ -61,6 +61,9 @@ nodes = {nodes}
 duration = 20
 disk = "{disk}"
 
+[workload]
+rate = 5
+
 [nemesis]
 every = 0.5
 heal_after = [1, 4]
