@@ -399,8 +399,9 @@ class Facts:
             if one.invoke.op in WRITES
         ]
 
+    @cached_property
     def unserved_requests(self) -> list[tuple[Invoke, Span]]:
-        """Return each request that was not served, with the time in which it waited.
+        """Return each request that was not served, with the time in which it waited. Use it only at the end of a run.
 
         That is from when its client sent it to the node until the client got an answer, gave up, or turned to another node.
         """
@@ -539,9 +540,16 @@ class Facts:
         """Return whether something outside the run changed the links, so that not all faults of the run are known."""
         return any(tampering(heal) for heal in self.heals)
 
+    @property
+    def liveness_hindered(self) -> bool:
+        """Return whether something besides the known faults may keep what must happen from happening. Use it only at the end of
+        a run."""
+        return self.links_tampered or self.frame_bytes_too_small
+
     @cached_property
     def frame_bytes_too_small(self) -> bool:
-        """Return whether nodes could not send something, perhaps because the limits are too small for what clients wrote."""
+        """Return whether nodes could not send something, perhaps because the limits are too small for what clients wrote. Use
+        it only at the end of a run."""
         requests = (request.invoke for request in self.requests.values())
         return bool(self.frames_too_large) and not every_frame_fits(self.run.expect, requests)
 

@@ -46,6 +46,11 @@ def shared(spans: Iterable[Span], least: int) -> list[Span]:
     return found
 
 
+def longer(spans: Iterable[Span], bound: int) -> list[Span]:
+    """Return the spans that are longer than the bound."""
+    return [span for span in spans if span[1] - span[0] > bound]
+
+
 def gaps(span: Span, times: Iterable[int], bound: int) -> Iterator[Span]:
     """Find the parts of a span, longer than the bound, in which there is none of these times. The times ascend."""
     start, end = span

@@ -70,8 +70,9 @@ class Checker:
         if self.not_applicable is not None:
             return Judgement.NOT_APPLICABLE
         if self.findings:
-            hindered = self.facts.links_tampered or self.facts.frame_bytes_too_small
-            doubtful = (self.rests_on_absence and self.facts.damages) or (self.liveness and hindered)
+            doubtful = (self.rests_on_absence and self.facts.damages) or (
+                self.liveness and self.facts.liveness_hindered
+            )
             return Judgement.UNKNOWN if doubtful else self.if_broken
         if self.unknown:
             return Judgement.UNKNOWN

@@ -8,7 +8,7 @@ from zab_chaos.model.oracle.linearization import Call, GaveUp, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import SECOND, Progress
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, longer, merged
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
@@ -143,12 +143,12 @@ class ServiceProgress(Progress):
         quiet = [(window.start, window.end) for window in self._windows(bound)]
         stopped = self._end_of_load(self._served())
         waiting: dict[_Part, list[Span]] = {}
-        for invoke, (start, end) in self.facts.unserved_requests():
+        for invoke, (start, end) in self.facts.unserved_requests:
             for part in _parts(invoke):
                 waiting.setdefault(part, []).append((start, end if end != FOREVER else max(start, stopped)))
         for part, spans in sorted(waiting.items()):
             most = joined if part[0] == "node" else bound
-            long = [(a, b) for a, b in intersection(merged(spans, most // 4), quiet) if b - a > most]
+            long = longer(intersection(merged(spans, most // 4), quiet), most)
             for start, end in self._unserved(part, long, most):
                 self.findings.add(
                     f"{part[0]} {part[1]}: none of its {part[2]} was answered for {(end - start) / 1e9:.1f} s, though some "

@@ -11,7 +11,7 @@ from zab_chaos.model.oracle.facts import ORDERED, WRITES, Facts, Request
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, longer, merged
 from zab_chaos.node.tree.refusal import NO_LEADER
 
 DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
@@ -99,9 +99,8 @@ class Progress(Checker):
         for window in windows:
             for start, end in self._stalls(window, idle, bound):
                 self._report(window, start, end, f"{self.idle} for {(end - start) / 1e9:.1f} s, though writes waited")
-            for start, end in intersection(leaderless, [(window.start, window.end)]):
-                if end - start > bound:
-                    self._report(window, start, end, f"no leader was established for {(end - start) / 1e9:.1f} s")
+            for start, end in longer(intersection(leaderless, [(window.start, window.end)]), bound):
+                self._report(window, start, end, f"no leader was established for {(end - start) / 1e9:.1f} s")
             for start, end, times in livelocks:
                 low, high = max(start, window.start), min(end, window.end)
                 begun = bisect_right(times, high) - bisect_left(times, low)
@@ -167,24 +166,27 @@ class Progress(Checker):
                     end = min(last, following.t) if following is not None else last
                     connected.setdefault(client, []).append((event.t, end))
         waits: dict[int, list[Span]] = {}  # by client
-        for invoke, wait in self.facts.unserved_requests():
+        for invoke, wait in self.facts.unserved_requests:
             waits.setdefault(invoke.client, []).append(wait)
         bound = GREETS * (self.facts.run.nodes + 1)
-        for client, spans in waits.items():
-            alone = difference(merged(spans, GREETS), connected.get(client, []))
-            long = [span for span in alone if span[1] - span[0] > bound]
-            for start, end in intersection(long, merged(self._could_greet(bound))) if long else ():
-                if end - start > bound:
-                    self.findings.add(
-                        f"client {client} was without a connection for {(end - start) / 1e9:.1f} s "
-                        f"({self._times(start, end)}), although some node could have greeted it",
-                        [],
-                    )
+        lonely = {
+            client: alone
+            for client, spans in waits.items()
+            if (alone := longer(difference(merged(spans, GREETS), connected.get(client, [])), bound))
+        }
+        greeting = merged(self._could_greet(bound)) if lonely else []
+        for client, alone in lonely.items():
+            for start, end in longer(intersection(alone, greeting), bound):
+                self.findings.add(
+                    f"client {client} was without a connection for {(end - start) / 1e9:.1f} s "
+                    f"({self._times(start, end)}), although some node could have greeted it",
+                    [],
+                )
 
     def _could_greet(self, bound: int) -> Iterator[Span]:
         """Find the times longer than the bound in which one node could greet clients."""
         for node in self.facts.nodes:
-            yield from (span for span in self._possible.greeting_clients(node) if span[1] - span[0] > bound)
+            yield from longer(self._possible.greeting_clients(node), bound)
 
     def _has_moved(self, before: Complete, after: Complete) -> bool:
         """Return whether these two answers did not come over one connection."""
@@ -207,13 +209,12 @@ class Progress(Checker):
             return
         follows = [span for _, span in self._followings(leader)]
         for times, what in ((self._service.led_by(leader), "led"), (follows, "followed another one")):
-            for start, end in intersection(together, times):
-                if end - start > self._bound:
-                    self.findings.add(
-                        f"node {role.node} waited for node {leader} for {(end - start) / 1e9:.1f} s "
-                        f"({self._times(start, end)}), which {what}",
-                        [role],
-                    )
+            for start, end in longer(intersection(together, times), self._bound):
+                self.findings.add(
+                    f"node {role.node} waited for node {leader} for {(end - start) / 1e9:.1f} s "
+                    f"({self._times(start, end)}), which {what}",
+                    [role],
+                )
 
     def _followings(self, node: int, *, until_joined: bool = False) -> Iterator[tuple[Role, Span]]:
         """Find the times in which a node followed another one; if `until_joined`, only until it was in broadcast."""
@@ -231,15 +232,14 @@ class Progress(Checker):
         leaders = {event.node for event in self.facts.established}
         for node, leader in product(self._without_disk(), leaders):
             waited = intersection(self._possible.waiting_for_admission(node, leader), self._service.led_by(leader))
-            if any(end - start > self._bound for start, end in waited):
+            if longer(waited, self._bound):
                 able = [(it.start, it.end) for it in self._possible.windows() if it.node == leader]
-                for start, end in intersection(waited, able):
-                    if end - start > self._bound:
-                        self.findings.add(
-                            f"node {node}, which had lost its disk, was not admitted for {(end - start) / 1e9:.1f} s "
-                            f"({self._times(start, end)}), though it reached the leader, node {leader}",
-                            [],
-                        )
+                for start, end in longer(intersection(waited, able), self._bound):
+                    self.findings.add(
+                        f"node {node}, which had lost its disk, was not admitted for {(end - start) / 1e9:.1f} s "
+                        f"({self._times(start, end)}), though it reached the leader, node {leader}",
+                        [],
+                    )
 
     def _without_disk(self) -> Iterator[int]:
         """Find the nodes that began a life without their former disk."""
@@ -251,13 +251,14 @@ class Progress(Checker):
         """Check that no leader goes on without a quorum."""
         leaders = {event.node for event in self.facts.established} & {event.node for event in self.facts.links}
         for node in sorted(leaders):
-            for start, end in intersection(self._service.led_by(node), self._possible.unsupported(node)):
-                if end - start > self._bound:
-                    self.findings.add(
-                        f"node {node} led for {(end - start) / 1e9:.1f} s without a link to a quorum of members "
-                        f"({self._times(start, end)})",
-                        [],
-                    )
+            for start, end in longer(
+                intersection(self._service.led_by(node), self._possible.unsupported(node)), self._bound
+            ):
+                self.findings.add(
+                    f"node {node} led for {(end - start) / 1e9:.1f} s without a link to a quorum of members "
+                    f"({self._times(start, end)})",
+                    [],
+                )
 
     def _delayed_requests(self) -> Iterator[tuple[Request, RequestStay]]:
         """Find the requests that a node had for longer than `answered_within`."""
@@ -331,18 +332,18 @@ class Progress(Checker):
     def _stalls(self, window: LeaderWindow, idle: list[Span], bound: int) -> list[Span]:
         """Return the idle times longer than the bound in which this node could have led and writes waited for it."""
         times = intersection(idle, [(window.start, window.end)])
-        if not any(end - start > bound for start, end in times):
+        if not longer(times, bound):
             return []
         nodes = {window.node, *window.peers}
-        unserved = self.facts.unserved_requests()
+        unserved = self.facts.unserved_requests
         waiting = [span for invoke, span in unserved if invoke.op in WRITES and invoke.node in nodes]
-        return [(a, b) for a, b in intersection(times, merged(waiting, bound // 4)) if b - a > bound]
+        return longer(intersection(times, merged(waiting, bound // 4)), bound)
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
         """Find the times longer than the bound in which nodes were there and none was an established leader."""
         lives = self.facts.lives.values()
         there = merged((life.boot.t, life.last.t) for life in lives if life.boot is not None)
-        yield from (span for span in difference(there, self._service.leading()) if span[1] - span[0] > bound)
+        yield from longer(difference(there, self._service.leading()), bound)
 
     def _livelocks(self) -> Iterator[tuple[int, int, list[int]]]:
         """Find the times (start, end) between two establishments in which nodes began to lead too often, with the time of

@@ -9,6 +9,7 @@ import pytest
 
 from tests.corpus.build import CASES
 from tests.corpus.cases import Case
+from tests.corpus.conduct import channels_a_frame_that_is_too_large
 from tests.corpus.progress import SECOND, progress_nobody_leads
 from tests.corpus.promises import beyond_quorum_of_disks_lost
 from tests.corpus.story import Story, ensemble
@@ -77,6 +78,15 @@ def test_a_violation_is_known_as_soon_as_it_happens() -> None:
     for event in events(story)[before:]:
         oracle.add_event(event)
     assert set(oracle.violated) == {"one leader an epoch", "primary integrity", "local primary order"}
+
+
+def test_a_question_during_the_run_changes_no_judgement() -> None:
+    """The limits of the run are known only at its end, and so is whether what was too large to be sent had to fit."""
+    story = channels_a_frame_that_is_too_large()
+    story.broadcast(2, (1, 99))
+    oracle = feed(story, faults_first=False)
+    assert "one leader an epoch" in oracle.violated
+    assert finish(oracle, story).property("channels").verdict is Judgement.VIOLATION
 
 
 def test_an_answer_without_a_request_makes_the_run_unknown() -> None:
