@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,23 +77,30 @@ def write_verdict(folder: Path, verdict: bytes) -> None:
         return
     manifest = _read(folder)
     with ExitStack() as stack:
-        new = _part(folder, VERDICT, verdict, stack)
+        new = stack.enter_context(written_beside(folder / VERDICT, verdict, mode=0o600))
         sealed = None
         if isinstance(manifest, Manifest) and not _differences(folder, manifest, [VERDICT]):
             files = {**manifest.files, VERDICT: _entry(new)}
-            sealed = _part(folder, NAME, msgspec.structs.replace(manifest, files=files).signed().to_json(), stack)
+            content = msgspec.structs.replace(manifest, files=files).signed().to_json()
+            sealed = stack.enter_context(written_beside(folder / NAME, content, mode=0o600))
         new.replace(folder / VERDICT)
         if sealed is not None:
             sealed.replace(folder / NAME)
 
 
-def _part(folder: Path, name: str, content: bytes, stack: ExitStack) -> Path:
-    """Write the content beside the file that it is to replace. Return the path, which is removed with `stack` if it is left."""
-    path = folder / f"{PART}{name}.{os.getpid()}"
-    stack.callback(path.unlink, missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(content)
-    return path
+@contextmanager
+def written_beside(path: Path, content: bytes, mode: int = 0o666) -> Iterator[Path]:
+    """Write a file beside the one that it is to replace, and remove it at the end of the block if it is still there.
+
+    If this process is killed, a file is left that no manifest covers.
+    """
+    new = path.with_name(f"{PART}{path.name}.{os.getpid()}")
+    try:
+        new.touch(mode)
+        new.write_bytes(content)
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _read_bytes(path: Path) -> bytes | None:

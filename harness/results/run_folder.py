@@ -87,18 +87,14 @@ class RunFolder:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file, or the one that a link leads to, atomically. If that fails, nothing is left beside it; if this process is
-    killed, a file that no manifest covers. What is no file, such as a pipe or a device, is written to."""
+    """Replace a file, or the one that a link leads to, atomically. If that fails, nothing is left beside it. What is no file,
+    such as a pipe or a device, is written to."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return
     path = path.resolve()
-    temporary = path.with_name(f"{manifest.PART}{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with manifest.written_beside(path, text.encode()) as new:
+        new.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:
