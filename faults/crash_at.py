@@ -294,12 +294,14 @@ class PauseAt(Fault):
                 self.cluster.resume(node)
             try:
                 answer = self.cluster.control(node, "disarm", point=self.params["point"])
-                return self._learn(node, answer.get("armed"))
             except ClusterError:
                 if not self.cluster.alive(node):
-                    return None
+                    return
                 if not self.cluster.paused(node):
                     raise
+            else:
+                self._learn(node, answer.get("armed"))
+                return
 
     def _learn(self, node: int, armed: bool | None) -> None:
         """Learn whether the node has reached the point. `armed`: whether the point was still armed; None: it is not known."""

@@ -210,10 +210,8 @@ def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
     if shape == "majority-minority" and target is not None and size(target, nodes) > (nodes - 1) // 2:
         wrong.append(f"the target is put on the minority's side, which has {(nodes - 1) // 2} nodes")
     targets = static_nodes(target, nodes)
-    words = (target,) if isinstance(target, str) else target or ()
-    named = any(
-        word[:1].isupper() for word in words
-    )  # two names may stand for the same nodes; all other words are disjoint
+    # Two names may stand for the same nodes; all other words are disjoint.
+    named = any(word[:1].isupper() for word in ((target,) if isinstance(target, str) else target or ()))
     inside = len(targets) if targets is not None else 0 if named else size(target, nodes)
     if shape in ("isolate", "one-way") and inside == nodes > 1:
         wrong.append("with all nodes on one side nothing is cut")

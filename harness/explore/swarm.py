@@ -280,7 +280,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         expect=replace(scenario.expect, converges_within=CONVERGES_SECONDS, unavailable_at_most=None, min_acked=1),
     )
     if scenario.nemesis is not None:
-        named = _highest_named_node(scenario)
+        named = max((one.node for one in scenario.operations if isinstance(one.node, int)), default=0)
         nodes = max(random.choice((3, 3, 3, 4, 5, 5, 7)), named)
         if scenario.disks:
             nodes = scenario.nodes  # a quorum of more nodes may lack the promise on which these disks rest
@@ -311,12 +311,6 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         last = max(one.at for one in scenario.operations)
         drawn = replace(drawn, workload=scenario.workload, duration=max(drawn.duration, last))
     return replace(drawn, source=drawn.to_toml())
-
-
-def _highest_named_node(scenario: Scenario) -> int:
-    """Return the highest id of a node that the given disks and operations name; 0 if they name none."""
-    operations = [one.node for one in scenario.operations if isinstance(one.node, int)]
-    return max([*operations, *(disk.node for disk in scenario.disks)], default=0)
 
 
 def _focus(random: Random, focuses: tuple[Focus, ...]) -> Focus | None:

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from zab_chaos.faults import shapes
 from zab_chaos.faults.partition import cut_pairs
+from zab_chaos.faults.registry import KINDS, concerns_links
+from zab_chaos.model.oracle.facts import LINK_FAULTS
 
 # A busy machine is slow, not wrong.
 unhurried = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -63,3 +65,8 @@ def test_the_target_is_on_the_side_of_a_full_minority(nodes: int, data: st.DataO
     side = {b for b in range(1, nodes + 1) if (target[0], b) not in cut}
     assert len(side) == minority
     assert set(target) <= side
+
+
+def test_the_judge_knows_the_faults_that_concern_links_only() -> None:
+    """It can't ask the kinds of faults themselves, which are in a layer above it."""
+    assert {name for name in KINDS if concerns_links(name)} == LINK_FAULTS
