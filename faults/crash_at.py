@@ -87,12 +87,11 @@ class CrashAt(NodeDown):
                     self.exits[node] = exit_code
                     self.to_wipe += [node] if self.params.get("wipe") else []
 
-    def heal(self) -> None:
+    def disarm(self) -> None:
         self.record_exits()
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
                 command_if_up(self.cluster, node, "disarm", {"point": self.point})
-        super().heal()
 
     def recovered(self) -> Confirmation:
         """Return whether enough nodes reached the point, and all are up again."""
@@ -204,10 +203,10 @@ class CrashAtTwice(CrashAt):
         for again in self.again.values():
             again.on_killed(nodes)
 
-    def heal(self) -> None:
+    def disarm(self) -> None:
         for again in self.again.values():
-            again.heal()
-        super().heal()
+            again.disarm()
+        super().disarm()
 
     def took_effect(self) -> bool:
         return super().took_effect() and enough_reached(self, self._reached_twice())

@@ -98,6 +98,10 @@ class Fault(ABC):
     def inject(self) -> None:
         """Inject the fault. Raise ClusterError, NetworkError or FaultError if that fails."""
 
+    def disarm(self) -> None:
+        """Have the fault hit no further node. It is called before `heal`."""
+        return
+
     @abstractmethod
     def heal(self) -> None:
         """Heal the fault."""

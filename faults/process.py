@@ -78,7 +78,7 @@ class KillFault(NodeDown):
         killed while it is paused; a target that another fault ends first is left out.
         """
         nodes = self.note_running()
-        for node in nodes:
+        for node in [node for node in nodes if not is_paused(self.cluster, node)]:
             seed = self.context.random.getrandbits(32)
             arguments = {"variant": variant, "seed": seed, "within_ms": within_ms}
             command_unless_paused(self.cluster, node, "power-cut", arguments)
@@ -105,12 +105,12 @@ class Crash(KillFault):
     """SIGKILL. On the faithful disk this is a power cut; on the ordinary disk the page cache survives.
 
     With `keeps_cache` the written bytes survive on the faithful disk too: each node dies in the middle of its next write.
-    The next life sees what was written. A later power cut loses it, unless that life has synced it.
+    The next life sees what was written. A later power cut loses it, unless that life has synced it. A node that is paused
+    can't do so, and loses it at once.
     """
 
     def inject(self) -> None:
-        awake = not any(is_paused(self.cluster, node) for node in self.nodes)
-        if self.params.get("keeps_cache") and self.cluster.faithful and awake:
+        if self.params.get("keeps_cache") and self.cluster.faithful:
             self.kill_at_sync("killed", WITHIN_MS)
         else:
             self.kill()

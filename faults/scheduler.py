@@ -176,7 +176,7 @@ class Scheduler:
         while not self._start(step, self.host.now()):
             self.due(self.host.now())
             self.host.sleep(SOON)
-        return self.records[-1]
+        return next(record for record in self.records if record.step is step)
 
     def heal(self, record: FaultRecord) -> None:
         """Heal one fault now, if it is still active."""
@@ -191,9 +191,11 @@ class Scheduler:
         Return the faults that were healed now.
         """
         self._steps.clear()
-        healed = sorted(self.active, key=lambda record: (record.kind.heal_order, record.id))
-        for record in healed:
+        healed = []
+        while self.active:  # a healing may inject the loss of a disk
+            record = min(self.active, key=lambda record: (record.kind.heal_order, record.id))
             self.heal(record)
+            healed.append(record)
         self._wake_and_start()
         return healed
 
@@ -213,7 +215,6 @@ class Scheduler:
         assert record.fault is not None
         try:
             next_call = record.fault.watch(now)
-            self._wipe_disks(record.fault)
             heals = (record.heals_at is not None and record.heals_at <= now) or self._until_is_over(record.step)
             if heals and self._must_wait_to_heal(record):
                 return now + SOON
@@ -340,6 +341,8 @@ class Scheduler:
     def _heal(self, record: FaultRecord) -> None:
         assert record.fault is not None
         try:
+            record.fault.disarm()
+            self._record_exits()
             record.fault.heal()
             record.recovered = record.fault.recovered()
         except _ERRORS as error:
@@ -351,11 +354,13 @@ class Scheduler:
             self._replace_disks(record.fault.refused_disks)
 
     def _record_exits(self) -> None:
-        """Have every active fault record which of its nodes have ended, before any of them is started again."""
+        """Have every active fault record which of its nodes have ended, and wipe the disks that are lost with them, before any
+        of them is started again."""
         for record in self.active:
             if record.fault is not None:
                 with suppress(*_ERRORS):  # done again at the healing
                     record.fault.record_exits()
+                self._wipe_disks(record.fault)
 
     def _wipe_disks(self, fault: Fault) -> None:
         """Wipe the disks of nodes that died of a fault with `wipe`, except, in a drawn schedule, while another disk is lost."""

@@ -48,6 +48,36 @@ def test_the_disk_is_gone_when_the_point_is_reached_and_not_before(play: Callabl
     assert (wipe["do"], wipe["nodes"], wipe["evidence"]) == ("wipe", [2], {"2": {"wiped": True}})
 
 
+@pytest.mark.parametrize("at_the_end", [True, False])
+def test_the_disk_of_a_node_that_dies_just_before_the_healing_is_lost_too(play: Callable[..., Play], at_the_end: bool) -> None:
+    """The node reaches the point after the scheduler has looked for the last time, at the latest while it is disarmed."""
+    p = play(lost_at(0, "node-2", 5))
+    p.scheduler.due(100.0)
+
+    def die(command: str, node: int) -> bool:
+        if command == "disarm":
+            reach(p, node)
+        return command == "disarm"
+
+    p.cluster.failing = die
+    p.scheduler.heal_all() if at_the_end else p.scheduler.due(105.0)
+    p.scheduler.due(106.0)
+    assert not holds(p, 2)
+    assert p.cluster.alive(2)
+    assert p.told() == [("inject", 1, True), ("inject", 2, True), ("heal", 1, True), ("heal", 2, True)]
+
+
+def test_a_restart_of_a_node_that_has_just_died_there_finds_the_disk_lost(play: Callable[..., Play]) -> None:
+    p = play(lost_at(0, "node-2", 5))
+    p.scheduler.due(100.0)
+    reach(p, 2)
+    keys = {key.name: key.default for key in KINDS["restart"].keys}
+    restart = p.scheduler.inject(FaultStep(at=0.0, do="restart", target="node-2", lasts=None, params=keys))
+    assert restart.step.do == "restart"
+    assert p.cluster.alive(2)
+    assert not holds(p, 2)
+
+
 def test_a_node_that_does_not_reach_the_point_keeps_its_disk(play: Callable[..., Play]) -> None:
     p = play(lost_at(0, ("node-1", "node-2"), 5))
     (Path(p.cluster.disk_folder(1)) / "log-1").write_bytes(b"x")
