@@ -41,7 +41,7 @@ class Checks(Generic[R]):
     def exit(self) -> Exit:
         if not all(one.holds for one in self.done):
             return Exit.VIOLATION
-        return Exit.PASS if self.complete else Exit.UNKNOWN
+        return Exit.PASS if self.complete and self.done else Exit.UNKNOWN
 
     def write(self, table: list[Cells], facts: dict[str, Any], out: Path | None, *, json: bool) -> None:
         """Print the table, and write the facts as JSON, with the command that repeats the checks."""

@@ -74,7 +74,7 @@ def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
 def check(only: list[str], *, on: str = "processes", times: int, results: Path, json: bool) -> int:
     """Run each scenario that the backend supports. Raises BadInput.
 
-    Exit codes: 0 all end as expected; 1 one does not; 2 the user stopped the check.
+    Exit codes: 0 all end as expected; 1 one does not; 2 none could be run, or the user stopped the check.
     """
     console, chosen = console_for(json=json), chosen_scenarios(only)
     checks = Checks(_results(chosen, on, times, results, console), _words, console)

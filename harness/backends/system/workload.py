@@ -44,7 +44,8 @@ class SystemLoad(ThreadedLoad):
         self._outcomes = outcomes
         self._creates = creates
         self._created: list[str] = []
-        self._recent, self._recent_lock = RecentAnswers(), threading.Lock()
+        self._recent = RecentAnswers()
+        self._lock = threading.Lock()  # for what all clients' threads write: `_recent`, `answered`
         self._trouble = ""  # as in Counters
         self._start_ns = 0
         self._grace_end = float("inf")
@@ -55,7 +56,7 @@ class SystemLoad(ThreadedLoad):
 
     @property
     def counters(self) -> Counters:
-        with self._recent_lock:
+        with self._lock:
             counters = self._recent.add_to(self._outcomes.counters, time.monotonic_ns())
         return replace(counters, trouble=self._trouble)
 
@@ -129,7 +130,8 @@ class SystemLoad(ThreadedLoad):
             if outcome is not None:
                 agenda.learn(request, outcome)
                 if asked.name is not None and not isinstance(outcome, Unknown):
-                    self.answered |= {asked.name}
+                    with self._lock:
+                        self.answered |= {asked.name}
 
     def _maybe_read_created(self, request: Request, draws: random.Random) -> Request:
         """Redirect a share of the reads to keys that clients have created: a key that is lost during the run may be back at the
@@ -151,6 +153,6 @@ class SystemLoad(ThreadedLoad):
             line.wait(lambda: bool(answers), POLL_SECONDS)
         if answers and isinstance(answers[0], Ok):
             now = time.monotonic_ns()
-            with self._recent_lock:
+            with self._lock:
                 self._recent.add(now, asked_ns if due_ns is None else due_ns)
         return answers[0] if answers else None
