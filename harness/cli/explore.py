@@ -37,7 +37,7 @@ from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import implied_backend, read_scenario
-from zab_chaos.harness.runs.run import run_shown
+from zab_chaos.harness.runs.run import run_shown, uninterrupted
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import Outcome, expected_ending, worst
 
@@ -115,11 +115,15 @@ class _Exploration:
         if not self.summary.failed:
             return None
         smallest, task = self.summary.failed[0], self.failing_task or self.task
+        again = shlex.join(_repeat_command(task, self.name, smallest.seed, self.nodes))
         if self.interrupted:
-            again = shlex.join(_repeat_command(task, self.name, smallest.seed, self.nodes))
             say(self.console, f"\nThe smallest seed that failed is {smallest.seed}:  {again}")
             return again
-        folder = self._show_failed_run(task, smallest)
+        try:
+            folder = self._show_failed_run(task, smallest)
+        except (Stopped, Interrupted) as error:
+            self.interrupted = str(error) or "interrupted"
+            return again
         verdict = folder.read_verdict()
         if verdict is not None:
             full_case = ci.case_of(folder, verdict)
@@ -138,7 +142,7 @@ class _Exploration:
     def _run_again(self, task: Task, seed: int) -> RunFolder:
         scenario = task.scenario_of(seed)
         options = options_of_seed(self.name, scenario, seed, self.results, self.nodes, drawn=task.swarm)
-        return run_shown(scenario, options, self.console, quiet=True).folder
+        return uninterrupted(run_shown(scenario, options, self.console, quiet=True)).folder
 
 
 def explore_command(

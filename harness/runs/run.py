@@ -161,7 +161,11 @@ def run_quietly(scenario: Scenario, options: RunOptions, terminal: Console | Non
 
     Raises Interrupted when the user interrupts it, so that the caller does not begin the next one.
     """
-    ran = run_shown(scenario, options, terminal or Console(quiet=True), quiet=terminal is None)
+    return uninterrupted(run_shown(scenario, options, terminal or Console(quiet=True), quiet=terminal is None))
+
+
+def uninterrupted(ran: FinishedRun) -> FinishedRun:
+    """Return the run. Raises Interrupted if the user interrupted it."""
     if ran.interrupted:
         raise Interrupted(f"interrupted; the last run is {ran.folder.path}")
     return ran

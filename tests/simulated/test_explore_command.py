@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -16,7 +17,9 @@ from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.exploration import Task, explore_seed
 from zab_chaos.harness.explore.seed_runs import OtherBackend, scenario_file
+from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.runs.run import FinishedRun, run_shown
 
 FAILS = ["defects/unordered-refusal", "--defect", "unordered-refusal"]  # with few operations
 CUT = {"variant": "reordered", "within_ms": 500}
@@ -64,6 +67,28 @@ def test_a_seed_that_does_not_violate_the_expected_property_fails(
     (failed,) = json.loads(capsys.readouterr().out)["failed"]
     assert failed["verdict"] == ("VIOLATION" if defect else "PASS")
     assert "sync" not in failed["violated"]
+    assert len(list(ElementTree.parse(junit).iter("failure"))) == 1
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_an_interruption_while_the_smallest_seed_runs_again_loses_nothing(
+    raised: bool, short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Either the run ends early, or what comes before or after it is interrupted."""
+
+    def interrupted(scenario: Any, options: Any, console: Any, *, quiet: bool) -> FinishedRun:
+        if raised:
+            raise Stopped
+        return replace(run_shown(scenario, options, console, quiet=quiet), interrupted=True)
+
+    monkeypatch.setattr("zab_chaos.harness.cli.explore.run_shown", interrupted)
+    Path(short).write_text(SHORT + '\n[expect]\nverdict = "VIOLATION"\n')
+    junit = tmp_path / "junit.xml"
+    asked = ["explore", short, "--seeds", "1", "--jobs", "1", "--results", str(tmp_path / "r"), "--junit", str(junit)]
+    assert main([*asked, "--json"]) == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["command"] == f"zab explore {short} --seeds 1"
+    assert "interrupted" in told.err
     assert len(list(ElementTree.parse(junit).iter("failure"))) == 1
 
 

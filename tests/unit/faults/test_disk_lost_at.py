@@ -49,7 +49,9 @@ def test_the_disk_is_gone_when_the_point_is_reached_and_not_before(play: Callabl
 
 
 @pytest.mark.parametrize("at_the_end", [True, False])
-def test_the_disk_of_a_node_that_dies_just_before_the_healing_is_lost_too(play: Callable[..., Play], at_the_end: bool) -> None:
+def test_the_disk_of_a_node_that_dies_just_before_the_healing_is_lost_too(
+    play: Callable[..., Play], at_the_end: bool
+) -> None:
     """The node reaches the point after the scheduler has looked for the last time, at the latest while it is disarmed."""
     p = play(lost_at(0, "node-2", 5))
     p.scheduler.due(100.0)

@@ -28,7 +28,9 @@ def test_a_paused_node_does_not_change_how_the_others_are_killed(play: Callable[
     p = play(FaultStep(at=0.0, do="crash", target=("node-1", "node-2"), lasts=1.0, params=keeps))
     p.cluster.pause(2)
     p.scheduler.due(100.0)
-    assert [(node, command, keys["variant"]) for node, command, keys in p.cluster.commands] == [(1, "power-cut", "killed")]
+    assert [(node, command, keys["variant"]) for node, command, keys in p.cluster.commands] == [
+        (1, "power-cut", "killed")
+    ]
     assert not p.cluster.alive(1)
     assert not p.cluster.alive(2)
     assert p.told() == [("inject", 1, True)]
