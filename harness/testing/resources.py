@@ -139,6 +139,12 @@ def start_ensemble(
     return judged, cluster
 
 
+def _scenario_of(name: str, root: Path) -> str:
+    """Return the path of a file in the tests' root folder, as seen from here; any other name as it is."""
+    file = root / name
+    return os.path.relpath(file) if file.is_file() else name
+
+
 def run_scenario(
     requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path
 ) -> tuple[JudgedFixture, ZabRun]:
@@ -147,7 +153,7 @@ def run_scenario(
     Raises BadInput, HarnessError, or KeyboardInterrupt if the user stopped the run.
     """
     options = dict(requested.options)
-    name, on = str(options["scenario"]), str(options.get("on", "processes"))
+    name, on = _scenario_of(str(options["scenario"]), node.config.rootpath), str(options.get("on", "processes"))
     scenario = read_scenario(name, on=on, nodes=options.get("nodes"), defect=options.get("defect"))
     run_options = options_for(
         name, scenario, seed=options.get("seed"), results=results, record=options.get("record"),

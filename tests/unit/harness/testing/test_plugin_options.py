@@ -151,6 +151,18 @@ def test_a_scenario_is_an_item_for_each_seed(pytester: pytest.Pytester) -> None:
     assert not pytester.path.joinpath("results").exists()
 
 
+def test_a_scenario_is_found_from_any_folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its path is seen from the root folder, like `testpaths`."""
+    pytester.makefile(".toml", small=SMALL)
+    pytester.makeini("[pytest]")
+    folder = pytester.mkdir("inside")
+    (folder / "test_it.py").write_text(
+        "import pytest\n@pytest.mark.zab(scenario='small.toml', on='sim')\ndef test_it(zab_run): pass"
+    )
+    monkeypatch.chdir(folder)
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("expect", "defect", "passed"),
     [
