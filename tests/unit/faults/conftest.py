@@ -121,6 +121,11 @@ class Sleepers:
         while not self.paused(node):
             pass
 
+    def reach_point(self, node: int) -> None:
+        """Let a node pause at its armed point."""
+        self.armed[node] = []
+        self.pause(node)
+
     def resume(self, node: int) -> None:
         self._may_fail("resume", node)
         self.processes[node].send_signal(signal.SIGCONT)
@@ -150,6 +155,8 @@ class Sleepers:
             self.armed[node] = [arguments["point"]]
         if command == "power-cut":
             self.processes[node].kill()
+        if command == "disarm":
+            return {"armed": bool(self.armed.pop(node, None))}
         return {}
 
     def disk_folder(self, node: int) -> str:

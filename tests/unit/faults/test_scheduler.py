@@ -210,7 +210,7 @@ def test_a_pause_at_a_point_is_confirmed_when_the_node_has_stopped_itself(play: 
     )
     p.scheduler.due(100.0)
     for node in (1, 2):
-        p.cluster.pause(node)
+        p.cluster.reach_point(node)
     p.scheduler.due(101.0)
     p.scheduler.due(105.0)
     assert not p.cluster.paused(1)
@@ -222,7 +222,7 @@ def test_a_pause_at_a_point_is_confirmed_when_the_node_has_stopped_itself(play: 
 def test_a_pause_at_a_point_just_before_the_end_is_confirmed(play: Callable[..., Play]) -> None:
     p = play(step(0, "pause-at", "node-1", point="after-send:COMMIT"))
     p.scheduler.due(100.0)
-    p.cluster.pause(1)
+    p.cluster.reach_point(1)
     p.scheduler.heal_all()
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 

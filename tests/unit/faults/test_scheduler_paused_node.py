@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from zab_chaos.faults.scenario import FaultStep
 
 
@@ -21,6 +23,23 @@ def test_a_disk_fault_is_healed_when_its_node_is_resumed(play: Callable[..., Any
     scheduler.due(104.7)
     assert scheduler.active == []
     assert all(run.recovered is not None and run.recovered.confirmed for run in scheduler.records)
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_point_that_is_reached_between_two_pauses_counts(play: Callable[..., Any], reached: bool) -> None:
+    """The scheduler sees a node that another fault has paused, and after that one that is paused: by its point, or still."""
+    point = {"point": "after-send:COMMIT", "enough": "all"}
+    p = play(
+        FaultStep(at=0.0, do="pause-at", target="node-1", lasts=2.0, params=point),
+        FaultStep(at=0.5, do="pause", target="node-1", lasts=4.0, params={}),
+    )
+    p.scheduler.due(100.0)
+    p.scheduler.due(100.5)
+    if reached:
+        p.cluster.resume(1)
+        p.cluster.reach_point(1)
+    p.scheduler.due(102.0)
+    assert p.told()[2:] == [("heal", 1, reached), ("heal", 2, True)]
 
 
 def test_a_paused_node_does_not_change_how_the_others_are_killed(play: Callable[..., Any]) -> None:
