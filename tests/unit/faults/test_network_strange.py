@@ -1,10 +1,12 @@
 """Changes of the links by others are found by comparison with the requested state, reported, and undone."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.unit.faults.conftest import Play
 from tests.unit.faults.proxies_in_memory import ProxiesInMemory
 from zab_chaos.faults.network import Network, NetworkError, Toxic
 from zab_chaos.faults.proxies import ProxyState, WedgedError
@@ -112,3 +114,19 @@ def test_the_scheduler_logs_foreign_changes(network: Network, server: ProxiesInM
     (line,) = [json.loads(line) for line in log.read_text().splitlines()]
     assert (line["type"], line["id"], line["confirmed"]) == ("heal", 0, False)
     assert line["evidence"] == {"tampered": ["link 1-2: enabled is False and was asked to be True"]}
+
+
+def test_links_that_cannot_be_healed_do_not_keep_the_nodes_down(
+    network: Network, monkeypatch: pytest.MonkeyPatch, play: Callable[..., Play]
+) -> None:
+    def broken() -> None:
+        raise NetworkError("the server does not answer")
+
+    monkeypatch.setattr(network, "heal_all", broken)
+    p = play()
+    p.scheduler.network = network
+    p.cluster.kill(2)
+    p.scheduler.heal_all()
+    assert p.cluster.alive(2)
+    (line,) = p.lines()
+    assert (line["id"], line["confirmed"], line["evidence"]) == (0, False, {"network": "the server does not answer"})
