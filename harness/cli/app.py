@@ -19,6 +19,8 @@ from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped, stoppable
 from zab_chaos.harness.runs import catalogue
 
+SEED_MAX = 2**63 - 1
+
 # The base class of typer's usage errors has moved between modules; its public subclass has not.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -52,6 +54,17 @@ def path(text: str) -> str:
     return text
 
 
+def seed_number(text: str) -> int:
+    """Return a seed of the command line. It has no limits in the help, as that of an integer option would."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number.") from None
+    if not 0 <= number <= SEED_MAX:
+        raise typer.BadParameter(f"{number} is not in the range 0 to {SEED_MAX}.")
+    return number
+
+
 def out_file(words: str) -> Any:
     """Return the option --out of a command that can write a file."""
     return typer.Option("--out", metavar="FILE", help=words, show_default=False)
@@ -63,7 +76,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the outco
 Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Also write a JUnit file, for CI.", show_default=False)
 ]
-Times = Annotated[int, typer.Option(min=1, help="With --check: run each scenario this many times.")]
+Times = Annotated[int, typer.Option(metavar="N", min=1, help="With --check: run each scenario this many times.")]
 Backend = Annotated[
     str,
     typer.Option(
@@ -80,13 +93,17 @@ ZooKeeper = Annotated[
         help="Run on Apache ZooKeeper: a version, such as 3.9.4, or an unpacked distribution's folder.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Override the scenario's seed.")]
-Nodes = Annotated[int | None, typer.Option(min=1, help="Override the scenario's number of nodes.")]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Override the scenario's seed.", parser=seed_number)]
+Nodes = Annotated[int | None, typer.Option(metavar="N", min=1, help="Override the scenario's number of nodes.")]
 DefectName = Annotated[
     str | None,
-    typer.Option("--defect", help="Build the nodes with this known bug.", autocompletion=complete_defect),
+    typer.Option(
+        "--defect", metavar="NAME", help="Build the nodes with this known bug.", autocompletion=complete_defect
+    ),
 ]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Number of worker processes. Default: the number of cores.")]
+Jobs = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Number of worker processes. Default: the number of cores.")
+]
 EnsembleFolder = Annotated[
     Path | None,
     typer.Option(
@@ -134,7 +151,10 @@ def refuse_without_check(context: typer.Context, *names: str) -> None:
 @app.command()
 def run(
     scenario: Annotated[
-        str, typer.Argument(help="The name of a shipped scenario, or a file.", autocompletion=complete_scenario)
+        str,
+        typer.Argument(
+            metavar="SCENARIO", help="The name of a shipped scenario, or a file.", autocompletion=complete_scenario
+        ),
     ],
     on: Backend = "processes",
     zookeeper: ZooKeeper = None,
@@ -176,7 +196,9 @@ def explore(
     scenario: Annotated[
         str,
         typer.Argument(
-            help="The name of a shipped scenario, a file, or lab-flapping.", autocompletion=complete_scenario
+            metavar="SCENARIO",
+            help="The name of a shipped scenario, a file, or lab-flapping.",
+            autocompletion=complete_scenario,
         ),
     ],
     seeds: Annotated[str, typer.Option(metavar="A..B", help="The range of seeds, both ends included.")] = "1..100",
@@ -246,7 +268,7 @@ def shrink(
         ),
     ],
     seed: Annotated[
-        int | None, typer.Option(min=0, max=2**63 - 1, help="The seed that fails, if a scenario is given.")
+        int | None, typer.Option(metavar="N", help="The seed that fails, if a scenario is given.", parser=seed_number)
     ] = None,
     defect: DefectName = None,
     swarm: Annotated[
@@ -292,7 +314,10 @@ def shrink(
 
 @app.command()
 def verify(
-    runs: Annotated[list[str], typer.Argument(help="Run folders, or `latest`.", show_default=False, parser=path)],
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Run folders, or `latest`.", show_default=False, parser=path),
+    ],
     results: Results = RESULTS,
     junit: Junit = None,
     json: Json = False,
@@ -306,10 +331,13 @@ def verify(
 
 @app.command()
 def replay(
-    run: Annotated[str, typer.Argument(help="A run folder, or `latest`.", show_default=False, parser=path)],
-    node: Annotated[int | None, typer.Option(help="Replay only this node.")] = None,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run folder, or `latest`.", show_default=False, parser=path)
+    ],
+    node: Annotated[int | None, typer.Option(metavar="N", help="Replay only this node.")] = None,
     life: Annotated[
-        int | None, typer.Option(help="Replay only this life (process incarnation) of each node; 1 is the first.")
+        int | None,
+        typer.Option(metavar="N", help="Replay only this life (process incarnation) of each node; 1 is the first."),
     ] = None,
     until: Annotated[
         str | None, typer.Option(metavar="EVENT", help="Stop at trace event N, or with iN at input N.")
@@ -370,7 +398,7 @@ def list_results(
         str | None, typer.Option(metavar="WORD", help="Only runs whose scenario has this word in its name.")
     ] = None,
     verdict: Annotated[str | None, typer.Option(metavar="VERDICT", help="Only runs with this verdict.")] = None,
-    last: Annotated[int, typer.Option(min=1, help="List at most this many runs.")] = 20,
+    last: Annotated[int, typer.Option(metavar="N", min=1, help="List at most this many runs.")] = 20,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
@@ -455,9 +483,10 @@ def up(
         str, typer.Option("--on", metavar="BACKEND", help="What to run: processes (our own nodes) or zookeeper.")
     ] = "processes",
     zookeeper: ZooKeeper = None,
-    nodes: Annotated[int, typer.Option(min=1, help="The number of nodes.")] = 3,
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="The number of nodes.")] = 3,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**63 - 1, help="The seed that draws targets such as `one` and `minority`.")
+        int,
+        typer.Option(metavar="N", help="The seed that draws targets such as `one` and `minority`.", parser=seed_number),
     ] = 1,
     defect: DefectName = None,
     results: Results = RESULTS,
@@ -490,7 +519,9 @@ def client(
         typer.Option(metavar="FILE", help="The client key file, for an ensemble that `zab up` did not start."),
     ] = None,
     ensemble: EnsembleFolder = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds until an operation counts as unknown.")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Seconds until an operation counts as unknown.")
+    ] = 10.0,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
@@ -562,10 +593,12 @@ def defects(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this defect. May be repeated.", autocompletion=complete_defect),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds for each defect in the simulator.")] = 10,
-    times: Annotated[int, typer.Option(min=1, help="Number of runs for each defect on processes.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of seeds for each defect in the simulator.")
+    ] = 10,
+    times: Annotated[int, typer.Option(metavar="N", min=1, help="Number of runs for each defect on processes.")] = 1,
     swarm: Annotated[
-        int, typer.Option(min=0, help="Also look for each defect with this many swarm seeds of long-mix.")
+        int, typer.Option(metavar="N", min=0, help="Also look for each defect with this many swarm seeds of long-mix.")
     ] = 0,
     jobs: Jobs = None,
     results: Results = RESULTS,
@@ -679,7 +712,8 @@ def zookeeper_list(json: Json = False) -> int:
 
 @zookeeper.command("fetch")
 def zookeeper_fetch(
-    version: Annotated[str, typer.Argument(help="A released version, for example 3.9.4.")], json: Json = False
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="A released version, for example 3.9.4.")],
+    json: Json = False,
 ) -> int:
     """Fetch a release and its dependencies into the cache, and verify their checksums."""
     from zab_chaos.harness.cli.zookeeper import fetch_command
@@ -697,7 +731,8 @@ def zookeeper_check(
         str, typer.Option(metavar="VERSIONS", help="Only these of the tickets' releases, separated by commas.")
     ] = "",
     times: Annotated[
-        int | None, typer.Option(min=1, help="Run each release this many times. Default: as the ticket says.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Run each release this many times. Default: as the ticket says."),
     ] = None,
     results: Results = RESULTS,
     out: Annotated[Path | None, out_file("Also write the matrix as JSON.")] = None,

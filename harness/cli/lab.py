@@ -25,10 +25,10 @@ NUMBER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 
 
 def lab(
-    seed: Annotated[str, typer.Option(metavar="NUMBER", help="The seed that draws delays and timeouts.")] = "1",
-    nodes: Annotated[str, typer.Option(metavar="NUMBER", help="The number of nodes.")] = "3",
-    rounds: Annotated[str, typer.Option(metavar="NUMBER", help="The number of ticks.")] = "1000",
-    proposals: Annotated[str, typer.Option(metavar="NUMBER", help="The number of proposals, evenly spread.")] = "10",
+    seed: Annotated[str, typer.Option(metavar="N", help="The seed that draws delays and timeouts.")] = "1",
+    nodes: Annotated[str, typer.Option(metavar="N", help="The number of nodes.")] = "3",
+    rounds: Annotated[str, typer.Option(metavar="N", help="The number of ticks.")] = "1000",
+    proposals: Annotated[str, typer.Option(metavar="N", help="The number of proposals, evenly spread.")] = "10",
     partition: Annotated[
         str,
         typer.Option(

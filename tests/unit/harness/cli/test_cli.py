@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -228,6 +229,19 @@ def test_stored_runs_are_judged_again_and_the_worst_counts(tmp_path: Path, capsy
     assert json.loads(good.file("verdict.json").read_text())["exit"] == 2
     assert main(["verify", str(good.path), "--quiet", "--results", str(tmp_path)]) == 2
     assert "UNKNOWN" in capsys.readouterr().out
+
+
+COMMANDS = (
+    "run", "explore", "shrink", "verify", "replay", "report", "results", "show", "analyze", "up", "client", "inject",
+    "scenarios", "defects", "image", "clean", "doctor", "bench", "lab", "zookeeper fetch", "zookeeper check",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_names_the_values_as_the_documentation_does(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "--help"]) == 0
+    told = capsys.readouterr().out
+    assert not re.findall(r"--\S+ +<[a-z ]+>|\{[a-z]+\}|\d{15}", told)
 
 
 @pytest.mark.parametrize("json_too", [[], ["--json"]])
