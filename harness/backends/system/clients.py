@@ -149,8 +149,7 @@ class SystemLine:
     def move(self, node: int) -> None:
         """Use another node from now on."""
         if node != self.node:
-            self._close_client()
-            self.node = node
+            self._reconnect_to(node)
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -189,8 +188,13 @@ class SystemLine:
         pending.then(outcome)
 
     def _move_to_next_node(self) -> None:
+        """Use a new client, also if there is only one node: the old one's connection may be broken."""
         nodes = sorted(self._connect)
-        self.move(nodes[(nodes.index(self.node) + 1) % len(nodes)])
+        self._reconnect_to(nodes[(nodes.index(self.node) + 1) % len(nodes)])
+
+    def _reconnect_to(self, node: int) -> None:
+        self._close_client()
+        self.node = node
 
     def _close_client(self) -> None:
         client, self._client = self._client, None

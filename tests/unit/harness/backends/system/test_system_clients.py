@@ -31,6 +31,18 @@ def asked(folder: Path, answer: Any) -> list[Any]:
     return told
 
 
+@pytest.mark.parametrize("nodes", [[1], [1, 2]])
+def test_after_an_unknown_outcome_a_new_client_is_used(tmp_path: Path, nodes: list[int]) -> None:
+    """The old connection may be broken for good, also if there is no other node to go to."""
+    history, told = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts()), []
+    answers = iter([Unknown("broken pipe"), done(b"1")])
+    line = SystemLine(dict.fromkeys(nodes, lambda: Says(next(answers))), 1, 1, 1.0, history)
+    for count in (1, 2):
+        line.submit(Get("/a"), told.append)
+        line.wait(lambda count=count: len(told) == count, 1.0)
+    assert told == [Unknown("broken pipe"), done(b"1")]
+
+
 @pytest.mark.parametrize("answer", [done(b"1"), Failed("no node", ""), Unknown("who knows")])
 def test_each_kind_of_outcome_is_accepted(tmp_path: Path, answer: Any) -> None:
     assert asked(tmp_path, answer) == [answer]
