@@ -66,14 +66,14 @@ def replay_command(
     folder = stored.find(results, run)
     console = console_for(json=json)
     facts = folder.read_run()
-    try:
-        peer_type = core_of(facts)
-    except UnknownDefect as error:
-        return _report_unknown(str(error), console, json=json)
     recorded = recorded_lives(folder.path)
     stop_at, chosen = _parse_options(recorded, node, life, until, show=show)
     if not recorded:
         return _report_unknown(_why_nothing_is_recorded(facts), console, json=json)
+    try:
+        peer_type = core_of(facts)
+    except UnknownDefect as error:
+        return _report_unknown(str(error), console, json=json)
     try:
         if step or (step is None and without_options and _can_step()):
             return step_through(folder, peer_type, console)

@@ -82,6 +82,9 @@ def test_nothing_recorded_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str
     why = answer(capsys)["why"]
     assert "has no recordings" in why
     assert "record = false" in why
+    change_run(run, defect="of-another-system")
+    assert main(["replay", str(run), "--json"]) == 2
+    assert "has no recordings" in answer(capsys)["why"]
 
 
 def test_a_defect_that_is_not_here_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
