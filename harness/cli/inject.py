@@ -1,5 +1,7 @@
 """`zab inject`: inject a fault into the ensemble of `zab up`, with the keys that a scenario uses."""
 
+import contextlib
+import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
 
 ANSWER_SECONDS = 60.0  # a fault may wait for a leader, and for its own effect
+ASK_SECONDS = 0.1  # between two questions whether a state has come
 HEAL = "heal"
 DIGITS_MAX = 9  # of the number of a fault
 
@@ -26,7 +29,7 @@ def inject_command(words: Sequence[str], *, folder: Path | None, kinds: bool, re
     if kinds:
         return _list_kinds(json=json)
     command, arguments = _parse(words)
-    answer = _send(chosen_ensemble(results, folder), command, arguments)
+    answer = _answer(chosen_ensemble(results, folder), command, arguments)
     if json:
         print_json(answer)
     elif "said" in answer:
@@ -83,18 +86,28 @@ def _value(text: str) -> Any:
         return text
 
 
-def _send(ensemble: AddressFile, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Send a command to the process of `zab up` and return its answer. Raises BadInput, HarnessError."""
+def _answer(ensemble: AddressFile, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Send a command to the process of `zab up` and return its answer. If it waits for a state, ask until that has come.
+
+    Raises BadInput, HarnessError.
+    """
     try:
         control = ControlClient(ensemble.control, keys.load(ensemble.control_secret))
     except keys.KeyFileError as error:
         raise HarnessError(f"the ensemble has just ended: {error}") from None
+    with contextlib.closing(control):
+        answer = _send(control, ensemble, command, arguments)
+        while "waits" in answer:
+            time.sleep(ASK_SECONDS)
+            answer = _send(control, ensemble, "waited", {"number": answer["waits"]})
+    return answer
+
+
+def _send(control: ControlClient, ensemble: AddressFile, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         answer = control.call(command, ANSWER_SECONDS, lambda: ensemble.open, **arguments)
     except ControlError as error:
         raise HarnessError(str(error)) from None
-    finally:
-        control.close()
     if "wrong" in answer:
         raise BadInput(answer["wrong"])
     return answer

@@ -21,7 +21,12 @@ from zab_chaos.harness.live.fault_methods import InjectedFault
 from zab_chaos.node.net.control import ControlError, ControlPort
 from zab_chaos.node.net.keys import Keys
 
-REQUESTS = ("inject", "heal", "faults")
+REQUESTS = ("inject", "heal", "faults", "waited")
+BY_HAND = {
+    "at": "it happens now",
+    "awaits": "it happens now",
+    "until": "it lasts for=SECONDS, or until it is healed",
+}  # what is done instead of a key of a schedule
 
 
 class ControlServer:
@@ -59,9 +64,11 @@ class ControlServer:
         try:
             match request:
                 case "inject":
-                    return {"said": self._inject(arguments["fault"])}
+                    return self._inject(arguments["fault"])
                 case "heal":
                     return {"said": self._heal(arguments.get("number"))}
+                case "waited":
+                    return self._waited(arguments["number"])
                 case "faults":
                     return {"faults": self._list()}
         except BadInput as error:
@@ -71,16 +78,28 @@ class ControlServer:
             raise ControlError(str(error)) from None
         return {"wrong": f"there is no request {request!r}. {did_you_mean(request, REQUESTS)}"}
 
-    def _inject(self, table: Mapping[str, Any]) -> str:
-        """Inject a fault now, and return it in words. `table`: a scenario's [[fault]] table without a time."""
+    def _inject(self, table: Mapping[str, Any]) -> dict[str, Any]:
+        """Inject a fault now, and return it in words, as `said`. `table`: a scenario's [[fault]] table without a time.
+
+        For a step that waits for a state, return its number, as `waits`: the state is asked for with `waited`.
+        """
         keys = dict(table)
         name = str(keys.pop("do", ""))
         check_names("kind of fault", [name], KINDS)
-        for key in ("at", "awaits"):
-            if key in keys:
-                raise BadInput(f"{name}: {key} belongs to a schedule; by hand it happens now")
+        for key in sorted(BY_HAND.keys() & keys.keys()):
+            raise BadInput(f"{name}: {key} belongs to a schedule; by hand {BY_HAND[key]}")
         self._faults.append(self._ensemble.inject(KINDS[name], keys))
-        return self._noted(str(self._faults[-1]))
+        said = self._noted(str(self._faults[-1]))
+        return {"waits": len(self._faults)} if self._faults[-1].waits else {"said": said}
+
+    def _waited(self, number: int) -> dict[str, Any]:
+        """Return what `_inject` returns, for a step that waits: `said` when its state has come. Raises FaultError if it came
+        too late."""
+        fault = self._fault(number)
+        if not fault.healed:
+            return {"waits": number}
+        fault.require_confirmed()
+        return {"said": self._noted(str(fault))}
 
     def _heal(self, number: int | None) -> str:
         """Heal the fault with this number, or heal everything and start the nodes that are down. Return that in words."""
@@ -90,14 +109,23 @@ class ControlServer:
             if ended:
                 raise FaultError(f"healed all faults, but {node_names(ended)} ended again at the start; see the logs")
             return self._noted("healed all faults, and started the nodes that were down")
+        fault = self._fault(number)
+        fault.heal()
+        return self._noted(f"healed: {fault}")
+
+    def _fault(self, number: int) -> InjectedFault:
         if number not in range(1, len(self._faults) + 1):
             raise BadInput(f"there is no fault {number}; there were {len(self._faults)}: `zab inject` lists them")
-        self._faults[number - 1].heal()
-        return self._noted(f"healed: {self._faults[number - 1]}")
+        return self._faults[number - 1]
 
     def _list(self) -> list[dict[str, Any]]:
         return [
-            {"number": number, "fault": str(fault), "nodes": fault.nodes, "over": fault.healed or not fault.lasts}
+            {
+                "number": number,
+                "fault": str(fault),
+                "nodes": fault.nodes,
+                "over": fault.healed or not (fault.lasts or fault.waits),
+            }
             for number, fault in enumerate(self._faults, 1)
         ]
 

@@ -69,17 +69,25 @@ class InjectedFault:
         return self._record.kind.heals
 
     @property
+    def waits(self) -> bool:
+        """Whether it breaks nothing, and is over when its nodes are in a state."""
+        return self._record.kind.blocks_schedule
+
+    @property
     def healed(self) -> bool:
-        """Whether the fault is over: it was healed, or undone by a restart or a resume."""
+        """Whether the fault is over: it was healed, or undone by a restart or a resume; or the state that it waits for came."""
         return self._record.recovered is not None
 
     def heal(self) -> None:
         """Undo the fault, if it is not over yet. Raises FaultError if the nodes do not confirm that it is healed."""
         self._scheduler.heal(self._record)
+        self.require_confirmed()
+
+    def require_confirmed(self) -> None:
+        """Raise FaultError if the fault is over, and the nodes have not confirmed that."""
         if self._record.recovered is not None and not self._record.recovered.confirmed:
-            raise FaultError(
-                f"the healing is not confirmed: {self._record.describe()}; {_observed(self._record.recovered)}"
-            )
+            what = "the state did not come in time" if self.waits else "the healing is not confirmed"
+            raise FaultError(f"{what}: {self._record.describe()}; {_observed(self._record.recovered)}")
 
     def until_settled(self, timeout: float = 20.0) -> Self:
         """Wait until the fault has taken effect, such as a node that reaches its crash point. Raises TimeoutError."""

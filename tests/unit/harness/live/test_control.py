@@ -51,6 +51,25 @@ def test_a_fault_is_injected_reported_listed_and_healed(server: ControlServer) -
     assert len(server.messages) == 2
 
 
+def test_a_wait_is_answered_when_its_state_has_come(server: ControlServer) -> None:
+    assert inject(server, "wait target=node-1 state=down") == {"waits": 1}
+    assert server.handle("waited", {"number": 1}) == {"waits": 1}
+    assert not server.handle("faults", {})["faults"][0]["over"]
+    assert not server.active_faults()
+    inject(server, "crash target=node-1")
+    server._ensemble.sleep(0.2)
+    assert server.handle("waited", {"number": 1}) == {"said": "node 1 is down"}
+    assert server.handle("faults", {})["faults"][0]["over"]
+    assert server.messages == ["until node 1 is down", "node 1 killed", "node 1 is down"]
+
+
+def test_a_state_that_does_not_come_in_time_is_an_error(server: ControlServer) -> None:
+    inject(server, "wait target=node-1 state=down within=1")
+    server._ensemble.sleep(1.5)
+    with pytest.raises(ControlError, match=r"^the state did not come in time: until node 1 is down; "):
+        server.handle("waited", {"number": 1})
+
+
 def test_a_node_that_refuses_to_start_is_not_reported_as_healed(server: ControlServer) -> None:
     inject(server, "corrupt target=node-1 file=log replace=false")
     with pytest.raises(ControlError, match="healed all faults, but node 1 ended again at the start"):
@@ -88,6 +107,7 @@ def test_healing_everything_starts_nodes_that_are_down(server: ControlServer) ->
         ("inject", {"fault": {"do": "crush"}}, "Did you mean crash"),
         ("inject", {"fault": {"do": "crash", "target": "leader", "at": 3}}, "at belongs to a schedule"),
         ("inject", {"fault": {"do": "crash", "target": "leader", "awaits": "A"}}, "awaits belongs to a schedule"),
+        ("inject", {"fault": {"do": "pause", "target": "leader", "until": "A"}}, "by hand it lasts for=SECONDS"),
         ("inject", {"fault": {"do": "pause", "target": "nobody", "for": "x"}}, "'x' is not a number"),
     ],
 )
