@@ -509,7 +509,7 @@ def test_the_tables_of_a_campaign_are_sorted_and_filtered(driver: webdriver.Chro
     assert seed.get_attribute("aria-sort") == "ascending"
     seed.find_element("tag name", "button").send_keys(Keys.ENTER)
     assert column(2) == sorted(column(2), key=int, reverse=True)
-    words = driver.find_element("css selector", "#runs .filter input")
+    words = driver.find_element("css selector", "#runs caption .filter input")  # below the heading of its table
     words.send_keys("POWER pass")
     assert column(1) == 7 * ["power-outage"]
     assert driver.find_element("css selector", "#runs .filter [role=status]").text == "7 of 14"

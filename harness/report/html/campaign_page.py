@@ -181,7 +181,7 @@ def _recovery(runs: list[CampaignRun]) -> Html | None:
         shares = [f"{percentile(micros, share) / 1e6:.3f}" if micros else "" for share in (0.5, 0.9, 1.0)]
         strokes = strip((one, f"{do}: {one:.3f} s, {run.name}, {run.folder.name}") for one, run in known)
         rows.append((do, role, len(all_of), *shares, len(all_of) - len(known), strokes))
-    heads = (
+    heads = [
         "fault",
         "role hit",
         "how often",
@@ -190,8 +190,11 @@ def _recovery(runs: list[CampaignRun]) -> Html | None:
         "longest, s",
         "never",
         "distribution from 1 ms to 100 s, logarithmic; one stroke for each",
-    )
-    return table("From a fault to the next commit", heads, rows, range(2, 7)) if rows else None
+    ]
+    first_number = 2
+    if not any(role for _, role in times):  # only the pipeline determines roles
+        heads, rows, first_number = [heads[0], *heads[2:]], [(row[0], *row[2:]) for row in rows], 1
+    return table("From a fault to the next commit", heads, rows, range(first_number, len(heads) - 1)) if rows else None
 
 
 def _coverage(runs: list[CampaignRun]) -> Html | None:

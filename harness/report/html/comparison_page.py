@@ -11,6 +11,10 @@ BADGES = {
     "better": ("✓ better", "pass"),
     "same": ("– no difference", "not-applicable"),
 }
+SMALL = (
+    f"– below {LEAST_EFFECT:.0%}",
+    "not-applicable",
+)  # a difference that is certain, but smaller than the least effect
 HEADS = (
     "",
     "scenario",
@@ -29,7 +33,8 @@ READING = (
     "for verdicts). Of many comparisons some look different by chance, so all p-values are corrected together by Holm's "
     "method: if nothing has changed, only one page in twenty shows any difference.",
     f"worse and better mean: corrected p below {SIGNIFICANCE_LEVEL:g}, and a difference of at least {LEAST_EFFECT:.0%} of "
-    "the first campaign's value. No difference means that none was shown, not that there is none.",
+    f"the first campaign's value; below {LEAST_EFFECT:.0%} means that the difference is certain, but smaller than that. No "
+    "difference means that none was shown, not that there is none.",
     "A violation counts, however rare it is: the verdicts of every scenario are listed, even if their numbers differ by no "
     "more than chance.",
 )
@@ -48,8 +53,8 @@ def comparison_page(found: Comparison, names: Sequence[str]) -> str:
         "main",
         _verdicts(found.counts),
         _differences("What differs", found.differences) if found.differences else None,
-        element("p", "Nothing that was compared differs by more than chance.") if not found.differences else None,
-        _differences("What shows no difference", same) if same else None,
+        element("p", "Nothing that was compared got worse or better.") if not found.differences else None,
+        _differences("What got neither worse nor better", same) if same else None,
         element("section", element("h2", "How to read this"), *(element("p", words) for words in READING)),
     )
     return document("Two campaigns compared", header, main)
@@ -61,11 +66,11 @@ def _verdicts(counts: Iterable[VerdictCounts]) -> Html:
 
 
 def _differences(caption: str, rows: Iterable[ComparedValue]) -> Html:
-    return table(caption, HEADS, [_row(it) for it in rows])
+    return element("div", table(caption, HEADS, [_row(it) for it in rows]), class_="compared")
 
 
 def _row(it: ComparedValue) -> tuple[object, ...]:
-    words, style = BADGES[it.change]
+    words, style = SMALL if it.change == "same" and it.p < SIGNIFICANCE_LEVEL else BADGES[it.change]
     shown = [_example(run) for run in it.examples] if it.change != "same" else []
     return (
         element("span", words, class_=f"badge {style}"),

@@ -36,7 +36,7 @@ function addFilter(table) {
   label.append("Filter ", input);
   box.append(label, " ", count);
   input.addEventListener("input", () => filter(table, input.value, count));
-  table.closest(".scroll").before(box);
+  table.caption.append(box);
 }
 
 for (const table of document.querySelectorAll("main table")) {

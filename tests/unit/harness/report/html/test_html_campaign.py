@@ -132,6 +132,13 @@ def test_the_tables_of_a_campaign_count_its_runs() -> None:
     }  # fmt: skip
 
 
+def test_a_campaign_whose_roles_nobody_determined_has_no_column_for_them() -> None:
+    run = CampaignRun(Path("r"), "x", None, "", verdict="PASS", recoveries=[RecoveryTime("crash", "", 0.25)])
+    text = campaign_page([run], "all", Path("campaign.html"))
+    assert "role hit" not in text
+    assert rows(text, "From a fault")[0][:6] == ["crash", "1", "0.250", "0.250", "0.250", "0"]
+
+
 def test_the_table_of_how_nodes_caught_up() -> None:
     row = {"kind": "DIFF", "times": 3, "transactions": 50, "cut": 2, "bytes": 2**19}
     assert rows(str(catch_up_table({"catching_up": [row]})), "How nodes") == [["DIFF", "3", "50", "2", "0.500"]]

@@ -21,7 +21,7 @@ def page(before: float, after: float, **facts: Any) -> str:
 def test_a_difference_is_told_in_words_with_its_interval_and_the_run_that_shows_it() -> None:
     told = page(200, 100)
     assert "1 worse in 3 comparisons" in told
-    assert told.index("What differs") < told.index("✗ worse") < told.index("What shows no difference")
+    assert told.index("What differs") < told.index("✗ worse") < told.index("What got neither worse nor better")
     assert "203 1/s, then 104 1/s: -99 1/s (-48.8 %)" in told
     assert "-101 to -96.6 1/s" in told
     assert "/results/outage/1: acked_per_second was 101 1/s" in told
@@ -33,8 +33,17 @@ def test_a_difference_is_told_in_words_with_its_interval_and_the_run_that_shows_
 def test_the_page_says_that_there_is_no_difference() -> None:
     told = page(200, 200)
     assert "no difference in 3 comparisons" in told
-    assert "Nothing that was compared differs by more than chance." in told
+    assert "Nothing that was compared got worse or better." in told
     assert "✗ worse" not in told
+    assert "– below 5%" not in told[: told.index("How to read this")]
+
+
+def test_a_certain_difference_that_is_small_is_not_called_no_difference() -> None:
+    told = page(2000, 1960)
+    assert "Nothing that was compared got worse or better." in told
+    row = told[: told.index("acked_per_second<br>")].rpartition("<tr>")[2]
+    assert "– below 5%" in row
+    assert "no difference" not in row
 
 
 def test_the_comparison_page_escapes_all_texts() -> None:
@@ -49,7 +58,7 @@ def test_a_violation_is_listed_whether_or_not_it_is_a_difference() -> None:
     told = comparison_page(compare(old, new), ("before", "after"))
     listed = told[told.index("violated in the second") : told.index("</table>")]
     assert "/results/outage/4: it broke<br><code>zab run outage --seed 4</code>" in listed
-    assert "Nothing that was compared differs by more than chance." in told
+    assert "Nothing that was compared got worse or better." in told
 
 
 def test_what_got_better_is_not_listed_as_no_difference() -> None:
