@@ -565,14 +565,19 @@ def _known_defect(value: Any, nodes: int) -> Any:
 
 
 def _weights(value: Any, known: tuple[str, ...], what: str) -> dict[str, float]:
-    allowed = "{ name = weight, ... } with " + ", ".join(known)
+    weight = number(0, 1_000_000)
+    allowed = f"{{ name = weight, ... }}, each weight {weight.allowed}, with {', '.join(known)}"
     if not isinstance(value, dict):
         raise InvalidValueError(f"{shown(value)} is not a table of weights", allowed)
-    weight = number(0, 1_000_000)
-    for name, one in value.items():
-        if name not in known:
-            raise InvalidValueError(f"{name!r} is not {what}", allowed, suggest(name, known))
-        weight.read(one, 0)
+    unknown = [name for name in value if name not in known]
+    wrong = [f"{name!r} is not {what}" for name in unknown]
+    for name in [name for name in value if name in known]:
+        try:
+            weight.read(value[name], 0)
+        except InvalidValueError as error:
+            wrong.append(f"{name}: {error.wrong}")
+    if wrong:
+        raise InvalidValueError("; ".join(wrong), allowed, suggest(unknown[0], known) if unknown else "")
     weights = {name: float(one) for name, one in value.items()}
     if not sum(weights.values()) > 0:
         raise InvalidValueError("all weights are 0", allowed)

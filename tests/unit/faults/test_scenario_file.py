@@ -100,6 +100,19 @@ def test_a_key_in_the_wrong_table_gets_a_hint() -> None:
     assert "'step' is no table" in found[5]
 
 
+def test_all_mistakes_in_a_table_of_weights_are_reported() -> None:
+    mix = "{ sett = 1, get = -1, set = 1, cas = 'x', creat = 1 }"
+    (told,) = dict(mistakes_of(f'[scenario]\nname = "x"\n[workload]\nmix = {mix}\n')).values()
+    for words in (
+        "'sett' is not an operation",
+        "'creat' is not an operation",
+        "get: -1 is out of range",
+        "cas: 'x' is not a number",
+    ):
+        assert words in told
+    assert told.endswith("Did you mean set?")
+
+
 def test_the_error_names_file_line_and_what_is_allowed() -> None:
     with pytest.raises(
         ScenarioError, match=r"some\.toml:6: \[\[fault\]\] number 1, target: .*node-9.*node-1 to node-3"
