@@ -1,5 +1,6 @@
 """Where shrinking begins: find the failed run or failing seed, and a fixed schedule for it that fails in the simulator."""
 
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -42,6 +43,7 @@ class FailingCase:
     preferred: tuple[str, ...]
     on: str = "sim"
     release: str | None = None
+    explore: str = ""  # the command that explores other seeds of a scenario, up to the seeds
 
     @property
     def defect(self) -> str | None:
@@ -101,7 +103,10 @@ def _case_of_scenario(what: str, seed: int | None, defect: str | None, swarmed: 
         raise error if known else BadInput(f"{error}\nThere is no run folder {what} either.") from None
     seed = scenario.seed if seed is None else seed
     scenario = draw_swarm(scenario, seed) if swarmed else scenario
-    return FailingCase(scenario=scenario, seed=seed, folder=None, preferred=_preferred_properties(scenario, []))
+    explore = ["zab", "explore", what, *(["--swarm"] if swarmed else [])]
+    explore += [*(["--defect", defect] if defect else []), *(["--nodes", str(nodes)] if nodes is not None else [])]
+    preferred = _preferred_properties(scenario, [])
+    return FailingCase(scenario=scenario, seed=seed, folder=None, preferred=preferred, explore=shlex.join(explore))
 
 
 def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
@@ -147,12 +152,11 @@ def find_starting_point(case: FailingCase, workers: LocalWorkers, tell: Tell) ->
     found = case.simulate()
     failure = failure_of(found, case.preferred)
     if failure is None and not case.not_simulated:
-        name, seed = case.scenario.name, case.seed
         if case.folder is not None:
             return None  # the run was made by another version
         raise BadInput(
-            f"{name} with seed {seed} ends as expected in the simulator ({found.verdict}): there is nothing to shrink.\n"
-            f"`zab explore {name} --seeds 1..1000` looks for a seed that fails."
+            f"{case.scenario.name} with seed {case.seed} ends as expected in the simulator ({found.verdict}): there is nothing "
+            f"to shrink.\n`{case.explore} --seeds 1..1000` looks for a seed that fails."
         )
     if failure is not None and case.folder is not None and failure.property not in (None, *case.preferred):
         failure = None  # it is another bug than that of the run

@@ -166,6 +166,13 @@ def test_a_failed_run_is_shrunk_beside_it(lossy: str, tmp_path: Path, capsys: py
     assert not answer["complete"]
 
 
+def test_the_exploration_that_is_proposed_is_of_the_scenario_as_it_was_named(
+    lossy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["shrink", lossy, "--seed", "1", "--nodes", "3"]) == 4
+    assert f"`zab explore {lossy} --nodes 3 --seeds 1..1000` looks for" in capsys.readouterr().err
+
+
 def test_a_run_that_passed_has_nothing_to_shrink(
     lossy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
