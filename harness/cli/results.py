@@ -35,7 +35,7 @@ def results_command(
     if json:
         print_json([_facts(number, one) for number, one in enumerate(entries[:last], 1)])
     else:
-        _show_list(entries, last, results, console_for(json=json))
+        _show_list(entries, last, results, console_for(json=json), filtered=scenario is not None or verdict is not None)
     return Exit.PASS
 
 
@@ -44,7 +44,7 @@ def _chosen_run(run: str, entries: list[StoredRun], results: Path) -> RunFolder:
         return stored.find(results, run)
     if len(run) > DIGITS_MAX or not 1 <= int(run) <= len(entries):
         many = f"there are {len(entries)} runs" if len(entries) != 1 else "there is one run"
-        raise BadInput(f"there is no run {run}: {many} in this list. `zab results` shows it.")
+        raise BadInput(f"there is no run {run}: {many} in the list of {results}.")
     return entries[int(run) - 1].folder
 
 
@@ -61,9 +61,9 @@ def _print_report(folder: RunFolder, *, json: bool) -> int:
     return Exit.PASS
 
 
-def _show_list(entries: list[StoredRun], last: int, results: Path, console: Console) -> None:
+def _show_list(entries: list[StoredRun], last: int, results: Path, console: Console, *, filtered: bool) -> None:
     if not entries:
-        say(console, f"there is no such run in {results}")
+        say(console, f"there is {'no such' if filtered else 'no'} run in {results}")
         return
     table = wrapping_table()
     table.add_column("", justify="right")

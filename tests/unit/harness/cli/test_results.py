@@ -84,14 +84,16 @@ def test_unknown_runs_and_verdicts_are_mistakes_and_an_empty_list_is_not(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["results", "4", "--results", str(results)]) == 4
-    assert "there are 3 runs in this list" in capsys.readouterr().err
+    assert "there are 3 runs in the list of " in capsys.readouterr().err
     assert main(["results", "nothing", "--results", str(results)]) == 4
     assert main(["results", "--verdict", "GOOD", "--results", str(results)]) == 4
     assert "it needs one of PASS, VIOLATION" in capsys.readouterr().err
     assert main(["results", "--results", str(tmp_path / "none")]) == 0
-    assert "no such run in" in capsys.readouterr().out
+    assert capsys.readouterr().out == f"there is no run in {tmp_path / 'none'}\n"
+    assert main(["results", "--results", str(results), "--scenario", "none"]) == 0
+    assert capsys.readouterr().out == f"there is no such run in {results}\n"
 
 
 def test_a_number_of_many_digits_is_no_run(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["results", "9" * 5000, "--results", str(results)]) == 4
-    assert "there are 3 runs in this list" in capsys.readouterr().err
+    assert "there are 3 runs in the list of " in capsys.readouterr().err

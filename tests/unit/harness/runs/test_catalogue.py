@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,9 @@ def test_a_far_miss_names_the_command_that_lists_them(shelf: Path, wrong: str) -
 def test_an_empty_name_is_not_the_current_folder() -> None:
     with pytest.raises(BadInput, match="no scenario is called ''"):
         catalogue.find("")
+
+
+def test_a_pipe_is_not_called_a_missing_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match=r"/pipe is a pipe or a device. Write the scenario to a file"):
+        catalogue.find(str(tmp_path / "pipe"))
