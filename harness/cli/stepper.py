@@ -28,7 +28,6 @@ from zab_chaos.node.recording import Stepped
 NODE_COLUMNS_MIN = 20  # columns of the terminal for one node
 NAME_COLUMNS = 20  # columns of the terminal for the names of the variables
 LONG_JUMP = 100  # steps
-FOOT_LINES = 3  # for the keys, or for a message
 EFFECT_LINES = 4  # for what a step did
 EVENT = re.compile(r"(?:trace/)?node-(\d+)-(\d+)(?:\.jsonl)?:(\d+)")
 ZXID = re.compile(r"\d+:\d+")
@@ -38,6 +37,7 @@ KEYS = (
     ("1-9", "next message to this node"), ("m M", "next, previous message"), ("e E", "next, previous event"),
     ("g", "go to"), ("n N", "next, previous match"), ("v", "the violation"), ("↑ ↓", "scroll"), ("q", "quit"),
 )  # fmt: skip
+KEY_HELP = "   ".join(f"{keys}: {effect}" for keys, effect in KEYS)
 HINT = "a step: 1200   a time: 3.5s   an event: node-2-1:340   a word: PROPOSE, 1:402, node 3"
 
 
@@ -66,7 +66,7 @@ class Stepper:
         """Show the screen until the user quits."""
         asking = Condition(lambda: self._asking)
         body = self._main = Window(FormattedTextControl(self._body, focusable=True))
-        foot = Window(FormattedTextControl(self._foot), height=FOOT_LINES)
+        foot = Window(FormattedTextControl(self._foot), height=_foot_lines)
         layout = Layout(HSplit([body, ConditionalContainer(self._prompt, asking), foot]), focused_element=body)
         application: Application[None] = Application(
             layout=layout, key_bindings=self._keys(asking), full_screen=True, input=terminal, output=output
@@ -179,7 +179,7 @@ class Stepper:
         size = get_app().output.get_size()
         head = _render(self._head(), size.columns)
         table = _render(self._table(size.columns), size.columns)
-        height = max(1, size.rows - len(head) - FOOT_LINES - 3)
+        height = max(1, size.rows - len(head) - _foot_lines() - 3)
         self._scrolled = min(self._scrolled, max(0, len(table) - height))
         headings, rows = table[:1], table[1:]
         return ANSI("\n".join([*head, "", *headings, *rows[self._scrolled : self._scrolled + height]]))
@@ -223,9 +223,13 @@ class Stepper:
         return nodes[first : first + room]
 
     def _foot(self) -> ANSI:
-        key_help = "   ".join(f"{keys}: {effect}" for keys, effect in KEYS)
-        text = HINT if self._asking else self._message or key_help
+        text = HINT if self._asking else self._message or KEY_HELP
         return ANSI("\n".join(_render(Text(text), get_app().output.get_size().columns)))
+
+
+def _foot_lines() -> int:
+    """Return the lines for the keys, or for a message: as many as the keys need in a terminal of this width."""
+    return len(_render(Text(KEY_HELP), get_app().output.get_size().columns))
 
 
 def _title(step: ReplayStep) -> str:

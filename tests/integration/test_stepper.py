@@ -27,13 +27,13 @@ RIGHT, LEFT, END, HOME, PAGE_DOWN = b"\x1b[C", b"\x1b[D", b"\x1b[F", b"\x1b[H", 
 class Screen:
     """A terminal in which a command runs."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, words: list[str], columns: int = COLUMNS) -> None:
         self.child, self._descriptor = pty.fork()
         if self.child == 0:  # pragma: no cover
             os.environ["TERM"] = "xterm-256color"
             os.execv(sys.executable, [sys.executable, "-m", "zab_chaos.harness", *words])
-        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        self._screen = pyte.Screen(COLUMNS, ROWS)
+        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+        self._screen = pyte.Screen(columns, ROWS)
         self._stream = pyte.ByteStream(self._screen)
 
     @property
@@ -107,6 +107,13 @@ def test_a_step_forward_and_back_shows_the_same(screen: Screen) -> None:
     screen.type(RIGHT + b"m")
     screen.until(lambda screen: "there is no later step with a message" in screen.text)
     assert screen.step == last
+
+
+def test_a_narrow_terminal_shows_all_keys(run: Path) -> None:
+    screen = Screen(["replay", str(run)], columns=60)
+    screen.until(lambda screen: "q: quit" in screen.text)
+    assert "1 of 3 nodes" in screen.text or "2 of 3 nodes" in screen.text
+    assert screen.close() == 0
 
 
 def test_keys_go_to_messages_and_events_and_changes_are_marked(screen: Screen) -> None:
