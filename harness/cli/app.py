@@ -12,7 +12,7 @@ import typer
 
 from zab_chaos import __version__
 from zab_chaos.harness.cli.lab import lab
-from zab_chaos.harness.cli.output import ARGUMENTS
+from zab_chaos.harness.cli.output import ARGUMENTS, discard_stdout, print_text
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine import file_descriptors
@@ -120,7 +120,7 @@ INACCESSIBLE = (
 def show_version(requested: bool) -> None:
     """Print the version and exit, if --version was given."""
     if requested:
-        print(f"zab-chaos {__version__}")  # noqa: T201
+        print_text(f"zab-chaos {__version__}\n")
         raise typer.Exit
 
 
@@ -771,6 +771,9 @@ def _run_command(arguments: list[str] | None) -> int:
         return _print_error("stopped at once; the run in progress was not judged", Exit.FORCED)
     except typer.Abort:
         return Exit.FORCED
+    except SystemExit:  # of rich, when the reader of the help has closed the pipe: its 1 means VIOLATION here
+        discard_stdout()
+        return Exit.PASS
     except OSError as error:
         return _print_error(_file_error(error), Exit.HARNESS_ERROR)
     except Exception as error:

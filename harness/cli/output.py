@@ -24,7 +24,7 @@ class PipeSafeConsole(Console):
     def on_broken_pipe(self) -> None:
         """Discard all further output. rich would end the process with exit code 1, which means VIOLATION here."""
         self.quiet = True
-        _discard_stdout()
+        discard_stdout()
 
 
 def indented(text: str) -> Padding:
@@ -43,10 +43,10 @@ def print_text(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        _discard_stdout()
+        discard_stdout()
 
 
-def _discard_stdout() -> None:
+def discard_stdout() -> None:
     """Redirect stdout to /dev/null, so that flushing at exit does not fail."""
     with Path(os.devnull).open("w") as null:
         os.dup2(null.fileno(), sys.stdout.fileno())
