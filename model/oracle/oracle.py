@@ -252,7 +252,9 @@ class Oracle:
         least = facts.run.expect.get("min_acked", MIN_ACKED)
         acked = facts.write_outcomes["ok"]
         if isinstance(least, int) and acked < least:
-            found.append(f"{acked} writes were acknowledged; at least {least} are needed to judge")
+            found.append(
+                f"{acked} writes were acknowledged; at least {least} {'is' if least == 1 else 'are'} needed to judge"
+            )
         if self._traced and not len(facts.history):
             written = any(facts.write_outcomes.values())
             found.append("nothing was delivered" if written else "nothing was written, so nothing could be judged")

@@ -201,6 +201,13 @@ def test_min_acked_can_be_given() -> None:
     assert "2 writes were acknowledged; at least 3 are needed to judge" in verdict.reasons
 
 
+def test_by_default_one_acknowledged_write_is_needed() -> None:
+    story = ensemble(writes=0)
+    story.settle()
+    verdict = finish(feed(story, faults_first=False), story)
+    assert "0 writes were acknowledged; at least 1 is needed to judge" in verdict.reasons
+
+
 def finish_with_tampered_link(story: Story) -> Verdict:
     """Return the verdict on the run if the harness found that a link was cut from outside."""
     words = ["link 1-2: enabled is False and was asked to be True"]
