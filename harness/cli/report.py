@@ -25,8 +25,8 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
     `run`: a run folder, or a folder with runs below it. `pages`: for a folder of runs, also write the report of each run that
     has none. Raises BadInput for a wrong run or file name, HarnessError if the file can't be written.
     """
-    several = Path(run)
-    if not several.joinpath("run.json").exists() and any(stored.runs(several)):
+    several = _folder_of_runs(run, results)
+    if several is not None:
         return _report_campaign(several.resolve(), out, pages=pages, json=json)
     if pages:
         raise BadInput(f"--pages is for a folder of runs; {run} is one run. Leave it out.")
@@ -39,6 +39,16 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
         Console(stderr=True).print(f"{what} could not be read: see the report", highlight=False)
     answer = {"folder": str(folder.path), "verdict": None if verdict is None else verdict.verdict, "damages": damages}
     return _print_path(file, answer, json=json)
+
+
+def _folder_of_runs(name: str, results: Path) -> Path | None:
+    """Return the folder of runs that the name means, here or below the results; None if it means a single run, or nothing."""
+    for place in (Path(name), results / name):
+        if place.joinpath("run.json").exists():
+            return None
+        if any(stored.runs(place)):
+            return place
+    return None
 
 
 def write_report(folder: RunFolder, file: Path) -> RunData:
@@ -72,7 +82,8 @@ def _report_campaign(root: Path, out: Path | None, *, pages: bool, json: bool) -
 def _write_missing_reports(folders: list[Path]) -> None:
     """Write the report of every run that has none."""
     missing = [folder for folder in folders if not folder.joinpath("report.html").exists()]
-    for folder in track(missing, "reports", console=Console(stderr=True), transient=True):
+    console = Console(stderr=True)
+    for folder in track(missing, "reports", console=console, transient=True, disable=not console.is_terminal):
         write_report(RunFolder(folder), folder / "report.html")
 
 

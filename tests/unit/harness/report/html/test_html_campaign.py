@@ -220,12 +220,22 @@ def test_zab_report_of_a_folder_with_runs_writes_the_campaigns_page(
     assert capsys.readouterr().out == f"{root}/good/1/report.html\n"
 
 
+def test_a_folder_of_runs_may_be_named_by_its_path_below_the_results(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "defects", "--results", str(root)]) == 0
+    assert capsys.readouterr().out == f"{root}/defects/campaign.html\n"
+    assert main(["report", "nothing", "--results", str(root)]) == 4
+
+
 def test_each_run_is_linked_to_its_page_if_it_has_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", str(root)])
     text = (root / "campaign.html").read_text()
     assert f"zab report {root}/good/1" in text
     assert "<a href=" not in text[text.index("All runs") :]
+    capsys.readouterr()
     assert main(["report", str(root), "--pages"]) == 0
+    assert capsys.readouterr() == (f"{root}/campaign.html\n", "")  # no bar where there is no terminal
     text = (root / "campaign.html").read_text()
     for name in ("good/1", "defects/forks/1", "forks/1", "told/1"):
         assert (root / name / "report.html").is_file()
