@@ -62,8 +62,8 @@ def connect(
     `secret`: the ensemble's client key file, or its content. `timeout`: seconds after which an operation is unknown; it may
     be infinite.
     `record`: a run's ops.jsonl, to which the operations are appended. The call does not wait for the connection; the first
-    operation does. Raises ValueError (no such node, an address that is not host:port, a negative timeout), KeyFileError, and
-    OSError (the record).
+    operation does. Raises TypeError (the addresses are no mapping), ValueError (no such node, an address that is not
+    host:port, a negative timeout), KeyFileError, and OSError (the record).
     """
     return Session(_line(addresses, secret, node, timeout, record))
 
@@ -81,6 +81,8 @@ def _line(
     addresses: Addresses, secret: str | Path | Keys, node: int | None, timeout: float, record: Path | None,
     poller: Any = None,
 ) -> SocketLine:  # fmt: skip
+    if not isinstance(addresses, Mapping):
+        raise TypeError(f"the addresses are a mapping, such as {{1: '127.0.0.1:27035'}}, not {addresses!r}")
     pair = secret if isinstance(secret, Keys) else keys.load(secret)
     client = Client(dict(addresses), pair, node, timeout=timeout, poller=poller)
     try:

@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import zmq
@@ -283,6 +284,14 @@ def test_a_client_needs_nodes() -> None:
         Client([], keys)
     with pytest.raises(ValueError, match="no node 4; the nodes are 1, 2"):
         Client(["a:1", "b:2"], keys, node=4)
+
+
+def test_a_list_of_addresses_is_refused_with_the_form_that_is_needed() -> None:
+    addresses: Any = ["localhost:1", "localhost:2"]
+    with pytest.raises(
+        TypeError, match=r"the addresses are a mapping, such as \{1: '127.0.0.1:27035'\}, not \['localhost"
+    ):
+        connect(addresses, Keys(*zmq.curve_keypair()))
 
 
 @pytest.mark.parametrize("address", ["localhost", ":1", "localhost:", "localhost:65536", "http://localhost:80"])
