@@ -7,6 +7,7 @@ from zab_chaos.model.events import Effect, Invoke, RequestStep
 
 RequestedStep = Invoke | RequestStep
 ROOT = "/"
+SYSTEM_PATH = "/zookeeper"  # ZooKeeper creates this znode, and those below it, without a transaction
 _PLAIN = re.compile(r"(/[\w-][\w.-]*)+", re.ASCII)
 _DOTS = frozenset({".", ".."})  # these are no names of znodes
 DIGITS = 10  # least number of digits in the name of a sequential znode

@@ -5,10 +5,8 @@ from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.znodes import ROOT, Znode, Znodes
+from zab_chaos.model.oracle.znodes import ROOT, SYSTEM_PATH, Znode, Znodes
 from zab_chaos.node.core import digest as dg
-
-SYSTEM_PATH = "/zookeeper"  # ZooKeeper creates these znodes without a transaction
 
 
 class StateEquality(Checker):

@@ -11,7 +11,9 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import ServiceTimes
 from zab_chaos.model.oracle.znodes import (
     NO_NODE,
+    ROOT,
     STATE_ERRORS,
+    SYSTEM_PATH,
     RequestedStep,
     Znode,
     Znodes,
@@ -241,13 +243,18 @@ class ValuesAndVersions(Checker):
             self._report_answer(request, f"names {show(zxid)}, which node {complete.node} had not delivered yet")
         elif (early := self._too_early(zxid, request.invoke, complete)) is not None:
             self._report_answer(request, early)
-        elif complete.outcome == "failed" and complete.error not in STATE_ERRORS:
+        elif self._is_unknown_by_logs(invoke) or (complete.outcome == "failed" and complete.error not in STATE_ERRORS):
             return
         elif invoke.op in READS:
             self._check_read(zxid, request, complete)
         elif (error := self._state.expected_error(invoke.requested_steps)) != complete.error:
             right = f"{error!r} was right" if error else "nothing was wrong with it"
             self._report_answer(request, f"is {complete.error!r}, but at {show(zxid)} {right}")
+
+    def _is_unknown_by_logs(self, invoke: Invoke) -> bool:
+        """Return whether a request asks for ZooKeeper's own znodes, which no log shows."""
+        steps = invoke.requested_steps
+        return self.facts.run.evidence == LOGS and any(f"{step.path}/".startswith(f"{SYSTEM_PATH}/") for step in steps)
 
     def _too_early(self, zxid: int, invoke: Invoke, complete: Complete) -> str | None:
         """Describe why the node that answered must not show a state as old as `zxid`, None if it may. This is known for our
@@ -279,8 +286,14 @@ class ValuesAndVersions(Checker):
             self._report_answer(
                 request, f"shows another value of {path}, version {znode.version}, than {show(zxid)} has"
             )
-        elif op == "children" and not _lists_children(complete, znode):
+        elif op == "children" and not self._lists_children(path, complete, znode):
             self._report_answer(request, f"lists children of {path} that are not those at {show(zxid)}")
+
+    def _lists_children(self, path: str, complete: Complete, znode: Znode) -> bool:
+        listed = complete.children or []
+        if path == ROOT and self.facts.run.evidence == LOGS:
+            listed = [name for name in listed if f"/{name}" != SYSTEM_PATH]
+        return len(listed) == len(znode.children) and znode.children == set(listed)
 
     def _report_answer(self, request: Request, words: str) -> None:
         invoke = request.invoke
@@ -293,8 +306,3 @@ class ValuesAndVersions(Checker):
     @property
     def _effects(self) -> Effects:
         return self.facts.effects
-
-
-def _lists_children(complete: Complete, znode: Znode) -> bool:
-    listed = complete.children or []
-    return len(listed) == len(znode.children) and znode.children == set(listed)

@@ -60,6 +60,40 @@ def test_a_server_may_name_the_beginning_of_an_epoch(tmp_path: Path) -> None:
     assert_legal_for_servers_only(read_before_first_broadcast, "values and versions", tmp_path)
 
 
+def answered(op: str, path: str, **answer: object) -> Callable[[], Story]:
+    def tell() -> Story:
+        story = ensemble()
+        story.complete(1, story.invoke(1, op, path), story.servers[story.leader].delivered[-1][0], **answer)
+        return story
+
+    return tell
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        answered("children", "/", version=0, children=["zookeeper", "a"]),
+        answered("children", "/zookeeper", version=0, children=["config", "quota"]),
+        answered("get", "/zookeeper/config", version=-1, value=7),
+        answered("exists", "/zookeeper", version=0),
+    ],
+)
+def test_znodes_of_zookeeper_itself_are_in_no_log(tell: Callable[[], Story], tmp_path: Path) -> None:
+    assert_legal_for_servers_only(tell, "values and versions", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        answered("children", "/", version=0, children=["zookeeper"]),
+        answered("children", "/", version=0, children=["zookeeper", "a", "b"]),
+        answered("get", "/zookeepers", version=0, value=7),
+    ],
+)
+def test_other_znodes_must_be_in_the_logs(tell: Callable[[], Story], tmp_path: Path) -> None:
+    assert judged(tell(), "logs", tmp_path).violated == ["values and versions"]
+
+
 def test_a_read_at_the_beginning_of_an_epoch_must_be_true(tmp_path: Path) -> None:
     verdict = judged(read_before_first_broadcast(value=1), "logs", tmp_path)
     assert verdict.violated == ["values and versions"]
