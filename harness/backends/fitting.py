@@ -88,6 +88,17 @@ def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     return lacking or _point_mistakes(backend, step)
 
 
+def disk_mistakes(backend: Backend, scenario: Scenario, step: FaultStep) -> list[str]:
+    """Return why nodes that run already, on the scenario's disk, can't have a fault: in a scenario file it would have been
+    known before the start that they need another disk."""
+    needed = backend.disk(replace(scenario, faults=(step,)))
+    if needed == scenario.disk:
+        return []
+    return [
+        f"{step.do} needs a disk that can do it: start the ensemble with --disk {needed}, in Python with disk={needed!r}"
+    ]
+
+
 def _point_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     """Return a message for each point of a fault that the backend's nodes do not have."""
     named = [step.params.get(key) for key in ("point", "crash-at")]

@@ -489,6 +489,15 @@ def up(
         typer.Option(metavar="N", help="The seed that draws targets such as `one` and `minority`.", parser=seed_number),
     ] = 1,
     defect: DefectName = None,
+    disk: Annotated[
+        str,
+        typer.Option(
+            "--disk",
+            metavar="DISK",
+            help="The nodes' disk, as in a scenario. Default: faithful; on ZooKeeper ordinary, where disk faults need fuse.",
+            show_default=False,
+        ),
+    ] = "faithful",
     results: Results = RESULTS,
     record: Annotated[bool, RECORD] = True,
     quiet: Quiet = False,
@@ -497,8 +506,9 @@ def up(
     from zab_chaos.harness.cli.up import up_command
 
     return up_command(
-        on=on, zookeeper=zookeeper, nodes=nodes, seed=seed, defect=defect, results=results, record=record, quiet=quiet
-    )
+        on=on, zookeeper=zookeeper, nodes=nodes, seed=seed, defect=defect, results=results, record=record, quiet=quiet,
+        disk=disk,
+    )  # fmt: skip
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -32,7 +32,7 @@ BACKENDS = ("processes", "zookeeper")
 
 def up_command(
     *, on: str = "processes", zookeeper: str | None = None, nodes: int, seed: int, defect: str | None, results: Path,
-    record: bool, quiet: bool,
+    record: bool, quiet: bool, disk: str = "faithful",
 ) -> int:  # fmt: skip
     """Run an ensemble until Ctrl-C or SIGTERM. Then stop all processes, judge the run and show the verdict.
 
@@ -47,7 +47,7 @@ def up_command(
     console = console_for(json=False)
     ensemble = Ensemble(
         on=on, zookeeper=zookeeper, nodes=nodes, seed=seed, defect=defect, results=results, name=NAME, record=record,
-        min_acked=0, keep_data=True,
+        min_acked=0, keep_data=True, disk=disk,
     )  # fmt: skip
     say(console, "1 node is starting ..." if nodes == 1 else f"{nodes} nodes are starting ...")
     try:

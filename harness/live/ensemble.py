@@ -23,9 +23,10 @@ from typing import Any, Self
 
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.kind import FaultError, Kind
+from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import FaultRecord
 from zab_chaos.harness.backends.ensemble_state import statuses
-from zab_chaos.harness.backends.fitting import step_mistakes
+from zab_chaos.harness.backends.fitting import disk_mistakes, step_mistakes
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
 from zab_chaos.harness.errors import BadInput, did_you_mean
@@ -138,9 +139,13 @@ class Ensemble:
         self.faults = self._scheduler.records
         assert deployment.monitor.begun is not None
         self._begun = deployment.monitor.begun
-        self._injector = FaultInjector(self._scheduler, self._wait_until, self._begun, partial(step_mistakes, backend))
+        self._injector = FaultInjector(self._scheduler, self._wait_until, self._begun, self._mistakes)
         with contextlib.suppress(TimeoutError):  # with a defect the nodes may never converge; the caller shall see that
             self.until_converged(SETTLE_SECONDS)
+
+    def _mistakes(self, step: FaultStep) -> list[str]:
+        backend = self._run.backend
+        return step_mistakes(backend, step) or disk_mistakes(backend, self.scenario, step)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if not self._open:

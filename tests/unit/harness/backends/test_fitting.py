@@ -12,7 +12,7 @@ from zab_chaos.faults.scenario import FaultStep, Scenario, ScenarioError, Worklo
 from zab_chaos.harness.backends import fitting as fitting_module
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
-from zab_chaos.harness.backends.fitting import fitted, mistakes, without_unsupported
+from zab_chaos.harness.backends.fitting import disk_mistakes, fitted, mistakes, without_unsupported
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -229,3 +229,24 @@ def test_clients_with_sessions_are_a_mistake_on_nodes_without_ephemeral_znodes(n
     (words,) = mistakes(registry.find(name), scenario)
     assert words.startswith(f"[workload] sessions can't be done on {name}; it can be done on zookeeper")
     assert not any("sessions" in words for words in mistakes(registry.find("zookeeper"), scenario))
+
+
+@pytest.mark.parametrize(
+    ("name", "disk", "fault", "needed"),
+    [
+        ("zookeeper", "ordinary", 'do = "power-cut"', "fuse"),
+        ("zookeeper", "ordinary", 'do = "slow-disk"\nms = 5', "fuse"),
+        ("zookeeper", "ordinary", 'do = "crash"', None),
+        ("zookeeper", "fuse", 'do = "power-cut"', None),
+        ("processes", "faithful", 'do = "power-cut"', None),
+        ("processes", "ordinary", 'do = "slow-disk"\nms = 5', None),
+    ],
+)
+def test_a_fault_that_needs_another_disk_than_the_nodes_have_is_a_mistake(
+    name: str, disk: str, fault: str, needed: str | None
+) -> None:
+    (step,) = parse(f'{HEAD}[[fault]]\nat = 1\ntarget = "one"\n{fault}').faults
+    found = disk_mistakes(registry.find(name), Scenario(name="x", disk=disk), step)
+    assert found == [
+        f"{step.do} needs a disk that can do it: start the ensemble with --disk {needed}, in Python with disk={needed!r}"
+    ] * (needed is not None)
