@@ -17,6 +17,10 @@ BAD_VERSION, NOT_EMPTY = "bad version", "not empty"
 STATE_ERRORS = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, BAD_VERSION, NOT_EMPTY})  # refusals that depend on the state
 
 
+def is_zookeepers_own(path: str) -> bool:
+    return f"{path}/".startswith(f"{SYSTEM_PATH}/")
+
+
 class Znode:
     """A znode. `value` is the CRC-32 of its data.
 

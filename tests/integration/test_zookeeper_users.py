@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
 from tests.integration.test_up import PATIENCE, end
 from tests.integration.test_up import Up as Running
 from tests.integration.zookeeper import release
+from zab_chaos.harness.client import Unknown
+from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.live.address_file import running_ensembles
 from zab_chaos.harness.machine.waiting import wait_until
 
@@ -49,6 +52,27 @@ def test_a_pytest_test_uses_its_own_client_and_the_servers_are_judged(pytester: 
     release("3.9.4")
     pytester.makepyfile(SERVICE)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("version", ["3.4.14", "3.9.4"])
+def test_znodes_that_only_their_owner_may_read_and_those_of_zookeeper_itself_are_no_violation(
+    version: str, tmp_path: Path
+) -> None:
+    release(version)
+    with Ensemble(zookeeper=version, results=tmp_path) as cluster:
+        owner = KazooClient(cluster.hosts, timeout=5.0, auth_data=[("digest", "owner:secret")])
+        owner.start()
+        owner.create("/private/part", b"1", makepath=True, acl=[make_digest_acl("owner", "secret", all=True)])
+        owner.create("/zookeeper/quota/private", b"")
+        owner.stop()
+        owner.close()
+        with cluster.client() as client:
+            client.create("/a", b"1")
+            assert set(client.children("/")) == {"a", "private", "zookeeper"}
+            with pytest.raises(Unknown, match="NoAuth"):
+                client.get("/private/part")
+    assert cluster.verdict is not None
+    assert cluster.verdict.verdict == "PASS", cluster.verdict.reasons
 
 
 def test_zab_up_prints_the_connection_string(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

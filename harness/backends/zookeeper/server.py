@@ -8,8 +8,11 @@ proxies. It listens on 127.0.0.1 all the same: a rule of Byteman sees to that (`
 """
 
 import os
+import secrets
 import sys
+from base64 import b64encode
 from dataclasses import dataclass, field
+from hashlib import sha1
 from pathlib import Path
 
 from zab_chaos.harness.backends.processes.life import ProcessLife, launch
@@ -24,6 +27,10 @@ RULES = Path(__file__).parent
 MAX_SERVERS = 7
 CRASHED = 255  # exit status of a server that a Byteman rule has ended
 
+# A user that may read znodes whose ACL lets only their owner do that: at the end, the whole tree is read.
+SUPERUSER = f"super:{secrets.token_hex(16)}"
+SUPERUSER_DIGEST = f"super:{b64encode(sha1(SUPERUSER.encode(), usedforsecurity=False).digest()).decode()}"
+
 # Settings for a small JVM that starts fast: an ensemble is up in two and a half seconds.
 JVM = (
     "-Xmx256m",
@@ -35,6 +42,7 @@ JVM = (
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dzookeeper.preAllocSize=4096",  # KiB; the default of 64 MiB means as many zeros to read in each log file
     "-Dzookeeper.cnxTimeout=1000",  # ms; for so long, connecting to a server that is cut off blocks an election
+    f"-Dzookeeper.DigestAuthenticationProvider.superDigest={SUPERUSER_DIGEST}",
 )
 
 

@@ -12,6 +12,7 @@ from zlib import crc32
 
 import msgspec
 
+from zab_chaos.harness.backends.zookeeper.server import SUPERUSER
 from zab_chaos.harness.backends.zookeeper.txnlog import show
 from zab_chaos.harness.extras import extra
 from zab_chaos.node.core.zxid import Zxid, pair
@@ -104,7 +105,7 @@ def _line(znode: ServerZnode) -> dict[str, Any]:
 @contextmanager
 def connected(address: str, session_seconds: float) -> Iterator[Any]:
     """Connect a kazoo client to one server, and close it at the end. Raises Unreadable if the server does not accept it."""
-    client = KazooClient(address, timeout=session_seconds, logger=silent)
+    client = KazooClient(address, timeout=session_seconds, logger=silent, auth_data=[("digest", SUPERUSER)])
     try:
         client.start(CONNECT_SECONDS)
         yield client

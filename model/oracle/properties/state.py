@@ -5,7 +5,7 @@ from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.znodes import ROOT, SYSTEM_PATH, Znode, Znodes
+from zab_chaos.model.oracle.znodes import ROOT, Znode, Znodes, is_zookeepers_own
 from zab_chaos.node.core import digest as dg
 
 
@@ -100,7 +100,7 @@ class StateEquality(Checker):
         if state is None:
             return
         final = {znode.path: znode for znode in self.facts.tree}
-        for path in sorted(final.keys() | {path for path in state.by_path if not path.startswith(SYSTEM_PATH)}):
+        for path in sorted(final.keys() | {path for path in state.by_path if not is_zookeepers_own(path)}):
             self._compare(path, final.get(path), state.by_path.get(path))
 
     def _state_at(self, upto: int) -> Znodes | None:

@@ -13,12 +13,12 @@ from zab_chaos.model.oracle.znodes import (
     NO_NODE,
     ROOT,
     STATE_ERRORS,
-    SYSTEM_PATH,
     RequestedStep,
     Znode,
     Znodes,
     is_impossible,
     is_ordinary,
+    is_zookeepers_own,
 )
 from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST, NO_LEADER, TOO_LARGE
 
@@ -98,7 +98,7 @@ class ValuesAndVersions(Checker):
         if len(asked) != len(steps):
             asked = [None] * len(steps)
         for step, asked_step in zip(steps, asked, strict=True):
-            flaw = state.flaw(step, asked_step)
+            flaw = None if self._is_own(step[1]) else state.flaw(step, asked_step)
             if flaw is not None:
                 self._report_flaw(zxid, step, request, flaw)
             state.apply(zxid, step)
@@ -253,8 +253,11 @@ class ValuesAndVersions(Checker):
 
     def _is_unknown_by_logs(self, invoke: Invoke) -> bool:
         """Return whether a request asks for ZooKeeper's own znodes, which no log shows."""
-        steps = invoke.requested_steps
-        return self.facts.run.evidence == LOGS and any(f"{step.path}/".startswith(f"{SYSTEM_PATH}/") for step in steps)
+        return any(self._is_own(step.path) for step in invoke.requested_steps)
+
+    def _is_own(self, path: str) -> bool:
+        """Return whether a znode is one of ZooKeeper's own."""
+        return self.facts.run.evidence == LOGS and is_zookeepers_own(path)
 
     def _too_early(self, zxid: int, invoke: Invoke, complete: Complete) -> str | None:
         """Describe why the node that answered must not show a state as old as `zxid`, None if it may. This is known for our
@@ -291,8 +294,8 @@ class ValuesAndVersions(Checker):
 
     def _lists_children(self, path: str, complete: Complete, znode: Znode) -> bool:
         listed = complete.children or []
-        if path == ROOT and self.facts.run.evidence == LOGS:
-            listed = [name for name in listed if f"/{name}" != SYSTEM_PATH]
+        if self.facts.run.evidence == LOGS and path == ROOT:
+            listed = [name for name in listed if not is_zookeepers_own(f"/{name}")]
         return len(listed) == len(znode.children) and znode.children == set(listed)
 
     def _report_answer(self, request: Request, words: str) -> None:

@@ -82,6 +82,17 @@ def test_znodes_of_zookeeper_itself_are_in_no_log(tell: Callable[[], Story], tmp
     assert_legal_for_servers_only(tell, "values and versions", tmp_path)
 
 
+def test_a_write_below_a_znode_of_zookeeper_itself_is_possible(tmp_path: Path) -> None:
+    """A quota is a child of /zookeeper/quota, which no log shows."""
+
+    def tell() -> Story:
+        story = ensemble()
+        story.write(path="/zookeeper/quota/a")
+        return story
+
+    assert_legal_for_servers_only(tell, "values and versions", tmp_path)
+
+
 @pytest.mark.parametrize(
     "tell",
     [
