@@ -106,7 +106,7 @@ class ReadableInTheEnd(Checker):
             write = _request_name(lost[0].invoke.client, lost[0].invoke.seq)
             self.findings.add(
                 f"{path}: the write of {write} was acknowledged, but a read after all "
-                f"writes {result}, which was over before ({len(lost)} acknowledged writes are gone)",
+                f"writes {result}, which was over before (acknowledged writes that are gone: {len(lost)})",
                 [shown.complete if shown else None, lost[0].invoke, lost[0].complete, read.invoke, answer],
             )
 
