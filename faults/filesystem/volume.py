@@ -8,7 +8,7 @@ no system promises anything about them.
 import errno
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Literal, NoReturn
@@ -84,8 +84,9 @@ class NameChange:
     source: Location | None
     target: Location | None
 
-    def touches(self, folder: Folder) -> bool:
-        return any(location is not None and location[0] is folder for location in (self.source, self.target))
+    def touches(self, inode: Inode) -> bool:
+        """Return whether it changes the entries of this inode."""
+        return any(location is not None and location[0] is inode for location in (self.source, self.target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +254,14 @@ class Volume:
         """Return whether a sync of this file or folder has anything to do."""
         if isinstance(inode, File) and any(one.data for one in inode.contents.unsynced):
             return True
-        return any(self._covered(inode))
+        return bool(self._covered(inode))
 
     def sync(self, inode: File | Folder) -> None:
         """Make durable what a sync of this file or folder covers."""
         if isinstance(inode, File):
             inode.contents.sync()
             self._unsynced.pop(inode, None)
-        covered = list(self._covered(inode))
+        covered = self._covered(inode)
         for change in covered:
             self._make_durable(change)
         if covered:
@@ -278,11 +279,23 @@ class Volume:
         for inode in [*self._unsynced, *(found for _, found in self.walk())]:
             self.sync(inode)
 
-    def _covered(self, inode: File | Folder) -> Iterable[NameChange]:
-        """Return the changes of names that a sync of this file or folder makes durable."""
-        if self._rule == "journal":
+    def _covered(self, inode: File | Folder) -> list[NameChange]:
+        """Return the changes of names that a sync of this file or folder makes durable, in their order.
+
+        With a change come the earlier ones of the same inode and of the name that it takes. Otherwise a later sync of another
+        folder would make them durable after it, and undo it.
+        """
+        if self._rule == "journal" or not self._changes:
             return self._changes
-        return (change for change in self._changes if isinstance(inode, Folder) and change.touches(inode))
+        found: list[NameChange] = []
+        inodes: set[Inode] = set()
+        taken: set[Location | None] = set()
+        for change in reversed(self._changes):
+            if change.touches(inode) or change.inode in inodes or not taken.isdisjoint((change.source, change.target)):
+                found.append(change)
+                inodes.add(change.inode)
+                taken |= {change.target} - {None}
+        return found[::-1]
 
     def _make_durable(self, change: NameChange) -> None:
         """Make a change of names durable.

@@ -113,6 +113,35 @@ def test_a_rename_between_folders_is_durable_as_a_whole_or_not_at_all() -> None:
         assert seen(volume) == {"/one": None, "/two": None, "/two/b": b"x"}
 
 
+MOVES = st.lists(
+    st.tuples(st.sampled_from(["create", "rename", "remove", "sync"]), *[st.sampled_from(["/1/a", "/1/b", "/2/a"])] * 2)
+)
+
+
+@given(moves=MOVES, last=st.permutations(["/1", "/2"]))
+def test_when_all_folders_are_synced_in_any_order_a_power_cut_leaves_all_names_as_they_were(
+    moves: list[tuple[str, str, str]], last: list[str]
+) -> None:
+    volume = Volume("folder")
+    for path in last:
+        volume.make_folder(path, 0o755)
+    volume.sync(volume.root)
+    for number, (do, path, other) in enumerate(moves):
+        if do == "create" and path not in seen(volume):
+            file = volume.create(path, 0o644)
+            volume.write(file, bytes([number]), 0)
+            volume.sync(file)
+        elif do == "sync":
+            volume.sync(volume.folder(path[:2]))
+        elif path in seen(volume):
+            volume.remove(path) if do == "remove" else volume.rename(path, other)
+    before = seen(volume)
+    for path in last:
+        volume.sync(volume.folder(path))
+    assert volume.cut("plain", 1) == Losses(0, 0)
+    assert seen(volume) == before
+
+
 def test_a_file_that_replaces_another_may_be_there_without_its_bytes() -> None:
     """The name was synced, and the bytes were not: what programs forget that rename without fsync."""
     volume = Volume("folder")
