@@ -21,7 +21,7 @@ from zab_chaos.faults.filesystem.power import MountedVolume
 from zab_chaos.faults.filesystem.volume import File, Names, Volume
 
 CHUNK = 2**16
-UNMOUNT_SECONDS = 3.0  # after that the process ends, even if the file system is still in use
+UNMOUNT_SECONDS = 3.0  # after that the process ends if the file system is still in use
 COMMANDS = (
     "slow",
     "full",
@@ -41,6 +41,7 @@ class Process:
 
     def __init__(self, folder: Path, names: Names) -> None:
         self._folder = folder
+        self._unmounted = threading.Event()
         self._disk = MountedVolume(names)
 
     def run(self) -> None:
@@ -49,6 +50,7 @@ class Process:
             DiskOperations(self._disk, threading.Thread(target=self._serve_commands, daemon=True).start), str(self._folder),
             foreground=True, fsname="zab-chaos", subtype=SUBTYPE, **OPTIONS,
         )  # fmt: skip
+        self._unmounted.set()
         with self._disk.reading() as volume:
             write_to_folder(volume, self._folder)
 
@@ -58,7 +60,8 @@ class Process:
             _write_line(self._carry_out(line))
         self._disk.close()
         unmount(self._folder)
-        threading.Timer(UNMOUNT_SECONDS, os._exit, (1,)).start()
+        if not self._unmounted.wait(UNMOUNT_SECONDS):
+            os._exit(1)
 
     def _carry_out(self, line: bytes) -> dict[str, Any]:
         try:
@@ -86,7 +89,7 @@ def _write_sparse(path: Path, data: bytearray) -> None:
         file.truncate(len(data))
         for offset in range(0, len(data), CHUNK):
             chunk = data[offset : offset + CHUNK]
-            if any(chunk):
+            if chunk != bytes(len(chunk)):
                 file.seek(offset)
                 file.write(chunk)
 

@@ -22,7 +22,7 @@ from zab_chaos.faults.filesystem.volume import Names
 
 DEVICE = Path("/dev/fuse")
 SUBTYPE = "zab"
-END_SECONDS = 10.0  # for the process to unmount itself and to write its files to the folder
+END_SECONDS = 60.0  # for the process to unmount itself and to write its files to the folder
 
 
 class MountError(ClusterError):

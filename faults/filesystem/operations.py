@@ -16,7 +16,7 @@ os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")  # the library prefers the o
 import mfusepy
 
 from zab_chaos.faults.filesystem.power import MountedVolume
-from zab_chaos.faults.filesystem.volume import NAME_BYTES, File
+from zab_chaos.faults.filesystem.volume import NAME_BYTES, File, Folder
 
 BLOCK = 4096
 KEEP_SIZE = 1  # a mode of fallocate(2)
@@ -27,7 +27,7 @@ OPTIONS = {
     "hard_remove": True,  # remove a file also while it is open; by default the library only hides it
     "direct_io": True,
     "auto_unmount": True,  # also when this process is killed
-    "max_threads": 4,
+    "max_threads": 64,  # each slow sync occupies one, and must not hold back other syncs or reads
 }
 
 
@@ -52,6 +52,7 @@ class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
         self._disk = disk
         self._ready = ready
         self._open: dict[int, File] = {}
+        self._open_folders: dict[int, Folder] = {}
         self._numbers = count(1)
 
     def init(self, path: str) -> None:
@@ -69,9 +70,19 @@ class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
                 "st_mtime": inode.times.contents, "st_ctime": inode.times.anything,
             }  # fmt: skip
 
-    def readdir(self, path: str, fh: int) -> Iterator[str]:
+    def opendir(self, path: str) -> int:
         with self._disk.reading() as volume:
-            names = sorted(volume.folder(path).names)
+            folder = volume.folder(path)
+        number = next(self._numbers)
+        self._open_folders[number] = folder
+        return number
+
+    def releasedir(self, path: str | None, fh: int) -> None:
+        self._open_folders.pop(fh, None)
+
+    def readdir(self, path: str | None, fh: int) -> Iterator[str]:
+        with self._disk.reading():
+            names = sorted(self._open_folders[fh].names)
         return iter([".", "..", *names])
 
     def create(self, path: str, mode: int, flags: int) -> int:
@@ -131,10 +142,8 @@ class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
     def fsync(self, path: str, datasync: int, fh: int) -> None:
         self._disk.sync(self._file(path, fh))
 
-    def fsyncdir(self, path: str, datasync: int, fh: int) -> None:
-        with self._disk.reading() as volume:
-            folder = volume.folder(path)
-        self._disk.sync(folder)
+    def fsyncdir(self, path: str | None, datasync: int, fh: int) -> None:
+        self._disk.sync(self._open_folders[fh])
 
     def release(self, path: str, fh: int) -> None:
         self._open.pop(fh, None)
