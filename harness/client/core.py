@@ -110,6 +110,7 @@ class ClientCore:
         self._seqs = itertools.count(1)
         self._unsent: deque[Operation] = deque()
         self._sent: dict[int, Operation] = {}
+        self._closed = False
 
     @property
     def outstanding(self) -> int:
@@ -128,7 +129,7 @@ class ClientCore:
         self._now = now
         if self.connection is not None:
             self._process_arrived(arrived, broken)
-        elif now >= self._retry_ns:
+        elif now >= self._retry_ns and not self._closed:
             self._open()
         if (
             not self._sent and self._should_leave
@@ -142,7 +143,7 @@ class ClientCore:
         """Return the time at which `turn` has something to do even if nothing arrives; None if there is no such time."""
         oldest = next(iter(self._sent.values())) if self._sent else self._unsent[0] if self._unsent else None
         expires = oldest.submitted_ns + self._timeout_ns if oldest is not None else None
-        if self.connected:
+        if self.connected or self._closed:
             return expires
         due = self._retry_ns if self.connection is None else self._opened_ns + CONNECT_NS
         return due if expires is None else min(due, expires)
@@ -177,10 +178,12 @@ class ClientCore:
         self.number, self.seen, self.fence = number, ZERO, 0
         self._seqs = itertools.count(1)
         self._retry_ns = now
+        self._closed = False
 
     def close(self, now: int) -> None:
-        """Send BYE and close the connection. Outstanding operations become unknown."""
+        """Send BYE and close the connection, for good. Outstanding operations become unknown."""
         self._now = now
+        self._closed = True
         if self.connection is not None and self.connected:
             self.connection.send(encode(Bye()))
         self._disconnect("the client was closed", linger_ms=100)
@@ -204,6 +207,7 @@ class ClientCore:
         self._opened_ns = self._now
 
     def _process_arrived(self, arrived: Iterable[bytes], broken: str | None) -> None:
+        connection = self.connection
         try:
             for frame in arrived:
                 message = decode_from_node(frame)
@@ -216,6 +220,8 @@ class ClientCore:
                     broken = broken or f"node {self.node} {REFUSED}: {message.why}"
         except msgspec.DecodeError as error:
             broken = f"node {self.node} sent something that is not in the clients' protocol: {error}"
+        if self.connection is not connection:
+            return  # whoever was told an outcome has closed or moved the client
         if broken is None and not self.connected and self._now - self._opened_ns >= CONNECT_NS:
             broken = f"node {self.node} does not answer at {self._addresses[self.node]}"
         if broken is not None:

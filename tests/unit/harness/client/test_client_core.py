@@ -13,7 +13,7 @@ from zab_chaos.harness.client import connect
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.harness.client.leaderless import LEADERLESS_NS, Leaderless
-from zab_chaos.node.clients.protocol import BATCH_BYTES, Welcome, encode
+from zab_chaos.node.clients.protocol import BATCH_BYTES, Answers, Welcome, encode
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
@@ -276,6 +276,34 @@ def test_closing_makes_the_outstanding_unknown(ensemble: FakeEnsemble) -> None:
     unsent = client.submit(Create("/b"))
     client.close()
     assert sent.outcome == unsent.outcome == Unknown("the client was closed")
+
+
+def test_a_client_that_is_closed_or_moved_when_it_learns_an_outcome_stays_so() -> None:
+    class Wire:
+        def send(self, frame: bytes) -> bool:
+            return True
+
+        def close(self, linger_ms: int = 0) -> None: ...
+
+    def answered(act: Callable[[ClientCore], None]) -> tuple[ClientCore, list[int]]:
+        dialed: list[int] = []
+        core = ClientCore(
+            {n: f"n{n}" for n in (1, 2, 3)}, lambda node: dialed.append(node) or Wire(), number=1, timeout_ns=10**12
+        )  # type: ignore[func-returns-value]
+        core.turn(1)
+        core.turn(2, [encode(Welcome())])
+        for _ in range(2):
+            core.submit(Get("/a"), 2, lambda operation, outcome: act(core))
+        core.turn(3)
+        core.turn(10**10, [encode(Answers([(1, Ok(zxid(1, 1), 0))]))], broken="the connection broke")
+        core.turn(10**10 + 1)
+        return core, dialed
+
+    core, dialed = answered(lambda core: core.close(10**10))
+    assert (core.outstanding, core.connection, core.last_trouble) == (0, None, "the client was closed")
+    assert (dialed, core.wakes_at()) == ([1], None)
+    core, dialed = answered(lambda core: core.move(3, 10**10))
+    assert (dialed, core.node, core.last_trouble) == ([1, 3], 3, "the client moved")
 
 
 def test_a_client_needs_nodes() -> None:
