@@ -1,6 +1,7 @@
 """The line of a session over a real connection."""
 
 import os
+import threading
 from collections.abc import Callable
 
 from zab_chaos.harness.client.client import PolledClient
@@ -18,6 +19,8 @@ Then = Callable[[Outcome], None]
 class SocketLine:
     """Implements `zab_chaos.harness.client.session.Line` with a client on a real connection.
 
+    It belongs to one thread, and any thread may close it: an ensemble that ends closes all of its clients.
+
     `ops`: the file that records its operations, or None; `owns_ops`: whether the file is closed with the line.
     """
 
@@ -26,6 +29,7 @@ class SocketLine:
         self._ops = ops
         self._owns_ops = owns_ops
         self._closed = False
+        self._lock = threading.RLock()  # of the client's sockets, which two threads must not use at once
         self._process = os.getpid()  # a fork has no threads of ZeroMQ: it would wait for ever, whatever the timeout
 
     @property
@@ -37,8 +41,9 @@ class SocketLine:
         return self.client.node
 
     def submit(self, request: Request, then: Then) -> None:
-        self.enqueue(request, then)
-        self.client.flush()
+        with self._lock:
+            self.enqueue(request, then)
+            self.client.flush()
 
     def enqueue(self, request: Request, then: Then) -> None:
         """Submit without sending. The caller flushes the client once all requests are submitted that shall go together."""
@@ -48,16 +53,19 @@ class SocketLine:
                 self._ops.complete(self.client.core, operation, outcome)
             then(outcome)
 
-        if self._closed:
-            raise ValueError(CLOSED)
-        self._check_process()
-        operation = self.client.submit(request, known)
-        if self._ops is not None:
-            self._ops.invoke(self.client.core, operation)
+        with self._lock:
+            if self._closed:
+                raise ValueError(CLOSED)
+            self._check_process()
+            operation = self.client.submit(request, known)
+            if self._ops is not None:
+                self._ops.invoke(self.client.core, operation)
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         self._check_process()
-        self.client.poll(seconds)
+        with self._lock:
+            if not self._closed:
+                self.client.poll(seconds)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
@@ -66,7 +74,8 @@ class SocketLine:
     def close(self) -> None:
         if self._closed or os.getpid() != self._process:
             return
-        self._closed = True
-        self.client.close()
-        if self._ops is not None and self._owns_ops:
-            self._ops.close()
+        self._closed = True  # before it has the lock: a thread that polls again and again would hardly let it go
+        with self._lock:
+            self.client.close()
+            if self._ops is not None and self._owns_ops:
+                self._ops.close()

@@ -61,7 +61,7 @@ class Ensemble:
 
     After `__enter__` a leader is established, and as a rule all nodes follow it. After `__exit__` only the run's folder is
     left; it is judged unless the block ended with an interrupt. Use the ensemble from one thread, on real processes from the
-    main thread; there, clients may be used in other threads.
+    main thread; there, clients may be opened and used in other threads, one client by one thread.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Ensemble:
         self._owner = threading.get_ident()
         self.faults: list[FaultRecord] = []  # all faults so far, in the order in which they were injected
         self._sessions: list[Session] = []
+        self._sessions_lock = threading.Lock()
         self._open = False
 
     # ---- start and end ----
@@ -257,12 +258,13 @@ class Ensemble:
 
         An operation is unknown after `timeout` seconds. Raises BadInput if there is no such node.
         """
-        number = len(self._sessions) + 1
         if node is not None and node not in self.nodes:
             raise BadInput(f"there is no node {node}; the nodes are {', '.join(map(str, self.nodes))}")
-        first = self.nodes[(number - 1) % len(self.nodes)] if node is None else node
-        session = Session(self._deployment.line(number, first, timeout), self.advance_faults)
-        self._sessions.append(session)
+        with self._sessions_lock:  # no two clients have one number
+            number = len(self._sessions) + 1
+            first = self.nodes[(number - 1) % len(self.nodes)] if node is None else node
+            session = Session(self._deployment.line(number, first, timeout), self.advance_faults)
+            self._sessions.append(session)
         return session
 
     @property

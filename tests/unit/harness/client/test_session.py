@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import pytest
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
 from zab_chaos.harness.client import Create, Delete, Get, Multi, Set, connect, connect_async
 from zab_chaos.harness.client.client import Client
-from zab_chaos.harness.client.session import Failed
-from zab_chaos.harness.client.transport import FORKED
+from zab_chaos.harness.client.session import Failed, Session, Unknown
+from zab_chaos.harness.client.transport import CLOSED, FORKED
 from zab_chaos.model import manifest
 
 TEXT: Any = "text"
@@ -137,6 +138,29 @@ def test_a_task_that_is_cancelled_while_its_session_ends_is_cancelled(ensemble: 
 
     asyncio.run(main())
     assert not went_on
+
+
+def test_a_session_that_another_thread_closes_ends_as_if_its_own_had(ensemble: FakeEnsemble) -> None:
+    """The owner of the ensemble closes all sessions at the end, whoever still uses them."""
+    raised: list[Exception] = []
+
+    def use(session: Session, began: threading.Event) -> None:
+        try:
+            while True:
+                session.exists("/")
+                began.set()
+        except (Unknown, ValueError) as error:
+            raised.append(error)
+
+    for _ in range(10):
+        session, began = connect(ensemble.addresses, ensemble.keys), threading.Event()
+        thread = threading.Thread(target=use, args=[session, began])
+        thread.start()
+        began.wait()
+        session.close()
+        thread.join()
+    assert {str(error) for error in raised} <= {CLOSED, str(Unknown("the client was closed"))}
+    assert len(raised) == 10
 
 
 def test_a_session_is_of_no_use_in_a_fork_and_goes_on_in_its_own_process(

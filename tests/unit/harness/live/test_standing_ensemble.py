@@ -4,6 +4,7 @@ import json
 import threading
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -226,6 +227,26 @@ def test_clients_connect_to_the_nodes_in_turn(tmp_path: Path) -> None:
     with standing(tmp_path, min_acked=0) as cluster:
         assert [cluster.client().node for _ in range(4)] == [1, 2, 3, 1]
         assert cluster.client(node=3).node == 3
+
+
+def test_clients_that_are_opened_in_several_threads_have_different_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers: list[int] = []
+
+    def line(number: int, node: int, timeout: float) -> SimpleNamespace:
+        numbers.append(number)
+        threading.Event().wait(0.01)  # until the others have asked, too
+        return SimpleNamespace(close=lambda: None)
+
+    with standing(tmp_path) as cluster:
+        monkeypatch.setattr(cluster._deployment, "line", line)
+        threads = [threading.Thread(target=cluster.client) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert numbers == [1, 2, 3, 4]
 
 
 def test_another_thread_heals_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
