@@ -256,8 +256,12 @@ def _validate(znodes: _Znodes, sessions: list[tuple[int, int, Zxid]], clients_ma
     if ROOT not in seen:
         raise StateError("a snapshot's state is damaged: the root is missing")
     clients = {client for client, seq, _ in sessions if 0 <= client < 2**64 and seq >= 0}
-    if len(clients) != len(sessions) or len(clients) > clients_max:
+    if len(clients) != len(sessions):
         raise StateError("a snapshot's state is damaged: its clients are not what a tree remembers")
+    if len(clients) > clients_max:
+        raise StateError(
+            f"a snapshot's state has {len(clients)} clients, and clients_max is {clients_max}: the limit must stay as it was"
+        )
 
 
 def _validate_uses(sessions: list[tuple[int, int, Zxid]], forgotten: Zxid) -> None:
