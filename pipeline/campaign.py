@@ -53,12 +53,13 @@ def summary(verdicts: Sequence[JudgedRun]) -> dict[str, Any]:
     size."""
     ranked = sorted(verdicts, key=lambda it: (WORST_FIRST.index(it.verdict), it.path))
     overall = worst(it.verdict for it in verdicts)
+    by_size = sorted(verdicts, key=lambda it: it.facts["nodes"] or 0)
     return {
         "verdict": overall,
         "numbers": [asdict(number) for number in NUMBERS],
         "runs": [_run(it) for it in ranked],
-        "scenarios": _groups(verdicts, experiment_of),
-        "sizes": _groups(verdicts, lambda it: plural(nodes, "node") if (nodes := it.facts["nodes"]) else "not known"),
+        "scenarios": _groups(sorted(verdicts, key=experiment_of), experiment_of),
+        "sizes": _groups(by_size, lambda it: plural(nodes, "node") if (nodes := it.facts["nodes"]) else "not known"),
         "catching_up": _catching_up(verdicts),
     }
 
@@ -101,7 +102,7 @@ def _run(it: JudgedRun) -> dict[str, Any]:
 
 
 def _groups(verdicts: Sequence[JudgedRun], key: Callable[[JudgedRun], str]) -> list[dict[str, Any]]:
-    """Group the runs by a key; count the verdicts and average the numbers of each group."""
+    """Group the runs, which are sorted, by a key; count the verdicts and average the numbers of each group."""
     groups: dict[str, list[JudgedRun]] = {}
     for it in verdicts:
         groups.setdefault(key(it), []).append(it)
@@ -112,7 +113,7 @@ def _groups(verdicts: Sequence[JudgedRun], key: Callable[[JudgedRun], str]) -> l
             "verdicts": dict(Counter(it.verdict for it in group)),
             "numbers": {number.name: mean_with_interval(values_of(number.name, group)) for number in NUMBERS},
         }
-        for name, group in sorted(groups.items())
+        for name, group in groups.items()
     ]
 
 

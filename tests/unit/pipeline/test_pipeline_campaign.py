@@ -65,7 +65,18 @@ def test_the_size_of_an_ensemble_may_be_one_or_not_known() -> None:
     runs = [run(1), run(2, verdict="HARNESS-ERROR")]
     for one, nodes in zip(runs, (1, None), strict=True):
         one.facts["nodes"] = nodes
-    assert [it["name"] for it in summary(runs)["sizes"]] == ["1 node", "not known"]
+    assert [it["name"] for it in summary(runs)["sizes"]] == ["not known", "1 node"]
+
+
+def test_sizes_are_ordered_as_numbers() -> None:
+    runs = [run(number) for number in range(4)]
+    for one, nodes in zip(runs, (10, 3, 10, 5), strict=True):
+        one.facts["nodes"] = nodes
+    assert [(it["name"], it["runs"]) for it in summary(runs)["sizes"]] == [
+        ("3 nodes", 1),
+        ("5 nodes", 1),
+        ("10 nodes", 2),
+    ]
 
 
 def test_catching_up_is_summed_by_kind() -> None:
