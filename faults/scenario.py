@@ -237,6 +237,8 @@ class Scenario:
         expect["request_bytes"] = self.limits.largest_request
         if bounded:  # elsewhere a node may drop a client that has seen what was not brought to the node in time
             expect["waiting"] = self.limits.waiting
+        if self.nodes == 1 and self.nemesis is not None:
+            expect["may_lose_quorum"] = True
         return expect
 
     @property

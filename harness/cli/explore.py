@@ -322,7 +322,8 @@ def _case_of(task: Task, name: str, found: SeedResult, nodes: int | None) -> ci.
     if folder is not None and verdict is not None:
         return ci.case_of(folder, verdict)
     again = shlex.join(_repeat_command(task, name, found.seed, nodes))
-    expected = expected_ending(asdict(task.scenario.expect), found.verdict, found.violated)
+    expect = asdict(task.scenario.expect)
+    expected = found.verdict if found.met else expected_ending(expect, found.verdict, found.violated)
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,

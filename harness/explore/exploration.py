@@ -7,7 +7,7 @@ Results are yielded in the order of the seeds, so the first reported failure has
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +23,7 @@ from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.model.coverage import Combination, CoverageRecorder, recording_types
-from zab_chaos.model.verdict import Outcome, Verdict, ended_as_expected
+from zab_chaos.model.verdict import Verdict, ended_as_expected
 
 AHEAD = 4  # seeds submitted per worker: enough that no worker is idle, few enough that a failure is reported soon
 OUTCOMES = ("acked", "failed", "unknown")
@@ -85,18 +85,13 @@ class SeedResult:
 
     @classmethod
     def judged(cls, scenario: Scenario, seed: int, verdict: Verdict, **measured: Any) -> Self:
-        """Return the result that a verdict gives. `measured`: the fields that are not in a verdict.
-
-        An ensemble of one that may lose its disk is right to serve nothing any more when it has.
-        """
-        alone = scenario.nodes == 1 and scenario.nemesis is not None
-        met = ended_as_expected(asdict(scenario.expect), verdict.verdict, verdict.violated)
+        """Return the result that a verdict gives. `measured`: the fields that are not in a verdict."""
         return cls(
             seed=seed,
             verdict=str(verdict.verdict),
             exit=verdict.exit,
             violated=verdict.violated,
-            met=met or (alone and verdict.verdict is Outcome.BEYOND_FAULT_MODEL),
+            met=ended_as_expected(scenario.expected(exact=True), verdict.verdict, verdict.violated),
             reasons=verdict.reasons[:5],
             **measured,
         )

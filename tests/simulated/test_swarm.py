@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise, permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore import disk_histories, swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
 from zab_chaos.harness.explore.exploration import SeedResult
+from zab_chaos.harness.explore.seed_runs import KeepRule, keep_run
 from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.harness.report.html.campaign import read_campaign
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.model.world.client_connection import ClientConnection
@@ -449,7 +452,7 @@ def test_in_some_seeds_a_request_is_held_back_while_its_client_is_forgotten(
 
 
 def test_some_ensembles_of_one_lose_their_disk_and_must_serve_nothing_more(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     one = swarm.draw_swarm(shipped("long-mix"), 220)
     assert one.nodes == 1
@@ -458,6 +461,8 @@ def test_some_ensembles_of_one_lose_their_disk_and_must_serve_nothing_more(
     measured: dict[str, Any] = {"seconds": 1.0, "faults": Counter(), "operations": {}}
     assert not SeedResult.judged(one, 220, verdict, **measured).failed
     assert SeedResult.judged(replace(one, nodes=3), 220, verdict, **measured).failed
+    kept = keep_run(KeepRule(before=0, name="long-mix", nodes=None, results=tmp_path), one, 220, drawn=True)
+    assert [run.as_expected for run in read_campaign(kept)] == [True]
     open_store = Store.open
 
     def trusting(disk: Disk, *, bootstrap: bool, **named: Any) -> Any:

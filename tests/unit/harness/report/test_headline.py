@@ -139,7 +139,10 @@ def test_only_the_first_letter_is_changed() -> None:
         ({"verdict": "VIOLATION", "violates": "prefix"}, "VIOLATION", ["agreement", "prefix"], "VIOLATION"),
         ({"verdict": "VIOLATION", "violates": "prefix"}, "VIOLATION", ["agreement"], "a violation of prefix"),
         ({"verdict": "VIOLATION", "violates": "prefix"}, "PASS", [], "VIOLATION"),
+        ({"may_lose_quorum": True}, "BEYOND-FAULT-MODEL", [], "BEYOND-FAULT-MODEL"),
+        ({"may_lose_quorum": True}, "UNKNOWN", [], "PASS"),
+        ({}, "BEYOND-FAULT-MODEL", [], "PASS"),
     ],
 )
-def test_how_a_run_should_have_ended(expect: dict[str, str], verdict: str, violated: list[str], ending: str) -> None:
+def test_how_a_run_should_have_ended(expect: dict[str, Any], verdict: str, violated: list[str], ending: str) -> None:
     assert expected_ending(expect, verdict, violated) == ending
