@@ -251,7 +251,9 @@ class Oracle:
             found.append(f"the run did not finish: {facts.run.outcome}")
         least = facts.run.expect.get("min_acked", MIN_ACKED)
         acked = facts.write_outcomes["ok"]
-        if isinstance(least, int) and acked < least:
+        if type(least) is not int:
+            found.append(f"run.json, expect.min_acked: {least!r} is no number of writes")
+        elif acked < least:
             found.append(
                 f"{acked} writes were acknowledged; at least {least} {'is' if least == 1 else 'are'} needed to judge"
             )

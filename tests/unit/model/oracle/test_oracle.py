@@ -208,6 +208,15 @@ def test_by_default_one_acknowledged_write_is_needed() -> None:
     assert "0 writes were acknowledged; at least 1 is needed to judge" in verdict.reasons
 
 
+@pytest.mark.parametrize("least", ["100", 2.0, True, None])
+def test_a_min_acked_that_is_no_whole_number_leaves_the_run_unknown(least: Any) -> None:
+    story = ensemble(writes=2, min_acked=least)
+    story.settle()
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert f"run.json, expect.min_acked: {least!r} is no number of writes" in verdict.reasons
+
+
 def finish_with_tampered_link(story: Story) -> Verdict:
     """Return the verdict on the run if the harness found that a link was cut from outside."""
     words = ["link 1-2: enabled is False and was asked to be True"]
