@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zab_chaos.model.events import TRACES, Boot, Exit, Fault, Heal, Inject, Line
+from zab_chaos.model.events import TRACES, Boot, Exit, Fault, Heal, Inject, Line, Milestone
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import Facts, Life, cut_link_counters, ended_processes, evidence_of
 from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.node.exit_codes import SANITY
+from zab_chaos.node.store.errors import CORRUPT_EXIT, DISK_EXIT
 
 Contradiction = tuple[str, Sequence[Line | None]]  # words, and the lines that show it
 GROUPS = ("up", "ended", "answers")  # evidence by node may be nested below these keys
@@ -18,6 +20,8 @@ DENIALS = {"quiet": False, "up": False}  # evidence that contradicts a confirmat
 # A milestone that is missing if something else than the harness, such as docker-compose, starts and ends the processes.
 WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
+DISK_FAILURES = frozenset({"disk-full", "disk-error", "fail-at"})  # the faults that end a node with DISK_EXIT
+JUDGED_EXITS = frozenset({SANITY, CORRUPT_EXIT})  # other properties judge them
 
 
 def contradictions(facts: Facts) -> Iterator[Contradiction]:
@@ -136,7 +140,8 @@ class _Processes:
             yield f"{who}, but its trace {_ends(exit_)}", [line, exit_ or process.life.last]
 
     def unexplained_ends(self) -> Iterator[Contradiction]:
-        """Find the lives that ended without an exit although nothing killed them, and those that went on after their exit."""
+        """Find the lives that ended, with or without an exit, although no fault ended them, and those that went on after their
+        exit."""
         facts = self._facts
         if facts.run.evidence != TRACES or facts.run.outcome != "finished":
             return
@@ -146,11 +151,32 @@ class _Processes:
             if life.exit is not None and life.last is not life.exit:
                 yield f"node {node}, life {number}, went on after its exit", [life.exit, life.last]
             ended = facts.ended.get((node, number))
-            if life.boot is None or life.exit is not None or (ended is not None and ended.armed is not False):
+            if life.boot is None or (ended is not None and ended.armed is not False):
+                continue
+            if life.exit is not None:
+                if self._ended_by_itself(life.boot, life.exit, ended):
+                    words = f"node {node}, life {number}, ended with {life.exit.code}, and no fault made it: {life.exit.why}"
+                    yield words, [life.exit, ended]
                 continue
             if not ((node, life.boot.pid) in self._dead if self._known else facts.was_killed(node)):
                 code = f" (it ended with {ended.code})" if ended is not None else ""
                 yield f"node {node}, life {number}, has no exit, and nothing killed it{code}", [life.last, ended]
+
+    def _ended_by_itself(self, boot: Boot, exit_: Exit, ended: Milestone | None) -> bool:
+        """Return whether a node ended for a reason that is neither a fault nor judged elsewhere.
+
+        `ended`: the harness's record of it if the harness had not asked for it.
+        """
+        if exit_.code in JUDGED_EXITS or (exit_.code == 0 and ended is None):
+            return False
+        heals = {heal.id: heal.t for heal in self._facts.heals}
+        return exit_.code != DISK_EXIT or not any(
+            inject.do in DISK_FAILURES
+            and exit_.node in inject.nodes
+            and inject.t <= exit_.t
+            and boot.t <= heals.get(inject.id, FOREVER)
+            for inject in self._facts.injects
+        )
 
 
 def _code(event: Exit | None) -> int | None:

@@ -347,6 +347,51 @@ def edited_end_by_a_signal_of_nobody() -> Story:
     return _died(armed=False)
 
 
+def _ended(code: int, fault: str | None = None) -> Story:
+    """Return a run in which node 3 ends with an exit status that the harness has not asked for, and is started again."""
+    story = ensemble()
+    if fault is not None:
+        story.inject(fault, [3])
+    story.event(3, "exit", code=code, why="as in a test")
+    story.milestone("ended", node=3, life=1, code=code, armed=False)
+    if fault is not None:
+        story.heal()
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_end_by_a_disk_that_no_fault_made_fail() -> Story:
+    """Node 3's disk fails, and no fault made it: the machine's own disk is full or broken."""
+    return _ended(74)
+
+
+@leaves_unknown("fault took effect")
+def edited_end_by_a_disk_that_fails_under_another_fault() -> Story:
+    """Node 3's disk fails while it is slow. A slow disk fails nothing."""
+    return _ended(74, "slow-disk")
+
+
+@legal("fault took effect")
+def edited_end_by_a_full_disk() -> Story:
+    """Node 3's disk is made full."""
+    return _ended(74, "disk-full")
+
+
+@leaves_unknown("fault took effect")
+def edited_end_that_nobody_asked_for() -> Story:
+    """Somebody else than the harness stops node 3."""
+    return _ended(0)
+
+
+@leaves_unknown("fault took effect")
+def edited_end_by_a_wrong_configuration() -> Story:
+    """Node 3 refuses its configuration, and is started again."""
+    return _ended(78)
+
+
 @legal("fault took effect")
 def edited_end_at_a_crash_point_that_was_armed_at_the_start() -> Story:
     """Node 3's process kills itself at a crash point with which it was started."""
