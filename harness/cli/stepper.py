@@ -28,6 +28,7 @@ from zab_chaos.node.recording import Stepped
 NODE_COLUMNS_MIN = 20  # columns of the terminal for one node
 NAME_COLUMNS = 20  # columns of the terminal for the names of the variables
 LONG_JUMP = 100  # steps
+LONGEST = 100  # characters of where to go; far longer numbers can't be parsed
 EFFECT_LINES = 4  # for what a step did
 EVENT = re.compile(r"(?:trace/)?node-(\d+)-(\d+)(?:\.jsonl)?:(\d+)")
 ZXID = re.compile(r"\d+:\d+")
@@ -149,7 +150,9 @@ class Stepper:
 
     def go_to(self, text: str) -> None:
         """Go to the step that a text stands for: a number, a time, an event of a trace, or words of a later step."""
-        if text.isdecimal():
+        if len(text) > LONGEST:
+            self._message = f"there is no such step: the text has more than {LONGEST} characters"
+        elif text.isdecimal():
             self._steps.go(max(1, int(text)))
         elif time := TIME.fullmatch(text):
             self._steps.at_time(self._zero + round(float(time[1]) * 1e9))

@@ -141,6 +141,13 @@ def test_keys_go_to_messages_and_events_and_changes_are_marked(screen: Screen) -
     screen.until(lambda screen: re.search(r"role .*down", screen.text))  # the leader, which crashed at 0.3 s
 
 
+@pytest.mark.parametrize("place", [b"9" * 4400, b"9" * 400 + b" s", b"1:" + b"9" * 4400])
+def test_a_number_that_cannot_be_parsed_is_no_step(screen: Screen, place: bytes) -> None:
+    screen.type(b"g" + place + b"\r")
+    screen.until(lambda screen: "there is no such step: the text has more than 100 characters" in screen.text)
+    assert screen.step == 1
+
+
 def test_without_a_terminal_or_with_a_node_the_comparison_is_printed(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
