@@ -43,6 +43,7 @@ from zab_chaos.faults.scenario import (
     Workload,
     ZooKeeperSettings,
 )
+from zab_chaos.faults.seeds import SEED_MAX
 from zab_chaos.faults.targets import NAME as LABEL
 from zab_chaos.faults.targets import read_target
 from zab_chaos.faults.toml_lines import LineIndex, Path
@@ -75,7 +76,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "name": matching(NAME, f"1 to {NAME_MAX} small letters, digits, - and /, but not latest"),
         "about": text(),
         "nodes": integer(1, MAX_NODES, "nodes"),
-        "seed": integer(0, 2**63 - 1),
+        "seed": integer(0, SEED_MAX),
         "duration": number(0.5, MAX_SECONDS, "seconds"),
         "record": boolean(),
         "disk": choice("faithful", "ordinary", "fuse"),

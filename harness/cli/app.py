@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from zab_chaos import __version__
+from zab_chaos.faults.seeds import SEED_MAX
 from zab_chaos.harness.cli.lab import lab
 from zab_chaos.harness.cli.output import ARGUMENTS, discard_stdout, print_text
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
@@ -18,8 +19,6 @@ from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped, stoppable
 from zab_chaos.harness.runs import catalogue
-
-SEED_MAX = 2**63 - 1
 
 # The base class of typer's usage errors has moved between modules; its public subclass has not.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]

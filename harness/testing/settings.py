@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from zab_chaos.faults.seeds import SEED_MAX
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.seeds import read_seeds
 from zab_chaos.model.verdict import Outcome
@@ -18,7 +19,6 @@ from zab_chaos.model.verdict import Outcome
 ZOOKEEPER = "zookeeper"
 RUN_KEYS = {"on", "zookeeper", "nodes", "seed", "seeds", "scenario", "defect", "record", "expect", "allow_unknown"}
 ENSEMBLE_KEYS = RUN_KEYS - {"scenario"} | {"disk", "timing", "limits", "min_acked", "converges_within"}
-SEED_MAX = 2**63 - 1  # as everywhere else
 KEYS = RUN_KEYS | ENSEMBLE_KEYS  # of the marker; `pytest --markers` and docs/ci.md explain them
 
 # The type of each key's value, in Python and in words. What else a value must be is checked where it is used.

@@ -12,17 +12,26 @@ import pytest
 from tests.short_scenario import SHORT
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, load, parse
+from zab_chaos.faults.seeds import SEED_MAX
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import Task, explore_seed
 from zab_chaos.harness.explore.seed_runs import OtherBackend, scenario_file
+from zab_chaos.harness.explore.seeds import read_seeds
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.run import FinishedRun, run_shown
 
 FAILS = ["defects/unordered-refusal", "--defect", "unordered-refusal"]  # with few operations
 CUT = {"variant": "reordered", "within_ms": 500}
+
+
+def test_every_seed_of_a_run_can_be_explored() -> None:
+    assert list(read_seeds(f"{SEED_MAX - 1}..{SEED_MAX}")) == [SEED_MAX - 1, SEED_MAX]
+    with pytest.raises(BadInput, match=f"the highest seed is {SEED_MAX}"):
+        read_seeds(f"1..{SEED_MAX + 1}")
 
 
 def test_all_seeds_hold(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,6 +106,7 @@ def test_results_go_where_the_option_says_seen_from_where_pytest_is_called(pytes
     ("option", "words"),
     [
         ("--zab-seeds=3-5", "*seeds is '3-5'; it needs a whole number, or two as in 1..1000"),
+        (f"--zab-seeds={2**63}", f"*seeds is '{2**63}': the highest seed is {2**63 - 1}"),
         ("--zab-on=moon", "*no backend is called 'moon'. Known: *"),
         ("--zab-record=maybe", "*invalid choice: 'maybe'*"),
     ],
