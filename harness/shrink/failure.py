@@ -3,7 +3,7 @@
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     if seed is None:
         raise BadInput(f"{folder.path}: run.json has no seed, so the run can't be repeated")
     scenario = replace(scenario, defect=facts.get("defect"))
-    as_expected = ended_as_expected(asdict(scenario.expect), verdict.verdict, verdict.violated)
+    as_expected = ended_as_expected(scenario.expected(exact=True), verdict.verdict, verdict.violated)
     if as_expected or verdict.exit == 2:
         ending = "ended as its scenario expects" if as_expected else "did not fail"
         raise BadInput(f"{folder.path} {ending} ({verdict.verdict}): there is nothing to shrink")

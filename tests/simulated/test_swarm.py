@@ -14,6 +14,7 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import disk_mistakes
 from zab_chaos.faults.scenario import InitialDisk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
+from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore import disk_histories, swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
 from zab_chaos.harness.explore.exploration import SeedResult
@@ -21,6 +22,7 @@ from zab_chaos.harness.explore.seed_runs import KeepRule, keep_run
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.report.html.campaign import read_campaign
 from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.shrink.failure import find_failing_case
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.model.world.client_connection import ClientConnection
 from zab_chaos.node.clients import sessions
@@ -463,6 +465,8 @@ def test_some_ensembles_of_one_lose_their_disk_and_must_serve_nothing_more(
     assert SeedResult.judged(replace(one, nodes=3), 220, verdict, **measured).failed
     kept = keep_run(KeepRule(before=0, name="long-mix", nodes=None, results=tmp_path), one, 220, drawn=True)
     assert [run.as_expected for run in read_campaign(kept)] == [True]
+    with pytest.raises(BadInput, match="ended as its scenario expects"):
+        find_failing_case(str(kept), results=tmp_path, seed=None, defect=None, swarmed=False, nodes=None)
     open_store = Store.open
 
     def trusting(disk: Disk, *, bootstrap: bool, **named: Any) -> Any:
