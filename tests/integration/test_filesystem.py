@@ -350,6 +350,13 @@ def test_zab_clean_unmounts_what_was_killed_with_who_held_it(tmp_path: Path, mon
             assert mounts.mounts_below(tmp_path) == [alive.folder]
 
 
+def test_a_mount_is_found_through_a_link(mount: Mount, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(mount.folder.parent)
+    assert mounts.is_mounted(link / mount.folder.name)
+    assert mounts.mounts_below(link) == [mount.folder]
+
+
 def ended(pid: int) -> bool:
     """Nobody may wait for it: then it stays, dead."""
     try:
