@@ -285,8 +285,10 @@ class Volume:
         With a change come the earlier ones of the same inode and of the name that it takes. Otherwise a later sync of another
         folder would make them durable after it, and undo it.
         """
-        if self._rule == "journal" or not self._changes:
+        if self._rule == "journal":
             return self._changes
+        if isinstance(inode, File):
+            return []
         found: list[NameChange] = []
         inodes: set[Inode] = set()
         taken: set[Location | None] = set()
