@@ -104,7 +104,7 @@ class SystemLine:
     """Implements `zab_chaos.harness.client.session.Line` with a backend's clients. It changes to the next node after a failure.
 
     `connect` has, for each node, a function that returns a new client. `operations`: what the clients can be asked for; None
-    means everything.
+    means everything. It belongs to one thread, and any thread may close it: an ensemble that ends closes all of its clients.
     """
 
     def __init__(
@@ -121,18 +121,23 @@ class SystemLine:
         self._seq = 0
         self._waiting: list[_PendingRequest] = []
         self._closed = False
+        self._lock = threading.RLock()
 
     def submit(self, request: Request, then: Then, due_ns: int | None = None) -> None:
         """Record and send a request. `due_ns` is the time at which the open loop had to send it; None means now.
 
         Raises BadInput if the backend's clients do not support the operation.
         """
-        if self._closed:
-            raise ValueError(CLOSED)
         name = _operation_name(request)
         if self._operations is not None and name not in self._operations:
             supported = ", ".join(sorted(self._operations))
             raise BadInput(f"the clients of this backend have no {name}; its `operations` are {supported}")
+        with self._lock:
+            if self._closed:
+                raise ValueError(CLOSED)
+            self._send(request, then, due_ns)
+
+    def _send(self, request: Request, then: Then, due_ns: int | None) -> None:
         self._seq += 1
         operation = Operation(self._seq, request, time.monotonic_ns(), node=self.node)
         self._history.invoke(self, operation, due_ns)
@@ -154,8 +159,11 @@ class SystemLine:
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         end = time.monotonic() + seconds
         while not known() and self._waiting:
-            left = min(end, self._waiting[0].deadline) - time.monotonic()
-            self._receive(max(0.0, left))
+            with self._lock:
+                if self._closed:
+                    return
+                left = min(end, self._waiting[0].deadline) - time.monotonic()
+                self._receive(max(0.0, left))
             if time.monotonic() >= end:
                 return
 
@@ -163,9 +171,10 @@ class SystemLine:
         if self._closed:
             return
         self._closed = True
-        self._close_client()
-        while self._waiting:
-            self._complete_first(Unknown("the client was closed"))
+        with self._lock:
+            self._close_client()
+            while self._waiting:
+                self._complete_first(Unknown("the client was closed"))
 
     def _receive(self, seconds: float) -> None:
         """Wait for the answer to the oldest request; after its deadline the outcome is Unknown."""

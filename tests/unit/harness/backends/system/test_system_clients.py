@@ -1,5 +1,6 @@
 """The outcomes that a backend's client may return."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,35 @@ def test_an_outcome_after_the_record_is_closed_is_not_recorded(tmp_path: Path) -
     line.close()
     assert told == [Unknown("the client was closed")]
     assert (tmp_path / "ops.jsonl").read_text().count("\n") == 1
+
+
+def test_a_line_that_another_thread_closes_completes_each_request_once(tmp_path: Path) -> None:
+    class Late(Client):
+        """Its answer comes when the line is closed."""
+
+        def submit(self, request: Request, then: Then) -> None:
+            answers.append(then)
+
+        def close(self) -> None: ...
+
+    def use(line: SystemLine) -> None:
+        try:
+            line.submit(Get("/a"), told.append)
+            sent.set()
+            line.wait(lambda: bool(told), 0.2)
+        except IndexError as error:
+            told.append(error)
+
+    for number in range(3):
+        answers: list[Then] = []
+        told: list[Any] = []
+        sent = threading.Event()
+        history = HistoryFile(tmp_path / f"ops-{number}.jsonl", OutcomeCounts())
+        line = SystemLine({1: Late}, 1, 1, 10.0, history)
+        thread = threading.Thread(target=use, args=[line])
+        thread.start()
+        assert sent.wait(10)
+        line.close()
+        answers[0](done(b"1"))
+        thread.join()
+        assert told == [Unknown("the client was closed")]
