@@ -28,6 +28,14 @@ FAILS = ["defects/unordered-refusal", "--defect", "unordered-refusal"]  # with f
 CUT = {"variant": "reordered", "within_ms": 500}
 
 
+def test_a_single_node_that_lost_its_disk_is_no_failed_case(tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    asked = ["explore", "long-mix", "--swarm", "--seeds", "220", "--jobs", "1", "--results", str(tmp_path / "r")]
+    assert main([*asked, "--junit", str(junit)]) == 0
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
+
+
 def test_every_seed_of_a_run_can_be_explored() -> None:
     assert list(read_seeds(f"{SEED_MAX - 1}..{SEED_MAX}")) == [SEED_MAX - 1, SEED_MAX]
     with pytest.raises(BadInput, match=f"the highest seed is {SEED_MAX}"):
