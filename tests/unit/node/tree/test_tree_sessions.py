@@ -60,10 +60,10 @@ def test_a_snapshot_or_a_redelivered_suffix_makes_no_difference(
 
 
 def test_a_state_with_more_clients_than_are_remembered_is_refused() -> None:
+    """Its node was started with a lower limit: that is no damage of the disk."""
     full = Tree(clients_max=CLIENTS_MAX + 1)
     for client in range(CLIENTS_MAX + 1):
         full.apply(zxid(1, client + 1), txn(client, 1))
-    """Its node was started with a lower limit: that is no damage of the disk."""
     with pytest.raises(StateError, match="has 5 clients, and clients_max is 4: the limit must stay as it was"):
         Tree(clients_max=CLIENTS_MAX).load(full.dump(), full.zxid)
 
