@@ -10,9 +10,15 @@ ROOT = "/"
 _FORBIDDEN = re.compile("[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]")
 
 
-@lru_cache(maxsize=4096)
+REMEMBERED = 1024  # characters of a path; 4,096 paths of the largest requests would take gigabytes
+
+
 def path_error(path: str) -> str | None:
     """Return what is wrong with `path`, in words, or None if it is valid."""
+    return _remembered_error(path) if len(path) <= REMEMBERED else _error(path)
+
+
+def _error(path: str) -> str | None:
     if not path.startswith("/"):
         return f"the path {path!r} does not begin with '/'"
     if path == ROOT:
@@ -26,6 +32,9 @@ def path_error(path: str) -> str | None:
         if name in ("", ".", ".."):
             return f"the path {path!r} has the name {name!r} in it; names must not be empty, '.' or '..'"
     return None
+
+
+_remembered_error = lru_cache(maxsize=4096)(_error)
 
 
 def parent_of(path: str) -> str:

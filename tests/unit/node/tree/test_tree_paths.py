@@ -1,5 +1,7 @@
 """The paths of znodes (ZooKeeper's PathUtils)."""
 
+import tracemalloc
+
 import pytest
 
 from zab_chaos.node.tree.outcomes import Failed
@@ -35,6 +37,16 @@ def test_a_valid_path_has_no_error(path: str) -> None:
 )
 def test_the_error_of_an_invalid_path_names_the_fault(path: str, words: str) -> None:
     assert words in (path_error(path) or "")
+
+
+def test_long_paths_are_not_kept_in_memory() -> None:
+    """Any client may ask for many different ones."""
+    tracemalloc.start()
+    for number in range(20):
+        assert path_error(f"/{number}{'a' * 1_000_000}/") is not None
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 def test_parents_and_names() -> None:
