@@ -16,9 +16,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mutants.planting import HANDWRITTEN, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
+from mutants.planting import HANDWRITTEN, PROCESSES, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 SCENARIO = "long-mix"
+SIM = "sim"
+SEEDS = {SIM: 300, PROCESSES: 8}  # by backend
 HANG_SECONDS = 600  # for the judge's tests, which take half a minute
 KILLER = Path(__file__).parent / "killer.py"
 JUDGE_TESTS = "tests/unit/model/oracle"
@@ -51,25 +53,27 @@ class Result:
         return f"{self.room:12} {self.name:52} {words:13} {at:9} {found[:90]}"
 
 
-def attempt(name: str, room: str, file: str, text: Callable[[], str], seeds: int, equivalent: str = "") -> Result:
-    """Plant a mutant and explore its tree (`seeds` is 0: do not), or test it if `room` is the judge. `text` returns the
-    mutated file, and may raise Stale."""
+def attempt(
+    name: str, room: str, file: str, text: Callable[[], str], seeds: int, equivalent: str = "", on: str = SIM
+) -> Result:
+    """Plant a mutant and explore its tree on a backend (`seeds` is 0: do not), or test it if `room` is the judge. `text`
+    returns the mutated file, and may raise Stale."""
     try:
         content = text()
     except Stale as error:
         return Result(name, room, STALE, None, [], str(error), equivalent)
     with planted_tree(file, content) as tree:
-        found = _test(tree) if room == "judge" and seeds else _explore(tree, seeds)
+        found = _test(tree) if room == "judge" and seeds else _explore(tree, seeds, on)
     return Result(name, room, found["outcome"], found["seed"], found["violated"], found["why"], equivalent)
 
 
-def _explore(tree: Path, seeds: int) -> dict[str, Any]:
+def _explore(tree: Path, seeds: int, on: str) -> dict[str, Any]:
     """Run `killer` on a tree, in a process of its own, and return its answer."""
     environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
     with TemporaryDirectory(prefix="zab-killer-") as folder:
         environment["TMPDIR"] = folder
         done = subprocess.run(
-            [sys.executable, str(KILLER), SCENARIO, str(seeds)],
+            [sys.executable, str(KILLER), SCENARIO, str(seeds), on],
             cwd=tree, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
     lines = done.stdout.splitlines()
@@ -104,15 +108,15 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
 
     def written_job(mutant: Mutant) -> Callable[[], Result]:
         seeds = seeds_for(mutant.equivalent)
-        return lambda: attempt(mutant.name, mutant.room, mutant.file, mutant.text, seeds, mutant.equivalent)
+        return lambda: attempt(
+            mutant.name, mutant.room, mutant.file, mutant.text, seeds, mutant.equivalent, backend_of(arguments)
+        )
 
     def is_requested(room: str, name: str) -> bool:
         return not arguments.only or any(word in f"{room}/{name}" for word in arguments.only)
 
     jobs = [
-        written_job(one)
-        for one in handwritten_mutants(*(folder for folder in HANDWRITTEN if arguments.which in (folder, "all")))
-        if is_requested(one.room, one.name)
+        written_job(one) for one in handwritten_mutants(*_folders(arguments.which)) if is_requested(one.room, one.name)
     ]
     if arguments.which in ("generated", "judge") or (arguments.which == "all" and not arguments.only):
         try:
@@ -133,6 +137,16 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
         jobs += [generated_job(one) for one in sample(arguments.generated, files) if is_requested(room, one.name)]
     part, parts = (int(number) for number in arguments.part.split("/"))
     return jobs[part - 1 :: parts]
+
+
+def backend_of(arguments: argparse.Namespace) -> str:
+    """Return where the requested mutants are explored."""
+    return PROCESSES if arguments.which == PROCESSES else SIM
+
+
+def _folders(which: str) -> list[str]:
+    """Return the folders of the requested hand-written mutants. `all`: of those that are explored in the simulator."""
+    return [one for one in HANDWRITTEN if which == one or (which == "all" and one != PROCESSES)]
 
 
 def _print_stale() -> int:
@@ -165,7 +179,9 @@ def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("only", nargs="*", help="words: only mutants whose room/name contains one of them")
     parser.add_argument("--which", choices=(*HANDWRITTEN, "generated", "judge", "all"), default="all")
     parser.add_argument("--generated", type=int, default=100, help="number of generated mutants")
-    parser.add_argument("--seeds", type=int, default=300, help="largest number of seeds explored for each mutant")
+    parser.add_argument(
+        "--seeds", type=int, help=f"largest number of seeds explored for each mutant; by default {SEEDS}"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--part", default="1/1", help="k/n: only every n-th mutant, from the k-th on")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "mutants.json")
@@ -175,7 +191,9 @@ def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
         help="also explore the mutants that are marked as equivalent to the original",
     )
     parser.add_argument("--stale", action="store_true", help="only list the mutants that no longer fit their files")
-    return parser.parse_args(words)
+    arguments = parser.parse_args(words)
+    arguments.seeds = SEEDS[backend_of(arguments)] if arguments.seeds is None else arguments.seeds
+    return arguments
 
 
 def main() -> None:
@@ -189,6 +207,7 @@ def main() -> None:
         "scenarios/long-mix.toml",
         (ROOT / "scenarios/long-mix.toml").read_text,
         arguments.seeds,
+        on=backend_of(arguments),
     )
     print(honest.line(), flush=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 HANDWRITTEN = tuple(sorted({path.parent.name for path in HERE.glob("*/*.toml")}))  # folders of hand-written mutants
-COPIED = ("zab_chaos", "node", "model", "faults", "harness", "scenarios", "pyproject.toml")
+PROCESSES = "processes"  # the one that is explored on real processes: the simulator does not run this code
+COPIED = ("zab_chaos", "node", "model", "faults", "harness", "pipeline", "scenarios", "pyproject.toml")
 
 
 class Stale(Exception):
@@ -63,5 +64,7 @@ def planted_tree(file: str, text: str) -> Iterator[Path]:
                 shutil.copytree(ROOT / name, tree / name, symlinks=True)
             else:
                 shutil.copy2(ROOT / name, tree / name)
+        if (ROOT / ".cache").exists():
+            (tree / ".cache").symlink_to(ROOT / ".cache")  # of downloaded programs
         (tree / file).write_text(text, encoding="utf-8")
         yield tree
