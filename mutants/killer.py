@@ -3,8 +3,8 @@
     python killer.py SCENARIO SEEDS sim|processes
 
 Prints one line of JSON: `seed`, `outcome` (VIOLATION, HARNESS-ERROR, HANG, BROKEN, UNKNOWN; null: nothing was found),
-`violated`, `why`. BROKEN: the tree can't even be imported. UNKNOWN: on processes, no seed fails, and this one is UNKNOWN
-twice.
+`violated`, `why`. BROKEN: the tree can't even be imported. UNKNOWN: on processes, no run fails, and this one is UNKNOWN twice.
+`seed` is the name of the scenario if that is a shipped one.
 """
 
 import json
@@ -12,44 +12,58 @@ import resource
 import signal
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-HANG_SECONDS = 60  # of CPU time for one seed; without a mutant a seed takes well under one second
-HANG_SECONDS_ON_PROCESSES = 180  # for one seed; without a mutant a seed takes at most 40
+if TYPE_CHECKING:
+    from zab_chaos.harness.explore.exploration import SeedResult
+
 MEMORY_BYTES = 3 * 2**30
 SIM = "sim"
+SHIPPED = ("power-outage", "answer-and-die", "leader-pause", "rolling-restart")  # run on processes, before any seed
+# How long one run may take: in the simulator of CPU time, where it takes well under one second without a mutant; on processes
+# it takes up to 40.
+LIMITS = {SIM: (signal.ITIMER_PROF, 60), "processes": (signal.ITIMER_REAL, 180)}
 
 
 class Hang(BaseException):
     """A seed takes too long."""
 
 
-def explore(scenario: str, seeds: int, on: str) -> dict[str, Any]:
-    """Explore the seeds from 1 to `seeds` on a backend, and return the result of the first one that fails."""
-    from zab_chaos.harness.explore.exploration import SeedResult, Task, explore_seed, simulate_seed
+def runs_of(scenario: str, seeds: int, on: str) -> Iterator[tuple[int | str, Callable[[], tuple["SeedResult", str]]]]:
+    """Yield the runs of a backend, each with its seed or the name of its shipped scenario. A run returns its result and, if
+    the harness failed in the simulator, the traceback."""
+
+    from zab_chaos.harness.explore.exploration import Task, explore_seed, simulate_seed
     from zab_chaos.harness.explore.seed_runs import OtherBackend
     from zab_chaos.harness.runs.options import read_scenario
 
-    results = Path(tempfile.gettempdir())
-    other = OtherBackend(on=on, release=None, name=scenario, nodes=None, results=results) if on != SIM else None
-    read = read_scenario(scenario, on=on, nodes=None, defect=None)
-    task = Task(scenario=read, swarm=True, other_backend=other)
-    timer, limit = (signal.ITIMER_PROF, HANG_SECONDS) if on == SIM else (signal.ITIMER_REAL, HANG_SECONDS_ON_PROCESSES)
+    def runner(name: str, *, swarm: bool, seed: int | None = None) -> Callable[[], tuple["SeedResult", str]]:
+        read = read_scenario(name, on=on, nodes=None, defect=None)
+        results = Path(tempfile.gettempdir())
+        other = OtherBackend(on=on, release=None, name=name, nodes=None, results=results) if on != SIM else None
+        task, number = Task(scenario=read, swarm=swarm, other_backend=other), read.seed if seed is None else seed
+        return lambda: simulate_seed(task, number) if on == SIM else (explore_seed(task, number), "")
 
-    def run(seed: int) -> tuple[SeedResult, str]:
-        signal.setitimer(timer, limit)
-        return simulate_seed(task, seed) if on == SIM else (explore_seed(task, seed), "")
-
-    unknown: dict[str, Any] | None = None
+    for name in SHIPPED if on != SIM else ():
+        yield name, runner(name, swarm=False)
     for seed in range(1, seeds + 1):
+        yield seed, runner(scenario, swarm=True, seed=seed)
+
+
+def explore(scenario: str, seeds: int, on: str) -> dict[str, Any]:
+    """Return the result of the first run that fails: of the seeds from 1 to `seeds`, on processes after the shipped
+    scenarios."""
+    unknown: dict[str, Any] | None = None
+    for seed, run in runs_of(scenario, seeds, on):
         try:
-            found, trouble = run(seed)
+            found, trouble = _timed(run, on)
             if on != SIM and found.verdict == "UNKNOWN" and unknown is None:
-                found, trouble = run(seed)
-        except Hang:
-            return {"seed": seed, "outcome": "HANG", "violated": [], "why": f"more than {limit} s"}
+                found, trouble = _timed(run, on)
+        except Hang as hang:
+            return {"seed": seed, "outcome": "HANG", "violated": [], "why": str(hang)}
         why = (found.reasons or trouble.splitlines()[-1:] or [""])[0]
         answer = {"seed": seed, "outcome": found.verdict, "violated": found.violated, "why": why}
         if found.failed:
@@ -57,6 +71,18 @@ def explore(scenario: str, seeds: int, on: str) -> dict[str, Any]:
         if on != SIM and found.verdict == "UNKNOWN":
             unknown = unknown or answer
     return unknown or {"seed": None, "outcome": None, "violated": [], "why": ""}
+
+
+def _timed(run: Callable[[], tuple["SeedResult", str]], on: str) -> tuple["SeedResult", str]:
+    """Run, and raise Hang if that takes too long."""
+    timer, limit = LIMITS[on]
+    try:
+        signal.setitimer(timer, limit)
+        return run()
+    except Hang:
+        raise Hang(f"more than {limit} s") from None
+    finally:
+        signal.setitimer(timer, 0)
 
 
 def main() -> None:
