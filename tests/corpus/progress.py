@@ -946,3 +946,73 @@ def progress_a_node_without_disk_and_a_leader_behind_slow_links() -> Story:
     story.write()
     story.settle()
     return story
+
+
+def _silent(story: Story, seconds: float, *, awake: bool = True, again: bool = False) -> Story:
+    """Let client 2 send a request to node 3, which then is paused for some seconds, or is killed and starts `again`."""
+    story.run["expect"]["clients_are_awake"] = awake
+    story.event(3, "client", state="connected", client=2)
+    seq = story.invoke(2, "get", node=3)
+    if again:
+        story.crash(3)
+        story.boot(3)
+        story.members = [1, 2]
+        story.open_links(3, [1, 2])
+        story.join(3)
+    else:
+        story.inject("pause", [3])
+    _written_for(story, seconds)
+    if not again:
+        story.heal()
+    story.complete(2, seq, outcome="unknown", node=3)
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_client_waits_for_a_paused_node() -> Story:
+    """Node 3 is paused for 5 s, and its client waits for its answer all the time."""
+    return _silent(_linked(), 5)
+
+
+@legal("progress")
+def progress_a_client_waits_for_a_node_that_is_paused_for_a_short_time() -> Story:
+    """The same for 3.5 s, less than twice the silence after which a client leaves."""
+    return _silent(_linked(), 3.5)
+
+
+@legal("progress")
+def progress_a_client_that_sleeps_waits_for_a_paused_node() -> Story:
+    """The same for 5 s, where a client may look at its connection later."""
+    return _silent(_linked(), 5, awake=False)
+
+
+@violates("progress")
+def progress_a_client_waits_for_a_former_life() -> Story:
+    """Node 3 is killed and starts again, and its client waits for 5 s for the answer of its former life."""
+    return _silent(_linked(), 5, again=True)
+
+
+@legal("progress")
+def progress_a_client_waits_for_a_former_life_for_a_short_time() -> Story:
+    """The same for 3.5 s."""
+    return _silent(_linked(), 3.5, again=True)
+
+
+@legal("progress")
+def progress_a_client_comes_back_to_a_node_that_started_again() -> Story:
+    """The same for 5 s, but the client connects to the new life, which answers it late."""
+    story = _linked()
+    story.run["expect"]["clients_are_awake"] = True
+    story.event(3, "client", state="connected", client=2)
+    seq = story.invoke(2, "get", node=3)
+    story.crash(3)
+    story.boot(3)
+    story.members = [1, 2]
+    story.open_links(3, [1, 2])
+    story.event(3, "client", state="connected", client=2)
+    story.join(3)
+    _written_for(story, 5)
+    story.complete(2, seq, outcome="unknown", node=3)
+    story.settle()
+    return story

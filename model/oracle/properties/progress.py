@@ -1,11 +1,11 @@
 """The checker of liveness during the run (LADIS 2008, section 2: as long as a quorum is up and connected)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import product
 
-from zab_chaos.model.events import Complete, Phase, Role
+from zab_chaos.model.events import Client, Complete, Invoke, Phase, Role
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import ORDERED, WRITES, Facts, Request
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
@@ -19,6 +19,8 @@ MAX_ELECTIONS = 10  # how often nodes may begin to lead before one of them is es
 SECOND = 1_000_000_000
 STAYS = 2 * SECOND  # twice the time after which a client leaves a node that has no leader (docs/client.md)
 GREETS = SECOND  # the time that a client gives a node to greet it (docs/client.md)
+LEAVES = 4 * SECOND  # twice the silence after which a client leaves its node (docs/client.md)
+NOTICES = SECOND  # a client does not notice a silence sooner
 
 
 class Progress(Checker):
@@ -46,6 +48,8 @@ class Progress(Checker):
     At any time, verifies that no client sends another write over a connection on which its writes were refused for `STAYS` for
     want of a leader, and that no client with something to send is without a connection for longer than `GREETS` for each node
     of the ensemble and one more while one of them could greet it, if run.json says that `clients_know_all_nodes`.
+    No client waits for longer than `LEAVES` for the answer of a node that was paused, or has started again, since the request
+    was sent, if run.json says that `clients_are_awake`.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time, to this or to an earlier request.
@@ -86,6 +90,8 @@ class Progress(Checker):
         if facts.run.expect.get("clients_know_all_nodes") and facts.run.nodes > 1 and not facts.damages:
             self._check_departures()
             self._check_connections()
+        if facts.run.expect.get("clients_are_awake") and not facts.damages:
+            self._check_silence()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._check_followers()
         self._check_support()
@@ -182,6 +188,39 @@ class Progress(Checker):
                     f"({self._times(start, end)}), although some node could have greeted it",
                     [],
                 )
+
+    def _check_silence(self) -> None:
+        """Check that each client leaves a node that can't answer what the client has sent to it."""
+        silences = self._silences()
+        arrivals: dict[int, list[Client]] = {}  # by client
+        for (_, client), events in self.facts.connections.items():
+            arrivals.setdefault(client, []).extend(events)
+        for request in self.facts.requests.values():
+            invoke, end = request.invoke, request.complete
+            if end is None or end.node != invoke.node or end.t - invoke.t <= LEAVES:
+                continue
+            for latest, start, until in silences.get(end.node or 0, ()):
+                waited = min(until, end.t) - max(start, invoke.t)
+                if invoke.t < latest and waited > LEAVES and _stayed(arrivals.get(invoke.client, ()), invoke, end):
+                    self.findings.add(
+                        f"client {invoke.client} waited for {waited / 1e9:.1f} s for an answer of node {end.node}, which could "
+                        f"not send one",
+                        [invoke, end],
+                    )
+                    break
+
+    def _silences(self) -> dict[int, list[tuple[int, int, int]]]:
+        """Return the times (start, until) in which each node can't answer what was sent to it before `latest`: it has started
+        again, or is paused."""
+        heals = {heal.id: heal.t for heal in self.facts.heals}
+        found = {
+            number: [(life.boot.t, life.boot.t, FOREVER) for life in node.lives if life.boot is not None]
+            for number, node in self.facts.nodes.items()
+        }
+        for inject in self.facts.injects:
+            for node in inject.nodes if inject.do == "pause" and inject.confirmed else ():
+                found.setdefault(node, []).append((inject.t + NOTICES, inject.t, heals.get(inject.id, FOREVER)))
+        return found
 
     def _could_greet(self, bound: int) -> Iterator[Span]:
         """Find the times longer than the bound in which one node could greet clients."""
@@ -354,3 +393,11 @@ class Progress(Checker):
             begun = times[bisect_right(times, start) : bisect_right(times, end)]
             if len(begun) > MAX_ELECTIONS:
                 yield start, end, begun
+
+
+def _stayed(events: Iterable[Client], invoke: Invoke, end: Complete) -> bool:
+    """Return whether a client was connected to a node when it sent a request there, and connected to none until its end."""
+    before = max((it for it in events if it.node == invoke.node and it.t < invoke.t), key=lambda it: it.t, default=None)
+    if before is None or before.state != "connected":
+        return False
+    return not any(it.state == "connected" and before.t < it.t < end.t for it in events)
