@@ -471,6 +471,35 @@ def channels_a_frame_that_a_fault_off_the_record_may_have_garbled() -> Story:
     return story
 
 
+def _lose_frames(fault: str = "", *, reliable: bool = True) -> Story:
+    """Node 2 finds that frames of node 1 are missing. `fault`: what has happened to both before, and was healed in time."""
+    story = ensemble(links_are_reliable=reliable)
+    if fault:
+        story.inject(fault, [1, 2], pairs=[[1, 2]])
+        story.heal()
+    story.open_links(1, [2])
+    _close(story, "frame 3 came where 2 was due")
+    return story
+
+
+@violates("channels")
+def channels_frames_are_missing() -> Story:
+    """No fault has affected nodes 1 and 2."""
+    return _lose_frames()
+
+
+@legal("channels")
+def channels_frames_are_missing_after_a_fault() -> Story:
+    """The same right after a partition."""
+    return _lose_frames("partition")
+
+
+@legal("channels")
+def channels_frames_are_missing_in_an_erratic_network() -> Story:
+    """The same without a fault, where the network loses frames."""
+    return _lose_frames(reliable=False)
+
+
 def _send_too_much(frame_bytes: int, size: int | None = None, *, converged: bool = True) -> Story:
     """Node 2 can't send what node 1 needs. One client has written, one request of `size` bytes among others."""
     story = ensemble(frame_bytes=frame_bytes, snapshot_bytes=2**20)

@@ -1,9 +1,15 @@
 """The checkers of the channels between nodes, and of their own sanity checks (DSN 2011, section II; LADIS 2008, section 2)."""
 
+import re
+
 from zab_chaos.model.events import Abort, Channel, Exit, Link
 from zab_chaos.model.oracle.facts import FRAME_FAULTS, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.node.events import BAD_FRAME
+
+GAP = re.compile(r"frame \d+ came where|frames \d+ to \d+ are missing")  # how `zab_chaos.node.channel.session` says so
+AFTERMATH = 1_000_000_000  # what a fault has held back may still arrive, or be found missing
 
 
 class Channels(Checker):
@@ -17,6 +23,8 @@ class Channels(Checker):
       continues with the next life of a peer.
     - The sender had opened this session with this receiver, if the sender's trace is complete and goes on afterwards.
     - No session ends because of a frame that arrived and is none of the protocol, unless a fault damages or misroutes frames.
+    - No session ends because frames are missing, unless a fault affected its nodes or the link between them meanwhile, or the
+      simulated network loses frames (run.json: `links_are_reliable`).
     - No session ends because of a frame that is too large to be sent. If the limits do not leave room for every frame, it is
       unknown, as is whatever else would have to happen in time.
 
@@ -38,14 +46,22 @@ class Channels(Checker):
         self._opened: dict[tuple[int, int], set[tuple[int, int]]] = {}  # by (node, life): (peer, session)
         self._sequences: list[Channel] = []
         self._bad: list[Link] = []
+        self._opened_at: dict[tuple[int, int, int], int] = {}  # by (node, life, peer)
+        self._gaps: list[
+            tuple[Link, int]
+        ] = []  # the ends of sessions in which frames were missing, with their beginnings
 
     def on_link(self, event: Link) -> None:
         if event.state == "opened":
             self._opened.setdefault((event.node, event.life), set()).add((event.peer, event.session))
+            self._opened_at[event.node, event.life, event.peer] = event.t
             return
         self.checked += 1
         if event.why.startswith(BAD_FRAME):
             self._bad.append(event)
+        opened = self._opened_at.pop((event.node, event.life, event.peer), None)
+        if GAP.match(event.why) and opened is not None:
+            self._gaps.append((event, opened))
 
     def on_channel(self, event: Channel) -> None:
         self.checked += 1
@@ -75,6 +91,8 @@ class Channels(Checker):
                 self.findings.add(
                     f"node {bad.node} got {bad.why} from node {bad.peer}, and no fault damages frames", [bad]
                 )
+        if self.facts.run.expect.get("links_are_reliable") and not self.facts.links_tampered:
+            self._check_gaps()
         for end in self.facts.frames_too_large:
             words = f"node {end.node} could not send to node {end.peer}: {end.why}"
             if self.facts.frame_bytes_too_small:
@@ -89,6 +107,23 @@ class Channels(Checker):
                     f"node {event.node} took frames of session {event.session} from node {event.peer}, which had no such "
                     f"session with node {event.node}",
                     [event],
+                )
+
+    def _check_gaps(self) -> None:
+        """Check that frames are missing only where a fault may have lost them: TCP and ZeroMQ lose none."""
+        heals = {heal.id: heal.t for heal in self.facts.heals}
+        faults = [(it.t, heals.get(it.id, FOREVER), it) for it in self.facts.injects]
+        for end, opened in self._gaps:
+            link = {end.node, end.peer}
+            if not any(
+                start <= end.t
+                and until >= opened - AFTERMATH
+                and (link & {*it.nodes} or any(link == {*p} for p in it.pairs or ()))
+                for start, until, it in faults
+            ):
+                self.findings.add(
+                    f"node {end.node} closed its session with node {end.peer}, which no fault affected: {end.why}",
+                    [end],
                 )
 
 
