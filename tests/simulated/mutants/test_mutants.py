@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mutants import planting
-from mutants.__main__ import Result, arguments_of, attempt, jobs_of, summary
-from mutants.planting import HANDWRITTEN, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
+from mutants.__main__ import Result, arguments_of, attempt, backend_of, jobs_of, summary
+from mutants.planting import HANDWRITTEN, PROCESSES, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 
 def test_there_are_many_mutants_in_all_rooms_and_each_has_a_reason() -> None:
@@ -54,6 +54,14 @@ def test_words_choose_among_the_handwritten_mutants() -> None:
     assert len(jobs_of(arguments_of(["history/common-ignores-the-epochs"]))) == 1
     assert len(jobs_of(arguments_of(["history/"]))) > 1
     assert jobs_of(arguments_of(["no such mutant"])) == []
+
+
+def test_the_sample_of_processes_is_explored_there_and_only_when_it_is_named() -> None:
+    assert len(jobs_of(arguments_of(["--which", PROCESSES]))) == len(handwritten_mutants(PROCESSES))
+    assert jobs_of(arguments_of(["a-pipe-does-not-reconnect"])) == []
+    assert arguments_of(["--which", PROCESSES]).seeds < arguments_of([]).seeds
+    assert backend_of(arguments_of(["--which", PROCESSES])) == "processes"
+    assert backend_of(arguments_of([])) == "sim"
 
 
 def test_exploration_distinguishes_a_bug_from_a_correct_tree() -> None:
