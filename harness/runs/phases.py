@@ -23,6 +23,7 @@ from zab_chaos.harness.runs.initial_disks import write_disk
 FINISHED, INTERRUPTED = "finished", "interrupted"  # outcomes, see results/README.md, run.json
 START_SECONDS = 30.0  # limit for the first leader to be established
 SETUP_SECONDS = 60.0  # limit for the creation of the workload's keys
+RELEASE_SECONDS = 10.0  # nodes look once a second for clients that are gone
 GRACE_SECONDS = 5.0  # limit for the operations that are outstanding when the load stops
 STEP = 0.05  # seconds between two looks at a condition
 
@@ -75,7 +76,7 @@ class RunPhases:
             self.start_ensemble()
             self.start_load()
             self._run_schedule()
-            self.converge()
+            self.converge(alone=True)
             return FINISHED
         except Unfinished as error:
             return str(error)
@@ -203,8 +204,10 @@ class RunPhases:
         at = self._host.now() - self._monitor.begun
         self._display.say(f"{at:6.2f} s  {what}: {record.describe()}{'' if confirmed else ' (NOT CONFIRMED)'}")
 
-    def converge(self) -> None:
+    def converge(self, *, alone: bool = False) -> None:
         """Heal all faults, and wait until the nodes converge: first under load, then, with the load stopped, completely.
+
+        `alone`: whether there are no other clients than those of the load.
 
         Writes the milestone `converged`, with the final state if the scenario expects one, or `not-converged`.
         """
@@ -226,7 +229,7 @@ class RunPhases:
             self._records.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
             if self._scenario.expect.state:
                 self._records.milestone("state", held=self._load.read_state(sorted(self._scenario.expect.state)))
-            self._observe_quietly()
+            self._observe_quietly(alone=alone)
             return
         why = self._deployment.disagreement() or "they converged too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
@@ -234,15 +237,19 @@ class RunPhases:
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._records.milestone("not-converged", nodes=zxids, why=why)
 
-    def _observe_quietly(self) -> None:
+    def _observe_quietly(self, *, alone: bool) -> None:
         """Leave the converged nodes alone for a while.
 
         Without a cause they must not leave their leader, and of the clients, which are closed, they must hold nothing.
+        Without a time for that, they only get the time that they need to notice that all clients are gone.
         """
         seconds = self._deployment.quiet_seconds
         if seconds:
             self._sleep(self._deployment.settle_seconds + seconds)
-            why = leftovers(statuses(self._cluster))
+        elif alone:
+            self._wait_until(lambda: leftovers(statuses(self._cluster)) is None, RELEASE_SECONDS)
+        why = leftovers(statuses(self._cluster)) if seconds or alone else None
+        if seconds or why:
             self._records.milestone("left-alone", seconds=seconds, **({"why": why} if why else {}))
 
     def _node_ended(self) -> bool:

@@ -1,5 +1,6 @@
 """The lines that a run shows while its faults are injected and healed."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.runs import phases
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
 
@@ -71,3 +73,16 @@ def test_the_error_of_a_background_thread_fails_the_run(tmp_path: Path, monkeypa
         3,
         "the harness failed: the thread that watches the nodes failed",
     )
+
+
+@pytest.mark.parametrize(("held", "reported"), [(None, []), ("node-2: 1 sessions", ["node-2: 1 sessions"])])
+def test_nodes_that_hold_something_of_their_clients_are_found_without_a_quiet_time(
+    held: str | None, reported: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is none on real processes."""
+    monkeypatch.setattr(phases, "leftovers", lambda answers: held)
+    monkeypatch.setattr(SimDeployment, "quiet_seconds", property(lambda self: 0.0, lambda self, seconds: None))
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    found = [json.loads(line) for line in ran.folder.file("harness.jsonl").read_text().splitlines()]
+    assert [line["why"] for line in found if line.get("event") == "left-alone"] == reported
+    assert ("recovery" in ran.verdict.violated) == bool(reported)
