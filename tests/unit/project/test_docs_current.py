@@ -5,7 +5,7 @@ import re
 import pytest
 
 from docs.generate import MARK, PAGES, PARTS, ROOT, current, table
-from mutants.planting import HANDWRITTEN, handwritten_mutants
+from mutants.planting import HANDWRITTEN, PROCESSES, handwritten_mutants
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -77,7 +77,8 @@ def test_files_that_are_named_exist(page: str) -> None:
 
 
 def test_the_figures_on_mutants_agree() -> None:
-    """Of each sample by hand, with its files, and in the README, which adds the samples of outsiders up."""
+    """Of each sample by hand, with its files, and in the README, which adds the samples of outsiders up, and names that of
+    processes apart."""
     text = (ROOT / "docs/mutation.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|.*\| (\d+) \| (\d+) \| (\d+) of (\d+) \| \[(\d+)\]", text, re.MULTILINE)
     samples = {name: tuple(map(int, numbers)) for name, *numbers in rows if name in HANDWRITTEN}
@@ -86,7 +87,10 @@ def test_the_figures_on_mutants_agree() -> None:
         mutants = handwritten_mutants(name)
         assert (len(mutants), sum(bool(one.equivalent) for one in mutants)) == (planted, equivalent), name
         assert (planted - equivalent, others - caught) == (others, survivors), name
-    caught, others = (sum(numbers[place] for name, numbers in samples.items() if name != "own") for place in (2, 3))
+    caught, others = (
+        sum(numbers[place] for name, numbers in samples.items() if name not in ("own", PROCESSES)) for place in (2, 3)
+    )
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "{2} of the authors' {3} bugs".format(*samples["own"]) in readme
     assert f"and {caught} of the {others} that" in readme
+    assert "seven runs on processes caught {2} of {3} in".format(*samples[PROCESSES]) in readme
