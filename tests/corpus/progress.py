@@ -948,8 +948,9 @@ def progress_a_node_without_disk_and_a_leader_behind_slow_links() -> Story:
     return story
 
 
-def _silent(story: Story, seconds: float, *, awake: bool = True, again: bool = False) -> Story:
-    """Let client 2 send a request to node 3, which then is paused for some seconds, or is killed and starts `again`."""
+def _silent(story: Story, seconds: float, *, awake: bool = True, again: bool = False, stands: float = 0.0) -> Story:
+    """Let client 2 send a request to node 3, which then is paused for some seconds, or is killed and starts `again`. Meanwhile
+    client 1 writes, but `stands` still for some seconds."""
     story.run["expect"]["clients_are_awake"] = awake
     story.event(3, "client", state="connected", client=2)
     seq = story.invoke(2, "get", node=3)
@@ -961,7 +962,8 @@ def _silent(story: Story, seconds: float, *, awake: bool = True, again: bool = F
         story.join(3)
     else:
         story.inject("pause", [3])
-    _written_for(story, seconds)
+    story.t += int(stands * SECOND)
+    _written_for(story, seconds - stands)
     if not again:
         story.heal()
     story.complete(2, seq, outcome="unknown", node=3)
@@ -985,6 +987,12 @@ def progress_a_client_waits_for_a_node_that_is_paused_for_a_short_time() -> Stor
 def progress_a_client_that_sleeps_waits_for_a_paused_node() -> Story:
     """The same for 5 s, where a client may look at its connection later."""
     return _silent(_linked(), 5, awake=False)
+
+
+@legal("progress")
+def progress_a_client_waits_for_a_paused_node_while_the_machine_stands_still() -> Story:
+    """The same for 5 s, where no client sends anything for 1.5 s: their process may have stood still."""
+    return _silent(_linked(), 5, stands=1.5)
 
 
 @violates("progress")

@@ -21,6 +21,7 @@ STAYS = 2 * SECOND  # twice the time after which a client leaves a node that has
 GREETS = SECOND  # the time that a client gives a node to greet it (docs/client.md)
 LEAVES = 4 * SECOND  # twice the silence after which a client leaves its node (docs/client.md)
 NOTICES = SECOND  # a client does not notice a silence sooner
+STALLS = SECOND  # a load that sends nothing for longer may have stood still itself, with the machine
 
 
 class Progress(Checker):
@@ -49,7 +50,7 @@ class Progress(Checker):
     want of a leader, and that no client with something to send is without a connection for longer than `GREETS` for each node
     of the ensemble and one more while one of them could greet it, if run.json says that `clients_know_all_nodes`.
     No client waits for longer than `LEAVES` for the answer of a node that was paused, or has started again, since the request
-    was sent, if run.json says that `clients_are_awake`.
+    was sent, if run.json says that `clients_are_awake`, and the clients together sent something all the time.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time, to this or to an earlier request.
@@ -200,14 +201,21 @@ class Progress(Checker):
             if end is None or end.node != invoke.node or end.t - invoke.t <= LEAVES:
                 continue
             for latest, start, until in silences.get(end.node or 0, ()):
-                waited = min(until, end.t) - max(start, invoke.t)
-                if invoke.t < latest and waited > LEAVES and _stayed(arrivals.get(invoke.client, ()), invoke, end):
+                span = max(start, invoke.t), min(until, end.t)
+                waited = span[1] - span[0]
+                stayed = invoke.t < latest and waited > LEAVES and _stayed(arrivals.get(invoke.client, ()), invoke, end)
+                if stayed and not any(gaps(span, self._sent, STALLS)):
                     self.findings.add(
                         f"client {invoke.client} waited for {waited / 1e9:.1f} s for an answer of node {end.node}, which could "
                         f"not send one",
                         [invoke, end],
                     )
                     break
+
+    @cached_property
+    def _sent(self) -> list[int]:
+        """When clients sent their requests."""
+        return sorted(request.invoke.t for request in self.facts.requests.values())
 
     def _silences(self) -> dict[int, list[tuple[int, int, int]]]:
         """Return the times (start, until) in which each node can't answer what was sent to it before `latest`: it has started
