@@ -26,6 +26,11 @@ def test_what_takes_time_on_a_machine_is_not_demanded_there() -> None:
     assert simulated["progress_within"] < 15.0
 
 
+def test_only_real_connections_lose_no_frames_without_a_fault() -> None:
+    """Some simulated networks do, as drawn from the seed (`zab_chaos.model.world.chance`)."""
+    assert [demands(SHORT, exact=exact)["links_are_reliable"] for exact in (True, False)] == [False, True]
+
+
 @pytest.mark.parametrize("text", [ERRATIC, TIGHT])
 def test_where_a_node_may_leave_its_leader_without_a_fault_clients_have_to_wait(text: str) -> None:
     simulated = demands(text, exact=True)
