@@ -53,13 +53,15 @@ def _install_command() -> str:
 
 def is_mounted(folder: Path) -> bool:
     """Return whether a file system is mounted on the folder, also one whose process is gone."""
-    return any(_unescaped(line.split()[4]) == os.path.realpath(folder) for line in _mounts())
+    place = os.path.realpath(folder)
+    return any(_unescaped(line.split()[4]) == place for line in _mounts())
 
 
 def mounts_below(folder: Path) -> list[Path]:
     """Return the folders at or below this one on which file systems of this kind are mounted."""
     ours = [Path(_unescaped(line.split()[4])) for line in _mounts() if f" fuse.{SUBTYPE} " in line]
-    return [path for path in ours if path.is_relative_to(os.path.realpath(folder))]
+    place = os.path.realpath(folder)
+    return [path for path in ours if path.is_relative_to(place)]
 
 
 def is_dead(folder: Path) -> bool:

@@ -211,7 +211,7 @@ class Facts:
         self.injects: list[Inject] = []
         self.injected: set[int | str] = set()  # ids
         self.heals: list[Heal] = []
-        self.healed: set[int | str] = set()
+        self.healed_at: dict[int | str, int] = {}  # by the number of a fault: when it was healed last
         self.session_lines = 0  # number of lines in sessions.jsonl
         self.tree: list[FinalZnode] = []  # as all servers showed it at the end
         self.milestones: dict[str, Milestone] = {}  # the last of each name
@@ -428,9 +428,9 @@ class Facts:
 
     def heal(self, fault: Heal) -> None:
         """Add a healing. Fault 0 stands for no particular fault: the harness heals everything as a last resort."""
-        if fault.id and (fault.id not in self.injected or fault.id in self.healed):
+        if fault.id and (fault.id not in self.injected or fault.id in self.healed_at):
             self.damages.append(Damage(fault.file, fault.line, f"heals fault {fault.id}, which is not there"))
-        self.healed.add(fault.id)
+        self.healed_at[fault.id] = fault.t
         self.heals.append(fault)
 
     # ---- what is known at the end ----
@@ -555,8 +555,7 @@ class Facts:
 
     def fault_spans(self) -> list[Span]:
         """Return the time of each fault, from its injection until it was healed."""
-        heals = {heal.id: heal.t for heal in self.heals}
-        return [(inject.t, heals.get(inject.id, FOREVER)) for inject in self.injects]
+        return [(inject.t, self.healed_at.get(inject.id, FOREVER)) for inject in self.injects]
 
     @property
     def ended_by_force(self) -> bool:

@@ -169,12 +169,11 @@ class _Processes:
         """
         if exit_.code in JUDGED_EXITS or (exit_.code == 0 and ended is None):
             return False
-        heals = {heal.id: heal.t for heal in self._facts.heals}
         return exit_.code != DISK_EXIT or not any(
             inject.do in DISK_FAILURES
             and exit_.node in inject.nodes
             and inject.t <= exit_.t
-            and boot.t <= heals.get(inject.id, FOREVER)
+            and boot.t <= self._facts.healed_at.get(inject.id, FOREVER)
             for inject in self._facts.injects
         )
 

@@ -34,7 +34,6 @@ class PossibleLeaders:
         self._facts = facts
         self._injects = [inject for inject in facts.injects if not _is_mild(inject, bound)]
         self._admitted = {(event.node, event.life): event.t for event in facts.members}
-        self._heals = {heal.id: heal.t for heal in facts.heals}
         self._undisturbed = {
             node: difference(spans, self._node_faults(node)) for node, spans in self._membership().items()
         }
@@ -146,14 +145,14 @@ class PossibleLeaders:
         """Return the times in which a fault affected this node, besides some kinds. Faults of named links are left to
         `_link_faults`."""
         hit = [it for it in self._injects if node in it.nodes and not it.pairs and it.do not in besides]
-        return [(inject.t, self._heals.get(inject.id, FOREVER)) for inject in hit]
+        return [(inject.t, self._facts.healed_at.get(inject.id, FOREVER)) for inject in hit]
 
     def _link_faults(self) -> dict[frozenset[int], list[Span]]:
         """Return the times in which a fault affected the links between two nodes, in one direction or both."""
         spans: dict[frozenset[int], list[Span]] = {}
         for inject in self._injects:
             for pair in inject.pairs or ():
-                spans.setdefault(frozenset(pair), []).append((inject.t, self._heals.get(inject.id, FOREVER)))
+                spans.setdefault(frozenset(pair), []).append((inject.t, self._facts.healed_at.get(inject.id, FOREVER)))
         return spans
 
     def _leader_disturbances(self) -> list[int]:
@@ -161,7 +160,7 @@ class PossibleLeaders:
         found, leads = [], sorted((event.t, event.node) for event in self._facts.established)
         for inject in self._injects:
             touched = {*inject.nodes, *(end for pair in inject.pairs or () for end in pair)}
-            for t in (inject.t, self._heals.get(inject.id, FOREVER)):
+            for t in (inject.t, self._facts.healed_at.get(inject.id, FOREVER)):
                 leader = next((node for when, node in reversed(leads) if when <= t), None)
                 if leader in touched and t < FOREVER:
                     found.append(t)

@@ -11,10 +11,8 @@ BADGES = {
     "better": ("✓ better", "pass"),
     "same": ("– no difference", "not-applicable"),
 }
-SMALL = (
-    f"– below {LEAST_EFFECT:.0%}",
-    "not-applicable",
-)  # a difference that is certain, but smaller than the least effect
+# Of a difference that is certain, but smaller than the least effect.
+SMALL = (f"– below {LEAST_EFFECT:.0%}", "not-applicable")
 HEADS = (
     "",
     "scenario",

@@ -47,9 +47,8 @@ class Channels(Checker):
         self._sequences: list[Channel] = []
         self._bad: list[Link] = []
         self._opened_at: dict[tuple[int, int, int], int] = {}  # by (node, life, peer)
-        self._gaps: list[
-            tuple[Link, int]
-        ] = []  # the ends of sessions in which frames were missing, with their beginnings
+        # The ends of sessions in which frames were missing, with their beginnings.
+        self._gaps: list[tuple[Link, int]] = []
 
     def on_link(self, event: Link) -> None:
         if event.state == "opened":
@@ -111,15 +110,13 @@ class Channels(Checker):
 
     def _check_gaps(self) -> None:
         """Check that frames are missing only where a fault may have lost them: TCP and ZeroMQ lose none."""
-        heals = {heal.id: heal.t for heal in self.facts.heals}
-        faults = [(it.t, heals.get(it.id, FOREVER), it) for it in self.facts.injects]
         for end, opened in self._gaps:
             link = {end.node, end.peer}
             if not any(
-                start <= end.t
-                and until >= opened - AFTERMATH
+                it.t <= end.t
+                and self.facts.healed_at.get(it.id, FOREVER) >= opened - AFTERMATH
                 and (link & {*it.nodes} or any(link == {*p} for p in it.pairs or ()))
-                for start, until, it in faults
+                for it in self.facts.injects
             ):
                 self.findings.add(
                     f"node {end.node} closed its session with node {end.peer}, which no fault affected: {end.why}",

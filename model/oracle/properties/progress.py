@@ -220,14 +220,15 @@ class Progress(Checker):
     def _silences(self) -> dict[int, list[tuple[int, int, int]]]:
         """Return the times (start, until) in which each node can't answer what was sent to it before `latest`: it has started
         again, or is paused."""
-        heals = {heal.id: heal.t for heal in self.facts.heals}
         found = {
             number: [(life.boot.t, life.boot.t, FOREVER) for life in node.lives if life.boot is not None]
             for number, node in self.facts.nodes.items()
         }
         for inject in self.facts.injects:
             for node in inject.nodes if inject.do == "pause" and inject.confirmed else ():
-                found.setdefault(node, []).append((inject.t + NOTICES, inject.t, heals.get(inject.id, FOREVER)))
+                found.setdefault(node, []).append(
+                    (inject.t + NOTICES, inject.t, self.facts.healed_at.get(inject.id, FOREVER))
+                )
         return found
 
     def _could_greet(self, bound: int) -> Iterator[Span]:

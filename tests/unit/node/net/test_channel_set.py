@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from zab_chaos.model.oracle.properties.links import GAP
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.channels import AGAIN_NS, LAST_FRAMES_NS, NEVER, PART_BYTES, ChannelSet
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
@@ -155,6 +156,16 @@ def test_a_part_that_is_lost_ends_the_session() -> None:
     node = Node()
     node.join()
     assert node.hear_payload(FrameKind.PART, b"second", 1)[0] == LinkDown(2, 1, "frame 1 came where 0 was due")
+
+
+def test_the_judge_recognizes_sessions_that_end_for_want_of_frames() -> None:
+    """It reads the reasons that the channel gives."""
+    for kind in (FrameKind.MESSAGES, FrameKind.WELCOME):
+        node = Node()
+        node.join()
+        down = node.hear(kind, sequence=7)[0]
+        assert isinstance(down, LinkDown)
+        assert GAP.match(down.why)
 
 
 def test_parts_are_no_larger_together_than_one_frame() -> None:
