@@ -49,6 +49,7 @@ class CrashAt(NodeDown):
         super().__init__(context, nodes, params)
         self.point: str = params["point"]
         self.pids: dict[int, int | None] = {}
+        self.actions: dict[int, str] = {}  # by node: what it was told to do at the point
         self.exits: dict[int, int] = {}  # exit statuses of the nodes that have ended since, at the point or otherwise
         self.to_wipe: list[int] = []
         self.expected_exits = (-SIGKILL, self.cluster.crashed)
@@ -56,7 +57,9 @@ class CrashAt(NodeDown):
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            command_unless_paused(self.cluster, node, "arm", {"point": self.point, **self._action_at_point(node)})
+            arguments = self._action_at_point(node)
+            self.actions[node] = arguments["action"]
+            command_unless_paused(self.cluster, node, "arm", {"point": self.point, **arguments})
 
     def _action_at_point(self, node: int) -> dict[str, Any]:
         """Return the action at the point, as arguments of the command `arm`.
@@ -91,7 +94,8 @@ class CrashAt(NodeDown):
         self.record_exits()
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
-                command_if_up(self.cluster, node, "disarm", {"point": self.point})
+                arguments = {"point": self.point, "action": self.actions.get(node, self.action)}
+                command_if_up(self.cluster, node, "disarm", arguments)
 
     def recovered(self) -> Confirmation:
         """Return whether enough nodes reached the point, and all are up again."""
@@ -292,7 +296,7 @@ class PauseAt(Fault):
             if self.cluster.paused(node):
                 self.cluster.resume(node)
             try:
-                answer = self.cluster.control(node, "disarm", point=self.params["point"])
+                answer = self.cluster.control(node, "disarm", point=self.params["point"], action="pause")
             except ClusterError:
                 if not self.cluster.alive(node):
                     return

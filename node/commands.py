@@ -31,7 +31,7 @@ class Commands:
         self._crash = replica.crash
         self._stop = stop
         self._power_cut_at: int | None = None
-        self._pending_points: list[tuple[int, str, str]] = []
+        self._pending_points: list[tuple[int, str, str, int]] = []  # when to arm it, point, action, seed
         self._command_counts: Counter[str] = Counter()  # by command: how often it changed the disk or the clock
         self._commands: dict[str, Callable[..., dict[str, Any] | None]] = {
             "status": self.status,
@@ -62,8 +62,7 @@ class Commands:
         A power cut that has waited too long for unsynced bytes takes place now.
         """
         while self._pending_points and now >= self._pending_points[0][0]:
-            _, point, action = self._pending_points.pop(0)
-            self._crash.arm(point, action)
+            self._crash.arm(*self._pending_points.pop(0)[1:])
             self._replica.install_disk_hook()
         if self._power_cut_at is not None and now >= self._power_cut_at:
             self._trace("power-cut", "fired", "nothing was unsynced")
@@ -100,7 +99,7 @@ class Commands:
             "established": machine.in_broadcast,
             "amnesiac": machine.amnesiac,
             "frames": dict(replica.network.frames),
-            "armed": [*self._crash.armed, *(point for _, point, _ in self._pending_points)],
+            "armed": [*self._crash.armed, *(point for _, point, _, _ in self._pending_points)],
             "unsynced_bytes": self._disk.unsynced_bytes,
             "waiting": application.waiting,
             "in_flight_bytes": application.primary.outstanding_bytes,
@@ -112,16 +111,19 @@ class Commands:
         check_action(action, point)
         if action in CUT_ACTIONS:
             self._disk.faults.check_variant(action)
-            self._crash.cut = lambda variant: self._disk.cut(variant, seed)
-        self._pending_points.append((self._clock.now_ns() + ARMING_DELAY, point, action))
+            self._crash.cut = self._disk.cut
+        self._pending_points.append((self._clock.now_ns() + ARMING_DELAY, point, action, seed))
 
-    def disarm(self, point: str | None = None) -> dict[str, Any]:
+    def disarm(self, point: str | None = None, action: str | None = None) -> dict[str, Any]:
         """Disarm one point, named as it was armed, or all. The answer says whether it was still armed: it was not reached."""
-        left = [it for it in self._pending_points if point not in (None, it[1])]
-        pending, self._pending_points = len(left) < len(self._pending_points), left
-        armed = self._crash.disarm(point)
+        armed = self._crash.disarm(point, action)
+        pending = [it for it in self._pending_points if point in (None, it[1]) and action in (None, it[2])]
+        if point is not None:
+            pending = [] if armed else pending[:1]
+        for it in pending:
+            self._pending_points.remove(it)
         self._replica.install_disk_hook()
-        return {"armed": armed or pending}
+        return {"armed": armed or bool(pending)}
 
     # The answers of two such commands in one life show the effect of the fault between them. Their counts show whether another
     # command of the same kind came in between.

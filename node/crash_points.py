@@ -8,6 +8,7 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, get_args
 
 from zab_chaos.node.core.messages import NAMES
@@ -89,75 +90,92 @@ def check_action(action: str, point: object) -> None:
         raise InvalidCrashPoint(f"no disk is written at {step}", ", ".join(DISK_STEPS), step, DISK_STEPS)
 
 
+@dataclass(slots=True, eq=False)
+class ArmedPoint:
+    """A crash point that is armed. `left`: how often its step must still happen. `seed`: for what a cut of the power leaves."""
+
+    point: str
+    place: CrashPoint
+    action: str
+    seed: int
+    left: int
+
+
 class CrashPoints:
     """The armed crash points, and what happens there: `crash` (SIGKILL of this process), `pause` (SIGSTOP of this process),
     `fail` (EIO), or a crash that leaves some unsynced data (`zab_chaos.node.store.disk_faults.Variant`).
+
+    Several faults may arm points at one step. Each counts for itself.
     """
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report  # called with (point, "armed" | "fired" | "lifted") before it takes effect
-        self._armed: dict[tuple[str, str], tuple[str, int, str]] = {}
+        self._armed: list[ArmedPoint] = []
         self.on_send = False  # whether a point of the send steps is armed
         self.pausing = False  # whether a point with `pause` is armed
         self.settle: Callable[[], None] = lambda: None  # waits until what was sent has left the process
         self.die: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGKILL)
-        self.cut: Callable[[str], None] = lambda variant: self.die()  # like `die`; the disk keeps what `variant` says
+        self.cut: Callable[[str, int], None] = lambda variant, seed: (
+            self.die()
+        )  # like `die`; the disk keeps what `variant` says
         self.pause: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGSTOP)
 
     @property
     def armed(self) -> list[str]:
-        return [point for point, _, _ in self._armed.values()]
+        return [it.point for it in self._armed]
 
     @property
     def on_disk(self) -> bool:
-        return bool(self._armed) and any(step in DISK_STEPS for step, _ in self._armed)
+        return any(it.place.step in DISK_STEPS for it in self._armed)
 
-    def arm(self, point: str, action: str = "crash") -> None:
+    def arm(self, point: str, action: str = "crash", seed: int = 0) -> None:
         """Arm a point. Raises InvalidCrashPoint."""
         check_action(action, point)
-        step, what, k = parse(point)
-        self._armed[step, what] = (point, k, action)
+        place = parse(point)
+        self._armed.append(ArmedPoint(point, place, action, seed, place.nth))
         self._update_flags()
         self._report(point, "armed")
 
-    def disarm(self, point: str | None = None) -> bool:
-        """Disarm one point, named as it was armed, or all. Return whether there was one."""
-        lifted = [(key, armed) for key, (armed, _, _) in self._armed.items() if point in (None, armed)]
-        for key, armed in lifted:
-            del self._armed[key]
-            self._report(armed, "lifted")
+    def disarm(self, point: str | None = None, action: str | None = None) -> bool:
+        """Disarm one point, named as it was armed, and only with this action if one is given; without a point, all.
+
+        Return whether there was one.
+        """
+        found = [it for it in self._armed if point in (None, it.point) and action in (None, it.action)]
+        for it in found if point is None else found[:1]:
+            self._armed.remove(it)
+            self._report(it.point, "lifted")
         self._update_flags()
-        return bool(lifted)
+        return bool(found)
 
     def _update_flags(self) -> None:
-        self.on_send = any(step in SEND_STEPS for step, _ in self._armed)
-        self.pausing = any(action == "pause" for _, _, action in self._armed.values())
+        self.on_send = any(it.place.step in SEND_STEPS for it in self._armed)
+        self.pausing = any(it.action == "pause" for it in self._armed)
 
     def hit(self, step: str, what: str) -> None:
         """Act if this step is armed. A crash waits until what was sent before has left the process.
 
         Raises OSError if the disk is to fail here.
         """
-        for subject in (what, ANY):
-            if (step, subject) in self._armed:
-                self._count_down((step, subject))
+        reached = [it for it in self._armed if it.place.step == step and it.place.what in (what, ANY)]
+        for it in reached:
+            it.left -= 1
+        for it in reached:
+            if it.left <= 0:
+                self._fire(it)
 
-    def _count_down(self, place: tuple[str, str]) -> None:
-        """Count one hit of an armed point, and act if it was the last."""
-        point, k, action = self._armed[place]
-        if k > 1:
-            self._armed[place] = (point, k - 1, action)
-            return
-        del self._armed[place]
+    def _fire(self, it: ArmedPoint) -> None:
+        """Do what a point says that was reached. What it says is done once."""
+        self._armed.remove(it)
         self._update_flags()
-        self._report(point, "fired")
-        if action == "pause":
+        self._report(it.point, "fired")
+        if it.action == "pause":
             self.pause()
-        elif action == "fail":
+        elif it.action == "fail":
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         else:
             self.settle()
-            if action in CUT_ACTIONS:
-                self.cut(action)
+            if it.action in CUT_ACTIONS:
+                self.cut(it.action, it.seed)
             else:
                 self.die()

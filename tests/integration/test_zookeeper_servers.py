@@ -109,7 +109,7 @@ def test_a_crash_point_is_armed_and_disarmed_while_a_server_runs(tmp_path: Path)
         first, second = (node for node in it.cluster.nodes if node != leader)
         for node, action in ((first, "crash"), (second, "pause")):
             it.cluster.control(node, "arm", point="before-write:TXN", action=action)
-        it.cluster.control(first, "disarm", point="before-write:TXN")
+        it.cluster.control(first, "disarm", point="before-write:TXN", action="crash")
         client = ZooKeeperClient(it.addresses, leader)
         client.submit(Create("/written", b"1"))
         eventually(lambda: client.poll(0.05) or it.cluster.paused(second))

@@ -131,6 +131,12 @@ def test_a_point_that_is_reached_after_another_pause_is_reached() -> None:
     assert simulate(parse(scenario), 1, None).verdict.exit == Exit.PASS
 
 
+def test_two_faults_have_their_points_at_one_step_of_one_node() -> None:
+    second = 'do = "pause-at"\npoint = "after-sync:TXN#3"'
+    scenario = TWO_FAULTS.format(first="crash-at", point="after-sync:TXN#30", second=second)
+    assert simulate(parse(scenario), 1, None).verdict.exit == Exit.PASS
+
+
 def test_a_partition_that_cuts_no_link_is_unknown() -> None:
     """The named nodes are all nodes, which only shows when they are resolved."""
     text = """

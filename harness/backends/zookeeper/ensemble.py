@@ -45,7 +45,9 @@ class ZooKeeperCluster(ProcessCluster):
         self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
         self._records = _LifeRecords(self)
         self._log_ends = {node: LogEnd(self.data_folder(node)) for node in self.nodes}
-        self._armed: dict[tuple[int, int], dict[str, str]] = {}  # by (node, life): the action at each armed crash point
+        self._armed: dict[
+            tuple[int, int], set[tuple[str, str]]
+        ] = {}  # by (node, life): armed crash points and their actions
 
     # Queries
 
@@ -128,7 +130,7 @@ class ZooKeeperCluster(ProcessCluster):
             established=state.serving,
             amnesiac=False,
             frames={},
-            armed=list(self._armed.get((node, life.life), [])),
+            armed=sorted(point for point, _ in self._armed.get((node, life.life), ())),
             unsynced_bytes=0,
         )
 
@@ -156,7 +158,7 @@ class ZooKeeperCluster(ProcessCluster):
         except NetworkError as error:
             raise ClusterError(str(error)) from error
         began, disk = time.monotonic_ns(), read_disk(self.data_folder(node))
-        self._armed[node, number] = {crash_at: "crash"} if crash_at is not None else {}
+        self._armed[node, number] = {(crash_at, "crash")} if crash_at is not None else set()
         life = self._servers[node].spawn(number, crash_at, log)
         self._records.begin(
             ServerLife(node=node, life=number, began=began, ended=began, disk_before=disk, disk_after=disk)
@@ -189,15 +191,15 @@ class ZooKeeperCluster(ProcessCluster):
             return answer
         if command not in ("arm", "disarm"):
             raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
-        point, armed = arguments["point"], self._armed[node, self._running_life(node).life]
-        port = self._plan.ports[node].agent
+        point, action = arguments["point"], arguments["action"]
+        armed = self._armed[node, self._running_life(node).life]
+        port, rule = self._plan.ports[node].agent, points.rule(point, action, self._plan.release.numbers)
         if command == "arm":
-            action = arguments["action"]
-            rule = points.rule(point, action, self._plan.release.numbers)
             points.submit(port, "LOAD", rule, lambda: not self.alive(node) or self.paused(node))
-            armed[point] = action
-        elif point in armed:
-            points.submit(port, "DELETE", points.rule(point, armed.pop(point), self._plan.release.numbers))
+            armed.add((point, action))
+        elif (point, action) in armed:
+            armed.remove((point, action))
+            points.submit(port, "DELETE", rule)
         return {}
 
     def stop(self, node: int) -> int:

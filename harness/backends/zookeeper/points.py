@@ -114,7 +114,7 @@ def rule(point: str, action: str, release: tuple[int, int, int]) -> str:
         version = ".".join(map(str, release))
         raise ClusterError(f"a server of ZooKeeper {version} can't be made to {action} at {point}")
     (location,) = locations
-    count = f'incrementCounter("{point}", 1) == {parsed.nth}'
+    count = f'incrementCounter("{name(point, action)}", 1) == {parsed.nth}'
     return (
         f"RULE {name(point, action)}\nCLASS {location.class_name}\nMETHOD {location.method}\nAT {location.at}\n"
         f"IF {location.condition} AND {count}\nDO {ACTIONS[action]}\nENDRULE\n"

@@ -81,8 +81,26 @@ def test_any_is_a_point_too() -> None:
         points.hit("before-sync", what)
     assert died == []
     points.hit("before-sync", "EPOCH")
-    assert died == ["before-sync:EPOCH#2", "before-sync:ANY#3"]
+    assert died == ["before-sync:ANY#3", "before-sync:EPOCH#2"]
     assert points.armed == []
+
+
+def test_points_of_several_faults_at_one_step_count_each_for_itself() -> None:
+    did: list[str] = []
+    points = CrashPoints(lambda _point, _state: None)
+    points.pause, points.die = lambda: did.append("pause"), lambda: did.append("die")
+    points.cut = lambda variant, seed: did.append(f"{variant} {seed}")
+    points.arm("after-sync:TXN", "pause")
+    points.arm("after-sync:TXN", "torn", 1)
+    points.arm("after-sync:TXN", "torn", 2)
+    points.arm("after-sync:TXN#2")
+    assert points.disarm("after-sync:TXN", "torn")
+    points.hit("after-sync", "TXN")
+    assert did == ["pause", "torn 2"]
+    assert points.armed == ["after-sync:TXN#2"]
+    points.hit("after-sync", "TXN")
+    assert did == ["pause", "torn 2", "die"]
+    assert not points.disarm("after-sync:TXN#2", "crash")
 
 
 def test_one_point_is_disarmed_and_the_others_stay_armed() -> None:
@@ -125,7 +143,7 @@ def test_variants_of_a_crash_are_allowed_at_steps_of_the_disk_only() -> None:
     for variant in CUT_ACTIONS:
         points.arm("after-write:TRUNC", variant)
         points.hit("after-write", "TRUNC")
-    points.cut = left.append
+    points.cut = lambda variant, seed: left.append(variant)
     for variant in CUT_ACTIONS:
         points.arm("before-sync:NEWLEADER", variant)
         points.hit("before-sync", "NEWLEADER")

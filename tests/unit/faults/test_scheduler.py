@@ -324,7 +324,7 @@ def test_the_point_of_the_next_life_is_disarmed_if_it_is_not_reached(play: Calla
     die_in(p, 2)
     for now in (101.0, 105.0):
         p.scheduler.due(now)
-    assert (2, "disarm", {"point": "before-sync:ANY"}) in p.cluster.commands
+    assert (2, "disarm", {"point": "before-sync:ANY", "action": "crash"}) in p.cluster.commands
     heal = p.lines()[1]
     assert (heal["confirmed"], heal["evidence"]["2"]["again"]["reached"]) == (False, False)
 
@@ -338,7 +338,7 @@ def test_a_crash_point_that_is_never_reached_is_unconfirmed(play: Callable[..., 
     heal = p.lines()[1]
     assert heal["confirmed"] is False
     assert (heal["evidence"]["1"]["reached"], heal["evidence"]["2"]["reached"]) == (False, True)
-    assert (1, "disarm", {"point": "after-sync:TXN"}) in p.cluster.commands
+    assert (1, "disarm", {"point": "after-sync:TXN", "action": "crash"}) in p.cluster.commands
 
 
 @pytest.mark.parametrize(
@@ -668,7 +668,7 @@ def test_a_point_that_need_not_be_reached_is_disarmed(play: Callable[..., Play])
     assert not p.scheduler.awaiting_effect
     assert len(p.scheduler.active) == 1
     p.scheduler.due(101.0)
-    assert (2, "disarm", {"point": "after-sync:TXN"}) in p.cluster.commands
+    assert (2, "disarm", {"point": "after-sync:TXN", "action": "crash"}) in p.cluster.commands
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
