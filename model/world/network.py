@@ -135,11 +135,12 @@ class SimProxy:
         at, bit = divmod(self.world.chance.up_to(8 * len(frame)), 8)
         return frame[:at] + bytes((frame[at] ^ 1 << bit,)) + frame[at + 1 :]
 
-    def _misroute(self, frame: bytes, wait: int) -> None:
-        """Deliver the frame to a third node, if there is one."""
+    def _misroute(self, frame: bytes) -> None:
+        """Deliver the frame to a third node, if there is one, without this link's delays: it ends a session there, which it
+        must not do after all links are healed."""
         if self.others:
             node = self.others[self.world.chance.up_to(len(self.others))]
-            self.world.call_later(wait + self.world.chance.delay(), self._deliver_outside, (node, frame))
+            self.world.call_later(self.world.chance.delay(), self._deliver_outside, (node, frame))
 
     def _repeat(self, frame: bytes) -> None:
         """Deliver the frame a second time, later, if a toxic of the kind `late` hits it."""
@@ -166,7 +167,7 @@ class SimProxy:
         wait = self._wait(frame)
         carried = self._flip(frame) if self._hits("corrupt") else frame
         if self._hits("misroute"):
-            self._misroute(carried, wait)
+            self._misroute(carried)
         elif wait or self._delayed:
             self._delayed.append((connection, carried))
             self.world.call_later(wait, self._pass_delay, self._delayed[-1])

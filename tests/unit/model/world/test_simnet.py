@@ -281,6 +281,15 @@ def test_the_first_frame_is_misrouted_and_then_some(bench: Bench) -> None:
     assert bench.network.frames(LINK, "misroute") == (200, len(astray))
 
 
+def test_a_misrouted_frame_is_not_delayed_on_its_way(bench: Bench) -> None:
+    """It ends a session of the node that receives it, which must not happen when the fault has long been healed."""
+    bench.network.disturb([LINK], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 5000)))], "slow")
+    bench.hit("misroute", one_in=1)
+    bench.send(1)
+    bench.settle(100)
+    assert bench.ends[3].texts() == ["m1"]
+
+
 def test_frames_are_counted_until_the_toxic_is_removed(bench: Bench) -> None:
     bench.hit("late", one_in=1, delay=50)
     bench.send(2)
