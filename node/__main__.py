@@ -41,10 +41,19 @@ def life_number(text: str) -> int | None:
     return None if text == "next" else int(text)
 
 
-def next_life(config: NodeConfig) -> int:
-    """Return one more than the highest life in the traces, for callers that do not count, such as docker-compose.yml."""
-    lives = [int(path.stem.rpartition("-")[2]) for path in Path(config.trace).glob(f"node-{config.id}-*.jsonl")]
-    return 1 + max(lives, default=0)
+def next_life(config: NodeConfig) -> tuple[int, bool]:
+    """Return, from the traces, one more than the node's highest life, and whether none of its lives has opened its disk.
+
+    For callers that do not count, such as docker-compose.yml. A life that fails before its event `boot` has told nobody
+    anything.
+    """
+    traces = {int(path.stem.rpartition("-")[2]): path for path in Path(config.trace).glob(f"node-{config.id}-*.jsonl")}
+    return 1 + max(traces, default=0), not any(_has_boot(path) for path in traces.values())
+
+
+def _has_boot(trace: Path) -> bool:
+    with trace.open("rb") as lines:
+        return any(b'"event":"boot"' in line for line in lines)
 
 
 def arguments() -> argparse.Namespace:
@@ -110,8 +119,7 @@ def main() -> None:
     options = arguments()
     config = read_config(options.config)
     if options.life is None:
-        options.life = next_life(config)
-        options.bootstrap = options.life == 1
+        options.life, options.bootstrap = next_life(config)
     die_with_parent(config.parent)
     if options.lockstep:
         from zab_chaos.node.lockstep.process import live_in_lockstep
