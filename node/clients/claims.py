@@ -9,6 +9,8 @@ from typing import Protocol
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.zxid import Zxid
 
+FALSE_CLAIM = "was the client connected to another ensemble?"  # the end of the reason why a client is dropped
+
 
 class History(Protocol):
     @property
@@ -93,5 +95,5 @@ class Claims:
 def _reason(seen: Zxid, delivered: Zxid) -> str:
     return (
         f"the client says that it has seen {zx.show(seen)}, but this ensemble has come to {zx.show(delivered)}: "
-        "was the client connected to another ensemble?"
+        f"{FALSE_CLAIM}"
     )

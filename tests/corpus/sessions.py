@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.corpus.cases import ends, legal, violates
 from tests.corpus.story import STEP, Story, ensemble
+from zab_chaos.node.clients.claims import FALSE_CLAIM
 from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.tree.refusal import MAY_BE_FORGOTTEN
 
@@ -68,9 +69,9 @@ def client_order_forgotten_although_it_wrote_last() -> Story:
     return _not_remembered(2, wrote_last=True)
 
 
-def _dropped(story: Story) -> Story:
+def _dropped(story: Story, why: str = "1 requests are waiting here") -> Story:
     """Let node 2 refuse to serve a client."""
-    words = "node 2 does not serve this client: 1 requests are waiting here"
+    words = f"node 2 does not serve this client: {why}"
     story.complete(1, story.invoke(op="get", node=2), outcome="unknown", error=words, node=2)
     story.settle()
     return story
@@ -107,6 +108,28 @@ def client_order_dropped_long_after_a_fault() -> Story:
 def client_order_dropped_soon_after_a_fault() -> Story:
     """The same after 4 s."""
     return _dropped_after_a_fault(4)
+
+
+def _taken_for_a_stranger(fault: str) -> Story:
+    """Let node 2 drop a client as one of another ensemble, shortly after a fault of node 3."""
+    story = ensemble(clients_are_kept=True, waiting=16)
+    story.inject(fault, [3])
+    story.heal()
+    return _dropped(
+        story, f"the client says that it has seen (1, 9), but this ensemble has come to (1, 2): {FALSE_CLAIM}"
+    )
+
+
+@violates("client order")
+def client_order_taken_for_a_stranger() -> Story:
+    """A node drops a client that has moved there, because it has not logged yet what the client has seen."""
+    return _taken_for_a_stranger("partition")
+
+
+@legal("client order")
+def client_order_taken_for_a_stranger_by_a_slow_node() -> Story:
+    """The same after a fault that slows a node."""
+    return _taken_for_a_stranger("slow-disk")
 
 
 @violates("client order")

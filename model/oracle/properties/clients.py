@@ -1,7 +1,7 @@
 """The checker of what each client sees (LADIS 2008, section 1: the requests of a client in FIFO order)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -11,6 +11,7 @@ from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import ORDERED, READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import Span
+from zab_chaos.node.clients.claims import FALSE_CLAIM
 from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
 from zab_chaos.node.clients.sessions import SHARE
 from zab_chaos.node.tree.refusal import BAD_REQUEST, MAY_BE_FORGOTTEN, NO_LEADER, OVERLOADED, SUPERSEDED
@@ -18,6 +19,8 @@ from zab_chaos.node.tree.refusal import BAD_REQUEST, MAY_BE_FORGOTTEN, NO_LEADER
 UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals after which an earlier write may still take effect
 # After this time (ns) nodes do not have the requests of clients that left, nor are late for a fault.
 SETTLES = 5_000_000_000
+# Faults with which a leader's messages, or a node's clock, may be later than an honest client's claim is believed.
+SLOWING = frozenset({"latency", "bandwidth", "pause", "pause-at", "slow-disk", "clock-rate", "clock-jump"})
 # Operations whose success has a transaction that changes something. A multi may consist of checks only.
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})
 
@@ -53,7 +56,8 @@ class ClientOrder(Checker):
     - If run.json says that `clients_are_kept`, no node says that it does not know a client that is connected to it, and the
       ensemble forgets none unless as many others as it remembers (`clients_max` in run.json) wrote since. As long as
       there is no fault, and all clients together ask for less than one may, no node says that it does not serve a client, or
-      that it is overloaded (but by lists of children). Runs with large requests are not judged.
+      that it is overloaded (but by lists of children). Runs with large requests are not judged. Unless a fault slows nodes
+      or links, no client of the load is taken for one of another ensemble.
 
     Verifies for each node, over all its lives: a read that was invoked after an answer of that node was known is not older
     than that answer, unless the node lost its disk in between. Does not verify the values that were read (values and
@@ -180,16 +184,29 @@ class ClientOrder(Checker):
             elif event.error is not None and event.error.endswith(FORGOTTEN):
                 words = f"did not know client {event.client} when that sent seq {event.seq} on its open connection"
                 self.findings.add(f"node {event.node} {words}", [event])
+            elif event.error is not None and event.error.endswith(FALSE_CLAIM) and not self._is_slow(event.t):
+                words = f"took client {event.client}, which moved there, for one of another ensemble"
+                self.findings.add(f"node {event.node} {words}", [event])
             elif not self._may_refuse(event.t):
                 words = f"client {event.client} had asked for little, and was not served with seq {event.seq}: {event.error}"
                 self.findings.add(words, [event])
 
+    def _is_slow(self, t: int) -> bool:
+        """Return whether nodes or links may be slow at the time `t`: because of a fault, or always."""
+        return self.facts.run.expect.get("waiting") is None or self._is_soon_after_fault(t, SLOWING)
+
+    def _is_soon_after_fault(self, t: int, kinds: Collection[str] | None = None) -> bool:
+        """Return whether there is a fault at the time `t`, of one of these kinds, or was shortly before."""
+        return any(
+            start <= t < end + SETTLES
+            for inject, (start, end) in zip(self.facts.injects, self._faults, strict=True)
+            if kinds is None or inject.do in kinds
+        )
+
     def _may_refuse(self, t: int) -> bool:
         """Return whether a node may refuse to serve at the time `t`: links are slow, or it may have been asked for too much."""
         waiting = self.facts.run.expect.get("waiting")
-        if not isinstance(waiting, int) or self._asks_for_much:
-            return True
-        if any(start <= t < end + SETTLES for start, end in self._faults):
+        if not isinstance(waiting, int) or self._asks_for_much or self._is_soon_after_fault(t):
             return True
         sent, answered = self._times
         return bisect_right(sent, t) - bisect_right(answered, t - SETTLES) > waiting // SHARE
