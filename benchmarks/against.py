@@ -6,89 +6,21 @@ is given separately.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any
 
-from benchmarks.ensemble import BenchmarkEnsemble, follower, processor_seconds
-from benchmarks.failover import WRITES_BEFORE_KILL, SteadyLoad
+from benchmarks.ensemble import BenchmarkEnsemble, Ensemble, follower
 from benchmarks.figures import Figure, MissingRequirement, Scale, median, percentile
-from benchmarks.load import ClosedLoop, LoadResult, create_keys
+from benchmarks.load import Writer
 from benchmarks.startup import until_first_write
-from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
-from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.node.tree.outcomes import Ok
 from zab_chaos.pipeline.naming import format_number
 
-OURS = "zab-chaos"
 MIB = 2**20
 
-
-class Writer(Protocol):
-    """A client that writes to one contender. `measure_fail_over` returns milliseconds."""
-
-    def create_keys(self, keys: int) -> None: ...
-    def writes(self, count: int, keys: int, payload: int) -> LoadResult: ...
-    def measure_fail_over(self, kill: Callable[[], int], scale: Scale) -> float: ...
-
-
-class Contender(Protocol):
-    """An ensemble that is measured. On entry none of its nodes is up. `settle` waits for a leader and returns it."""
-
-    name: str
-
-    @property
-    def cluster(self) -> ProcessCluster: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: Any) -> None: ...
-    def start(self) -> None: ...
-    def settle(self) -> int: ...
-    def first_write(self) -> bool: ...
-    def writer(self, node: int, outstanding: int) -> Any: ...
-    def memory(self) -> dict[int, int]: ...
-
-
-class OurWriter:
-    """Our client, which keeps a number of writes outstanding."""
-
-    def __init__(self, client: Client, outstanding: int) -> None:
-        self._client = client
-        self._loop = ClosedLoop(client, outstanding)
-
-    def create_keys(self, keys: int) -> None:
-        create_keys(self._client, keys)
-
-    def writes(self, count: int, keys: int, payload: int) -> LoadResult:
-        return self._loop.writes(count, keys, payload)
-
-    def measure_fail_over(self, kill: Callable[[], int], scale: Scale) -> float:
-        """Return the milliseconds from the kill of the leader to the first acknowledged write of a later epoch, under load."""
-        load = SteadyLoad(self._client, scale)
-        load.until(lambda: load.answered >= WRITES_BEFORE_KILL)
-        epoch, killed = load.epoch, time.monotonic_ns()
-        kill()
-        load.until(lambda: load.epoch > epoch)
-        return (load.reached_ns - killed) / 1e6
-
-
-class OurNodes(BenchmarkEnsemble):
-    """An ensemble of our nodes as a Contender."""
-
-    name = OURS
-
-    def first_write(self) -> bool:
-        with self.unbound_client() as client:
-            return isinstance(client.create("/first", b"1"), Ok)
-
-    @contextmanager
-    def writer(self, node: int, outstanding: int) -> Iterator[OurWriter]:
-        with self.client(node) as client:
-            yield OurWriter(client, outstanding)
-
-
-Makers = Mapping[str, Callable[[], Contender]]
+Makers = Mapping[str, Callable[[], Ensemble]]
 
 
 def against(folder: Path, scale: Scale) -> list[Figure]:
@@ -105,7 +37,7 @@ def against(folder: Path, scale: Scale) -> list[Figure]:
     except HarnessError as error:
         raise MissingRequirement(str(error)) from error
     makers: Makers = {
-        OURS: lambda: OurNodes(folder, scale.nodes),
+        BenchmarkEnsemble.name: lambda: BenchmarkEnsemble(folder, scale.nodes),
         f"ZooKeeper {release.version}": lambda: ZooKeeper(folder, scale.nodes, release),
     }
     return [*_starts(makers, scale), *_under_load(makers, scale), *_failovers(makers, scale)]
@@ -116,8 +48,7 @@ def _starts(makers: Makers, scale: Scale) -> list[Figure]:
     seconds: dict[str, list[float]] = {name: [] for name in makers}
     for _ in range(scale.starts):
         for name, make in makers.items():
-            with make() as contender:
-                seconds[name].append(until_first_write(contender.start, contender.first_write))
+            seconds[name].append(until_first_write(make()))
     return [median(f"start, {name}", "s", seconds[name]) for name in makers]
 
 
@@ -140,7 +71,7 @@ def _under_load(makers: Makers, scale: Scale) -> list[Figure]:
 
 
 def _throughput(
-    place: str, ensembles: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale
+    place: str, ensembles: Mapping[str, Ensemble], nodes: Mapping[str, int], scale: Scale
 ) -> list[Figure]:  # fmt: skip
     """Measure the writes per second of one client, and the processor time of servers and client for each write."""
     found: dict[str, dict[str, list[float]]] = {name: {"rate": [], "servers": [], "client": []} for name in ensembles}
@@ -153,10 +84,10 @@ def _throughput(
             writer.writes(scale.warm_up, scale.keys, scale.payload)
         for _ in range(scale.rounds):
             for name, writer in writers.items():
-                servers, client = processor_seconds(ensembles[name].cluster), time.process_time()
+                servers, client = ensembles[name].processor_seconds(), time.process_time()
                 found[name]["rate"].append(writer.writes(scale.writes, scale.keys, scale.payload).rate)
                 for whose, spent in (
-                    ("servers", processor_seconds(ensembles[name].cluster) - servers),
+                    ("servers", ensembles[name].processor_seconds() - servers),
                     ("client", time.process_time() - client),
                 ):
                     found[name][whose].append(spent / scale.writes * 1e6)
@@ -168,7 +99,7 @@ def _throughput(
     return [median(f"{words}, {name}", unit, found[name][kind]) for kind, words, unit in kinds for name in ensembles]
 
 
-def _latency(ensembles: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale) -> list[Figure]:
+def _latency(ensembles: Mapping[str, Ensemble], nodes: Mapping[str, int], scale: Scale) -> list[Figure]:
     """Measure the latency of a single outstanding write at a follower, in rounds that alternate."""
     delays: dict[str, list[float]] = {name: [] for name in ensembles}
     with ExitStack() as stack:
@@ -188,7 +119,7 @@ def _latency(ensembles: Mapping[str, Contender], nodes: Mapping[str, int], scale
     ]
 
 
-def _memory(ensembles: Mapping[str, Contender], leaders: Mapping[str, int]) -> list[Figure]:
+def _memory(ensembles: Mapping[str, Ensemble], leaders: Mapping[str, int]) -> list[Figure]:
     """Measure the leaders' resident memory after all these writes."""
     seen = {name: contender.memory() for name, contender in ensembles.items()}
     return [
@@ -217,15 +148,16 @@ def _failovers(makers: Makers, scale: Scale) -> list[Figure]:
     ]
 
 
-def _failover(contender: Contender, scale: Scale, *, first: bool) -> float:
+def _failover(contender: Ensemble, scale: Scale, *, first: bool) -> float:
     leader = contender.settle()
     with contender.writer(follower(contender.cluster, leader), 1) as writer:
         if first:
             writer.create_keys(scale.keys)
-        took: float = writer.measure_fail_over(lambda: contender.cluster.kill(leader), scale)
+        load = writer.steady_load(scale)
+        _, killed = load.fail_over(lambda: contender.cluster.kill(leader))
     contender.cluster.start(leader)
     contender.settle()
-    return took
+    return (load.reached_ns - killed) / 1e6
 
 
 # ---- the comparison in the report ----

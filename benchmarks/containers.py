@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.ensemble import SETTLE_SECONDS, settle
+from benchmarks.ensemble import settle
 from benchmarks.figures import Figure, MissingRequirement, Scale, median
-from benchmarks.load import ClosedLoop, create_keys
+from benchmarks.load import SETTLE_SECONDS, ClosedLoop
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import RunOptions
@@ -61,7 +61,7 @@ def _warm_ensemble(on: str, folder: Path, scale: Scale) -> Iterator[ClosedLoop]:
         client = stack.enter_context(Client(stage.addresses, stage.client_keys, leader, timeout=SETTLE_SECONDS))
         if not client.connect(SETTLE_SECONDS) or client.node != leader:
             raise HarnessError(f"no client could connect to the leader on {on}: {client.last_trouble}")
-        create_keys(client, scale.keys)
         loop = ClosedLoop(client, scale.outstanding)
+        loop.create_keys(scale.keys)
         loop.writes(scale.warm_up, scale.keys, scale.payload)
         yield loop

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from benchmarks.ensemble import BenchmarkEnsemble
 from benchmarks.figures import Figure, Scale
-from benchmarks.load import ClosedLoop, create_keys
 
 SAMPLES = 20  # readings of the memory during the writes
 MIB = 2**20
@@ -16,9 +15,8 @@ def memory(folder: Path, scale: Scale) -> list[Figure]:
         ensemble.start()
         leader = ensemble.settle()
         seen = [ensemble.memory()]
-        with ensemble.client(leader) as client:
-            create_keys(client, scale.keys)
-            loop = ClosedLoop(client, scale.outstanding)
+        with ensemble.writer(leader, scale.outstanding) as loop:
+            loop.create_keys(scale.keys)
             for _ in range(SAMPLES):
                 loop.writes(scale.history // SAMPLES, scale.keys, scale.payload)
                 seen.append(ensemble.memory())

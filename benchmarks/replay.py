@@ -10,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.ensemble import BenchmarkEnsemble
 from benchmarks.figures import Figure, Scale, median
-from benchmarks.load import ClosedLoop, create_keys
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.model.replay.replay import replay
 from zab_chaos.node.core.peer import Peer
@@ -22,9 +21,9 @@ def replaying(folder: Path, scale: Scale) -> list[Figure]:
     """Record an ensemble under load, then measure its replay, with all comparisons, on one core. Raises HarnessError."""
     with BenchmarkEnsemble(folder, scale.nodes, record=True) as ensemble:
         ensemble.start()
-        with ensemble.client(ensemble.settle()) as client:
-            create_keys(client, scale.keys)
-            ClosedLoop(client, OUTSTANDING).writes(scale.writes, scale.keys, scale.payload)
+        with ensemble.writer(ensemble.settle(), OUTSTANDING) as loop:
+            loop.create_keys(scale.keys)
+            loop.writes(scale.writes, scale.keys, scale.payload)
         ensemble.cluster.close()
         rates = [measure_round(ensemble.folder.path) for _ in range(scale.rounds)]
     return [median("one core", "inputs/s", rates)]

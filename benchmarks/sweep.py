@@ -6,7 +6,6 @@ from pathlib import Path
 
 from benchmarks.ensemble import BenchmarkEnsemble
 from benchmarks.figures import Figure, Scale, median
-from benchmarks.load import ClosedLoop, create_keys
 
 ROUND_BYTES = 50_000_000  # limits the writes of large payloads, so that all rounds take about as long
 
@@ -34,12 +33,12 @@ def _one(folder: Path, scale: Scale, name: str) -> list[Figure]:
     rates, busy = [], []
     with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
         ensemble.start()
-        with ensemble.client(ensemble.settle()) as client:
-            create_keys(client, scale.keys)
-            loop = ClosedLoop(client, scale.outstanding)
+        with ensemble.writer(ensemble.settle(), scale.outstanding) as loop:
+            loop.create_keys(scale.keys)
             loop.writes(min(scale.warm_up, writes), scale.keys, scale.payload)
             for _ in range(scale.rounds):
-                cpu, begin = ensemble.cpu(), time.perf_counter()
+                cpu, begin = time.process_time() + ensemble.processor_seconds(), time.perf_counter()
                 rates.append(loop.writes(writes, scale.keys, scale.payload).rate)
-                busy.append((ensemble.cpu() - cpu) / (time.perf_counter() - begin))
+                spent = time.process_time() + ensemble.processor_seconds() - cpu
+                busy.append(spent / (time.perf_counter() - begin))
     return [median(name, "writes/s", rates), median(f"{name}: busy", "cores", busy)]

@@ -1,10 +1,10 @@
 """Measures writes per second with many outstanding, and latency with one, at the leader and at a follower."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.ensemble import BenchmarkEnsemble, follower
 from benchmarks.figures import Figure, Scale, median, percentile
-from benchmarks.load import ClosedLoop, create_keys
 from zab_chaos.harness.machine.environment import sync_latency
 
 DISK_SYNCS = 200  # syncs of the bare disk, before and after
@@ -14,13 +14,12 @@ def throughput(folder: Path, scale: Scale) -> list[Figure]:
     """Return the median of rounds that alternate between a client at the leader and one at a follower. Raises HarnessError."""
     rates: dict[str, list[float]] = {"leader": [], "follower": []}
     delays: dict[str, list[float]] = {"leader": [], "follower": []}
-    with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
+    with BenchmarkEnsemble(folder, scale.nodes) as ensemble, ExitStack() as stack:
         ensemble.start()
         leader = ensemble.settle()
         places = {"leader": leader, "follower": follower(ensemble.cluster, leader)}
-        clients = {place: ensemble.client(node) for place, node in places.items()}
-        create_keys(clients["leader"], scale.keys)
-        loops = {place: ClosedLoop(client, scale.outstanding) for place, client in clients.items()}
+        loops = {place: stack.enter_context(ensemble.writer(node, scale.outstanding)) for place, node in places.items()}
+        loops["leader"].create_keys(scale.keys)
         for loop in loops.values():
             loop.writes(scale.warm_up, scale.keys, scale.payload)
         for _ in range(scale.rounds):
@@ -28,8 +27,6 @@ def throughput(folder: Path, scale: Scale) -> list[Figure]:
                 driven = loop.writes(scale.writes, scale.keys, scale.payload)
                 rates[place].append(driven.rate)
                 delays[place].append(percentile(driven.latencies_ms, 50))
-        for client in clients.values():
-            client.close()
     return [
         figure
         for place in places
@@ -46,12 +43,11 @@ def latency(folder: Path, scale: Scale) -> list[Figure]:
     with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
         ensemble.start()
         leader = ensemble.settle()
-        with ensemble.client(leader) as client:
-            create_keys(client, scale.keys)
+        with ensemble.writer(leader, 1) as loop:
+            loop.create_keys(scale.keys)
         before = sync_latency(ensemble.folder.path, DISK_SYNCS)[0]
         for place, node in (("leader", leader), ("follower", follower(ensemble.cluster, leader))):
-            with ensemble.client(node) as client:
-                loop = ClosedLoop(client, 1)
+            with ensemble.writer(node, 1) as loop:
                 loop.writes(scale.single // 5, scale.keys, scale.payload)  # warm-up
                 delays = loop.writes(scale.single, scale.keys, scale.payload).latencies_ms
             figures += [

@@ -5,21 +5,17 @@ They run without proxies, with fsync, and with the settings of ZooKeeper's own s
 
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.ensemble import HOST, SETTLE_SECONDS, resident_bytes
-from benchmarks.failover import OUTSTANDING, WRITES_BEFORE_KILL
+from benchmarks.ensemble import HOST, Ensemble, settle
 from benchmarks.figures import Scale
-from benchmarks.load import LoadResult, path
+from benchmarks.load import OUTSTANDING, SETTLE_SECONDS, LoadResult, SteadyLoad, path
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.life import ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
@@ -29,8 +25,6 @@ from zab_chaos.harness.backends.zookeeper.tree import silent
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine import die_with_parent
-from zab_chaos.harness.machine.ports import free_ports, release_ports
-from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
 
 with extra("zookeeper", "a client of ZooKeeper"):
@@ -55,7 +49,7 @@ class Servers(ProcessCluster):
 
     start_seconds = SETTLE_SECONDS
 
-    def __init__(self, folder: run_folder.RunFolder, release: releases.Release, ports: dict[int, tuple[int, int, int]]):
+    def __init__(self, folder: run_folder.RunFolder, release: releases.Release, ports: dict[int, list[int]]):
         super().__init__(folder, sorted(ports), faithful=False)
         self._java = releases.find_java()
         self._release = release
@@ -96,51 +90,23 @@ class Servers(ProcessCluster):
         return [*tied, self._java, *flags, "-cp", classpath, MAIN, str(config)]
 
 
-class ZooKeeper:
-    """`size` servers with their disks in a temporary folder below `folder`. Entering it reserves ports; `start` starts the
-    servers."""
+class ZooKeeper(Ensemble):
+    """An ensemble of ZooKeeper's servers."""
 
     cluster: Servers
 
     def __init__(self, folder: Path, size: int, release: releases.Release) -> None:
+        super().__init__(folder, size)
         self.name = f"ZooKeeper {release.version}"
-        self._folder = folder
-        self._size = size
         self._release = release
-        self._stack = ExitStack()
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            root = stack.enter_context(tempfile.TemporaryDirectory(dir=self._folder, prefix=".bench-"))
-            ports = free_ports(3 * self._size)
-            stack.callback(release_ports, ports)
-            own = {i: (ports[3 * i - 3], ports[3 * i - 2], ports[3 * i - 1]) for i in range(1, self._size + 1)}
-            self.cluster = Servers(run_folder.create(Path(root), "bench", 0), self._release, own)
-            stack.callback(self.cluster.close)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stack.close()
-
-    def start(self) -> None:
-        self.cluster.start_all(self.cluster.nodes)
-        self.settle()
+    def _build(self, ports: dict[int, list[int]]) -> Servers:
+        return Servers(self.folder, self._release, ports)
 
     def settle(self) -> int:
-        """Wait until every server serves. Return the leader. Raises HarnessError."""
-
-        def serving() -> bool:
-            answers = [self.cluster.status(node) for node in self.cluster.nodes]
-            return all(it is not None and it.established for it in answers) and self.cluster.leader() is not None
-
-        leader = self.cluster.leader() if wait_until(serving, SETTLE_SECONDS, 0.05) else None
-        if leader is None:
-            raise HarnessError(f"the ZooKeeper servers did not come together within {SETTLE_SECONDS:.0f} s")
-        return leader
+        return settle(self.cluster, _apart)
 
     def first_write(self) -> bool:
-        """Write with a new client. Return whether the write was acknowledged."""
         client = KazooClient(self._hosts(self.cluster.nodes[0]), timeout=SESSION_SECONDS, logger=silent)
         try:
             client.start(SETTLE_SECONDS)
@@ -155,14 +121,17 @@ class ZooKeeper:
             client.close()
 
     def writer(self, node: int, outstanding: int) -> "KazooWriter":
-        """Return a client that connects to this server first."""
         return KazooWriter(self._hosts(node), outstanding)
-
-    def memory(self) -> dict[int, int]:
-        return resident_bytes(self.cluster)
 
     def _hosts(self, first: int) -> str:
         return ",".join(self.cluster.address(node) for node in sorted(self.cluster.nodes, key=lambda it: it != first))
+
+
+def _apart(cluster: ProcessCluster) -> str | None:
+    """Return that not every server serves; they tell nothing else."""
+    answers = [cluster.status(node) for node in cluster.nodes]
+    serving = all(it is not None and it.established for it in answers) and cluster.leader() is not None
+    return None if serving else "not every server serves"
 
 
 class KazooWriter:
@@ -209,42 +178,24 @@ class KazooWriter:
             raise HarnessError(f"a write was not acknowledged, so this measures nothing: {trouble[0]!r}")
         return LoadResult(time.perf_counter() - begin, list(latencies))
 
-    def measure_fail_over(self, kill: Callable[[], int], scale: Scale) -> float:
-        """Return the milliseconds from the kill of the leader to the first acknowledged write of a later epoch, under load."""
-        load = _SteadyLoad(self._client, scale)
-        load.until(lambda: load.answered >= WRITES_BEFORE_KILL)
-        epoch, killed = load.epoch, time.perf_counter()
-        kill()
-        load.until(lambda: load.epoch > epoch)
-        return (load.reached - killed) * 1000
+    def steady_load(self, scale: Scale) -> "_SteadyLoad":
+        return _SteadyLoad(self._client, scale)
 
 
-class _SteadyLoad:
-    """Keeps writes outstanding, whatever their outcome."""
-
+class _SteadyLoad(SteadyLoad):
     def __init__(self, client: Any, scale: Scale) -> None:
+        super().__init__(scale)
         self._client = client
-        self._scale = scale
-        self._data = b"x" * scale.payload
         self._room = threading.Semaphore(OUTSTANDING)
-        self._sent = 0
-        self.answered = 0
-        self.epoch = 0
-        self.reached = 0.0
 
-    def until(self, over: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while not over():
-            if time.monotonic() > deadline:
-                raise HarnessError(f"no write was acknowledged in a new epoch within {SETTLE_SECONDS:.0f} s")
-            if self._room.acquire(timeout=0.01):
-                self._client.set_async(path(self._sent % self._scale.keys), self._data).rawlink(self._done)
-                self._sent += 1
+    def _turn(self) -> None:
+        if self._room.acquire(timeout=0.01):
+            self._client.set_async(self._next_path(), self._data).rawlink(self._done)
 
     def _done(self, result: Any) -> None:
         self.answered += 1
-        if result.exception is None and result.value.mzxid >> 32 > self.epoch:
-            self.epoch, self.reached = result.value.mzxid >> 32, time.perf_counter()
-        elif result.exception is not None:
+        if result.exception is None:
+            self._acknowledged(result.value.mzxid >> 32, time.monotonic_ns())
+        else:
             time.sleep(0.001)  # while kazoo is not connected it fails at once
         self._room.release()
