@@ -4,7 +4,6 @@ They run without proxies, with fsync, and with the settings of ZooKeeper's own s
 """
 
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -24,7 +23,7 @@ from zab_chaos.harness.backends.zookeeper.server import MAIN
 from zab_chaos.harness.backends.zookeeper.tree import silent
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import extra
-from zab_chaos.harness.machine import die_with_parent
+from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.results import run_folder
 
 with extra("zookeeper", "a client of ZooKeeper"):
@@ -62,8 +61,7 @@ class Servers(ProcessCluster):
         answer = four_letter_words.srvr(self.address(node), timeout) if self.alive(node) else None
         if answer is None:
             return None
-        role = {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING"}.get(answer.mode or "", "LOOKING")
-        return Status(node=node, life=self._lives[node].life, role=role, established=answer.serving)
+        return Status(node=node, life=self._lives[node].life, role=answer.role, established=answer.serving)
 
     def leader(self) -> int | None:
         leading = [node for node in self.nodes if (it := self.status(node)) is not None and it.role == "LEADING"]
@@ -84,10 +82,9 @@ class Servers(ProcessCluster):
         return ProcessLife(node, number, launch(node, self._command(config), log, data, dict(os.environ)), log)
 
     def _command(self, config: Path) -> list[str]:
-        tied = [sys.executable, "-P", die_with_parent.__file__, "--parent", str(os.getpid())]
         classpath = os.pathsep.join(map(str, self._release.classpath))
         flags = [HEAP, "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.jmx.log4j.disable=true"]
-        return [*tied, self._java, *flags, "-cp", classpath, MAIN, str(config)]
+        return tied(self._java, *flags, "-cp", classpath, MAIN, str(config))
 
 
 class ZooKeeper(Ensemble):

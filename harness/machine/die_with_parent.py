@@ -39,6 +39,12 @@ def drop_capabilities() -> None:
         capability += 1
 
 
+def tied(*command: str, bare: bool = False) -> list[str]:
+    """Return the command that executes `command` so that it dies with this process. `bare`: as in the module's docstring."""
+    flags = ["--bare"] if bare else []
+    return [sys.executable, "-P", __file__, *flags, "--parent", str(os.getpid()), *command]
+
+
 def main(arguments: list[str]) -> None:
     parent = None
     if arguments[:1] == ["--bare"]:

@@ -1,8 +1,6 @@
 """The deployment of a run of a foreign system: ports, toxiproxy, the nodes' processes, and the clients' history."""
 
-import os
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -21,7 +19,7 @@ from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.workload import SystemLoad
-from zab_chaos.harness.machine import die_with_parent
+from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import key_path, load_parameters
@@ -76,8 +74,7 @@ class SystemCluster(ProcessCluster):
             raise ClusterError(f"node {node} has no crash points")
         place = self.places[node]
         place.data.mkdir(parents=True, exist_ok=True)
-        tied = [sys.executable, "-P", die_with_parent.__file__, "--parent", str(os.getpid())]
-        command = [*tied, *map(str, self._backend.command(place, self._defect))]
+        command = tied(*map(str, self._backend.command(place, self._defect)))
         process = launch(node, command, log, self._folder.path, self._backend.environment())
         return ProcessLife(node, number, process, log)
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +14,8 @@ import requests
 from zab_chaos.faults import tcp_signature
 from zab_chaos.harness.backends.toxiproxy.port_protection import is_listening, protect
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.machine import cache, die_with_parent
+from zab_chaos.harness.machine import cache
+from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.machine.waiting import wait_until
 
@@ -77,12 +77,12 @@ class ToxiproxyServer:
         """
         self._log = log
         self._binary = binary
-        tied = [sys.executable, "-P", die_with_parent.__file__, "--bare", "--parent", str(os.getpid()), str(binary)]
+        command = tied(str(binary), "-host", "127.0.0.1", bare=True)
         with log.open("ab") as output:
             (self.port,) = free_ports(1)
             self.address = f"127.0.0.1:{self.port}"
             self.process = subprocess.Popen(
-                [*tied, "-host", "127.0.0.1", "-port", str(self.port), *(["-proxy-metrics"] if counting else [])],
+                [*command, "-port", str(self.port), *(["-proxy-metrics"] if counting else [])],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -10,6 +10,8 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import zmq
@@ -138,9 +140,10 @@ class KazooConnection:
             kazoo_request = answers.to_kazoo(request)
             kazoo_request.serialize()
         except (ValueError, TypeError, AttributeError, struct.error) as error:
-            self.answer(seq, Failed(BAD_REQUEST, f"the request cannot be sent: {error}"))
+            self._answer(seq, Failed(BAD_REQUEST, f"the request cannot be sent: {error}"))
             return
-        self._kazoo._call(kazoo_request, _AsyncResult(self, self._kazoo, seq, request))
+        result = AsyncResult(partial(self._answered, seq, request), partial(self._failed, seq, request))
+        self._kazoo._call(kazoo_request, result)
 
     def receive(self) -> list[bytes]:
         return [self._received.popleft() for _ in range(len(self._received))]
@@ -159,12 +162,10 @@ class KazooConnection:
 
         kazoo may still be connected to the server of the previous KazooConnection.
         """
-        with contextlib.suppress(OSError, AttributeError):  # kazoo may drop the socket at any time
-            host, port = self._kazoo._connection._socket.getpeername()[:2]
-            if f"{host}:{port}" == self._address:
-                self._connected = True
-                self._deliver(Welcome())
-                return True
+        if connected_address(self._kazoo) == self._address:
+            self._connected = True
+            self._deliver(Welcome())
+            return True
         drop_connection(self._kazoo)
         return False
 
@@ -174,7 +175,19 @@ class KazooConnection:
             self._why_broken = f"{why} ({self._address})"
             self._wake()
 
-    def answer(self, seq: int, outcome: Outcome) -> None:
+    def _answered(self, seq: int, request: Request, value: Any) -> None:
+        self._answer(seq, answers.from_result(request, value, self._zxid))
+
+    def _failed(self, seq: int, request: Request, error: BaseException) -> None:
+        expired = isinstance(error, SessionExpiredError)
+        outcome = Unknown("the session has expired") if expired else answers.from_error(request, error, self._zxid)
+        self._answer(seq, outcome)
+
+    @property
+    def _zxid(self) -> Zxid:
+        return Zxid(self._kazoo.last_zxid) if self._kazoo.last_zxid else ZERO
+
+    def _answer(self, seq: int, outcome: Outcome) -> None:
         self._deliver(Answers([(seq, outcome)]))
 
     def _deliver(self, message: FromNode) -> None:
@@ -182,27 +195,23 @@ class KazooConnection:
         self._wake()
 
 
-class _AsyncResult:
-    """The object into which kazoo puts the result of a request, in its thread, right after it has read the answer's header."""
+@dataclass(frozen=True, slots=True)
+class AsyncResult:
+    """The object into which kazoo puts the result of a request, in its thread, right after it has read the answer's header.
 
-    def __init__(self, connection: KazooConnection, kazoo: Any, seq: int, request: Request) -> None:
-        self._connection = connection
-        self._kazoo = kazoo
-        self._seq = seq
-        self._request = request
+    `set` is called with the result, or `set_exception` with the error.
+    """
 
-    def set(self, value: Any) -> None:
-        self._connection.answer(self._seq, answers.from_result(self._request, value, self._zxid))
+    set: Callable[[Any], None]
+    set_exception: Callable[[BaseException], None]
 
-    def set_exception(self, error: BaseException) -> None:
-        if isinstance(error, SessionExpiredError):
-            self._connection.answer(self._seq, Unknown("the session has expired"))
-        else:
-            self._connection.answer(self._seq, answers.from_error(self._request, error, self._zxid))
 
-    @property
-    def _zxid(self) -> Zxid:
-        return Zxid(self._kazoo.last_zxid) if self._kazoo.last_zxid else ZERO
+def connected_address(kazoo: Any) -> str | None:
+    """Return the host:port at the other end of kazoo's connection; None if the connection is gone."""
+    with contextlib.suppress(OSError, AttributeError):  # kazoo may drop the socket at any time
+        host, port = kazoo._connection._socket.getpeername()[:2]
+        return f"{host}:{port}"
+    return None
 
 
 def end_session(kazoo: Any, *, send_close: bool = True) -> None:

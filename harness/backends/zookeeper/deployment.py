@@ -18,7 +18,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.processes.stale_files import locked
-from zab_chaos.harness.backends.zookeeper import sessions, tree
+from zab_chaos.harness.backends.zookeeper import server_log, sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, clock_offset
@@ -171,14 +171,15 @@ class ZooKeeperDeployment(ProcessDeployment):
     def _write_traces(self) -> None:
         """Write the traces, the ends of sessions and the tree into the run's folder; the servers have ended by now."""
         lives = self._lives if self._lives is not None else self.cluster.recorded_lives({})
+        logs = [(self.cluster.log(life.node, life.life), life.node, life.life) for life in lives]
         evidence = RunEvidence(
             nodes=self._scenario.nodes,
             lives=lives,
             operations=list(self.folder.lines("ops.jsonl", Invoke | Complete)),
             sessions=self._sessions(),
             role_samples=self._sampler.samples,
-            established=[led for life in lives for led in self.cluster.established(life)],
-            mismatches=[mismatch for life in lives for mismatch in self.cluster.tree_mismatches(life)],
+            established=[led for one in logs for led in server_log.read_established(*one)],
+            mismatches=[mismatch for one in logs for mismatch in server_log.read_tree_mismatches(*one)],
             clock_offset=clock_offset(self.folder.lines("harness.jsonl")),
         )
         write_traces(evidence, self.folder)

@@ -18,8 +18,7 @@ from zab_chaos.harness.backends.zookeeper import four_letter_words, points, serv
 from zab_chaos.harness.backends.zookeeper.evidence import ServerLife
 from zab_chaos.harness.backends.zookeeper.links import ByteMeter
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, ZooKeeperServer
-from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
-from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
+from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk, read_epochs
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
@@ -43,24 +42,19 @@ class ZooKeeperCluster(ProcessCluster):
         self._plan = plan
         self._meter = meter
         self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
-        self._records = _LifeRecords(self)
-        self._log_ends = {node: LogEnd(self.data_folder(node)) for node in self.nodes}
-        self._armed: dict[
-            tuple[int, int], set[tuple[str, str]]
-        ] = {}  # by (node, life): armed crash points and their actions
+        self._records: dict[tuple[int, int], ServerLife] = {}  # by (node, life)
+        self._running: set[tuple[int, int]] = set()  # those of `_records` whose end is not recorded yet
+        self._log_ends = {node: LogEnd(self._data(node)) for node in self.nodes}
+        self._armed: dict[tuple[int, int], set[tuple[str, str]]] = {}  # by (node, life): crash points and their actions
 
     # Queries
-
-    def life(self, node: int) -> int:
-        """Return the number of the server's latest life; 0 before the first."""
-        return self._lives[node].life if node in self._lives else 0
 
     def client_address(self, node: int) -> str:
         """Return the address for clients. It is the server's own, not a proxy's, so that link faults never affect clients."""
         return self._servers[node].client_address
 
     def disk_folder(self, node: int) -> str:
-        self._records.record_end(node)
+        self._record_end(node)
         return super().disk_folder(node)
 
     def recorded_lives(self, trees: Mapping[int, str]) -> list[ServerLife]:
@@ -69,24 +63,32 @@ class ZooKeeperCluster(ProcessCluster):
         `trees` has the digests of the trees that servers have shown.
         """
         for node in self.nodes:
-            self._records.record_end(node)
-        return self._records.all(trees)
+            self._record_end(node)
+        now = time.monotonic_ns()
+        for node, life in self._running:
+            disk = read_disk(self._data(node))
+            self._records[node, life] = replace(
+                self._records[node, life], ended=now, disk_after=disk, tree=trees.get(node)
+            )
+        return [life for _, life in sorted(self._records.items())]
 
-    def established(self, life: ServerLife) -> list[LeaderEstablished]:
-        """Return the epochs for which a life was established as the leader, as its log file says."""
-        return list(server_log.read_established(self.log(life.node, life.life), life.node, life.life))
-
-    def tree_mismatches(self, life: ServerLife) -> list[TreeMismatch]:
-        """Return the differences that a life found between its tree and its leader's, as its log file says."""
-        return list(server_log.read_tree_mismatches(self.log(life.node, life.life), life.node, life.life))
-
-    def data_folder(self, node: int) -> Path:
-        """Return the folder that is the server's disk."""
-        return self._servers[node].data
+    def _record_end(self, node: int) -> None:
+        """Read the disk once the server's process is gone, before anything else is done to it; do nothing if it is up or its
+        end is recorded already."""
+        life = self._lives.get(node)
+        if life is None or life.alive or (node, life.life) not in self._running:
+            return
+        key = node, life.life
+        self._running.remove(key)
+        code = None if life.ending else life.code  # None: the harness has ended it
+        why = server_log.exit_reason(self.log(*key)) if code is not None else None
+        disk = read_disk(self._data(node))
+        self._records[key] = replace(self._records[key], ended=time.monotonic_ns(), disk_after=disk, code=code, why=why)
 
     def epochs(self, node: int) -> tuple[int, int]:
-        """Return (acceptedEpoch, currentEpoch) on the server's disk."""
-        return self._servers[node].epochs()
+        """Return (acceptedEpoch, currentEpoch) on the server's disk; 0 if the file is missing."""
+        accepted, current = read_epochs(self._data(node))
+        return accepted or 0, current or 0
 
     def srvr(self, node: int, timeout: float = 2.0) -> four_letter_words.ServerState | None:
         """Return the server's answer to `srvr`; None if it is not up or does not answer in time."""
@@ -114,13 +116,12 @@ class ZooKeeperCluster(ProcessCluster):
             return None
         accepted, current = self.epochs(node)
         zxid = divmod(state.zxid or 0, 1 << 32)
-        role = {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING"}.get(state.mode or "", "LOOKING")
         return Status(
             node=node,
             life=life.life,
-            role=role,
+            role=state.role,
             phase="BROADCAST" if state.serving else "ELECTION",
-            leader=node if role == "LEADING" else self._find_leader(life) if role == "FOLLOWING" else None,
+            leader=node if state.role == "LEADING" else self._find_leader(life) if state.role == "FOLLOWING" else None,
             epoch=current,
             accepted_epoch=accepted,
             last_zxid=zxid,
@@ -133,11 +134,6 @@ class ZooKeeperCluster(ProcessCluster):
             armed=sorted(point for point, _ in self._armed.get((node, life.life), ())),
             unsynced_bytes=0,
         )
-
-    def ended_by_itself(self, node: int) -> int | None:
-        """Return the exit status of the server's latest life if the harness did not end it, else None."""
-        life = self._lives.get(node)
-        return life.code if life is not None and not life.ending else None
 
     def _find_leader(self, life: Life) -> int | None:
         """Return the server to whose quorum port a follower is connected: no release reports its leader."""
@@ -152,17 +148,18 @@ class ZooKeeperCluster(ProcessCluster):
     # Commands
 
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
-        self._records.record_end(node)
+        self._record_end(node)
         try:
             self._meter.begin(node)
         except NetworkError as error:
             raise ClusterError(str(error)) from error
-        began, disk = time.monotonic_ns(), read_disk(self.data_folder(node))
+        began, disk = time.monotonic_ns(), read_disk(self._data(node))
         self._armed[node, number] = {(crash_at, "crash")} if crash_at is not None else set()
         life = self._servers[node].spawn(number, crash_at, log)
-        self._records.begin(
-            ServerLife(node=node, life=number, began=began, ended=began, disk_before=disk, disk_after=disk)
+        self._records[node, number] = ServerLife(
+            node=node, life=number, began=began, ended=began, disk_before=disk, disk_after=disk
         )
+        self._running.add((node, number))
         return life
 
     def _await_answers(self, nodes: Sequence[int]) -> None:
@@ -217,36 +214,5 @@ class ZooKeeperCluster(ProcessCluster):
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
         statuses = super().kill_all(nodes)
         for node in nodes:
-            self._records.record_end(node)
+            self._record_end(node)
         return statuses
-
-
-class _LifeRecords:
-    """Records each life. The disk is read before the life begins, and after its end before anything else is done to it."""
-
-    def __init__(self, servers: ZooKeeperCluster) -> None:
-        self._servers = servers
-        self._lives: dict[tuple[int, int], ServerLife] = {}
-        self._running: set[tuple[int, int]] = set()
-
-    def begin(self, life: ServerLife) -> None:
-        self._lives[life.node, life.life] = life
-        self._running.add((life.node, life.life))
-
-    def record_end(self, node: int) -> None:
-        """Read the disk once the server's process is gone; do nothing if it is up or its end is recorded already."""
-        key = node, self._servers.life(node)
-        if key in self._running and not self._servers.alive(node):
-            self._running.remove(key)
-            code = self._servers.ended_by_itself(node)
-            why = server_log.exit_reason(self._servers.log(*key)) if code is not None else None
-            disk = read_disk(self._servers.data_folder(node))
-            self._lives[key] = replace(self._lives[key], ended=time.monotonic_ns(), disk_after=disk, code=code, why=why)
-
-    def all(self, trees: Mapping[int, str]) -> list[ServerLife]:
-        """Return all lives; those of running servers with the disk as it is now and the digest of the tree."""
-        now = time.monotonic_ns()
-        for node, life in self._running:
-            disk = read_disk(self._servers.data_folder(node))
-            self._lives[node, life] = replace(self._lives[node, life], ended=now, disk_after=disk, tree=trees.get(node))
-        return [life for _, life in sorted(self._lives.items())]

@@ -25,6 +25,11 @@ class ServerState:
     def serving(self) -> bool:
         return self.mode is not None
 
+    @property
+    def role(self) -> str:
+        """The role as in `Status.role`. A server that does not serve is shown as LOOKING: ZooKeeper does not tell more."""
+        return {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING"}.get(self.mode or "", "LOOKING")
+
 
 def ask(address: str, word: str, timeout: float) -> str | None:
     """Send a four-letter word and return the answer; None if there was none in time."""

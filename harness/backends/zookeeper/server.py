@@ -9,7 +9,6 @@ proxies. It listens on 127.0.0.1 all the same: a rule of Byteman sees to that (`
 
 import os
 import secrets
-import sys
 from base64 import b64encode
 from dataclasses import dataclass, field
 from hashlib import sha1
@@ -18,7 +17,7 @@ from pathlib import Path
 from zab_chaos.harness.backends.processes.life import ProcessLife, launch
 from zab_chaos.harness.backends.zookeeper import points
 from zab_chaos.harness.backends.zookeeper.releases import Release
-from zab_chaos.harness.machine import die_with_parent
+from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.results.run_folder import RunFolder, write_atomically
 
 HOST = "127.0.0.1"
@@ -104,10 +103,6 @@ class ZooKeeperServer:
     def client_address(self) -> str:
         return f"{HOST}:{self._plan.ports[self.node].client}"
 
-    def epochs(self) -> tuple[int, int]:
-        """Return (acceptedEpoch, currentEpoch) on the disk; 0 if the file is missing."""
-        return self._epoch("acceptedEpoch"), self._epoch("currentEpoch")
-
     def spawn(self, life: int, crash_at: str | None, log: Path) -> ProcessLife:
         """Start the server's process, which dies with the harness's, whatever ends that. Raises ClusterError."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -135,9 +130,7 @@ class ZooKeeperServer:
         scripts = [RULES / "links.btm", *([self._rule] if with_rule else [])]
         listener = ("listener:true", f"address:{HOST}", f"port:{self._plan.ports[self.node].agent}")
         agent = ",".join([*listener, *(f"script:{script}" for script in scripts), f"boot:{release.byteman}"])
-        tied = [sys.executable, "-P", die_with_parent.__file__, "--parent", str(os.getpid())]
-        return [
-            *tied,
+        return tied(
             self._plan.java,
             *JVM,
             f"-Djava.io.tmpdir={self.data}",
@@ -149,7 +142,7 @@ class ZooKeeperServer:
             os.pathsep.join(map(str, release.classpath)),
             MAIN,
             str(self._config),
-        ]
+        )
 
     def _configuration(self) -> str:
         ports = self._plan.ports
@@ -164,12 +157,6 @@ class ZooKeeperServer:
             other = proxy_host(self.node, node) if self._plan.proxied else HOST
             lines.append(f"{'0.0.0.0' if node == self.node else other} zk-{node}")
         return "\n".join(lines) + "\n"
-
-    def _epoch(self, name: str) -> int:
-        try:
-            return int((self.data / "version-2" / name).read_text())
-        except (OSError, ValueError):
-            return 0
 
 
 def _environment() -> dict[str, str]:

@@ -4,7 +4,6 @@ sessions.jsonl records what each client was told, in the order in which its conn
 connection writes the line before any other code sees the answer. `zab_chaos.model.oracle.properties.sessions` judges the file.
 """
 
-import contextlib
 import random
 import struct
 import threading
@@ -12,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from zlib import crc32
@@ -20,7 +20,13 @@ import msgspec
 
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.answers import REFUSALS
-from zab_chaos.harness.backends.zookeeper.client import RETRY, drop_connection, end_session
+from zab_chaos.harness.backends.zookeeper.client import (
+    RETRY,
+    AsyncResult,
+    connected_address,
+    drop_connection,
+    end_session,
+)
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.extras import extra
@@ -193,23 +199,28 @@ class SessionClient:
             self._watched[fields["path"]] = "changed" in fields
 
     def _send(self, request: Any, on_answer: OnAnswer) -> None:
-        self._kazoo._call(request, _AsyncResult(self, self._kazoo, on_answer, request.path))
+        self._kazoo._call(request, self._result(self._kazoo, on_answer, request.path))
+
+    def _result(self, kazoo: Any, on_answer: OnAnswer, path: str) -> AsyncResult:
+        return AsyncResult(partial(self._answered, kazoo, on_answer), partial(self._failed, kazoo, path))
 
     # The following methods run in kazoo's thread.
 
-    def handle_answer(self, kazoo: Any, on_answer: OnAnswer, value: Any) -> None:
+    def _answered(self, kazoo: Any, on_answer: OnAnswer, value: Any) -> None:
         """Pass an answer on, unless the session that asked is closed or the server that answered is not known any more."""
-        node = self._connected_node(kazoo)
+        node = self._nodes.get(connected_address(kazoo) or "")
         if node is not None and kazoo is self._kazoo and kazoo.last_zxid:
             on_answer(value, Zxid(kazoo.last_zxid), node)
 
-    def handle_refusal(self, kazoo: Any, path: str, error: str) -> None:
-        """Record that a request was refused."""
-        self.handle_answer(
-            kazoo,
-            lambda _, zxid, node: self._record("refused", path=path, error=error, node=node, zxid=pair(zxid)),
-            None,
-        )
+    def _failed(self, kazoo: Any, path: str, error: BaseException) -> None:
+        """Record a refusal. After any other error the request may or may not have taken effect, and nothing is recorded."""
+        reason = REFUSALS.get(type(error))
+
+        def on_answer(_result: None, zxid: Zxid, node: int) -> None:
+            self._record("refused", path=path, error=reason, node=node, zxid=pair(zxid))
+
+        if reason is not None:
+            self._answered(kazoo, on_answer, None)
 
     def _state_changed(self, state: Any) -> None:
         session = self._kazoo._session_id if self._kazoo is not None else None
@@ -240,15 +251,8 @@ class SessionClient:
         existing = [path for path in watched if self._watched[path] and path not in lists]
         missing = [path for path in watched if not self._watched[path]]
         request = SetWatches(kazoo.last_zxid, existing, missing, [path[:-1] for path in lists])
-        kazoo._queue.appendleft((request, _AsyncResult(self, kazoo, on_answer, ROOT)))
+        kazoo._queue.appendleft((request, self._result(kazoo, on_answer, ROOT)))
         kazoo._connection._write_sock.send(b"\0")
-
-    def _connected_node(self, kazoo: Any) -> int | None:
-        """Return the node at the other end of the connection, or None if the connection is gone."""
-        with contextlib.suppress(OSError, AttributeError):  # kazoo may drop the socket at any time
-            host, port = kazoo._connection._socket.getpeername()[:2]
-            return self._nodes.get(f"{host}:{port}")
-        return None
 
     def _record(self, kind: str, **fields: Any) -> None:
         self._file.write(kind, self.number, **fields)
@@ -281,25 +285,6 @@ class SetWatches:
 
 def _encode_paths(paths: Sequence[str]) -> bytes:
     return struct.pack("!i", len(paths)) + b"".join(write_string(path) for path in paths)
-
-
-class _AsyncResult:
-    """The object into which kazoo puts the result of a request, in the thread that reads the connection."""
-
-    def __init__(self, client: SessionClient, kazoo: Any, on_answer: OnAnswer, path: str) -> None:
-        self._client = client
-        self._kazoo = kazoo
-        self._on_answer = on_answer
-        self._path = path
-
-    def set(self, value: Any) -> None:
-        self._client.handle_answer(self._kazoo, self._on_answer, value)
-
-    def set_exception(self, error: BaseException) -> None:
-        """Record a refusal. After any other error the request may or may not have taken effect, and nothing is recorded."""
-        reason = REFUSALS.get(type(error))
-        if reason is not None:
-            self._client.handle_refusal(self._kazoo, self._path, reason)
 
 
 def _ignore_event(_event: Any) -> None:

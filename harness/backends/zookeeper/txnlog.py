@@ -97,9 +97,8 @@ def read_disk(folder: Path) -> TxnLog:
     A server writes acceptedEpoch, then the epoch's history, then currentEpoch. The files are read in the opposite order, so
     that an epoch never seems to be current before its history is there.
     """
-    inside = folder / VERSION_2
-    current, accepted = _epoch(inside / "currentEpoch"), _epoch(inside / "acceptedEpoch")
-    files = sorted(found for path in inside.glob("*") if (found := _numbered(path)) is not None)
+    epochs = read_epochs(folder)
+    files = sorted(found for path in (folder / VERSION_2).glob("*") if (found := _numbered(path)) is not None)
     transactions: dict[int, Transaction] = {}
     torn, damage = 0, list[str]()
     for kind, _, path in files:
@@ -109,7 +108,7 @@ def read_disk(folder: Path) -> TxnLog:
             torn = part.torn
             damage += part.damage
     snapshots = tuple(number for kind, number, path in files if kind == "snapshot" and _is_complete(path))
-    return TxnLog(tuple(transactions.values()), snapshots, torn, tuple(damage), (accepted, current))
+    return TxnLog(tuple(transactions.values()), snapshots, torn, tuple(damage), epochs)
 
 
 class LogEnd:
@@ -307,6 +306,12 @@ def _skip_acl(reader: _Reader) -> None:
 def _numbered(path: Path) -> tuple[str, int, Path] | None:
     match = _NAME.fullmatch(path.name)
     return (match[1], int(match[2], 16), path) if match else None
+
+
+def read_epochs(folder: Path) -> tuple[int | None, int | None]:
+    """Return (acceptedEpoch, currentEpoch) on the disk of a server, None where the file is missing."""
+    current = _epoch(folder / VERSION_2 / "currentEpoch")
+    return _epoch(folder / VERSION_2 / "acceptedEpoch"), current
 
 
 def _epoch(path: Path) -> int | None:
