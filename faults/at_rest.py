@@ -238,7 +238,6 @@ KINDS = (
         needs=frozenset({Ability.WIPE}),
         keys=(CRASH_AT, ENOUGH),
         target_state=TargetState.ANY,
-        target_words=("leader", "follower", "one", "minority", "majority", "all"),
         leaves="down",
         heal_order=HealOrder.DOWN,
         check=check_enough,

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError, is_paused
 from zab_chaos.faults.crash_point_rule import DrawnPoint, point
-from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, HealOrder, Key, Kind, TargetState
+from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, HealOrder, Key, Kind
 from zab_chaos.faults.process import (
     CRASH_AT,
     ENOUGH,
@@ -352,7 +352,6 @@ KINDS = (
         make=PauseAt,
         needs=frozenset({Ability.CRASH_POINTS}),
         keys=(Key(name="point", rule=point(), doc="the point"), ENOUGH),
-        target_state=TargetState.UP,
         heal_order=HealOrder.PAUSE,
         draw=lambda random: {"point": DrawnPoint("pause"), "enough": "none"},
     ),
@@ -381,7 +380,6 @@ KINDS = (
             CRASH_AT,
             ENOUGH,
         ),
-        target_state=TargetState.UP,
         leaves="maybe-down",
         heal_order=HealOrder.DOWN,
         check=_check_crash_at,
@@ -396,7 +394,6 @@ KINDS = (
             Key(name="point", rule=point("fail"), doc="the point, with the step before-write or before-sync"),
             ENOUGH,
         ),
-        target_state=TargetState.UP,
         leaves="maybe-down",
         heal_order=HealOrder.DOWN,
         draw=lambda random: {"point": DrawnPoint("fail"), "enough": "none"},

@@ -41,6 +41,7 @@ class FrameWitness:
                 reference, since = now, self.host.now()
             if self.host.now() > deadline:
                 break
+        self._late_counts = {}
         self._pids = {target: self.cluster.pid(target) for _, target in self.pairs}
         self._at_inject = self._by_pair(reference)
         self._unread = self._pids.keys() - reference.keys()

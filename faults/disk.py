@@ -7,7 +7,7 @@ from typing import Any
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster
-from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, TargetState, consecutive_answers
+from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, consecutive_answers
 from zab_chaos.faults.process import (
     CRASH_AT,
     ENOUGH,
@@ -228,7 +228,6 @@ KINDS = (
             CRASH_AT,
             ENOUGH,
         ),
-        target_state=TargetState.UP,
         leaves="down",
         heal_order=HealOrder.DOWN,
         check=check_enough,

@@ -9,7 +9,6 @@ from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cut_evidence import QUIET, FrameWitness, frames_crossed
 from zab_chaos.faults.kind import (
-    ALIVE_WORDS,
     Confirmation,
     Fault,
     FaultContext,
@@ -36,8 +35,8 @@ class Cut(Fault):
         self.witness = FrameWitness(context.cluster, self.pairs, context.host)
         self.name = f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"
         self.quiet = False
-        self.no_receiver_up = False  # at the end
-        self.links: list[dict[str, Any]] = []
+        self.no_receiver_up = False  # at the end of the last cut
+        self.links: list[dict[str, Any]] = []  # likewise
 
     @abstractmethod
     def links_to_cut(self) -> tuple[shapes.Pairs, str]:
@@ -45,8 +44,12 @@ class Cut(Fault):
 
     def inject(self) -> None:
         require_links(self.context, self.pairs)
+        self.quiet = self.cut()
+
+    def cut(self) -> bool:
+        """Cut the links, and return whether no frame arrives any more."""
         self.context.links.cut(self.pairs, self.how, self.name)
-        self.quiet = self.witness.settle(self.context.patience)
+        return self.witness.settle(self.context.patience)
 
     def injected(self) -> Confirmation:
         return Confirmation(self.quiet, {"how": self.how, "quiet": self.quiet})
@@ -61,8 +64,11 @@ class Cut(Fault):
         self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
 
     def recovered(self) -> Confirmation:
-        silent = not frames_crossed(self.links) and (bool(self.links) or self.no_receiver_up)
-        return Confirmation(silent, {"links": self.links})
+        return Confirmation(self.was_silent(), {"links": self.links})
+
+    def was_silent(self) -> bool:
+        """Return whether no frame arrived during the last cut, or no receiver was up."""
+        return not frames_crossed(self.links) and (bool(self.links) or self.no_receiver_up)
 
 
 class Partition(Cut):
@@ -88,23 +94,24 @@ class Stall(Cut):
         return f"{len(self.pairs)} links of {node_names(self.nodes)} stalled"
 
 
-class Flap(Fault):
+class Flap(Cut):
     """Links that are cut and healed in turn."""
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
-        self.pairs = link_pairs(params, context.cluster.nodes, nodes)
-        self.name = f"flap-{context.random.getrandbits(48):012x}"
         self.cuts = 0
         self.silent = 0  # number of cuts in which no frame arrived, or no receiver was up
         self.leaked = 0  # number of cuts in which a frame arrived; what happened in the rest is not known
         self.is_cut = False
         self.next_change: float | None = None
 
-    def inject(self) -> None:
-        require_links(self.context, self.pairs)
-        self._cut()
-        self.quiet = self.witness.settle(self.context.patience)
+    def links_to_cut(self) -> tuple[shapes.Pairs, str]:
+        return link_pairs(self.params, self.cluster.nodes, self.nodes), self.params["how"]
+
+    def cut(self) -> bool:
+        self.is_cut = True
+        self.cuts += 1
+        return super().cut()
 
     def injected(self) -> Confirmation:
         return Confirmation(self.quiet, {"quiet": self.quiet})
@@ -115,16 +122,18 @@ class Flap(Fault):
             self.next_change = now + self.params["down"]
         elif now >= self.next_change:
             if self.is_cut:
-                self._heal_links()
+                self.heal()
             else:
-                self._cut()
-                self.witness.settle(self.context.patience)
+                self.cut()
             self.next_change = now + (self.params["down"] if self.is_cut else self.params["up"])
         return self.next_change
 
     def heal(self) -> None:
         if self.is_cut:
-            self._heal_links()
+            super().heal()
+            self.is_cut = False
+            self.leaked += frames_crossed(self.links)
+            self.silent += self.was_silent()
 
     def recovered(self) -> Confirmation:
         seen = {"cuts": self.cuts, "silent": self.silent, "leaked": self.leaked}
@@ -132,22 +141,6 @@ class Flap(Fault):
 
     def describe(self) -> str:
         return f"{len(self.pairs)} links of {node_names(self.nodes)} flapping"
-
-    def _cut(self) -> None:
-        self.witness = FrameWitness(self.cluster, self.pairs, self.context.host)
-        self.is_cut = True
-        self.cuts += 1
-        self.context.links.cut(self.pairs, self.params["how"], self.name)
-
-    def _heal_links(self) -> None:
-        self.witness.wait(self.context.patience)
-        links = self.witness.links()
-        if frames_crossed(links):
-            self.leaked += 1
-        elif links or self.witness.no_receiver_up():
-            self.silent += 1
-        self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
-        self.is_cut = False
 
 
 def cut_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[int], random: Random) -> shapes.Pairs:
@@ -284,7 +277,6 @@ KINDS = (
             ),
         ),
         target_state=TargetState.ANY,
-        target_words=ALIVE_WORDS,
         default_target=_default_target,
         heal_order=HealOrder.NETWORK,
         check=_check,

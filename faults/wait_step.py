@@ -5,7 +5,7 @@ from typing import Any
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster, Status
-from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, FaultContext, Key, Kind, TargetState
+from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, Key, Kind, TargetState
 from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import choice, number
 
@@ -134,7 +134,6 @@ KINDS = (
                 doc="how long the state may take to come; later the schedule goes on, and the step is not confirmed",
             ),
         ),
-        target_words=ALIVE_WORDS,
         target_state=TargetState.ANY,
         needs=frozenset({Ability.LEADER}),
         heals=False,

@@ -95,23 +95,13 @@ class MilestoneLog(Protocol):
         """Record a milestone at the current time."""
 
 
-class Monitor(Protocol):
+class Monitor:
     """The run's progress, set by `zab_chaos.harness.runs.phases`; `begun` is the schedule's time zero on the run's clock."""
 
-    phase: str
-    begun: float | None
-    scheduler: Scheduler | None
-    workload: Any
-
-
-@dataclass(slots=True)
-class NoMonitor:
-    """The monitor of a run that no thread observes."""
-
-    phase: str = "starting"
+    phase = "starting"
     begun: float | None = None
     scheduler: Scheduler | None = None
-    workload: Any = None
+    workload: Load | None = None
 
 
 class Deployment(AbstractContextManager["Deployment"], ABC):

@@ -17,6 +17,7 @@ from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import count_events, shrink_flapping
 from zab_chaos.model.lab.timeline import timeline
+from zab_chaos.pipeline.naming import plural
 
 LAB = "lab-flapping"  # this is not a scenario but the lab's own protocol, under links that fail and heal
 
@@ -48,8 +49,8 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
             _print_seed(one, console)
     say(
         console,
-        f"{_seeds(len(results))}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same links the "
-        f"full protocol passes in {len(results) - len(full_failed)}",
+        f"{plural(len(results), 'seed')}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same "
+        f"links the full protocol passes in {len(results) - len(full_failed)}",
     )
     again = shlex.join(["zab", "explore", LAB, "--seeds", str(failed[0].seed)]) if failed else None
     if failed:
@@ -67,10 +68,6 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
     if failed or full_failed:
         return Exit.VIOLATION
     return Exit.UNKNOWN if interrupted else Exit.PASS
-
-
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def _print_seed(one: FlappingResult, console: Console) -> None:
@@ -95,7 +92,7 @@ def shrink_lab(
     before = lab_flapping(1 if seed is None else seed)
     if judge_flapping(before) is None:
         raise BadInput(f"{LAB} with seed {before.seed} violates nothing: there is nothing to shrink")
-    after, tries = shrink_flapping(before, lambda arguments, tried: None)
+    after, tries = shrink_flapping(before)
     lines = timeline(after)
     for line in () if quiet else lines:
         say(console, line)

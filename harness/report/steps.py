@@ -8,7 +8,6 @@ Steps are ordered by the host's clock (`zab_chaos.harness.report.messages`). The
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -166,6 +165,7 @@ class RunSteps:
 
     def __init__(self, folder: Path, lives: list[_SteppedLife]) -> None:
         self._folder = folder
+        self._traces: dict[tuple[int, int], list[bytes]] = {}  # by (node, life)
         self.all = sorted((step for life in lives for step in life.steps), key=lambda step: step.time)
         self.nodes = sorted({life.node for life in lives})
         self.names = ["role"]
@@ -225,7 +225,7 @@ class RunSteps:
 
     def trace_lines(self, step: ReplayStep) -> list[str]:
         """Describe the core's events that the step wrote to the trace, each with its number."""
-        lines = self._traces.lines(step.node, step.life)[step.events[0] - 1 : step.events[1]] if step.events[1] else []
+        lines = self._lines_of(step.node, step.life)[step.events[0] - 1 : step.events[1]] if step.events[1] else []
         file = trace_name(step.node, step.life)
         return [
             f"{line['n']}: {describe_line(file, line)}"
@@ -233,22 +233,11 @@ class RunSteps:
             if line.get("event") in CORE_EVENTS
         ]
 
-    @cached_property
-    def _traces(self) -> "_Traces":
-        return _Traces(self._folder)
-
-
-class _Traces:
-    """The lines of a run's traces. A trace is read when its lines are first asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._known: dict[tuple[int, int], list[bytes]] = {}
-
-    def lines(self, node: int, life: int) -> list[bytes]:
-        if (node, life) not in self._known:
-            self._known[node, life] = self._folder.joinpath(trace_name(node, life)).read_bytes().splitlines()
-        return self._known[node, life]
+    def _lines_of(self, node: int, life: int) -> list[bytes]:
+        """Return the lines of a life's trace, which is read when they are first asked for."""
+        if (node, life) not in self._traces:
+            self._traces[node, life] = self._folder.joinpath(trace_name(node, life)).read_bytes().splitlines()
+        return self._traces[node, life]
 
 
 def _decoded(line: bytes) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 from zab_chaos.model.ddmin import ddmin
@@ -45,18 +46,16 @@ def count_events(arguments: LabArguments) -> int:
     return sum(1 + (out.end < arguments.rounds) for out in outs) + arguments.proposals
 
 
-def shrink_flapping(arguments: LabArguments, tell: Callable[[LabArguments, int], None]) -> tuple[LabArguments, int]:
+def shrink_flapping(arguments: LabArguments) -> tuple[LabArguments, int]:
     """Return smaller arguments that still violate agreement, and how many were tried.
 
-    `arguments` must violate it. `tell` is called after every step with its result and the number of tries so far. The same
-    arguments always give the same result.
+    `arguments` must violate it. The same arguments always give the same result.
     """
     search = _Search()
     while True:
         before = arguments
         for step in (_shorter, _fewer_outages, _fewer_proposals, _fewer_nodes, _shorter_outages, _rounder):
             arguments = step(arguments, search)
-            tell(arguments, search.tries)
         if arguments == before:
             return arguments, search.tries
 
@@ -155,31 +154,33 @@ def _fewer_nodes(arguments: LabArguments, search: _Search) -> LabArguments:
 def _shorter_outages(arguments: LabArguments, search: _Search) -> LabArguments:
     """Cut links later, or heal them earlier."""
 
-    def simpler(now: LabArguments) -> Iterator[LabArguments]:
-        outs = outages(now.schedule, now.rounds)
-        for index, out in enumerate(outs):
-            for part in (8, 4, 2):
-                gone = (out.end - out.begin) * (part - 1) // part
-                for smaller in (replace(out, end=out.end - gone), replace(out, begin=out.begin + gone)):
-                    if smaller.begin < smaller.end:
-                        yield _with(now, [*outs[:index], smaller, *outs[index + 1 :]])
+    def shorter(out: Outage) -> Iterator[Outage]:
+        for part in (8, 4, 2):
+            gone = (out.end - out.begin) * (part - 1) // part
+            yield replace(out, end=out.end - gone)
+            yield replace(out, begin=out.begin + gone)
 
-    return search.descend(arguments, simpler)
+    return search.descend(arguments, partial(_with_one_changed, shorter))
 
 
 def _rounder(arguments: LabArguments, search: _Search) -> LabArguments:
     """Round the ticks of outages. Rounding only shortens them, so this comes to an end."""
 
-    def simpler(now: LabArguments) -> Iterator[LabArguments]:
-        outs = outages(now.schedule, now.rounds)
-        for index, out in enumerate(outs):
-            for unit in ROUND_TICKS:
-                begin, end = -(-out.begin // unit) * unit, out.end // unit * unit
-                for smaller in (replace(out, begin=begin), replace(out, end=end)):
-                    if smaller.begin < smaller.end:
-                        yield _with(now, [*outs[:index], smaller, *outs[index + 1 :]])
+    def rounder(out: Outage) -> Iterator[Outage]:
+        for unit in ROUND_TICKS:
+            yield replace(out, begin=-(-out.begin // unit) * unit)
+            yield replace(out, end=out.end // unit * unit)
 
-    return search.descend(arguments, simpler)
+    return search.descend(arguments, partial(_with_one_changed, rounder))
+
+
+def _with_one_changed(change: Callable[[Outage], Iterable[Outage]], now: LabArguments) -> Iterator[LabArguments]:
+    """Yield the arguments with one outage changed, for each change of each outage that leaves something of it."""
+    outs = outages(now.schedule, now.rounds)
+    for index, out in enumerate(outs):
+        for smaller in change(out):
+            if smaller.begin < smaller.end:
+                yield _with(now, [*outs[:index], smaller, *outs[index + 1 :]])
 
 
 def cut_intervals(arguments: LabArguments) -> list[tuple[int, int, frozenset[Link]]]:

@@ -21,7 +21,7 @@ SEEDS = (1, 2, 3, 5, 11)
 
 
 def shrunk(seed: int) -> LabArguments:
-    return shrink_flapping(lab_flapping(seed), lambda arguments, tried: None)[0]
+    return shrink_flapping(lab_flapping(seed))[0]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -81,7 +81,7 @@ def test_the_timeline_shows_the_lost_proposal_and_the_end() -> None:
 
 
 def test_the_documentation_shows_what_is_printed() -> None:
-    after, tries = shrink_flapping(lab_flapping(3), lambda arguments, tried: None)
+    after, tries = shrink_flapping(lab_flapping(3))
     page = " ".join((ROOT / "docs/shrinking.md").read_text().split())
     assert " ".join(" ".join(timeline(after)).split()) in page
     assert f"reduces the {count_events(lab_flapping(3))} events of that run" in page

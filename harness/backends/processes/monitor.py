@@ -4,8 +4,7 @@ import time
 
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.scenario import FaultStep
-from zab_chaos.faults.scheduler import Scheduler
-from zab_chaos.harness.backends.backend import Load
+from zab_chaos.harness.backends.backend import Monitor
 from zab_chaos.harness.backends.ensemble_state import leader_of, statuses
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster, UnexpectedEnd
 from zab_chaos.harness.machine.background import BackgroundThread
@@ -16,18 +15,11 @@ ANSWER_SECONDS = 0.3  # a node that takes longer to answer is shown as silent
 STATES = {"": "up", "LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
 
 
-class RunMonitor(BackgroundThread):
-    """Implements `zab_chaos.harness.backends.backend.Monitor` with a thread.
-
-    The run sets `phase`, and `scheduler`, `workload` and `begun` as soon as they exist. `error`: why the thread ended early.
-    """
+class RunMonitor(BackgroundThread, Monitor):
+    """A thread that observes the run. `error`: why it ended early."""
 
     def __init__(self, cluster: ProcessCluster, folder: RunFolder, display: Display, duration: float) -> None:
         super().__init__("watch")
-        self.phase = "starting"
-        self.begun: float | None = None  # time.monotonic() at the schedule's time zero
-        self.scheduler: Scheduler | None = None
-        self.workload: Load | None = None
         self.error: Exception | None = None
         self._cluster = cluster
         self._folder = folder

@@ -12,7 +12,7 @@ import msgspec
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import TIGHT_MS, Scenario
-from zab_chaos.harness.backends.backend import Deployment, NoMonitor, RunOptions
+from zab_chaos.harness.backends.backend import Deployment, Monitor, RunOptions
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.processes.backend import ZabBackend
 from zab_chaos.harness.backends.simulator.ensemble import SimCluster, SimHost, SimNetwork
@@ -57,7 +57,7 @@ class SimDeployment(Deployment):
         self.cluster = SimCluster(self.world, self.machines, scenario.faithful)
         self.network = SimNetwork(net)
         self.host = SimHost(self.world, self.machines)
-        self.monitor = NoMonitor()
+        self.monitor = Monitor()
         self.outcomes = OutcomeCounts()
         self._scenario = scenario
         self._load: SimLoad | None = None

@@ -94,7 +94,7 @@ def test_shrinking_ends_with_as_few_nodes_proposals_and_cuts_as_still_fail(
         return cut and arguments.nodes >= least and arguments.proposals > 0
 
     monkeypatch.setattr("zab_chaos.model.lab.shrink.judge_flapping", lambda run: "broken" if fails(run) else None)
-    after, _ = shrink_flapping(lab_flapping(0), lambda arguments, tried: None)
+    after, _ = shrink_flapping(lab_flapping(0))
     assert fails(after)
     assert (lab_flapping(0).nodes, after.nodes, after.proposals) == (5, least, 1)
     assert len(outages(after.schedule, after.rounds)) == 1
