@@ -9,7 +9,6 @@ import time
 from collections import deque
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.ensemble import HOST, Ensemble, settle
@@ -145,7 +144,7 @@ class KazooWriter:
             raise HarnessError(f"no client could connect to ZooKeeper: {error}") from error
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.stop()
         self._client.close()
 

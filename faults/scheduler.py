@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
-from types import TracebackType
 from typing import Any
 
 from zab_chaos.faults.cluster import Cluster, ClusterError, is_paused
@@ -100,7 +99,7 @@ class Scheduler:
     def __enter__(self) -> "Scheduler":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

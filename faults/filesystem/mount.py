@@ -12,7 +12,6 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -128,7 +127,7 @@ class Mount:
         """Wait until programs can use it. Raises MountError."""
         self._read_line()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

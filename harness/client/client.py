@@ -4,7 +4,6 @@ import secrets
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import zmq
@@ -123,7 +122,7 @@ class PolledClient(Verbs[Outcome]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _turn(self) -> None:

@@ -10,7 +10,6 @@ The same session works over ZeroMQ and in the simulated world: a `Line` carries 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
@@ -212,7 +211,7 @@ class Session(Verbs[Done]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

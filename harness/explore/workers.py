@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from zab_chaos.harness.errors import HarnessError
@@ -74,9 +73,7 @@ class LocalWorkers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill the workers: nobody needs their results any more."""
         if self._pool is not None:
             for process in self._forks.processes:

@@ -2,7 +2,6 @@
 
 import threading
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import Self
 
 
@@ -23,6 +22,6 @@ class BackgroundThread(ABC):
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()

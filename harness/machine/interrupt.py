@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -47,9 +47,7 @@ class _Handlers:
                     self._former_handlers[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._former_handlers.items():
             signal.signal(number, handler)
 
@@ -114,11 +112,9 @@ class Interrupt(_Handlers):
         self._grace = grace
         self._timer: tuple[Any, tuple[float, float]] | None = None  # the former SIGALRM handler and timer
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.cancel_grace()
-        super().__exit__(kind, error, trace)
+        super().__exit__()
         around = getattr(self._former_handlers.get(signal.SIGINT), "__self__", None)
         if self.first is not None and isinstance(around, _Stoppable):
             around.first = self.first  # for the enclosing command, too, the next signal is the second one

@@ -4,7 +4,6 @@ import io
 import shutil
 import tarfile
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +13,7 @@ import msgspec
 import psutil
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.faults.host import THIS_HOST
+from zab_chaos.faults.host import ThisHost
 from zab_chaos.harness.backends.containers.container import ContainerLife
 from zab_chaos.harness.backends.containers.engine import translate_errors
 from zab_chaos.harness.backends.containers.heartbeat import SILENCE_MS
@@ -155,20 +154,11 @@ class Containers(ZabCluster):
 CPU_PERIOD = 100_000  # microseconds, the kernel's default
 
 
-class ContainerHost:
+class ContainerHost(ThisHost):
     """The host that faults see: this machine's clock, and the processes of the containers."""
 
     def __init__(self, nodes: Containers) -> None:
         self._nodes = nodes
-
-    def now(self) -> float:
-        return THIS_HOST.now()
-
-    def now_ns(self) -> int:
-        return THIS_HOST.now_ns()
-
-    def sleep(self, seconds: float, until: threading.Event | None = None) -> bool:
-        return THIS_HOST.sleep(seconds, until)
 
     def process_state(self, pid: int | None) -> str | None:
         return self._nodes.process_state(pid)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from zab_chaos.faults.abilities import Ability
@@ -61,7 +60,7 @@ class Disks:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def state(self, node: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 
 import requests
 
@@ -100,7 +99,7 @@ class ToxiproxyServer:
     def __enter__(self) -> "ToxiproxyServer":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
