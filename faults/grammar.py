@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -216,19 +216,19 @@ class _Reader:
         self.nodes = head.get("nodes", self.nodes)
         faults, places = self._read_faults()
         disks = self._read_disks()
-        nemesis = self._read_dataclass("nemesis", Nemesis) if "nemesis" in self.document else None
+        nemesis = self._read_object("nemesis", Nemesis) if "nemesis" in self.document else None
         scenario = Scenario(
             **head,
-            workload=self._read_dataclass("workload", Workload),
+            workload=self._read_object("workload", Workload),
             operations=tuple(sorted(self._read_operations(), key=lambda one: one.at)),
             disks=tuple(disks.values()),
-            timing=self._read_struct("timing", Timing),
-            limits=self._read_struct("limits", Limits),
+            timing=self._read_object("timing", Timing),
+            limits=self._read_object("limits", Limits),
             faults=tuple(faults),
             nemesis=nemesis,
             expect=self._read_expect(),
-            zookeeper=self._read_dataclass("zookeeper", ZooKeeperSettings),
-            ticket=self._read_dataclass("ticket", Ticket) if "ticket" in self.document else None,
+            zookeeper=self._read_object("zookeeper", ZooKeeperSettings),
+            ticket=self._read_object("ticket", Ticket) if "ticket" in self.document else None,
             source=source,
             file=self.file,
         )
@@ -244,12 +244,10 @@ class _Reader:
         if "name" not in self._raw_table("scenario"):
             self._report(("scenario",), "the key name is missing", TABLES["scenario"]["name"].allowed)
         if nodes is not None:
-            self._read_value((), Key(name="--nodes", rule=TABLES["scenario"]["nodes"], doc=""), nodes)
+            self._read_value((), "--nodes", TABLES["scenario"]["nodes"], nodes)
             head["nodes"] = nodes if 1 <= nodes <= MAX_NODES else 3
         if disk is not None:
-            head["disk"] = (
-                self._read_value((), Key(name="--disk", rule=TABLES["scenario"]["disk"], doc=""), disk) or "faithful"
-            )
+            head["disk"] = self._read_value((), "--disk", TABLES["scenario"]["disk"], disk) or "faithful"
         return {"name": "?", **head}
 
     def _read_expect(self) -> Expect:
@@ -290,37 +288,37 @@ class _Reader:
             if key in self._raw_table("workload"):
                 wrong = f"{key} draws operations, but the [[operation]] tables list them"
                 self._report(("workload", key), wrong, "either")
-        operations = []
-        for index, table in enumerate(tables):
-            path = ("operation", index)
-            self._report_unknown_keys(path, table, tuple(key.name for key in OPERATION), "key of an operation")
-            values = {key.name: self._read_value(path, key, table.get(key.name, key.default)) for key in OPERATION}
-            if REQUIRED not in values.values():
-                operations.append(Operation(name=values.pop("as"), **values))
-        return operations
+        rows = self._read_rows("operation", OPERATION, "key of an operation")
+        return [Operation(name=values.pop("as"), **values) for values in rows.values()]
 
     def _read_disks(self) -> dict[int, InitialDisk]:
         """Return the initial disks that have no mistakes, by their index in the file."""
-        disks = {}
-        for index, table in enumerate(self._raw_tables("disk")):
-            path = ("disk", index)
-            self._report_unknown_keys(path, table, tuple(key.name for key in DISK), "key of a disk")
-            values = {key.name: self._read_value(path, key, table.get(key.name, key.default)) for key in DISK}
+        rows = self._read_rows("disk", DISK, "key of a disk")
+        return {index: InitialDisk(**values) for index, values in rows.items()}
+
+    def _read_rows(self, name: str, keys: Sequence[Key], what: str) -> dict[int, dict[str, Any]]:
+        """Return the values of the tables of a list that have no mistakes, by index. `what`: what its keys are called."""
+        rows = {}
+        for index, table in enumerate(self._raw_tables(name)):
+            self._report_unknown_keys((name, index), table, tuple(key.name for key in keys), what)
+            values = self._read_keys((name, index), keys, table)
             if REQUIRED not in values.values():
-                disks[index] = InitialDisk(**values)
-        return disks
+                rows[index] = values
+        return rows
+
+    def _read_keys(self, path: Path, keys: Sequence[Key], table: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of these keys in a table; defaults for those that are missing."""
+        return {key.name: self._read_value(path, key.name, key.rule, table.get(key.name, key.default)) for key in keys}
 
     def _read_fault(self, path: Path, table: dict[str, Any]) -> FaultStep | None:
         before = len(self.mistakes)
-        at = self._read_value(
-            path, Key(name="at", rule=number(0, MAX_SECONDS, "seconds"), doc=""), table.get("at", REQUIRED)
-        )
-        do = self._read_value(path, Key(name="do", rule=choice(*KINDS), doc=""), table.get("do", REQUIRED))
+        at = self._read_value(path, "at", number(0, MAX_SECONDS, "seconds"), table.get("at", REQUIRED))
+        do = self._read_value(path, "do", choice(*KINDS), table.get("do", REQUIRED))
         if do is REQUIRED:
             return None  # without its kind nothing else can be judged
         kind = KINDS[do]
         self._report_unknown_keys(path, table, (*STEP_KEYS, *(key.name for key in kind.keys)), f"key of {do}")
-        params = {key.name: self._read_value(path, key, table.get(key.name, key.default)) for key in kind.keys}
+        params = self._read_keys(path, kind.keys, table)
         lasts = self._read_for(path, kind, table)
         until = self._read_until(path, kind, table, at)
         target = self._read_target(path, kind, table, params, self._names_before(at))
@@ -372,8 +370,7 @@ class _Reader:
             return None
         if not kind.heals:
             self._report((*path, "for"), f"{kind.name} is over at once, so it has no duration", "leave `for` out")
-        key = Key(name="for", rule=number(0.01, MAX_SECONDS, "seconds"), doc="")
-        lasts: float | None = self._read_value(path, key, table["for"])
+        lasts: float | None = self._read_value(path, "for", number(0.01, MAX_SECONDS, "seconds"), table["for"])
         return lasts
 
     def _read_until(self, path: Path, kind: Kind, table: dict[str, Any], at: Any) -> str | None:
@@ -401,39 +398,22 @@ class _Reader:
         rule = Rule(
             f"{', '.join(kind.target_words)}, node-1, ...", lambda value, nodes: read_target(value, kind, nodes, names)
         )
-        return self._read_value(path, Key(name="target", rule=rule, doc=""), table.get("target", default))
+        return self._read_value(path, "target", rule, table.get("target", default))
 
     def _read_table(self, name: str) -> dict[str, Any]:
         """Return the valid values of a table. Unknown keys and invalid values become mistakes."""
-        raw, rules = self._raw_table(name), TABLES[name]
+        raw, rules = self._raw_table(name), TABLES.get(name) or _rules_of(STRUCTS[name])
         self._report_unknown_keys((name,), raw, tuple(rules), "key")
-        values = {
-            key: self._read_value((name,), Key(name=key, rule=rules[key], doc=""), value)
-            for key, value in raw.items()
-            if key in rules
-        }
+        values = {key: self._read_value((name,), key, rules[key], value) for key, value in raw.items() if key in rules}
         return {key: value for key, value in values.items() if value is not REQUIRED}
 
-    def _read_dataclass(self, name: str, make: Callable[..., Any]) -> Any:
+    def _read_object(self, name: str, make: Callable[..., Any]) -> Any:
         values = self._read_table(name)
         for key in REQUIRED_KEYS.get(name, ()):
             if key not in self._raw_table(name):
                 self._report((name,), f"the key {key} is missing", TABLES[name][key].allowed)
             values.setdefault(key, "")
         return make(**values)
-
-    def _read_struct(self, name: str, make: Any) -> Any:
-        """Return a struct of `zab_chaos.node.config` with a table's values. All its fields are integers from 1 on."""
-        raw = self._raw_table(name)
-        fields = [field.name for field in msgspec.structs.fields(make)]
-        self._report_unknown_keys((name,), raw, tuple(fields), "key")
-        rule = integer(1, 2**31 - 1)
-        values = {
-            key: self._read_value((name,), Key(name=key, rule=rule, doc=""), value)
-            for key, value in raw.items()
-            if key in fields
-        }
-        return make(**{key: value for key, value in values.items() if value is not REQUIRED})
 
     def _raw_table(self, name: str) -> dict[str, Any]:
         raw = self.document.get(name, {})
@@ -443,17 +423,17 @@ class _Reader:
         self.document[name] = {}
         return {}
 
-    def _read_value(self, path: Path, key: Key, value: Any) -> Any:
+    def _read_value(self, path: Path, name: str, rule: Rule, value: Any) -> Any:
         """Return the value as its rule reads it; REQUIRED if it is missing or wrong, which becomes a mistake."""
         if value is REQUIRED:
-            self._report(path, f"the key {key.name} is missing", key.rule.allowed)
+            self._report(path, f"the key {name} is missing", rule.allowed)
             return REQUIRED
         if value is None:
             return None
         try:
-            return key.rule.read(value, self.nodes)
+            return rule.read(value, self.nodes)
         except InvalidValueError as error:
-            self._report((*path, key.name), error.wrong, error.allowed, error.suggestion)
+            self._report((*path, name), error.wrong, error.allowed, error.suggestion)
             return REQUIRED
 
     def _report_unknown_keys(self, path: Path, table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
@@ -543,6 +523,11 @@ class _Reader:
             self._report(
                 ("nemesis", "faults"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful" or "fuse"'
             )
+
+
+def _rules_of(struct: type[Timing] | type[Limits]) -> dict[str, Rule]:
+    """Return the rules for a table with the fields of a struct of `zab_chaos.node.config`: integers from 1 on."""
+    return {field.name: integer(1, 2**31 - 1) for field in msgspec.structs.fields(struct)}
 
 
 def _where(path: Path) -> str:
