@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +243,7 @@ def keys() -> str:
         "ticket": Ticket,
     }
     rows = [
-        (f"`[{name}]`", f"`{key}`", rule.allowed or weights(key), default_as_toml(defaults_of[name], key))
+        (f"`[{name}]`", f"`{key}`", rule.allowed or weights(key), default_of(defaults_of[name], key))
         for name, rules in grammar.TABLES.items()
         for key, rule in rules.items()
     ]
@@ -261,12 +261,14 @@ def keys() -> str:
 
 
 def format_default(value: Any) -> str:
-    """Format the default of a key in an array of tables ([[...]])."""
+    """Format the default of a key as TOML."""
     if value is REQUIRED:
         return "required"
     if isinstance(value, bool):
         return str(value).lower()
-    return "none" if value is None else "[]" if value == () else str(value)
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {weight}" for name, weight in value.items()) + " }" if value else "{}"
+    return "none" if value in (None, "") else str(list(value)) if isinstance(value, tuple) else str(value)
 
 
 def weights(key: str) -> str:
@@ -277,23 +279,14 @@ def weights(key: str) -> str:
     return "weights by name, for example { " + f"{names[0]} = 1, {names[1]} = 3" + " }; names: " + ", ".join(names)
 
 
-def default_as_toml(owner: Any, key: str) -> str:
-    """Format the default of a key as TOML."""
-    if not is_dataclass(owner):
-        return ""
-    field = next(field for field in fields(owner) if field.name == key)
-    value = field.default_factory() if callable(field.default_factory) else field.default
+def default_of(owner: Any, key: str) -> str:
+    """Format the default of a key that is a field of a dataclass."""
     if key == "name" or (owner is Ticket and key in grammar.REQUIRED_KEYS["ticket"]):
         return "required"
     if key == "exit":
         return "the verdict's"
-    if value is None or value == "":
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {weight}" for name, weight in value.items()) + " }" if value else "{}"
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    field = next(field for field in fields(owner) if field.name == key)
+    return format_default(field.default_factory() if callable(field.default_factory) else field.default)
 
 
 def tables() -> str:
