@@ -5,7 +5,7 @@ events of a life can still be counted. The decoders reject every line without th
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, final, get_args
+from typing import Annotated, Any, ClassVar, Literal, final, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -37,8 +37,8 @@ class Line(Struct, kw_only=True, gc=False):
         raise NotImplementedError
 
 
-class TraceEvent(Line, kw_only=True, tag_field="event"):
-    """An event in a node's trace. `n` numbers the events of a life from 1 on."""
+class TracedLine(Line, kw_only=True):
+    """A line of a node's trace. `n` numbers the lines of a life from 1 on."""
 
     node: int
     life: Annotated[int, Meta(ge=1)]
@@ -47,6 +47,10 @@ class TraceEvent(Line, kw_only=True, tag_field="event"):
     @property
     def file(self) -> str:
         return trace_name(self.node, self.life)
+
+
+class TraceEvent(TracedLine, kw_only=True, tag_field="event"):
+    """An event that some property needs."""
 
 
 class Boot(TraceEvent, kw_only=True, tag="boot"):
@@ -232,17 +236,10 @@ class Exit(TraceEvent, kw_only=True, tag="exit"):
     why: str = ""
 
 
-class UnjudgedEvent(Line, kw_only=True):
+class UnjudgedEvent(TracedLine, kw_only=True):
     """An event that no property needs. It is decoded only to count the events of its life."""
 
-    node: int
-    life: Annotated[int, Meta(ge=1)]
-    n: Annotated[int, Meta(ge=1)]
     event: str
-
-    @property
-    def file(self) -> str:
-        return trace_name(self.node, self.life)
 
 
 JudgedEvent = (
@@ -274,13 +271,10 @@ JUDGED_EVENTS: dict[str, type[JudgedEvent]] = {str(kind.__struct_config__.tag): 
 class Operation(Line, kw_only=True, tag_field="type"):
     """A line of ops.jsonl. Each client is one session; `seq` numbers its requests in the order in which it sent them."""
 
+    file: ClassVar[str] = "ops.jsonl"
     client: int
     seq: int
     node: int | None = None
-
-    @property
-    def file(self) -> str:
-        return "ops.jsonl"
 
 
 class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -341,11 +335,8 @@ class SessionLine(Line, kw_only=True, tag_field="type"):
     """A line of sessions.jsonl. A client has one session and one connection at a time. Its lines are in the order in which its
     connection carried them."""
 
+    file: ClassVar[str] = "sessions.jsonl"
     client: int
-
-    @property
-    def file(self) -> str:
-        return "sessions.jsonl"
 
 
 class SessionBegan(SessionLine, kw_only=True, tag="began"):
@@ -476,6 +467,7 @@ class FinalZnode(Line, kw_only=True):
     ephemeral znode.
     """
 
+    file: ClassVar[str] = "tree.jsonl"
     zxid: ZxidPair
     path: str
     value: int
@@ -486,21 +478,14 @@ class FinalZnode(Line, kw_only=True):
     children_changed: ZxidPair
     owner: int = 0
 
-    @property
-    def file(self) -> str:
-        return "tree.jsonl"
-
 
 class Fault(Line, kw_only=True, tag_field="type"):
     """A line of faults.jsonl. `evidence` is what the processes showed of the fault; its form depends on the kind of fault."""
 
+    file: ClassVar[str] = "faults.jsonl"
     id: int | str
     confirmed: bool
     evidence: Any = None
-
-    @property
-    def file(self) -> str:
-        return "faults.jsonl"
 
 
 class Inject(Fault, kw_only=True, tag="inject"):
@@ -521,6 +506,7 @@ BEFORE_START = 0  # the node of broadcasts before the run
 class Milestone(Line, kw_only=True):
     """A line of harness.jsonl. Each comment names the milestones that have the field."""
 
+    file: ClassVar[str] = "harness.jsonl"
     event: str
     seconds: float | None = None
     invoked: int | None = None  # of `workload-stopped`, like the outcomes below: the workload's own count
@@ -539,10 +525,6 @@ class Milestone(Line, kw_only=True):
     why: str | None = None  # of `not-converged`, and of `left-alone` if the nodes were not at rest
     held: dict[int, dict[str, str | None]] | None = None  # of `state`: by node and path, the data; None: no such znode
     runs: list[tuple[int, int, str, list[TxnSummary]]] | None = None  # of `disk`: epoch, first, digests, txns
-
-    @property
-    def file(self) -> str:
-        return "harness.jsonl"
 
     def broadcasts_before_start(self) -> list[Broadcast]:
         """Return the transactions that were on the disks before the run, as broadcasts of primaries outside the run (node
