@@ -49,8 +49,8 @@ class RunEvidence:
     """Everything that is on record of a run.
 
     `nodes` is the size of the ensemble, `sessions` the sessions that each client has had, by its number. `established` and
-    `mismatches` are from the servers' log files. `clock_offset` is added to nanoseconds of the wall clock to get monotonic
-    ones.
+    `mismatches` are from the servers' log files. `trees_equal`: in the end all servers showed one tree, which is on record.
+    `clock_offset` is added to nanoseconds of the wall clock to get monotonic ones.
     """
 
     nodes: int
@@ -60,6 +60,7 @@ class RunEvidence:
     role_samples: Sequence[RoleSample] = ()
     established: Sequence[LeaderEstablished] = ()
     mismatches: Sequence[TreeMismatch] = ()
+    trees_equal: bool = False
     clock_offset: int = 0
 
     def monotonic(self, milliseconds: int) -> int:

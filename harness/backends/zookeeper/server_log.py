@@ -5,7 +5,10 @@ zxid: 0x100000000`: a quorum has acknowledged NEWLEADER. Every release writes th
 
 `2026-01-31 12:00:00,250 [...] WARN DataTree - Message:Digests are not matching. Value is Zxid. Value:8589934593`: since 3.6 a
 leader sends the digest of its tree with each transaction, and a server that applies the transaction compares its own. The first
-difference is written at once, later ones once a minute at most.
+difference is written at once; `Last value` is written after a minute, or earlier if the trees are equal again.
+
+A tree that a leader sends, at `Getting a snapshot from leader 0x...`, may have effects of transactions that come after it. They
+are sent too, and until the last of them is applied, before NEWLEADER, the trees differ although nothing is wrong.
 """
 
 import re
@@ -20,7 +23,12 @@ _ESTABLISHED = re.compile(
     rb"starting up and setting last processed zxid: 0x([0-9a-f]+)",
     re.MULTILINE,
 )
-_MISMATCH = re.compile(_TIME + rb".*Digests are not matching\. Value is Zxid\..*?(\d+)$", re.MULTILINE)
+_MISMATCH = re.compile(
+    _TIME + rb".*(?:Digests are not matching\. Value is Zxid\. (Last value|Value):(\d+)$"
+    rb"|(Getting a snapshot from leader)|Learner received|QuorumPeer - LOOKING)",
+    re.MULTILINE,
+)
+_MINUTE = 60_000
 _ERROR = re.compile(
     rb"^[-\d]{10} [:\d]{8},\d{3} (?:.*\] )?ERROR .*? - (?!Exiting JVM)(.*\n(?:(?![-\d]{10} [:\d]{8},\d{3} ).*\n)*)",
     re.MULTILINE,
@@ -44,12 +52,16 @@ class LeaderEstablished:
 
 @dataclass(frozen=True, slots=True)
 class TreeMismatch:
-    """A server found at `time` (milliseconds of the wall clock) that its tree differs from its leader's after `zxid`."""
+    """A server found at `time` (milliseconds of the wall clock) that its tree differs from its leader's after `zxid`.
+
+    `receiving`: it was receiving the tree, and its log does not say whether they became equal.
+    """
 
     time: int
     node: int
     life: int
     zxid: int
+    receiving: bool = False
 
 
 def read_established(file: Path, node: int, life: int) -> Iterator[LeaderEstablished]:
@@ -60,9 +72,28 @@ def read_established(file: Path, node: int, life: int) -> Iterator[LeaderEstabli
 
 
 def read_tree_mismatches(file: Path, node: int, life: int) -> Iterator[TreeMismatch]:
-    """Yield the mismatches that this life has found, in the order of time; none if there is no log file."""
-    for time, zxid in _MISMATCH.findall(_read(file)):
-        yield TreeMismatch(_milliseconds(time.decode()), node, life, int(zxid))
+    """Yield the mismatches that this life has found, in the order of time; none if there is no log file.
+
+    Mismatches of a tree that was being received, and became equal meanwhile, are left out.
+    """
+    receiving = False
+    first: TreeMismatch | None = None  # of a tree that is being received
+    for at, kind, zxid, snapshot in _MISMATCH.findall(_read(file)):
+        time = _milliseconds(at.decode())
+        equal = first is not None and kind == b"Last value" and time - first.time < _MINUTE
+        if first is not None and not equal:
+            yield first
+        first = None
+        if not zxid:
+            receiving = bool(snapshot)
+        elif not equal:
+            found = TreeMismatch(time, node, life, int(zxid), receiving)
+            if receiving:
+                first = found
+            else:
+                yield found
+    if first is not None:
+        yield first
 
 
 def exit_reason(file: Path) -> str | None:

@@ -70,6 +70,38 @@ def test_a_server_logs_a_tree_mismatch_at_once_and_later_how_many(tmp_path: Path
     assert list(read_tree_mismatches(log(tmp_path, OTHERS), 3, 2)) == []
 
 
+def received_tree(*lines: str) -> str:
+    """Return the log of a server that receives its leader's tree, with lines of the DataTree in between, one a second."""
+    between = [f"{THREAD} WARN DataTree - {line}" for line in lines]
+    begin, end = (
+        f"{THREAD} INFO Learner - {it}" for it in ("Getting a snapshot from leader 0x200000000", "Learner received ")
+    )
+    text = [begin, *between, f"{end}NEWLEADER message", f"{end}UPTODATE message"]
+    return "".join(f"2026-01-31 12:00:{second:02},000 {line}\n" for second, line in enumerate(text))
+
+
+DIFFERS, LAST = (f"Digests are not matching. Value is Zxid. {it}:85899345" for it in ("Value", "Last value"))
+
+
+@pytest.mark.parametrize("again", [f"[4 times] Message: {LAST}96", f"Message: {LAST}94"])
+def test_a_tree_may_differ_while_it_is_received(tmp_path: Path, again: str) -> None:
+    """The leader's tree has effects of transactions that it sends afterwards. `Last value`: the trees are equal again."""
+    text = received_tree(f"Message:{DIFFERS}93", again)
+    assert list(read_tree_mismatches(log(tmp_path, text), 3, 2)) == []
+    later = text + f"2026-01-31 12:00:09,000 {THREAD} WARN DataTree - Message:{DIFFERS}99\n"
+    assert list(read_tree_mismatches(log(tmp_path, later), 3, 2)) == [TreeMismatch(NOON + 9000, 3, 2, 2 << 32 | 7)]
+
+
+def test_a_received_tree_that_does_not_become_equal_is_a_mismatch(tmp_path: Path) -> None:
+    text = received_tree(f"Message:{DIFFERS}93")
+    found = TreeMismatch(NOON + 1000, 3, 2, 2 << 32 | 1, receiving=True)
+    assert list(read_tree_mismatches(log(tmp_path, text), 3, 2)) == [found]
+    later = text + f"2026-01-31 12:01:02,000 {THREAD} WARN DataTree - [9 times] Message: {LAST}99\n"
+    assert [it.receiving for it in read_tree_mismatches(log(tmp_path, later), 3, 2)] == [True, False]
+    slow = received_tree(f"Message:{DIFFERS}93", f"[9 times] Message: {LAST}99").replace("12:00:02", "12:01:02")
+    assert [it.receiving for it in read_tree_mismatches(log(tmp_path, slow), 3, 2)] == [True, True]
+
+
 REFUSED = """\
 2026-01-31 12:00:00,364 [main] ERROR Util - Last transaction was partial.
 2026-01-31 12:00:00,375 [main] ERROR QuorumPeer - Unable to load database on disk

@@ -374,6 +374,16 @@ def test_a_logged_tree_mismatch_is_a_violation() -> None:
     assert violation.words == "node 2 found that its tree differs from its leader's at 1:3"
 
 
+def test_a_mismatch_of_a_tree_that_was_being_received_counts_unless_the_trees_are_equal_in_the_end() -> None:
+    found = [TreeMismatch(300, 2, 1, zxid(1, 3), receiving=True)]
+    disks = lives(*[log(*ALL_FOUR)] * 3)
+    assert violated(evidence(disks, mismatches=found)) == ["state equality"]
+    assert violated(evidence(disks, mismatches=found, trees_equal=True)) == []
+    assert violated(evidence(disks, mismatches=[replace(found[0], receiving=False)], trees_equal=True)) == [
+        "state equality"
+    ]
+
+
 def test_two_leaders_of_the_same_epoch_violate_one_property() -> None:
     disks = lives(*[log(*ALL_FOUR)] * 3)
     once, twice = (
