@@ -185,6 +185,24 @@ def values_missing_znode_refused_to_who_asks_for_it() -> Story:
 
 
 @violates("values and versions")
+def values_refused_with_an_error_that_is_none() -> Story:
+    """A read of the missing /b is refused with the name of an error that nodes use between themselves only."""
+    story = ensemble()
+    story.read(path="/b", error="forgotten client")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_result_of_another_operation() -> Story:
+    """The answer to a `get` of /a is right, and lists children, too."""
+    story = ensemble()
+    story.read(children=[])
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_good_path_refused() -> Story:
     """A read of /b, which does not exist, is refused as a bad path."""
     story = ensemble()

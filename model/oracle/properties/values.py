@@ -20,9 +20,10 @@ from zab_chaos.model.oracle.znodes import (
     is_ordinary,
     is_zookeepers_own,
 )
-from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST, NO_LEADER, TOO_LARGE
+from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST, ERRORS, NO_LEADER, TOO_LARGE
 
 COUNTER = 0xFFFFFFFF  # the mask of the counter in a zxid
+RESULTS = {"path": "create", "value": "get", "children": "children", "steps": "multi"}  # the operations that have them
 
 
 class ValuesAndVersions(Checker):
@@ -49,6 +50,7 @@ class ValuesAndVersions(Checker):
       request with only such paths as a bad request, and no read as too large. If run.json gives the limit of bytes
       (`request_bytes`), no write within it is refused as too large, and none beyond it is acknowledged.
     - No write with an impossible path is refused because of the state.
+    - A refusal has one of the errors that a node may give, and an answer no result of another operation.
     - No node refuses a request for want of a leader if it was in broadcast from before the request until its answer.
 
     Does not verify refusals for other reasons, nor that a read is up to date (a node may be behind), nor contents beyond
@@ -165,6 +167,8 @@ class ValuesAndVersions(Checker):
             complete = request.complete
             if complete is None or complete.outcome == "unknown":
                 continue
+            if self.facts.run.evidence == TRACES:
+                self._check_form(request, complete)
             if self._is_unfounded(request, complete):
                 self._report_answer(request, f"is {complete.error!r}, and nothing in it is wrong")
             if complete.outcome == "ok" and self._is_within_limit(request.invoke) is False:
@@ -178,6 +182,13 @@ class ValuesAndVersions(Checker):
                 found.append((self._delivered_zxid(request.zxid or 0), request))
         found.sort(key=lambda answer: answer[0])
         return found
+
+    def _check_form(self, request: Request, complete: Complete) -> None:
+        if complete.outcome == "failed" and complete.error not in ERRORS:
+            self._report_answer(request, f"is {complete.error!r}, which is no error that a node may give")
+        for name, op in RESULTS.items():
+            if op != request.invoke.op and getattr(complete, name) is not None:
+                self._report_answer(request, f"has {name}, the result of a {op}")
 
     def _names_a_state(self, request: Request, complete: Complete) -> bool:
         """Return whether it is a read, or a refusal with a zxid. ZooKeeper's servers name a zxid even if the state is not
