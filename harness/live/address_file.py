@@ -87,12 +87,15 @@ def running_ensembles(results: Path) -> list[AddressFile]:
 
 
 def chosen_ensemble(results: Path, folder: Path | None = None) -> AddressFile:
-    """Return the address file of the only running ensemble, or of the one with this run folder.
+    """Return the address file of the only running ensemble, or of the one with this run folder, which may be in other results.
 
     Raises BadInput, with the running ensembles, if that is not exactly one.
     """
     running = running_ensembles(results)
-    matching = [address for address in running if folder is None or Path(address.folder) == folder.resolve()]
+    if folder is not None:
+        folder = folder.resolve()
+        running += [other for other in running_ensembles(folder.parent.parent) if other not in running]
+    matching = [address for address in running if folder is None or Path(address.folder) == folder]
     if len(matching) == 1:
         return matching[0]
     if not running:

@@ -35,6 +35,13 @@ def test_a_running_ensemble_is_found_and_only_its_owner_can_read_the_file(tmp_pa
     assert not path.exists()
 
 
+def test_the_folder_of_an_ensemble_is_enough_to_find_it(tmp_path: Path) -> None:
+    run = tmp_path / "up" / "20260101T000000Z-1"
+    with opened(tmp_path, folder=run, control="127.0.0.1:1", nodes={1: "a:2"}, keys=files_in(tmp_path)) as address:
+        assert chosen_ensemble(tmp_path / "other results", run) == address
+        assert chosen_ensemble(tmp_path, run) == address
+
+
 @pytest.mark.parametrize("changes", [{"pid": 2**22 + 1}, {"since": 1}], ids=["no such process", "another process"])
 def test_the_file_of_a_process_that_is_gone_is_removed(tmp_path: Path, changes: dict[str, object]) -> None:
     path = leave(tmp_path, **changes)
