@@ -62,7 +62,8 @@ class Commands:
         A power cut that has waited too long for unsynced bytes takes place now.
         """
         while self._pending_points and now >= self._pending_points[0][0]:
-            self._crash.arm(*self._pending_points.pop(0)[1:])
+            _, point, action, seed = self._pending_points.pop(0)
+            self._crash.arm(point, action, seed)
             self._replica.install_disk_hook()
         if self._power_cut_at is not None and now >= self._power_cut_at:
             self._trace("power-cut", "fired", "nothing was unsynced")

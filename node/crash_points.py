@@ -115,9 +115,7 @@ class CrashPoints:
         self.pausing = False  # whether a point with `pause` is armed
         self.settle: Callable[[], None] = lambda: None  # waits until what was sent has left the process
         self.die: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGKILL)
-        self.cut: Callable[[str, int], None] = lambda variant, seed: (
-            self.die()
-        )  # like `die`; the disk keeps what `variant` says
+        self.cut: Callable[[str, int], None] = lambda variant, seed: self.die()  # the disk keeps what `variant` says
         self.pause: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGSTOP)
 
     @property
