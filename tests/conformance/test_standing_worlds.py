@@ -56,6 +56,7 @@ def test_a_power_outage(zab_cluster: Ensemble) -> None:
         zab_cluster.power_cut("all")
         assert not any(zab_cluster.alive(node) for node in zab_cluster.nodes)
         zab_cluster.restart("all")
+        zab_cluster.until_established()
         assert client.get("/a").value == b"1"
 
 
