@@ -21,6 +21,7 @@ import msgspec
 from zab_chaos.harness.client.leaderless import Leaderless
 from zab_chaos.node.clients.protocol import (
     BATCH_BYTES,
+    CLIENT_CLOSED,
     REFUSED,
     VERSION,
     Answers,
@@ -186,9 +187,9 @@ class ClientCore:
         self._closed = True
         if self.connection is not None and self.connected:
             self.connection.send(encode(Bye()))
-        self._disconnect("the client was closed", linger_ms=100)
+        self._disconnect(CLIENT_CLOSED, linger_ms=100)
         while self._unsent:
-            self._complete(self._unsent.popleft(), Unknown("the client was closed"))
+            self._complete(self._unsent.popleft(), Unknown(CLIENT_CLOSED))
 
     # ---- the connection ----
 

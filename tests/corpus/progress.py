@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
+from zab_chaos.node.clients.protocol import CLIENT_CLOSED
 
 SECOND = 1_000_000_000
 
@@ -33,6 +34,30 @@ def progress_nobody_leads(stalls: int = 1) -> Story:
         story.write()
     story.settle()
     return story
+
+
+def _visited_for_nothing(waits: float) -> Story:
+    """Let one client after the other send a write and be closed after so many seconds, for 6 s in all."""
+    story = _linked()
+    for client in range(10, 10 + int(6 / waits)):
+        seq = story.invoke(client, node=1)
+        story.t += int(waits * SECOND)
+        story.complete(client, seq, None, "unknown", error=CLIENT_CLOSED)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_nobody_leads_for_short_visits() -> Story:
+    """The same with clients that are closed after a tenth of a second."""
+    return _visited_for_nothing(0.1)
+
+
+@legal("progress")
+def progress_visits_are_too_short() -> Story:
+    """The same, but the clients are closed after 50 ms: they may not even have been connected."""
+    return _visited_for_nothing(0.05)
 
 
 @violates("progress")

@@ -12,6 +12,7 @@ from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeader
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, longer, merged
+from zab_chaos.node.clients.protocol import CLIENT_CLOSED
 from zab_chaos.node.tree.refusal import NO_LEADER
 
 DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
@@ -21,6 +22,7 @@ STAYS = 2 * SECOND  # twice the time after which a client leaves a node that has
 GREETS = SECOND  # the time that a client gives a node to greet it (docs/client.md)
 LEAVES = 4 * SECOND  # twice the silence after which a client leaves its node (docs/client.md)
 NOTICES = SECOND  # a client does not notice a silence sooner
+CONNECTS = SECOND // 10  # a client that is closed sooner may not have been connected yet
 STALLS = SECOND  # a load that sends nothing for longer may have stood still itself, with the machine
 
 
@@ -34,7 +36,7 @@ class Progress(Checker):
     Verifies for every such time:
 
     - If a write that was sent to one of these nodes waits, something is delivered for the first time (or a write is
-      refused for its content) within `progress_within`.
+      refused for its content) within `progress_within`. A client that is closed within `CONNECTS` has not waited.
     - With or without writes, some node is an established leader within `progress_within`.
     - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
     - A node that was elected to follow another one joins it within `progress_within` if that one is an established leader,
@@ -384,8 +386,17 @@ class Progress(Checker):
             return []
         nodes = {window.node, *window.peers}
         unserved = self.facts.unserved_requests
-        waiting = [span for invoke, span in unserved if invoke.op in WRITES and invoke.node in nodes]
+        waiting = [
+            span
+            for invoke, span in unserved
+            if invoke.op in WRITES and invoke.node in nodes and not self._was_closed_at_once(invoke, span)
+        ]
         return longer(intersection(times, merged(waiting, bound // 4)), bound)
+
+    def _was_closed_at_once(self, invoke: Invoke, span: Span) -> bool:
+        """Return whether a request's client was closed before the request could have been served."""
+        answer = self.facts.requests[invoke.client, invoke.seq].complete
+        return answer is not None and answer.error == CLIENT_CLOSED and span[1] - span[0] < CONNECTS
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
         """Find the times longer than the bound in which nodes were there and none was an established leader."""
