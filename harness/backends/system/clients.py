@@ -11,6 +11,7 @@ from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transport import CLOSED
 from zab_chaos.harness.errors import BadInput
+from zab_chaos.node.clients.protocol import CLIENT_CLOSED
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import ERRORS, NO_LEADER
@@ -174,7 +175,7 @@ class SystemLine:
         with self._lock:
             self._close_client()
             while self._waiting:
-                self._complete_first(Unknown("the client was closed"))
+                self._complete_first(Unknown(CLIENT_CLOSED))
 
     def _receive(self, seconds: float) -> None:
         """Wait for the answer to the oldest request; after its deadline the outcome is Unknown."""

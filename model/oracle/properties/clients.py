@@ -174,21 +174,22 @@ class ClientOrder(Checker):
     def _check_unserved(self) -> None:
         """Check that no node has forgotten or dropped a client that was connected to it, or was overloaded by little."""
         for event in self._unserved if self.facts.run.expect.get("clients_are_kept") else ():
-            if event.error is not None and MAY_BE_FORGOTTEN in event.error:
+            error = event.error or ""
+            if MAY_BE_FORGOTTEN in error:
                 last = self._last_acknowledged_write(event)
                 if not self._may_be_forgotten(event, last):
                     words = (
                         f"client {event.client} was forgotten with seq {event.seq}, though too few others wrote since"
                     )
                     self.findings.add(words, [last, event])
-            elif event.error is not None and event.error.endswith(FORGOTTEN):
+            elif error.endswith(FORGOTTEN):
                 words = f"did not know client {event.client} when that sent seq {event.seq} on its open connection"
                 self.findings.add(f"node {event.node} {words}", [event])
-            elif event.error is not None and event.error.endswith(FALSE_CLAIM) and not self._is_slow(event.t):
+            elif error.endswith(FALSE_CLAIM) and not self._is_slow(event.t):
                 words = f"took client {event.client}, which moved there, for one of another ensemble"
                 self.findings.add(f"node {event.node} {words}", [event])
             elif not self._may_refuse(event.t):
-                words = f"client {event.client} had asked for little, and was not served with seq {event.seq}: {event.error}"
+                words = f"client {event.client} had asked for little, and was not served with seq {event.seq}: {error}"
                 self.findings.add(words, [event])
 
     def _is_slow(self, t: int) -> bool:
