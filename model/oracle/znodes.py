@@ -181,7 +181,12 @@ def is_ordinary(asked: RequestedStep) -> bool:
     """Return whether the path, with its number if it gets one, and the version are certainly valid. Others may be valid,
     too."""
     path = _numbered(asked.path, 0) if asked.sequential else asked.path
-    return _PLAIN.fullmatch(path) is not None and abs(asked.version or 0) < 2**31
+    return _PLAIN.fullmatch(path) is not None and is_encodable(asked)
+
+
+def is_encodable(asked: RequestedStep) -> bool:
+    """Return whether a client can certainly send this step. Other steps may be encodable, too."""
+    return asked.path.isascii() and abs(asked.version or 0) < 2**31
 
 
 def is_impossible(asked: RequestedStep) -> bool:

@@ -249,6 +249,15 @@ def values_good_request_refused() -> Story:
     return story
 
 
+@violates("values and versions")
+def values_bad_path_refused_as_bad_request() -> Story:
+    """A set of a//b, an impossible path, is refused as a bad request: it is "bad path" for every such request."""
+    story = ensemble()
+    story.complete(1, story.invoke(path="a//b"), None, "failed", error="bad request")
+    story.settle()
+    return story
+
+
 @legal("values and versions")
 def values_empty_multi_refused() -> Story:
     """A multi without a step is refused."""

@@ -16,6 +16,7 @@ from zab_chaos.model.oracle.znodes import (
     RequestedStep,
     Znode,
     Znodes,
+    is_encodable,
     is_impossible,
     is_ordinary,
     is_zookeepers_own,
@@ -47,7 +48,7 @@ class ValuesAndVersions(Checker):
     - A node that has just started answers nothing before it has joined a leader, and from then on nothing older than
       what that leader had delivered.
     - No path of letters, digits and "-._" (for a sequential znode: including its number) is refused as a bad path, no
-      request with only such paths as a bad request, and no read as too large. If run.json gives the limit of bytes
+      request with ASCII paths, valid or not, as a bad request, and no read as too large. If run.json gives the limit of bytes
       (`request_bytes`), no write within it is refused as too large, and none beyond it is acknowledged.
     - No write with an impossible path is refused because of the state.
     - A refusal has one of the errors that a node may give, and an answer no result of another operation.
@@ -203,8 +204,10 @@ class ValuesAndVersions(Checker):
         asked, traced = request.invoke.requested_steps, self.facts.run.evidence == TRACES
         if complete.error == TOO_LARGE:
             return traced and (request.invoke.op in READS or self._is_within_limit(request.invoke) is True)
-        bad = complete.error == BAD_REQUEST and traced and len(asked) > 0
-        return (bad or complete.error == BAD_PATH) and all(map(is_ordinary, asked))
+        if complete.error == BAD_REQUEST:
+            by_node = traced and complete.node is not None  # and not by the client itself
+            return by_node and len(asked) > 0 and all(map(is_encodable, asked))
+        return complete.error == BAD_PATH and all(map(is_ordinary, asked))
 
     def _is_within_limit(self, invoke: Invoke) -> bool | None:
         """Return whether a write has no more bytes than it may have; None if that is not known."""
