@@ -40,7 +40,7 @@ def test_what_breaks_zookeeper_does_not_break_our_own_nodes(name: str, shipped: 
 
 
 def with_less_load(scenario: Scenario) -> Scenario:
-    return replace(scenario, workload=replace(scenario.workload, rate=min(scenario.workload.rate, 100.0)))
+    return replace(scenario, workload=replace(scenario.workload, rate=min(scenario.workload.rate, 50.0)))
 
 
 @pytest.mark.parametrize("name", sorted(DEFECTS))
