@@ -314,16 +314,18 @@ class _Reader:
         before = len(self.mistakes)
         at = self._read_value(path, "at", number(0, MAX_SECONDS, "seconds"), table.get("at", REQUIRED))
         do = self._read_value(path, "do", choice(*KINDS), table.get("do", REQUIRED))
+        awaits = self._read_awaits(path, table, self._names_before(at) | self._operation_names())
+        lasts = self._read_value(path, "for", number(0.01, MAX_SECONDS, "seconds"), table.get("for"))
         if do is REQUIRED:
-            return None  # without its kind nothing else can be judged
+            return None  # the other keys depend on the kind
         kind = KINDS[do]
         self._report_unknown_keys(path, table, (*STEP_KEYS, *(key.name for key in kind.keys)), f"key of {do}")
         params = self._read_keys(path, kind.keys, table)
-        lasts = self._read_for(path, kind, table)
+        if "for" in table and not kind.heals:
+            self._report((*path, "for"), f"{kind.name} is over at once, so it has no duration", "leave `for` out")
         until = self._read_until(path, kind, table, at)
         target = self._read_target(path, kind, table, params, self._names_before(at))
         name = self._read_as(path, kind, table, target)
-        awaits = self._read_awaits(path, table, self._names_before(at) | self._operation_names())
         if len(self.mistakes) == before and kind.check is not None:
             for wrong in kind.check(params, target, self.nodes):
                 self._report(path, wrong)
@@ -364,14 +366,6 @@ class _Reader:
             self._report((*path, "as"), f"{shown(name)} is no name for nodes", "a capital, then letters, digits and -")
             return None
         return name
-
-    def _read_for(self, path: Path, kind: Kind, table: dict[str, Any]) -> float | None:
-        if "for" not in table:
-            return None
-        if not kind.heals:
-            self._report((*path, "for"), f"{kind.name} is over at once, so it has no duration", "leave `for` out")
-        lasts: float | None = self._read_value(path, "for", number(0.01, MAX_SECONDS, "seconds"), table["for"])
-        return lasts
 
     def _read_until(self, path: Path, kind: Kind, table: dict[str, Any], at: Any) -> str | None:
         if "until" not in table:

@@ -84,6 +84,11 @@ def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
         assert f"Did you mean {near}?" in told
 
 
+def test_what_any_fault_may_have_is_checked_if_its_kind_is_unknown() -> None:
+    found = mistakes_of('[scenario]\nname = "x"\n[[fault]]\nat = -1\ndo = "krash"\nfor = 0\nawaits = "Nobody"\n')
+    assert [line for line, _ in found] == [4, 5, 6, 7]
+
+
 @pytest.mark.parametrize("name", ['"My Scenario"', '"../up"', '"a//b"', '""', "3", f'"{"x" * 101}"'])
 def test_an_invalid_name_is_refused_with_the_allowed_form(name: str) -> None:
     ((line, words),) = mistakes_of(f"[scenario]\nname = {name}\n")
