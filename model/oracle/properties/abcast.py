@@ -1,5 +1,6 @@
 """The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
 
+from zab_chaos.model.events import Broadcast
 from zab_chaos.model.oracle.delivered_history import Conflict, Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.oracle.properties.checker import DeliveryChecker
@@ -24,6 +25,9 @@ class Integrity(DeliveryChecker):
         if self.facts.broadcasts.matches(event.epoch, event.first, delivery.digests):
             return
         offset = self._first_unbroadcast(delivery)
+        if offset is None:
+            self._add_mixture(delivery)
+            return
         zxid, digest = event.zxid + offset, delivery.digests[offset]
         for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):
             broadcast = primary.event_of(event.first + offset)
@@ -38,14 +42,33 @@ class Integrity(DeliveryChecker):
             f"node {event.node} delivered {show(zxid)} (digest {dg.show(digest)}), which nobody had broadcast", [event]
         )
 
-    def _first_unbroadcast(self, delivery: Delivery) -> int:
-        """Return the offset in the batch of the first transaction that was not broadcast as it was delivered."""
+    def _add_mixture(self, delivery: Delivery) -> None:
+        """Report a batch of which several processes have broadcast parts, and none has broadcast all of it."""
+        event = delivery.event
+        parts: dict[str, Broadcast] = {}  # the first event of each who broadcast some of it
+        for offset, digest in enumerate(delivery.digests):
+            counter = event.first + offset
+            for primary in self.facts.broadcasts.epochs[event.epoch]:
+                broadcast = primary.event_of(counter)
+                if broadcast is not None and primary.digests[counter - 1] == digest:
+                    parts.setdefault(f"node {primary.node} (life {primary.life})", broadcast)
+        batch = zxid_range(event.zxid, event.zxid + len(delivery.digests) - 1)
+        self.findings.add(
+            f"node {event.node} delivered {batch}, of which {' and '.join(parts)} had broadcast a part each",
+            [*parts.values(), event],
+        )
+
+    def _first_unbroadcast(self, delivery: Delivery) -> int | None:
+        """Return the offset in the batch of the first transaction that was not broadcast as it was delivered.
+
+        None: each was broadcast, but not all by the same process.
+        """
         event = delivery.event
         for offset in range(len(delivery.digests)):
             one = delivery.digests[offset : offset + 1]
             if not self.facts.broadcasts.matches(event.epoch, event.first + offset, one):
                 return offset
-        return 0  # all were broadcast, but by different processes: cite the first one
+        return None
 
 
 class TotalOrder(DeliveryChecker):

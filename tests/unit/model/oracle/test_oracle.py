@@ -303,3 +303,17 @@ def test_after_an_interruption_one_reason_says_that_recovery_is_not_judged() -> 
     assert finish(feed(story, faults_first=False), story).reasons == [
         "harness.jsonl has no `safety-ended`: it is not known whether the nodes recovered"
     ]
+
+
+def test_a_batch_of_two_primaries_is_described_by_both() -> None:
+    """Each transaction was broadcast as it was delivered, so no two digests differ."""
+    story = ensemble()
+    first = story.propose()
+    second = (first[0], first[1] + 1)
+    story.broadcast(3, second)
+    story.accept(2, second)
+    story.deliver_batch(2, first, second)
+    integrity = next(it for it in finish(feed(story, faults_first=False), story).properties if it.name == "integrity")
+    assert [it.words for it in integrity.violations] == [
+        "node 2 delivered 1:4 to 1:5, of which node 1 (life 1) and node 3 (life 1) had broadcast a part each"
+    ]
