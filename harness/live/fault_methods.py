@@ -35,6 +35,13 @@ STATE_WORDS = {
     "stalled": "stall",
 }
 
+SCHEDULED = {
+    "do": "the method says what is done",
+    "at": "a method's fault happens now",
+    "awaits": "a method's fault happens now",
+    "until": "a method's fault lasts for `lasts` seconds, or until it is healed",
+}  # keys of a schedule, and what a method does instead
+
 __tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
 
@@ -139,6 +146,8 @@ class FaultInjector:
         `lasts`: after so many seconds the fault heals by itself, during the ensemble's next call that waits. `name`: a name
         for the nodes that were hit, for the targets of later faults.
         """
+        for key in SCHEDULED.keys() & params.keys():
+            raise BadInput(f"{kind.name}: {key} belongs to a schedule: {SCHEDULED[key]}")
         table: dict[str, Any] = {"target": _target(target)}
         table |= {"for": lasts, "as": name} | {key.replace("_", "-"): value for key, value in params.items()}
         return self.inject(kind, {key: value for key, value in _grammar_keys(kind, table).items() if value is not None})

@@ -301,6 +301,10 @@ def test_all_mistakes_in_the_arguments_are_reported_at_once(tmp_path: Path) -> N
         ("latency", ("one",), {"delay": 3}, "'delay' is no key of latency"),
         ("partition", (), {"shape": "circle"}, "'circle'"),
         ("restart", ("all",), {"lasts": 3.0}, "over at once"),
+        ("crash", ("one",), {"at": 5}, "crash: at belongs to a schedule: a method's fault happens now"),
+        ("crash", ("one",), {"do": "pause"}, "crash: do belongs to a schedule: the method says what is done"),
+        ("crash", ("one",), {"until": "Served"}, "crash: until belongs to a schedule"),
+        ("crash", ("one",), {"awaits": "Written"}, "crash: awaits belongs to a schedule"),
     ],
 )
 def test_an_invalid_fault_argument_raises_with_what_is_allowed(
