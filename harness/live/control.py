@@ -22,11 +22,6 @@ from zab_chaos.node.net.control import ControlError, ControlPort
 from zab_chaos.node.net.keys import Keys
 
 REQUESTS = ("inject", "heal", "faults", "waited")
-BY_HAND = {
-    "at": "it happens now",
-    "awaits": "it happens now",
-    "until": "it lasts for=SECONDS, or until it is healed",
-}  # what is done instead of a key of a schedule
 
 
 class ControlServer:
@@ -86,8 +81,6 @@ class ControlServer:
         keys = dict(table)
         name = str(keys.pop("do", ""))
         check_names("kind of fault", [name], KINDS)
-        for key in sorted(BY_HAND.keys() & keys.keys()):
-            raise BadInput(f"{name}: {key} belongs to a schedule; by hand {BY_HAND[key]}")
         self._faults.append(self._ensemble.inject(KINDS[name], keys))
         said = self._noted(str(self._faults[-1]))
         return {"waits": len(self._faults)} if self._faults[-1].waits else {"said": said}

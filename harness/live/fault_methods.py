@@ -4,6 +4,7 @@
 keyword arguments, with _ for -. The methods come from the registry, so a new kind of fault has its method at once.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -36,11 +37,11 @@ STATE_WORDS = {
 }
 
 SCHEDULED = {
-    "do": "the method says what is done",
-    "at": "a method's fault happens now",
-    "awaits": "a method's fault happens now",
-    "until": "a method's fault lasts for `lasts` seconds, or until it is healed",
-}  # keys of a schedule, and what a method does instead
+    "do": "it is what is called",
+    "at": "it happens now",
+    "awaits": "it happens now",
+    "until": "it lasts for a number of seconds, or until it is healed",
+}  # keys of a schedule, and what holds for a fault that is called instead
 
 __tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
@@ -103,6 +104,11 @@ class InjectedFault:
         self._wait(fault.took_effect, timeout, f"no effect of: {self}")
         return self
 
+    def until_over(self) -> None:
+        """Wait until the state has come that the fault waits for. Raises FaultError if it does not come in time."""
+        self._wait(lambda: self.healed, math.inf, f"never over: {self}")
+        self.require_confirmed()
+
     def __enter__(self) -> Self:
         if not self._record.kind.heals:
             raise FaultError(
@@ -144,16 +150,25 @@ class FaultInjector:
         """Inject a fault. Raises BadInput for invalid arguments, FaultError if no node was hit or the effect is not confirmed.
 
         `lasts`: after so many seconds the fault heals by itself, during the ensemble's next call that waits. `name`: a name
-        for the nodes that were hit, for the targets of later faults.
+        for the nodes that were hit, for the targets of later faults. A step that waits for a state does so here; FaultError
+        if it does not come in time.
         """
-        for key in SCHEDULED.keys() & params.keys():
-            raise BadInput(f"{kind.name}: {key} belongs to a schedule: {SCHEDULED[key]}")
         table: dict[str, Any] = {"target": _target(target)}
         table |= {"for": lasts, "as": name} | {key.replace("_", "-"): value for key, value in params.items()}
-        return self.inject(kind, {key: value for key, value in _grammar_keys(kind, table).items() if value is not None})
+        fault = self.inject(
+            kind, {key: value for key, value in _grammar_keys(kind, table).items() if value is not None}
+        )
+        if fault.waits:
+            fault.until_over()
+        return fault
 
     def inject(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
         """Inject a fault now. `table`: a scenario's [[fault]] table without time and kind. Raises as `inject_verb`."""
+        scheduled = [
+            f"{kind.name}: {key} belongs to a schedule; here {SCHEDULED[key]}" for key in SCHEDULED if key in table
+        ]
+        if scheduled:
+            raise BadInput("\n".join(scheduled))
         fault = {"at": self._scheduler.host.now() - self._begun, "do": kind.name, **table}
         try:
             step = read_fault(fault, len(self._scheduler.cluster.nodes), self._names)

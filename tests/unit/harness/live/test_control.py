@@ -107,7 +107,11 @@ def test_healing_everything_starts_nodes_that_are_down(server: ControlServer) ->
         ("inject", {"fault": {"do": "crush"}}, "Did you mean crash"),
         ("inject", {"fault": {"do": "crash", "target": "leader", "at": 3}}, "at belongs to a schedule"),
         ("inject", {"fault": {"do": "crash", "target": "leader", "awaits": "A"}}, "awaits belongs to a schedule"),
-        ("inject", {"fault": {"do": "pause", "target": "leader", "until": "A"}}, "by hand it lasts for=SECONDS"),
+        (
+            "inject",
+            {"fault": {"do": "pause", "target": "leader", "until": "A"}},
+            "here it lasts for a number of seconds",
+        ),
         ("inject", {"fault": {"do": "pause", "target": "nobody", "for": "x"}}, "'x' is not a number"),
     ],
 )

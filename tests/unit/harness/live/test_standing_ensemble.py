@@ -106,6 +106,19 @@ def test_a_fault_with_a_time_heals_during_a_wait(tmp_path: Path) -> None:
         assert sleeper.healed
 
 
+def test_a_wait_ends_when_the_state_has_come(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster:
+        cluster.crash("leader", lasts=1.0)
+        waited = cluster.wait("all", state="serves")
+        assert waited.healed
+        assert cluster.leader is not None
+        assert all(map(cluster.alive, cluster.nodes))
+        before = cluster.now
+        with pytest.raises(FaultError, match="the state did not come in time"):
+            cluster.wait("leader", state="down", within=2)
+        assert 2 <= cluster.now - before < 3
+
+
 def test_until_settled_waits_for_a_crash_point(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster, cluster.client(node=1) as client:
         client.create("/a")
@@ -301,8 +314,8 @@ def test_all_mistakes_in_the_arguments_are_reported_at_once(tmp_path: Path) -> N
         ("latency", ("one",), {"delay": 3}, "'delay' is no key of latency"),
         ("partition", (), {"shape": "circle"}, "'circle'"),
         ("restart", ("all",), {"lasts": 3.0}, "over at once"),
-        ("crash", ("one",), {"at": 5}, "crash: at belongs to a schedule: a method's fault happens now"),
-        ("crash", ("one",), {"do": "pause"}, "crash: do belongs to a schedule: the method says what is done"),
+        ("crash", ("one",), {"at": 5}, "crash: at belongs to a schedule; here it happens now"),
+        ("crash", ("one",), {"do": "pause"}, "crash: do belongs to a schedule; here it is what is called"),
         ("crash", ("one",), {"until": "Served"}, "crash: until belongs to a schedule"),
         ("crash", ("one",), {"awaits": "Written"}, "crash: awaits belongs to a schedule"),
     ],
