@@ -193,7 +193,7 @@ def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
     shape, wrong = params["shape"], []
     least = {"ring": 4, "bridge": 3, "majority-minority": 3}.get(shape, 2)
     if nodes < least:
-        wrong.append(f"a {shape} partition takes at least {least} nodes, and there are {nodes}")
+        wrong.append(f"the shape {shape} takes at least {least} nodes, and there are {nodes}")
     if (shape == "pairs") != (params["pairs"] is not None):
         wrong.append('shape = "pairs" and the key pairs go together: either both or none')
     if shape != "one-way" and params["direction"] == "in":

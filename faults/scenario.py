@@ -259,7 +259,7 @@ def load(path: Path | str, nodes: int | None = None, disk: str | None = None) ->
     """Read and check a scenario file. `nodes` and `disk` override the file's. Raises ScenarioError with all mistakes."""
     file = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError as error:
         raise ScenarioError(file, [Mistake(1, "", f"the file is not UTF-8 text (byte {error.start})")]) from None
     except OSError as error:

@@ -247,7 +247,9 @@ class Oracle:
     def _too_little_to_judge(self) -> list[str]:
         """Return the reasons why too little happened to judge the run."""
         facts, found = self.facts, []
-        if facts.run.outcome not in ("finished",) and not facts.run.outcome.startswith("harness-error"):
+        if facts.run.outcome == "unfinished":
+            found.append("the run has not finished: it still goes on, or its harness was killed")
+        elif facts.run.outcome != "finished" and not facts.run.outcome.startswith("harness-error"):
             found.append(f"the run did not finish: {facts.run.outcome}")
         least = facts.run.expect.get("min_acked", MIN_ACKED)
         acked = facts.write_outcomes["ok"]

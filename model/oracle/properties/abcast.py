@@ -127,9 +127,9 @@ class Agreement(DeliveryChecker):
         at = min(conflict.index, len(history) - 1)
         expected = f"{show(history.zxids[at])} (digest {dg.show(history.digests[at])})"
         after = delivery.before if conflict.zxid == delivery.event.zxid else conflict.zxid - 1
+        who = f"node {author.node}" if author.node != delivery.event.node else f"in its life {author.life} it"
         self.findings.add(
             f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {dg.show(conflict.digest)}) after "
-            f"{show(after)}, but node {author.node} had delivered {expected} "
-            + ("there" if at == conflict.index else "last"),
+            f"{show(after)}, but {who} had delivered {expected} " + ("there" if at == conflict.index else "last"),
             [author, delivery.event],
         )

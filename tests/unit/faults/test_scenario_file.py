@@ -250,6 +250,11 @@ def test_a_syntax_error_has_its_line() -> None:
     assert mistakes_of('[scenario]\nname = "x"\nabout = \n')[0][0] == 3
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "marked.toml").write_text(GOOD, encoding="utf-8-sig")
+    assert load(tmp_path / "marked.toml").source == GOOD
+
+
 def test_a_file_that_cannot_be_read_is_one_clear_mistake(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="No such file"):
         load(tmp_path / "nowhere.toml")

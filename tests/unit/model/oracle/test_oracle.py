@@ -12,7 +12,7 @@ from tests.corpus.cases import Case
 from tests.corpus.conduct import channels_a_frame_that_is_too_large
 from tests.corpus.progress import SECOND, progress_nobody_leads
 from tests.corpus.promises import beyond_quorum_of_disks_lost
-from tests.corpus.story import Story, ensemble
+from tests.corpus.story import Story, digest, ensemble
 from zab_chaos.model.events import Run
 from zab_chaos.model.oracle.evidence import LISTED
 from zab_chaos.model.oracle.oracle import Oracle, judge
@@ -290,6 +290,30 @@ def test_safety_is_judged_under_unknown_faults() -> None:
     verdict = finish_with_tampered_link(story)
     assert verdict.verdict is Outcome.VIOLATION
     assert verdict.property("agreement").verdict is Judgement.VIOLATION
+
+
+def test_a_node_that_delivers_something_else_in_its_next_life_is_told_apart_by_its_lives() -> None:
+    story = ensemble()
+    zxid = story.propose()
+    story.deliver(3, zxid)
+    story.crash(3)
+    story.boot(3)
+    for counter in (1, 2, 3):
+        story.deliver(3, (1, counter))
+    story.deliver(3, zxid, digest(zxid, "changed"))
+    story.deliver(2, zxid, digest(zxid, "changed"))
+    words = [it.words for it in finish(feed(story, faults_first=False), story).property("agreement").violations]
+    assert ["node 3 had" in each for each in words] == [False, True]
+    assert ["in its life 1 it had" in each for each in words] == [True, False]
+
+
+def test_a_run_without_an_end_is_unknown() -> None:
+    story = ensemble()
+    story.run["outcome"] = "unfinished"
+    story.settle()
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert verdict.reasons[0] == "the run has not finished: it still goes on, or its harness was killed"
 
 
 def test_after_an_interruption_one_reason_says_that_recovery_is_not_judged() -> None:
