@@ -12,6 +12,7 @@ from typing import Any, Self
 from zab_chaos.faults.grammar import read_fault
 from zab_chaos.faults.kind import Confirmation, FaultError, Kind
 from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.rules import suggest
 from zab_chaos.faults.scenario import FaultStep, ScenarioError
 from zab_chaos.faults.scheduler import FaultRecord, Scheduler
 from zab_chaos.harness.client.hidden_frames import hidden_for
@@ -153,31 +154,42 @@ class FaultInjector:
         for the nodes that were hit, for the targets of later faults. A step that waits for a state does so here; FaultError
         if it does not come in time.
         """
-        table: dict[str, Any] = {"target": _target(target)}
-        table |= {"for": lasts, "as": name} | {key.replace("_", "-"): value for key, value in params.items()}
-        fault = self.inject(
-            kind, {key: value for key, value in _grammar_keys(kind, table).items() if value is not None}
-        )
+        own = {each.name.replace("-", "_"): each.name for each in kind.keys}
+        allowed = ["target", "lasts", "name", *own]
+        unknown = [
+            f"{kind.name}: {key!r} is no key of {kind.name}. Allowed: {', '.join(allowed)}. {suggest(key, allowed)}".strip()
+            for key in params
+            if key not in own and key not in SCHEDULED
+        ]
+        table = {"target": _target(target), "for": lasts, "as": name}
+        table |= {own.get(key, key): value for key, value in params.items() if key in own or key in SCHEDULED}
+        given = {key: value for key, value in table.items() if value is not None}
+        fault = self._inject(kind, self._read(kind, given, unknown))
         if fault.waits:
             fault.until_over()
         return fault
 
     def inject(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
         """Inject a fault now. `table`: a scenario's [[fault]] table without time and kind. Raises as `inject_verb`."""
-        scheduled = [
-            f"{kind.name}: {key} belongs to a schedule; here {SCHEDULED[key]}" for key in SCHEDULED if key in table
-        ]
-        if scheduled:
-            raise BadInput("\n".join(scheduled))
-        fault = {"at": self._scheduler.host.now() - self._begun, "do": kind.name, **table}
+        return self._inject(kind, self._read(kind, table))
+
+    def _read(self, kind: Kind, table: Mapping[str, Any], wrong: Sequence[str] = ()) -> FaultStep:
+        """Return the step that a table describes. Raises BadInput with all mistakes, those in `wrong` first."""
+        scheduled = [key for key in SCHEDULED if key in table]
+        wrong = [*wrong, *(f"{kind.name}: {key} belongs to a schedule; here {SCHEDULED[key]}" for key in scheduled)]
+        own = {key: value for key, value in table.items() if key not in scheduled}
+        fault = {"at": self._scheduler.host.now() - self._begun, "do": kind.name, **own}
         try:
             step = read_fault(fault, len(self._scheduler.cluster.nodes), self._names)
         except ScenarioError as error:
             words = [str(mistake).removeprefix(f"{mistake.where}: ") for mistake in error.mistakes]
-            raise BadInput("\n".join(f"{kind.name}: {each}" for each in words)) from None
-        wrong = self._mistakes(step)
+            raise BadInput("\n".join([*wrong, *(f"{kind.name}: {each}" for each in words)])) from None
+        wrong += self._mistakes(step)
         if wrong:
             raise BadInput("\n".join(wrong))
+        return step
+
+    def _inject(self, kind: Kind, step: FaultStep) -> InjectedFault:
         record = self._scheduler.inject(step)
         if not record.injected.confirmed:
             raise FaultError(f"{kind.name} did not take effect: {record.describe()}; {_observed(record.injected)}")
@@ -190,12 +202,6 @@ class FaultInjector:
 def _observed(confirmation: Confirmation) -> str:
     """Return why a fault is not confirmed: the error or, if there was none, what the processes showed."""
     return str(confirmation.evidence.get("error", confirmation.evidence))
-
-
-def _grammar_keys(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:
-    """Return the table with the grammar's names of the keys: some keys of a fault have a _, which became - before."""
-    own = {key.name.replace("_", "-"): key.name for key in kind.keys}
-    return {own.get(name, name): value for name, value in table.items()}
 
 
 def _target(target: Target | None) -> Any:
