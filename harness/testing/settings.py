@@ -98,8 +98,9 @@ def read_seed_list(value: Any) -> list[int]:
     """Return the seeds that a value of the key `seeds` stands for. Raises BadInput."""
     if isinstance(value, str):
         return list(read_seeds(value, "seeds"))
-    numbers: list[Any]
-    numbers = [value] if isinstance(value, int) else list(value) if isinstance(value, Iterable) else [None]
+    if type(value) is int:
+        raise BadInput(f"seeds is {value!r}; write [{value}] for one seed, or range({value}) for as many")
+    numbers: list[Any] = list(value) if isinstance(value, Iterable) else [None]
     if not numbers or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in numbers):
         raise BadInput(f"seeds is {value!r}; it needs whole numbers from 0 on, as in range(20), [3, 5] or 1..20")
     if len(set(numbers)) < len(numbers):

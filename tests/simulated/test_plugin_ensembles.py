@@ -271,6 +271,7 @@ def test_it(shared): ...
         ("zab(node=5)", "there is no key 'node'. Known: allow_unknown, *"),
         ("zab(5)", "name every key, as in zab(nodes=5); 5 has no name"),
         ("zab(seed=1, seeds=[2])", "give either seed or seeds, not both"),
+        ("zab(seeds=3)", "*seeds is 3; write [[]3] for one seed, or range(3) for as many*"),
         ("zab(seeds=[])", "*seeds is *; it needs whole numbers from 0 on*"),
         ("zab(seeds=[1, 1])", "*names a seed twice"),
         ("zab(seeds='5..1')", "*seeds is '5..1': 1 comes before 5"),
