@@ -254,7 +254,12 @@ def keys() -> str:
     ]
     for name, struct in grammar.STRUCTS.items():
         rows += [
-            (f"`[{name}]`", f"`{field.name}`", "a whole number from 1", str(field.default))
+            (
+                f"`[{name}]`",
+                f"`{field.name}`",
+                f"a whole number from {grammar.LEAST.get(field.name, 1)}",
+                str(field.default),
+            )
             for field in msgspec.structs.fields(struct)
         ]
     return table(("table", "key", "allowed", "default"), rows)

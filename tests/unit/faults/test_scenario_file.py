@@ -387,6 +387,7 @@ def test_a_mistake_shows_what_was_written_and_suggests_only_what_is_close(fault:
             'name = "x"\nrecord = { a = false, b = [12:00:00] }',
             "record: { a = false, b = [12:00:00] } is neither true nor false",
         ),
+        ('name = "x"\n[limits]\nframe_bytes = 10', "Allowed: a whole number from 1024 to"),
         ('name = "x"\n[expect]\nverdict = "pass"', "Did you mean PASS?"),
     ],
 )
