@@ -7,8 +7,9 @@ from zab_chaos.node.core.digest import Algorithm
 
 MS = 1_000_000  # nanoseconds
 CLIENTS_MAX = 2**14
-STATE_FORMAT = 3  # of the tree's dumps
-FORMAT_WITHOUT_USES = 2  # of older nodes, which did not store when clients were used last
+STATE_FORMAT = 4  # of the tree's dumps and digest
+FORMAT_WITHOUT_FORGOTTEN = 3  # of older nodes, whose digest did not say up to where clients were forgotten
+FORMAT_WITHOUT_USES = 2  # of still older ones, which did not store when clients were used last either
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

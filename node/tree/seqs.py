@@ -71,6 +71,12 @@ class Seqs:
         self.forgotten = ZERO
 
 
+# Shares of the tree's digest. Their hash inputs have lengths of their own, shorter than that of any znode.
+
+
 def session_share(client: int, seq: int, hash_bytes: Hash) -> int:
-    """Return a client's share of the tree's digest. Its hash input is shorter than that of any znode."""
     return hash_bytes(_PAIR.pack(client, seq))
+
+
+def forgotten_share(forgotten: Zxid, hash_bytes: Hash) -> int:
+    return hash_bytes(forgotten.to_bytes(8))

@@ -5,13 +5,13 @@ from itertools import pairwise
 import msgspec
 
 from zab_chaos.node.core.digest import Hash, blake2b
-from zab_chaos.node.core.settings import CLIENTS_MAX, FORMAT_WITHOUT_USES, STATE_FORMAT
+from zab_chaos.node.core.settings import CLIENTS_MAX, FORMAT_WITHOUT_FORGOTTEN, FORMAT_WITHOUT_USES, STATE_FORMAT
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok
 from zab_chaos.node.tree.paths import ROOT, name_of, parent_of, path_error
 from zab_chaos.node.tree.refusal import BAD_PATH, brief, no_node
 from zab_chaos.node.tree.requests import Children, Exists, Get, Read
-from zab_chaos.node.tree.seqs import Seqs, session_share
+from zab_chaos.node.tree.seqs import Seqs, forgotten_share, session_share
 from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
 from zab_chaos.node.tree.znode import Znode
 
@@ -55,11 +55,11 @@ class StateError(ValueError):
 class Tree:
     """The znodes as of `zxid`, the last applied transaction, and in `sessions` the highest delivered seq of each client.
 
-    `digest` (64 bits) is the sum of the shares of all znodes and clients: it depends on the state only, not on its history.
-    When clients were used last is not in it.
+    `digest` (64 bits) is the sum of the shares of all znodes and clients and of what `sessions` has forgotten: it depends on
+    the state only, not on its history. When the remembered clients were used last is not in it.
     A share is computed when the digest is read: once, however often a batch of transactions changes the znode.
     `hash_bytes`: the ensemble's `HASHES[NodeConfig.digest]`. `clients_max`: how many clients are remembered. `state_format`: of
-    dumps; an older one where a recording of older nodes is replayed.
+    dumps and digest; an older one where a recording of older nodes is replayed.
     """
 
     def __init__(
@@ -95,6 +95,8 @@ class Tree:
             shares[client] = share
         self._changed_clients.clear()
         self._sum &= _MASK
+        if sessions.forgotten and self._format == STATE_FORMAT:
+            return (self._sum + forgotten_share(sessions.forgotten, hash_bytes)) & _MASK
         return self._sum
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
@@ -134,9 +136,9 @@ class Tree:
         """Return the state as bytes, equal for equal states. The zxid is not included: a snapshot has it."""
         znodes = [(path, node.data, node.version, node.sequence) for path, node in sorted(self.znodes.items())]
         sessions = self.sessions.entries()
-        if self._format == STATE_FORMAT:
-            return msgspec.msgpack.encode(_State(self._format, znodes, sessions, self.sessions.forgotten))
-        return msgspec.msgpack.encode(_StateWithoutUses(self._format, znodes, [entry[:2] for entry in sessions]))
+        if self._format == FORMAT_WITHOUT_USES:
+            return msgspec.msgpack.encode(_StateWithoutUses(self._format, znodes, [entry[:2] for entry in sessions]))
+        return msgspec.msgpack.encode(_State(self._format, znodes, sessions, self.sessions.forgotten))
 
     def load(self, state: bytes, zxid: Zxid) -> None:
         """Replace everything by a dumped state, as of `zxid`. If it raises StateError, nothing has changed."""
@@ -228,14 +230,14 @@ def _decode_state(state: bytes, zxid: Zxid) -> tuple[_Znodes, list[tuple[int, in
     `zxid`.
     """
     known = _head.decode(state).format
-    if known == STATE_FORMAT:
+    if known in (STATE_FORMAT, FORMAT_WITHOUT_FORGOTTEN):
         decoded = _decoder.decode(state)
         _validate_uses(decoded.sessions, decoded.forgotten)
         return decoded.znodes, decoded.sessions, decoded.forgotten
     if known == FORMAT_WITHOUT_USES:
         older = _decoder_without_uses.decode(state)
         return older.znodes, [(client, seq, zxid) for client, seq in older.sessions], zxid
-    formats = f"{FORMAT_WITHOUT_USES} and {STATE_FORMAT}"
+    formats = f"{FORMAT_WITHOUT_USES} to {STATE_FORMAT}"
     raise StateError(f"a snapshot's state has format {known}; this version reads formats {formats} only")
 
 

@@ -224,7 +224,7 @@ def test_two_histories_with_one_state_have_one_digest() -> None:
         (b"", "is not a tree"),
         (b"\xc1 nonsense", "is not a tree"),
         (msgspec.msgpack.encode((1, [])), "format 1"),
-        (msgspec.msgpack.encode((4, [], [], 0)), "format 4"),
+        (msgspec.msgpack.encode((5, [], [], 0)), "format 5"),
         (msgspec.msgpack.encode((2, [], [])), "the root is missing"),
         (msgspec.msgpack.encode((2, [("/", b"", 0, 0)], [(7, 1), (7, 2)])), "its clients"),
         (msgspec.msgpack.encode((3, [])), "is not a tree"),

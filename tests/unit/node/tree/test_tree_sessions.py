@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zab_chaos.node.core.settings import FORMAT_WITHOUT_USES
+from zab_chaos.node.core.settings import FORMAT_WITHOUT_FORGOTTEN, FORMAT_WITHOUT_USES, STATE_FORMAT
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.seqs import NO_SEQ, Seqs
 from zab_chaos.node.tree.tree import StateError, Tree
@@ -92,9 +92,24 @@ def test_the_state_of_an_older_node_may_have_forgotten_any_client_up_to_its_zxid
     loaded.load(state, zxid(1, 5))
     assert loaded.sessions.entries() == [(1, 7, zxid(1, 5)), (2, 7, zxid(1, 5))]
     assert loaded.sessions.forgotten == zxid(1, 5)
-    assert loaded.digest == older.digest
     loaded.apply(zxid(1, 6), txn(1, 8))
     assert loaded.sessions.entries() == [(2, 7, zxid(1, 5)), (1, 8, zxid(1, 6))]
+
+
+def test_what_was_forgotten_is_in_the_digest_unless_an_older_node_computes_it() -> None:
+    def after(state_format: int, *clients: int) -> Tree:
+        tree = Tree(clients_max=1, state_format=state_format)
+        for counter, client in enumerate(clients, 1):
+            tree.apply(zxid(1, counter), txn(client, 7))
+        return tree
+
+    for state_format, differs in ((STATE_FORMAT, True), (FORMAT_WITHOUT_FORGOTTEN, False)):
+        one, other = after(state_format, 1, 2), after(state_format, 1, 1, 2)
+        assert one.sessions.forgotten != other.sessions.forgotten
+        assert (one.digest != other.digest) == differs
+        loaded = Tree(clients_max=1)
+        loaded.load(one.dump(), one.zxid)
+        assert loaded.digest == after(STATE_FORMAT, 1, 2).digest
 
 
 def test_seqs_are_in_the_digest() -> None:
