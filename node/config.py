@@ -34,8 +34,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     frame_bytes: int = 128 * 2**20  # one frame on a link
     counter_max: int = 2**32 - 1  # transactions in one epoch; then the leader resigns and the next epoch begins
     queue_frames: int = 1000  # frames queued for one peer; a full queue closes the session
-    # Clients whose highest seq the tree remembers; equal in the whole ensemble, because it is part of the digest. What comes of a
-    # client that may have been forgotten since its session began is refused.
+    # Clients whose highest seq the tree remembers; equal in the whole ensemble, because it is part of the digest. A request of
+    # a client that may have been forgotten since its session began is refused.
     clients_max: int = CLIENTS_MAX
 
     @property
