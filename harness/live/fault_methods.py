@@ -13,7 +13,7 @@ from zab_chaos.faults.grammar import read_fault
 from zab_chaos.faults.kind import Confirmation, FaultError, Kind
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.rules import suggest
-from zab_chaos.faults.scenario import FaultStep, ScenarioError
+from zab_chaos.faults.scenario import FaultStep, Mistake, ScenarioError
 from zab_chaos.faults.scheduler import FaultRecord, Scheduler
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.errors import BadInput
@@ -154,16 +154,12 @@ class FaultInjector:
         for the nodes that were hit, for the targets of later faults. A step that waits for a state does so here; FaultError
         if it does not come in time.
         """
-        own = {each.name.replace("-", "_"): each.name for each in kind.keys}
-        allowed = ["target", "lasts", "name", *own]
-        unknown = [
-            f"{kind.name}: {key!r} is no key of {kind.name}. Allowed: {', '.join(allowed)}. {suggest(key, allowed)}".strip()
-            for key in params
-            if key not in own and key not in SCHEDULED
-        ]
+        own = {key.name.replace("-", "_"): key.name for key in kind.keys}
+        known = own | {key: key for key in SCHEDULED}
         table = {"target": _target(target), "for": lasts, "as": name}
-        table |= {own.get(key, key): value for key, value in params.items() if key in own or key in SCHEDULED}
+        table |= {known[word]: value for word, value in params.items() if word in known}
         given = {key: value for key, value in table.items() if value is not None}
+        unknown = [_unknown(word, kind, ("target", "lasts", "name", *own)) for word in params if word not in known]
         fault = self._inject(kind, self._read(kind, given, unknown))
         if fault.waits:
             fault.until_over()
@@ -202,6 +198,12 @@ class FaultInjector:
 def _observed(confirmation: Confirmation) -> str:
     """Return why a fault is not confirmed: the error or, if there was none, what the processes showed."""
     return str(confirmation.evidence.get("error", confirmation.evidence))
+
+
+def _unknown(word: str, kind: Kind, allowed: Sequence[str]) -> str:
+    """Return the mistake of an argument that a kind of fault does not have, in words."""
+    wrong = f"{word!r} is no key of {kind.name}"
+    return str(Mistake(0, kind.name, wrong, ", ".join(allowed), suggest(word, allowed)))
 
 
 def _target(target: Target | None) -> Any:
