@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import grimp
-import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -254,13 +253,8 @@ def keys() -> str:
     ]
     for name, struct in grammar.STRUCTS.items():
         rows += [
-            (
-                f"`[{name}]`",
-                f"`{field.name}`",
-                f"a whole number from {grammar.LEAST.get(field.name, 1)}",
-                str(field.default),
-            )
-            for field in msgspec.structs.fields(struct)
+            (f"`[{name}]`", f"`{key}`", rule.allowed, str(getattr(struct(), key)))
+            for key, rule in grammar.rules_of(struct).items()
         ]
     return table(("table", "key", "allowed", "default"), rows)
 

@@ -397,7 +397,7 @@ class _Reader:
 
     def _read_table(self, name: str) -> dict[str, Any]:
         """Return the valid values of a table. Unknown keys and invalid values become mistakes."""
-        raw, rules = self._raw_table(name), TABLES.get(name) or _rules_of(STRUCTS[name])
+        raw, rules = self._raw_table(name), TABLES.get(name) or rules_of(STRUCTS[name])
         self._report_unknown_keys((name,), raw, tuple(rules), "key")
         values = {key: self._read_value((name,), key, rules[key], value) for key, value in raw.items() if key in rules}
         return {key: value for key, value in values.items() if value is not REQUIRED}
@@ -520,7 +520,7 @@ class _Reader:
             )
 
 
-def _rules_of(struct: type[Timing] | type[Limits]) -> dict[str, Rule]:
+def rules_of(struct: type[Timing] | type[Limits]) -> dict[str, Rule]:
     """Return the rules for a table with the fields of a struct of `zab_chaos.node.config`: integers, most of them from 1 on."""
     return {field.name: integer(LEAST.get(field.name, 1), 2**31 - 1) for field in msgspec.structs.fields(struct)}
 
