@@ -92,6 +92,9 @@ def test_the_state_of_an_older_node_may_have_forgotten_any_client_up_to_its_zxid
     loaded.load(state, zxid(1, 5))
     assert loaded.sessions.entries() == [(1, 7, zxid(1, 5)), (2, 7, zxid(1, 5))]
     assert loaded.sessions.forgotten == zxid(1, 5)
+    without_forgotten = Tree(state_format=FORMAT_WITHOUT_FORGOTTEN)
+    without_forgotten.load(state, zxid(1, 5))
+    assert without_forgotten.digest == older.digest
     loaded.apply(zxid(1, 6), txn(1, 8))
     assert loaded.sessions.entries() == [(2, 7, zxid(1, 5)), (1, 8, zxid(1, 6))]
 
