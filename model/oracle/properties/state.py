@@ -136,7 +136,8 @@ class StateEquality(Checker):
         elif made is not None:
             by = self.facts.effects.broadcast(made.changed_zxid)
             self.findings.add(
-                f"no server shows {path} in the end, which the history has since {show(made.created_zxid)}", [by]
+                f"no server shows {path} in the end, which the history has since {show(made.created_zxid)}",
+                [by, self.facts.tree[0]],
             )
         else:
             self.findings.add(f"all servers show {path} in the end, which the history does not have", [final])

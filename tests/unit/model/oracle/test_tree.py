@@ -85,6 +85,7 @@ def test_a_tree_that_differs_from_the_history_is_a_violation(
     (violation,) = violations_of(tree)
     assert words in violation.words
     assert {one.file for one in violation.evidence} <= {"tree.jsonl", "trace/node-1-1.jsonl"}
+    assert max(one.event["t"] for one in violation.evidence) == 9  # when the servers showed their trees
 
 
 def test_a_tree_is_compared_with_the_history_up_to_its_zxid() -> None:
