@@ -30,7 +30,8 @@ MAX_TRANSACTION_BYTES = 1 << 26  # far more than ZooKeeper's limit for a request
 CREATE, DELETE, SET, SET_ACL, CHECK, MULTI, CREATE_2, RECONFIG = 1, 2, 5, 7, 13, 14, 15, 16
 CREATE_CONTAINER, DELETE_CONTAINER, CREATE_TTL = 19, 20, 21
 SESSION, CLOSE, ERROR = -10, -11, -1
-DIGEST_BYTES = 12  # since 3.6, the version and digest of the tree follow a transaction
+DIGEST_BYTES = 12  # since 3.6, the version and digest of the tree follow a transaction, unless digests are switched off
+DIGEST_VERSION = 2  # of all releases so far
 
 _FILE = struct.Struct("!4siq")
 _RECORD = struct.Struct("!qi")
@@ -243,6 +244,13 @@ class _Reader:
     def left(self) -> int:
         return len(self._data) - self.at
 
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing but the digest of the tree follows. Twelve bytes may also be a list with one path of four bytes."""
+        return self.left == 0 or (
+            self.left == DIGEST_BYTES and _INT.unpack_from(self._data, self.at) == (DIGEST_VERSION,)
+        )
+
     def skip(self, count: int) -> None:
         self.at += count
 
@@ -272,7 +280,7 @@ def _steps(kind: int, reader: _Reader) -> Iterator[Step]:
         if all(part != ERROR for part, _ in parts):  # else the whole multi has failed
             for part, data in parts:
                 yield from _steps(part, _Reader(data, 0, reader.ephemerals))
-    elif kind == CLOSE and reader.left > DIGEST_BYTES:  # before 3.6 it does not list the ephemeral znodes
+    elif kind == CLOSE and not reader.at_end:  # before 3.6 it does not list the ephemeral znodes
         for _ in range(reader.number()):
             yield "delete", reader.text(), None, None
     elif kind == SET_ACL:

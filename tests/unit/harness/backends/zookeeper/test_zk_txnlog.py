@@ -162,12 +162,21 @@ def test_the_version_in_the_header_is_ignored_as_servers_do(version: int) -> Non
     assert read(head + record(body(5)) + ZEROS) == read(HEAD + record(body(5)) + ZEROS)
 
 
-def test_the_deletes_of_a_closed_session_are_read_if_the_log_lists_them() -> None:
-    paths = struct.pack("!i", 1) + struct.pack("!i", 2) + b"/e"
-    (closed,) = read(HEAD + record(body(9, txnlog.CLOSE, paths + bytes(12)))).transactions
-    assert closed.steps == (("delete", "/e", None, None),)
-    (old,) = read(HEAD + record(body(9, txnlog.CLOSE, b""))).transactions
-    assert old.steps == ()
+@pytest.mark.parametrize("digest", [b"", struct.pack("!iq", 2, 5)])
+@pytest.mark.parametrize("paths", [[], ["/e"], ["/e-1"], ["/e", "/f"]])
+def test_the_deletes_of_a_closed_session_are_read_if_the_log_lists_them(paths: list[str], digest: bytes) -> None:
+    """There is no digest with zookeeper.digest.enabled=false."""
+    listed = b"".join(struct.pack("!i", len(path)) + path.encode() for path in paths)
+    log = read(HEAD + record(body(9, txnlog.CLOSE, struct.pack("!i", len(paths)) + listed + digest)))
+    assert log.damage == ()
+    assert log.transactions[0].steps == tuple(("delete", path, None, None) for path in paths)
+
+
+@pytest.mark.parametrize("digest", [b"", struct.pack("!iq", 2, 5)])
+def test_a_closed_session_without_a_list_has_no_steps(digest: bytes) -> None:
+    """Before 3.6, and with zookeeper.closeSessionTxn.enabled=false."""
+    (old,) = read(HEAD + record(body(9, txnlog.CLOSE, digest))).transactions
+    assert (old.steps, old.obscure) == ((), None)
 
 
 def test_the_digest_of_the_tree_is_no_part_of_a_transaction() -> None:
