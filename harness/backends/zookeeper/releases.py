@@ -34,6 +34,7 @@ PROVIDERS = (
 )  # without one of these a server logs nothing
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
 SERVER_JAR = re.compile(rf"zookeeper-({VERSION.pattern})\.jar")
+OLDEST = (3, 4, 0)  # earlier releases have another recovery protocol, and no files of the epochs
 OLDEST_JAVA = 11  # Java 8 does not have `jdk.net.hosts.file`, with which a server resolves its peers
 
 
@@ -48,8 +49,7 @@ class Release:
     @property
     def numbers(self) -> tuple[int, int, int]:
         """(major, minor, patch), for comparisons."""
-        major, minor, patch = (int(part) for part in self.version.partition("-")[0].split("."))
-        return major, minor, patch
+        return _numbers(self.version)
 
 
 def known() -> dict[str, dict[str, str]]:
@@ -99,8 +99,9 @@ def newest() -> str:
 def fetch(version: str, on_fetch: Callable[[str], None] = lambda name: None) -> Path:
     """Return a release's folder in the cache; fetch its jars if need be, all or none (two runs may fetch at once).
 
-    Raises BadInput if there is no such release, HarnessError if it can't be fetched.
+    Raises BadInput if there is no such release or it is too old, HarnessError if it can't be fetched.
     """
+    _require_supported(version)
     target = cached(version)
     if not target.is_dir():
         repository = Repository(base_url())
@@ -176,7 +177,14 @@ def _distribution(folder: Path, on_fetch: Callable[[str], None]) -> Release:
         raise BadInput(
             f"--zookeeper {folder}: a distribution has one zookeeper-VERSION.jar, in it or in its lib; this one has {found}"
         )
-    return Release(versions.pop(), (LOGGING, *(jar.resolve() for jar in jars)), locate_byteman(on_fetch))
+    version = versions.pop()
+    _require_supported(version)
+    return Release(version, (LOGGING, *(jar.resolve() for jar in jars)), locate_byteman(on_fetch))
+
+
+def _require_supported(version: str) -> None:
+    if _numbers(version) < OLDEST:
+        raise BadInput(f"ZooKeeper {version} is too old: releases from {'.'.join(map(str, OLDEST))} on are supported")
 
 
 def find_java() -> str:
@@ -187,6 +195,11 @@ def find_java() -> str:
     except java.JavaMissing as error:
         raise HarnessError(str(error)) from error
     return path
+
+
+def _numbers(version: str) -> tuple[int, int, int]:
+    major, minor, patch = (int(part) for part in version.partition("-")[0].split("."))
+    return major, minor, patch
 
 
 def _sort_key(version: str) -> tuple[list[int], bool, str]:

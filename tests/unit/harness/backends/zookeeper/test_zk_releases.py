@@ -95,6 +95,14 @@ def test_a_release_gets_its_provided_dependencies_and_a_logger(shelf: Shelf) -> 
     assert releases.is_cached("3.99.0")
 
 
+def test_a_release_without_the_files_of_the_epochs_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.put(Artifact(ZK, "zookeeper", "3.3.6"))  # it logs without slf4j
+    (tmp_path / "zookeeper-3.3.6.jar").touch()
+    for named in ("3.3.6", str(tmp_path)):
+        with pytest.raises(BadInput, match=r"ZooKeeper 3\.3\.6 is too old: releases from 3\.4\.0 on"):
+            releases.locate(named)
+
+
 @pytest.mark.parametrize("spoil", ["wrong", "missing"])
 def test_a_jar_that_cannot_be_verified_is_refused_and_nothing_is_kept(shelf: Shelf, spoil: str) -> None:
     shelve_server(shelf, "3.99.0")
