@@ -17,6 +17,14 @@ from zab_chaos.model.events import LOGS
 
 DEFECTS = {"no-force-sync": "forceSync=no"}  # settings with which ZooKeeper itself breaks a promise
 
+OWN, EQUAL = "the harness sets it", "the verdict takes the servers for equal voters"
+RESERVED = {  # by name, or by what is before its first dot, as in server.1
+    **dict.fromkeys(("dataDir", "clientPort", "clientPortAddress", "server"), OWN),
+    **dict.fromkeys(("group", "weight", "dynamicConfigFile"), EQUAL),
+    "dataLogDir": "the transaction logs are read from dataDir",
+    "4lw.commands.whitelist": "the harness asks the servers for their roles",
+}
+
 
 class ZooKeeperBackend(Backend):
     """Runs scenarios on released ZooKeeper servers, as processes of this machine."""
@@ -53,9 +61,14 @@ class ZooKeeperBackend(Backend):
         return LOCATIONS.keys() if action in ACTIONS else ()
 
     def mistakes(self, scenario: Scenario) -> list[str]:
+        found = [
+            f"[zookeeper] settings can't have {name}: {reason}"
+            for name in scenario.zookeeper.settings
+            if (reason := RESERVED.get(name) or RESERVED.get(name.partition(".")[0]))
+        ]
         if scenario.nodes > MAX_SERVERS:
-            return [f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {MAX_SERVERS}"]
-        return []
+            found.append(f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {MAX_SERVERS}")
+        return found
 
     def salvage(self, folder: RunFolder) -> str | None:
         from zab_chaos.harness.backends.zookeeper.salvage import salvage

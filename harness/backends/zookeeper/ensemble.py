@@ -199,6 +199,10 @@ class ZooKeeperCluster(ProcessCluster):
             points.submit(port, "DELETE", rule)
         return {}
 
+    def last_words(self, node: int) -> str:
+        """Return why the server ended by itself, in its own words; without an error, the last lines of its log."""
+        return server_log.exit_reason(self._lives[node].log) or super().last_words(node)
+
     def stop(self, node: int) -> int:
         """End the server and return its exit status; 0 for a JVM that ended because of SIGTERM, whose own status is 143."""
         status = super().stop(node)

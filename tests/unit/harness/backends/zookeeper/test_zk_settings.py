@@ -1,0 +1,57 @@
+"""Which settings of the servers a scenario may choose, and what a server says of one that it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.backends.processes.life import ProcessLife
+from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend
+from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
+from zab_chaos.harness.backends.zookeeper.releases import Release
+from zab_chaos.harness.backends.zookeeper.server import Plan
+from zab_chaos.harness.results.run_folder import RunFolder
+
+REFUSED = """\
+2026-01-31 12:00:00,342 [main] ERROR QuorumPeerMain - Invalid config, exiting abnormally
+org.apache.zookeeper.server.quorum.QuorumPeerConfig$ConfigException: Error processing node-1.cfg
+Caused by: java.lang.NumberFormatException: For input string: "abc"
+\tat org.apache.zookeeper.server.quorum.QuorumPeerConfig.parseProperties(QuorumPeerConfig.java:310)
+\t... 2 more
+Invalid config, exiting abnormally
+"""
+SCENARIO = '[scenario]\nname = "mine"\n[zookeeper]\nsettings = {{ "{}" = "1" }}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("dataDir", "the harness sets it"),
+        ("clientPort", "the harness sets it"),
+        ("server.4", "the harness sets it"),
+        ("dataLogDir", "the transaction logs are read from dataDir"),
+        ("weight.1", "the verdict takes the servers for equal voters"),
+        ("4lw.commands.whitelist", "the harness asks the servers for their roles"),
+    ],
+)
+def test_a_setting_on_which_the_evidence_depends_is_refused(name: str, reason: str) -> None:
+    assert ZooKeeperBackend().mistakes(parse(SCENARIO.format(name))) == [
+        f"[zookeeper] settings can't have {name}: {reason}"
+    ]
+
+
+@pytest.mark.parametrize("name", ["snapCount", "forceSync", "authProvider.1", "serverCnxnFactory"])
+def test_any_other_setting_is_allowed(name: str) -> None:
+    assert ZooKeeperBackend().mistakes(parse(SCENARIO.format(name))) == []
+
+
+def test_a_server_that_ends_gives_its_reason_or_else_the_end_of_its_log(tmp_path: Path) -> None:
+    """The last lines of a Java program's log are the end of a stack trace."""
+    nobody: Any = None
+    plan = Plan(release=Release("3.9.5", (), tmp_path), java="java", ports={})
+    cluster = ZooKeeperCluster(RunFolder(tmp_path), plan, nobody)
+    life = cluster._lives[1] = ProcessLife(1, 1, nobody, tmp_path / "node-1-1.log")
+    for text, words in ((REFUSED, 'java.lang.NumberFormatException: For input string: "abc"'), ("killed\n", "killed")):
+        life.log.write_text(text)
+        assert cluster.last_words(1) == words
