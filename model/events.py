@@ -80,7 +80,7 @@ class DiskAfterLife(TraceEvent, kw_only=True, tag="left"):
     """The content of a server's disk after one of its lives, as the harness read it.
 
     `log` has the first and last zxid of each range of consecutive transactions. `damage` describes what could not be read; the
-    judge treats it as missing.
+    judge treats it as missing. `disorder` are the first two transactions that are in the wrong order, the greater one first.
     """
 
     accepted_epoch: U32
@@ -89,6 +89,7 @@ class DiskAfterLife(TraceEvent, kw_only=True, tag="left"):
     log: list[tuple[ZxidPair, ZxidPair]] = []
     snapshots: list[ZxidPair] = []
     damage: list[str] = []
+    disorder: tuple[ZxidPair, ZxidPair] | None = None
 
 
 class Role(TraceEvent, kw_only=True, tag="role"):

@@ -105,6 +105,7 @@ def _contents(log: TxnLog) -> Event:
         "log": [[pair(Zxid(zxid)) for zxid in run] for run in runs],
         "snapshots": [pair(Zxid(zxid)) for zxid in sorted(log.snapshots)],
         "damage": list(log.damage),
+        "disorder": [pair(Zxid(zxid)) for zxid in log.disorder] if log.disorder else None,
     }
 
 

@@ -15,6 +15,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 from zlib import adler32, crc32
@@ -71,7 +72,8 @@ class TxnLog:
 
     `transactions` are in the order of their zxids. `snapshots` are the zxids in the names of complete snapshots. `torn` is the
     number of bytes of an incomplete last transaction. `damage` says in words where a file could not be read on, and which
-    transactions could not be decoded. `epochs` are (accepted, current), None where the file is missing.
+    transactions could not be decoded. `epochs` are (accepted, current), None where the file is missing. `disorder` is
+    the first pair of zxids that the files have in the wrong order, the greater one first.
     """
 
     transactions: tuple[Transaction, ...] = ()
@@ -79,6 +81,7 @@ class TxnLog:
     torn: int = 0
     damage: tuple[str, ...] = ()
     epochs: tuple[int | None, int | None] = (None, None)
+    disorder: tuple[int, int] | None = None
 
     @property
     def last(self) -> int:
@@ -109,7 +112,9 @@ def read_disk(folder: Path) -> TxnLog:
             torn = part.torn
             damage += part.damage
     snapshots = tuple(number for kind, number, path in files if kind == "snapshot" and _is_complete(path))
-    return TxnLog(tuple(transactions.values()), snapshots, torn, tuple(damage), epochs)
+    in_order = tuple(transactions[zxid] for zxid in sorted(transactions))
+    disorder = next(((one, other) for one, other in pairwise(transactions) if one > other), None)
+    return TxnLog(in_order, snapshots, torn, tuple(damage), epochs, disorder)
 
 
 class LogEnd:

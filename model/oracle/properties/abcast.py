@@ -1,6 +1,6 @@
 """The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
 
-from zab_chaos.model.events import Broadcast
+from zab_chaos.model.events import Broadcast, DiskAfterLife
 from zab_chaos.model.oracle.delivered_history import Conflict, Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.oracle.properties.checker import DeliveryChecker
@@ -75,13 +75,19 @@ class TotalOrder(DeliveryChecker):
     """DSN 2011, III-A: if some process delivers a before b, every process that delivers b has delivered a before it.
 
     Verifies that a node neither skips a transaction of the delivered history nor goes back in it. After a restart a node
-    may deliver again, from the beginning or from a snapshot, in the same order (LADIS 2008, section 2). Does not verify
-    transactions that are not in the history; agreement does.
+    may deliver again, from the beginning or from a snapshot, in the same order (LADIS 2008, section 2). A server's log, which
+    it reads at its next start, has the transactions in this order. Does not verify transactions that are not in the
+    history; agreement does.
     """
 
     name = "total order"
     source = "DSN 2011"
     statement = "If one node delivers a before b, every node that delivers b delivers a before it."
+
+    def on_left(self, event: DiskAfterLife) -> None:
+        if event.disorder is not None:
+            before, after = (show(zxid) for zxid in event.disorder)
+            self.findings.add(f"node {event.node} has {after} after {before} in its log", [event])
 
     def on_delivery_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict

@@ -457,6 +457,12 @@ def test_unreadable_transactions_are_damage_and_missing() -> None:
     assert "agreement" in violated(given)
 
 
+def test_a_log_in_the_wrong_order_violates_total_order_and_nothing_else() -> None:
+    """Its server would apply the transactions in this order at its next start."""
+    mixed = replace(log(*ALL_FOUR), disorder=(zxid(1, 3), zxid(1, 2)))
+    assert violated(evidence(lives(mixed, log(*ALL_FOUR), log(*ALL_FOUR)))) == ["total order"]
+
+
 def test_a_transaction_of_unknown_type_makes_the_verdict_unknown() -> None:
     given = evidence(lives(*[log(BEGIN, ONE, replace(TWO, steps=(), obscure="type 99 is not known"), THREE)] * 3))
     verdict = judge(given)

@@ -251,3 +251,15 @@ def test_the_epochs_of_a_running_server_never_seem_ahead_of_its_promise_or_its_h
 
 def test_a_zxid_is_shown_as_epoch_and_counter() -> None:
     assert txnlog.show((7 << 32) + 3) == "7:3"
+
+
+def test_a_log_that_two_threads_have_written_is_read_in_the_order_of_the_zxids(tmp_path: Path) -> None:
+    """A server may follow again before the thread that logged for it has ended. It warns of `Current zxid ... is <= ...`."""
+    folder = tmp_path / txnlog.VERSION_2
+    folder.mkdir()
+    for name, logged in (("log.1", [1, 2, 1, 2]), ("log.3", [3, 5, 4, 7, 6])):
+        (folder / name).write_bytes(HEAD + b"".join(record(body(zxid)) for zxid in logged) + ZEROS)
+    log = read_disk(tmp_path)
+    assert (zxids(log), log.last, log.disorder) == ([1, 2, 3, 4, 5, 6, 7], 7, (5, 4))
+    (folder / "log.3").unlink()
+    assert read_disk(tmp_path).disorder is None  # what is logged twice is in order
