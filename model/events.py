@@ -54,6 +54,9 @@ class TraceEvent(TracedLine, kw_only=True, tag_field="event"):
 
 
 class Boot(TraceEvent, kw_only=True, tag="boot"):
+    """A node's start, with what it found on its disk. `as_left`: whether that is what the harness had read there after the
+    life before; None if it had not."""
+
     disk: Literal["fresh", "recovered", "torn", "amnesiac"]
     accepted_epoch: U32
     current_epoch: U32
@@ -64,6 +67,7 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
     nodes: int | None = None
     defect: str | None = None
     pid: int | None = None
+    as_left: bool | None = None
 
     @property
     def starts_empty(self) -> bool:

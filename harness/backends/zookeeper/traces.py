@@ -81,11 +81,14 @@ def _sort_key(event: Event) -> tuple[int, int]:
 
 
 def _disks(evidence: RunEvidence) -> Iterator[Event]:
+    lives = evidence.lives_by_key()
     for life in evidence.lives:
+        before = lives.get((life.node, life.life - 1))
+        as_left = None if before is None else life.disk_before == before.disk_after
         yield _event(
             life, life.began, "boot", disk=_disk_condition(life), **_epochs_and_end(life.disk_before),
             snapshot_zxid=[0, 0], torn_bytes=life.disk_before.torn, faithful=False, nodes=evidence.nodes, defect=None,
-            pid=None,
+            pid=None, as_left=as_left,
         )  # fmt: skip
         yield _event(life, life.ended, "left", **_epochs_and_end(life.disk_after), **_contents(life.disk_after))
         if life.code is not None:

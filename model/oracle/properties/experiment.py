@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from zab_chaos.model.events import TRACES, Heal, Inject
+from zab_chaos.model.events import TRACES, Boot, Heal, Inject
 from zab_chaos.model.oracle.cross_checks import disagreements
-from zab_chaos.model.oracle.facts import cut_link_counters, ended_processes, evidence_of, tampering
+from zab_chaos.model.oracle.facts import Facts, cut_link_counters, ended_processes, evidence_of, tampering
 from zab_chaos.model.oracle.fault_evidence import contradictions
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement
@@ -16,7 +16,8 @@ class FaultTookEffect(Checker):
     Verifies:
 
     - The injection of every fault is on record and was confirmed, and so, in a run that finished, was its healing.
-    - Nothing but the harness changed the links, as far as the comparison before each healing and at the end shows it.
+    - Nothing but the harness changed the links, as far as the comparison before each healing and at the end shows it, nor the
+      disk of a server that was down, as far as the harness reads disks.
     - Every process that was to be killed has an exit status, and wrote nothing after the fault was healed, nor after
       the next life of its node had begun.
     - No frame crossed a cut link: the receiver's counters are equal at injection and at healing.
@@ -32,6 +33,16 @@ class FaultTookEffect(Checker):
     statement = "Every killed process is gone, no frame crosses a cut link, and every fault is confirmed."
     rests_on_absence = False
     if_broken = Judgement.UNKNOWN
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._boots: dict[int, Boot] = {}  # by node: the latest one
+        self._changed_disks: list[tuple[Boot, Boot]] = []  # the boot before, and the one that found another disk
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        if event.as_left is False:
+            self._changed_disks.append((self._boots.get(event.node, event), event))
+        self._boots[event.node] = event
 
     def on_inject(self, event: Inject) -> None:
         self.checked += 1
@@ -61,6 +72,10 @@ class FaultTookEffect(Checker):
             self.findings.add(
                 f"node {event.node}, life {event.life}, went on after life {boot.life} began", [boot, event]
             )
+        for old, new in self._changed_disks:
+            if not (self.facts.disk_damaged(old, new) or self.facts.power_cut(old, new)):
+                words = f"somebody else changed the disk of node {new.node} before its life {new.life}"
+                self.findings.add(f"{words}: the life before had left something else there", [new])
         for words, lines in contradictions(self.facts):
             self.findings.add(words, lines)
         heals = {heal.id: heal for heal in self.facts.heals}

@@ -248,6 +248,17 @@ def test_epochs_that_a_disk_loses_or_has_too_early_are_violations(
     assert any(words in violation.words for violation in verdict.property("epochs").violations)
 
 
+@pytest.mark.parametrize("fault", ["power-cut", "wipe", "remove-file", "truncate-file"])
+def test_a_disk_that_changes_while_its_server_is_down_needs_a_fault(fault: str, tmp_path: Path) -> None:
+    changed = {"as_left": False}
+    found = judged(restarted(boot=changed), "logs", tmp_path / "none").property("fault took effect")
+    assert found.verdict is Judgement.UNKNOWN
+    words = "somebody else changed the disk of node 2 before its life 2: the life before had left something else there"
+    assert words in [violation.words for violation in found.violations]
+    found = judged(restarted(fault, boot=changed), "logs", tmp_path / "fault").property("fault took effect")
+    assert not any("changed the disk" in violation.words for violation in found.violations)
+
+
 def damaged_between_lives(files: list[str], *, node: int = 2, do: str = "remove-file", **boot: object) -> Story:
     """Return a run in which node 2 dies in epoch 2, a fault damages or removes `files` of `node`, and node 2 starts again."""
     story = ensemble()

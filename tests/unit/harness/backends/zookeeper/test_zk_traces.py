@@ -450,6 +450,15 @@ def test_a_log_with_a_gap_is_shown_as_two_ranges() -> None:
     assert events_of(evidence(lives(log()), []), "left")[0]["log"] == []
 
 
+def test_a_life_begins_with_the_disk_that_the_life_before_has_left() -> None:
+    whole = log(*ALL_FOUR)
+    first = replace(lives(whole)[0], ended=500 * MS, tree=None)
+    for found, as_left in ((whole, True), (log(epochs=(1, 1)), False), (TxnLog(), False)):
+        again = replace(first, life=2, began=510 * MS, ended=900 * MS, disk_before=found, tree="ab" * 8)
+        boots = events_of(evidence([first, again]), "boot")
+        assert [boot["as_left"] for boot in boots] == [None, as_left]
+
+
 def test_unreadable_transactions_are_damage_and_missing() -> None:
     rotten = replace(log(BEGIN, ONE, THREE), damage=("log.1: the transaction at byte 16 can't be read",))
     given = evidence(lives(rotten, log(*ALL_FOUR), log(*ALL_FOUR)))
