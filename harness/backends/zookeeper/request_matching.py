@@ -1,7 +1,7 @@
 """Finds the client request that a transaction of ZooKeeper's log carries out."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
@@ -12,7 +12,7 @@ from zab_chaos.model.oracle.facts import ORDERED
 SEQUENCE_NUMBER = re.compile(r"\d{10}$")  # at the end of a sequential znode's path
 NO_CLIENT = 0  # the client of transactions that servers make by themselves
 
-RequestedSteps = tuple[tuple[str, str, int | None], ...]  # op, path, value of each step
+StepKeys = tuple[tuple[str, str, int | None], ...]  # op, path without a sequence number, value of each step
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,14 @@ class _OpenRequest:
 
     invoke: Invoke
     refused: bool
+
+    def has_paths_of(self, steps: Sequence[Step]) -> bool:
+        """Return whether exactly the paths that the request lets end with a number have one in the steps of a transaction."""
+        pairs = zip(self.invoke.requested_steps, steps, strict=True)
+        return all(
+            asked.path == (SEQUENCE_NUMBER.sub("", path) if asked.sequential else path)
+            for asked, (_, path, *_) in pairs
+        )
 
     def condition_holds(self, steps: Sequence[Step]) -> bool:
         """Return whether the steps of a transaction fit the versions that the request demands.
@@ -43,8 +51,8 @@ class RequestMatcher:
         self._clients = {session: client for client, sessions in evidence.sessions.items() for session in sessions}
         self._client_numbers = set(evidence.sessions)
         self._acknowledged: dict[int, tuple[int, int]] = {}  # (client, seq) by the zxid that the client was told
-        self._acknowledged_seqs: dict[tuple[int, RequestedSteps], int] = {}
-        self._open: dict[tuple[int, RequestedSteps], list[_OpenRequest]] = {}
+        self._acknowledged_seqs: dict[tuple[int, StepKeys], int] = {}
+        self._open: dict[tuple[int, StepKeys], list[_OpenRequest]] = {}
         self._latest_seqs: dict[int, int] = {}  # by client: the highest seq that has taken effect so far
         answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
         for invoke in evidence.operations:
@@ -54,12 +62,10 @@ class RequestMatcher:
             answer = answers.get(key)
             if answer is None or answer.outcome != "ok":
                 refused = answer is not None and answer.outcome == "failed"
-                self._open.setdefault((invoke.client, _requested_steps(invoke)), []).append(
-                    _OpenRequest(invoke, refused)
-                )
+                self._open.setdefault((invoke.client, _keys_of(invoke)), []).append(_OpenRequest(invoke, refused))
             elif answer.zxid is not None:
                 self._acknowledged[packed(answer.zxid)] = key
-                self._acknowledged_seqs[invoke.client, _requested_steps(invoke)] = invoke.seq
+                self._acknowledged_seqs[invoke.client, _keys_of(invoke)] = invoke.seq
 
     def match(self, txn: Transaction) -> tuple[int, int]:
         """Return the (client, seq) of the request that a transaction carries out. Call it in the order of the zxids.
@@ -83,22 +89,27 @@ class RequestMatcher:
             return acknowledged
         if client is None or not txn.steps or txn.type == CLOSE:
             return txn.client, txn.zxid
-        candidates = [(client, requested) for requested in _possible_requests(txn.steps)]
-        for candidate in candidates:
-            if self._open.get(candidate):
-                return client, self._take_likeliest(client, self._open[candidate], txn.steps)
-        seqs = self._acknowledged_seqs
-        return client, next((seqs[candidate] for candidate in candidates if candidate in seqs), txn.zxid)
+        key = client, _step_keys((op, path, value) for op, path, _, value in txn.steps)
+        if self._open.get(key):
+            return client, self._take_likeliest(client, self._open[key], txn.steps)
+        return client, self._acknowledged_seqs.get(key, txn.zxid)
 
     def _take_likeliest(self, client: int, waiting: list[_OpenRequest], steps: Sequence[Step]) -> int:
         """Remove the likeliest of several equal requests from `waiting`, and return its seq.
 
-        It is one whose condition holds, that was not refused, and that is not older than what has taken effect already. If no
-        request is like that, a promise has been broken, and the oracle finds it.
+        It is one that asked for these paths, whose condition holds, that was not refused, and that is not older than what has
+        taken effect already. If no request is like that, a promise has been broken, and the oracle finds it.
         """
         latest = self._latest_seqs.get(client, 0)
         best = min(
-            waiting, key=lambda it: (not it.condition_holds(steps), it.refused, it.invoke.seq <= latest, it.invoke.seq)
+            waiting,
+            key=lambda it: (
+                not it.has_paths_of(steps),
+                not it.condition_holds(steps),
+                it.refused,
+                it.invoke.seq <= latest,
+                it.invoke.seq,
+            ),
         )
         waiting.remove(best)
         return best.invoke.seq
@@ -108,14 +119,10 @@ class RequestMatcher:
         return client in self._client_numbers
 
 
-def _requested_steps(invoke: Invoke) -> RequestedSteps:
-    return tuple((step.op, step.path, step.value) for step in invoke.requested_steps)
+def _keys_of(invoke: Invoke) -> StepKeys:
+    return _step_keys((step.op, step.path, step.value) for step in invoke.requested_steps)
 
 
-def _possible_requests(steps: Sequence[Step]) -> list[RequestedSteps]:
-    """Return the requests that lead to these steps: with the same paths, or with a sequential znode's number removed."""
-    exact = tuple((op, path, value) for op, path, _, value in steps)
-    unnumbered = tuple(
-        (op, SEQUENCE_NUMBER.sub("", path) if op == "create" else path, value) for op, path, _, value in steps
-    )
-    return [exact] if unnumbered == exact else [exact, unnumbered]
+def _step_keys(steps: Iterable[tuple[str, str, int | None]]) -> StepKeys:
+    """Remove the number from the paths of znodes to create: a request for a sequential one does not have it yet."""
+    return tuple((op, SEQUENCE_NUMBER.sub("", path) if op == "create" else path, value) for op, path, value in steps)

@@ -10,7 +10,7 @@ from zab_chaos.harness.backends.zookeeper.request_matching import NO_CLIENT
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.traces import traces
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Step, Transaction, TxnLog
-from zab_chaos.model.events import LOGS, Complete, Invoke, Milestone, Run, event_from_dict
+from zab_chaos.model.events import LOGS, Complete, Invoke, Milestone, RequestStep, Run, event_from_dict
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.oracle.properties import ALL
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
@@ -229,6 +229,18 @@ def test_a_sequential_create_with_unknown_outcome_is_matched_without_its_number(
     assert [9, 4, [["create", "/a/s-0000000000", 0, 3]]] in [
         event["txns"][0] for event in traces(given)[1, 1] if event["event"] == "broadcast"
     ]
+
+
+def test_only_a_sequential_step_of_a_multi_is_matched_without_its_number() -> None:
+    made = txn(1, 5, ("create", "/a/s-0000000000", 0, 3), ("create", "/a/0000000001", 0, 4))
+    steps = [
+        RequestStep(op="create", path="/a/s-", value=3, sequential=True),
+        RequestStep(op="create", path="/a/0000000001", value=4),
+    ]
+    asked = Invoke(t=160 * MS, due=160 * MS, client=9, seq=4, node=1, op="multi", steps=steps)
+    assert violated(evidence(lives(*[log(*ALL_FOUR, made)] * 3), [*OPERATIONS, asked])) == []
+    other = replace(made, steps=(made.steps[0], ("create", "/a/0000000002", 0, 4)))
+    assert violated(evidence(lives(*[log(*ALL_FOUR, other)] * 3), [*OPERATIONS, asked])) == ["exactly once"]
 
 
 def test_a_transaction_that_its_client_never_asked_for_is_a_violation() -> None:
