@@ -196,7 +196,8 @@ class Draw:
         if type(request) is Create and request.sequential and outcome.path is not None:
             shared = request.path.startswith(f"{key_path(self._keys)}/")
             (self._leaves if shared else self._created).append(outcome.path)
-            self._numbers[parent_of(outcome.path)] = int(outcome.path[-NAME_BYTES:])
+            if (number := outcome.path[-NAME_BYTES:]).isdigit():  # else the answer is wrong, and the judge says so
+                self._numbers[parent_of(outcome.path)] = int(number)
 
     def _condition(self, path: str) -> int:
         """Return the version that was seen last, or sometimes the one before."""

@@ -175,3 +175,19 @@ def test_an_expired_session_is_replaced_by_a_new_one(tmp_path: Path) -> None:
             while len(client.sessions) < 2 and time.monotonic() < time_up:
                 ask(client, Exists("/a"))
             assert done(client, Exists("/a")).version == 0
+
+
+def test_requests_of_one_session_have_different_numbers_also_after_it_has_moved(tmp_path: Path) -> None:
+    """A server takes a session and a number for the request: it may answer a new one with an old one's result."""
+    with deployed(tmp_path, "3.9.4") as it:
+        start_ensemble(it)
+        with client_of(it, 1) as client:
+            assert client.connect(20)
+            for node in (1, 2, 3):
+                client.move(node)
+                done(client, Create(f"/from-{node}"))
+            (session,) = client.sessions
+        it.cluster.kill_all(it.cluster.nodes)
+        log = txnlog.read_disk(Path(it.cluster.disk_folder(1)))
+        numbers = [one.cxid for one in log.transactions if one.client == session and one.steps]
+        assert len(set(numbers)) == 3, numbers

@@ -29,6 +29,7 @@ from zab_chaos.node.tree.requests import Request
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooClient, KazooState
     from kazoo.exceptions import SessionExpiredError
+    from kazoo.protocol.connection import ConnectionHandler
     from kazoo.protocol.serialization import CloseInstance
 
 CLOSE_SECONDS = 1.0  # for the server to confirm the end of the session
@@ -56,9 +57,7 @@ class ZooKeeperClient(PolledClient):
         self._wake_sender, self._wake_receiver = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._poller.register(self._wake_receiver, zmq.POLLIN)
-        self._kazoo = KazooClient(
-            self._addresses[self.node], timeout=session, connection_retry=RETRY, logger=silent, randomize_hosts=False
-        )
+        self._kazoo = new_kazoo(self._addresses[self.node], session)
         self._current: KazooConnection | None = None
         self._kazoo.add_listener(self._state_changed)
 
@@ -204,6 +203,32 @@ class AsyncResult:
 
     set: Callable[[Any], None]
     set_exception: Callable[[BaseException], None]
+
+
+def new_kazoo(hosts: str, session: float) -> Any:
+    """Return a client of kazoo that is not started; `session` is the session's timeout in seconds."""
+    kazoo = KazooClient(hosts, timeout=session, connection_retry=RETRY, logger=silent)
+    kazoo._connection = NumberingConnection(kazoo, kazoo._conn_retry.copy(), logger=silent)
+    return kazoo
+
+
+class NumberingConnection(ConnectionHandler):  # type: ignore[misc]
+    """kazoo's connection, with a number for each request that no other request of the session has, as ZooKeeper's own client
+    does it. kazoo itself sets `_xid` to 0 for each new connection.
+
+    A server takes the session and this number for the request. So one that catches up, and commits a request of an earlier
+    connection, would answer a new one of the same number with that.
+    """
+
+    _last_number = 0
+
+    @property
+    def _xid(self) -> int:
+        return self._last_number
+
+    @_xid.setter
+    def _xid(self, number: int | None) -> None:
+        self._last_number = number or self._last_number
 
 
 def connected_address(kazoo: Any) -> str | None:

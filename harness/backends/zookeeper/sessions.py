@@ -21,11 +21,11 @@ import msgspec
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.answers import REFUSALS
 from zab_chaos.harness.backends.zookeeper.client import (
-    RETRY,
     AsyncResult,
     connected_address,
     drop_connection,
     end_session,
+    new_kazoo,
 )
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
@@ -35,7 +35,7 @@ from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.core.zxid import Zxid, pair
 
 with extra("zookeeper", "a client of ZooKeeper"):
-    from kazoo.client import KazooClient, KazooState
+    from kazoo.client import KazooState
     from kazoo.exceptions import KazooException
     from kazoo.protocol.serialization import Create, Exists, GetChildren2, SetData, Sync, Watch, write_string
     from kazoo.security import OPEN_ACL_UNSAFE
@@ -98,9 +98,7 @@ class SessionClient:
 
     def begin(self) -> None:
         """Start to connect to any server, and begin a new session there."""
-        kazoo = KazooClient(
-            ",".join(self._addresses.values()), timeout=SESSION_SECONDS, connection_retry=RETRY, logger=tree.silent
-        )
+        kazoo = new_kazoo(",".join(self._addresses.values()), SESSION_SECONDS)
         read_watch_event = kazoo._connection._read_watch_event
 
         def record_watch_event(buffer: bytes, offset: int) -> None:
