@@ -22,8 +22,8 @@ from zab_chaos.pipeline import java
 
 TABLE = Path(__file__).with_name("releases.json")  # version -> path in the repository -> sha256
 LOGGING = Path(__file__).with_name("logging")  # configuration of each logging library; first on the class path
-BYTEMAN = Artifact("org.jboss.byteman", "byteman", "4.0.23")
-BYTEMAN_SHA256 = "bf8d2b2a2e11b87eaa2da19ac95e85f0fb59712eb3ed2aea3eb1192d9c2c9a60"
+BYTEMAN = Artifact("org.jboss.byteman", "byteman", "4.0.27")
+BYTEMAN_SHA256 = "979274834c1880bd2fb3a8a225d9a21350701a6bbea25a48631eb9b8d2e4cc00"
 PROVIDED = ("metrics-core", "snappy-java")  # of scope "provided", but the server does not start without them
 ABSENT = ("com.sun.jdmk", "com.sun.jmx", "javax.jms")  # dependencies of an old log4j that Maven Central has no jars of
 PROVIDERS = (
@@ -157,7 +157,7 @@ def jars_of(repository: Repository, version: str) -> list[str]:
 def locate_byteman(on_fetch: Callable[[str], None] = lambda name: None) -> Path:
     """Return the jar of Byteman, the Java agent of every server, fetched into the cache if need be. Raises HarnessError."""
     path = BYTEMAN.path()
-    jar = cache.folder() / "byteman" / path.rpartition("/")[2]
+    jar = cache.folder() / "byteman" / BYTEMAN.version / path.rpartition("/")[2]
 
     def fill(folder: Path) -> None:
         Repository(base_url()).download(path, folder / jar.name, BYTEMAN_SHA256)

@@ -103,6 +103,17 @@ def test_a_release_without_the_files_of_the_epochs_is_refused(shelf: Shelf, tmp_
             releases.locate(named)
 
 
+def test_byteman_is_fetched_also_if_the_cache_has_another_version(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = shelf.folder / shelf.put(releases.BYTEMAN).path()
+    monkeypatch.setattr(releases, "BYTEMAN_SHA256", hashlib.sha256(jar.read_bytes()).hexdigest())
+    other = releases.cache.folder() / "byteman" / "byteman-4.0.23.jar"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    assert releases.locate_byteman().read_bytes() == jar.read_bytes()
+
+
 @pytest.mark.parametrize("spoil", ["wrong", "missing"])
 def test_a_jar_that_cannot_be_verified_is_refused_and_nothing_is_kept(shelf: Shelf, spoil: str) -> None:
     shelve_server(shelf, "3.99.0")
