@@ -14,7 +14,7 @@ from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
 from zab_chaos.harness.results import fault_timeline
-from zab_chaos.harness.results.fault_spans import WAITS, read_spans
+from zab_chaos.harness.results.fault_spans import WAITS, FaultSpan, read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict, expected_ending
@@ -72,11 +72,17 @@ def _faults(folder: RunFolder, console: Console) -> None:
             span.do,
             span.on,
             "" if lasted is None else f"{lasted:.2f}",
-            Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
+            _effect(span),
             "" if span.do in WAITS else _pause_words(next(pauses)),
         )
     show_table(console, table)
     console.print()
+
+
+def _effect(span: FaultSpan) -> Text:
+    if not span.confirmed:
+        return Text("NO", "bold red")
+    return Text("yes", "green") if span.reached else Text("not reached", "yellow")
 
 
 def _pause_words(seconds: float | None) -> str:

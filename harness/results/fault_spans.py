@@ -14,7 +14,8 @@ WAITS = {"wait"}  # these break nothing
 class FaultSpan:
     """One fault of a run, from its injection at `at` to its healing at `healed`, in nanoseconds.
 
-    `healed` is None if the fault is over at once, or was never healed.
+    `healed` is None if the fault is over at once, or was never healed. `reached` is false for a
+    crash point that no node came to.
     """
 
     id: Any
@@ -26,6 +27,7 @@ class FaultSpan:
     at: int
     healed: int | None = None
     confirmed: bool = True
+    reached: bool = True
 
     @property
     def on(self) -> str:
@@ -70,6 +72,7 @@ def read_spans(source: Source) -> list[FaultSpan]:
             span = spans[key]
             span.healed = max(line.t, span.at)
             span.confirmed = span.confirmed and line.confirmed is not False
+            span.reached = "point" not in span.params or _reached(line.evidence)
         elif line.id != 0:  # a heal of fault 0 belongs to no fault; the verdict tells about it
             source.damaged("faults.jsonl", number, f"is a {line.type!r} of fault {line.id!r}, which was not injected")
     return sorted(spans.values(), key=lambda span: span.at)
@@ -86,6 +89,13 @@ def _injected(line: FaultLine) -> FaultSpan:
         at=line.t,
         confirmed=bool(line.confirmed),
     )
+
+
+def _reached(evidence: Any) -> bool:
+    """Return whether any node reached the crash point, by the evidence of the healing; true if that says nothing of it."""
+    shown = evidence.values() if isinstance(evidence, dict) else ()
+    told = [it["reached"] for it in shown if isinstance(it, dict) and "reached" in it]
+    return not told or any(told)
 
 
 def _target_words(target: Any) -> str:

@@ -71,6 +71,7 @@ class FaultLine(Timed, kw_only=True):
     params: dict[str, Any] = {}
     pairs: list[tuple[int, int]] | None = None
     confirmed: bool | None = None
+    evidence: Any = None
 
 
 class MilestoneLine(Timed, kw_only=True):

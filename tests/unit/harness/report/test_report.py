@@ -143,6 +143,23 @@ def test_faults_and_properties_are_tables_within_80_columns(run: RunFolder) -> N
     assert all(len(line) <= 80 for line in lines if str(run.path) not in line)
 
 
+@pytest.mark.parametrize(("reached", "effect"), [((False, False), "not reached"), ((False, True), "yes")])
+def test_a_crash_point_that_no_node_came_to_is_shown_as_not_reached(
+    run: RunFolder, reached: tuple[bool, bool], effect: str
+) -> None:
+    """A point that is drawn by a nemesis need not be reached."""
+    point = {"point": "after-sync:TXN"}
+    armed = {"do": "crash-at", "target": "all", "nodes": [1, 2], "params": point, "confirmed": True, "evidence": {}}
+    shown_by = {str(node): {"pid": node, "reached": came} for node, came in enumerate(reached, 1)}
+    healed = {"type": "heal", "id": 1, "confirmed": True, "evidence": {**shown_by, "up": True}}
+    write_lines(
+        run, "faults.jsonl", [{"type": "inject", "t": 12 * SECOND, "id": 1, **armed}, {"t": 13 * SECOND, **healed}]
+    )
+    judge(run)
+    (line,) = [line for line in shown(run).splitlines() if "crash-at" in line]
+    assert effect in line
+
+
 def test_the_source_of_a_property_is_dim(run: RunFolder) -> None:
     judge(run)
     out = io.StringIO()
