@@ -113,7 +113,7 @@ class Kazoo:
 def begun(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[sessions.SessionClient, sessions.SessionsFile, Kazoo]:
     """Return a client that has begun a session, its file, and its fake kazoo."""
     kazoo, sessions_file = Kazoo(), sessions.SessionsFile(file)
-    monkeypatch.setattr(sessions, "KazooClient", lambda *_, **__: kazoo)
+    monkeypatch.setattr(sessions, "new_kazoo", lambda *_: kazoo)
     client = sessions.SessionClient(7, {2: "127.0.0.1:2181"}, sessions_file, lambda path: None)
     client.begin()
     return client, sessions_file, kazoo
