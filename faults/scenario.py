@@ -13,8 +13,10 @@ from zab_chaos.node.config import Limits, Timing
 
 BAD_PATH = "bad-path"
 NUMBERED = "numbered"
+REPLACE = "replace"
+SELDOM = (BAD_PATH, NUMBERED, REPLACE)  # in the load of no scenario by default
 OPERATIONS = (
-    "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", BAD_PATH, NUMBERED,
+    "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", *SELDOM,
 )  # fmt: skip
 SETTLE_SECONDS = 20.0  # how long a step or an operation waits for the fault that it awaits
 # Shorter than a hitch of the network and of a disk together (`zab_chaos.model.world.chance`).

@@ -99,6 +99,7 @@ class DiskAfterLife(TraceEvent, kw_only=True, tag="left"):
 class Role(TraceEvent, kw_only=True, tag="role"):
     role: Literal["LOOKING", "FOLLOWING", "LEADING"]
     leader: int | None = None
+    why: str = ""
 
 
 class Phase(TraceEvent, kw_only=True, tag="phase"):

@@ -17,6 +17,8 @@ from zab_chaos.faults.scenario import (
     BAD_PATH,
     NUMBERED,
     OPERATIONS,
+    REPLACE,
+    SELDOM,
     InitialDisk,
     Nemesis,
     Scenario,
@@ -178,6 +180,9 @@ GROWING_MIX = {"create": 1.0, "sequential": 2.0, "delete": 2.0, "children": 1.0,
 # sequential ones will soon have.
 NUMBERED_SHARE = 0.06
 NUMBERED_MIX = {"sequential": 4.0, NUMBERED: 2.0, "children": 1.0, "get": 1.0}
+# A multi may delete a znode and create it again, with version 0. A znode with children is not deleted, whatever its version is.
+REPLACING_SHARE = 0.15
+REPLACING_MIX = {REPLACE: 3.0, "cas": 2.0, "check": 1.0, "create": 1.0, "delete": 1.0, "get": 1.0}
 # An eighth of a frame's bytes may be forwarded at once, or be in flight. In some seeds clients send more than that, and more
 # than a frame while nothing is committed. Znodes stay few, so that a follower's difference always fits into a frame.
 TIGHT_SHARE = 0.12
@@ -258,6 +263,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         workload, limits = _with_large_multis(workload), _with(limits, NARROW_LIMITS)
     elif Random(f"large {seed}").random() < LARGE_SHARE and focus in (None, FORGETFUL) and not crowded:
         workload, limits = _with_large_writes(workload, duration), _with(limits, LARGE_LIMITS)
+    elif Random(f"replacing {seed}").random() < REPLACING_SHARE:
+        workload = replace(workload, mix=REPLACING_MIX, keys=4)
     workload = _with_clients(Random(f"clients {seed}"), workload)
     stalling = Random(f"stalling {seed}")
     if stalling.random() < STALLING_SHARE:
@@ -387,7 +394,7 @@ def _with(given: Limits, changes: Mapping[str, int]) -> Limits:
 
 
 def _workload(random: Random, duration: float) -> Workload:
-    kinds = [name for name in OPERATIONS if name not in ("set", BAD_PATH, NUMBERED)]
+    kinds = [name for name in OPERATIONS if name not in ("set", *SELDOM)]
     operations = random.sample(kinds, random.randint(1, 7))
     mix = {"set": 4.0, **{name: float(random.randint(1, 3)) for name in operations}}
     return Workload(

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from msgspec import structs
 
-from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, Operation, Scenario
+from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, REPLACE, Operation, Scenario
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.paths import parent_of
 from zab_chaos.node.tree.primary import NAME_BYTES
@@ -26,6 +26,7 @@ NAMELESS_RATIO = 0.3  # of the sequential children: their name is only the numbe
 AHEAD_MAX = 4  # how far a number that is taken as a name is above the last one that the client knows
 COMPOSED_RATIO = 0.4  # of the multis: they consist of any steps in any order
 STEPS_MAX = 5  # of such a multi
+CHILD_RATIO = 0.5  # of the replacements: they concern a child, not a key
 SHARED_RATIO = 0.4  # of the creations and deletions, if the mix has all of CREATING: they concern the shared znode
 REPEATED_RATIO = 0.2  # of the creations and deletions: they concern the child that was deleted last
 
@@ -176,6 +177,8 @@ class Draw:
         if kind == "multi":
             composed = self._forms.random() < COMPOSED_RATIO and operation.version is None
             return self._composed(data) if composed else self._multi(path, data, version)
+        if kind == REPLACE:
+            return self._replace(path, data)
         if kind == "check":
             return Check(path, self._versions.get(path, ANY) if operation.version is None else version)
         if kind == BAD_PATH:
@@ -233,6 +236,15 @@ class Draw:
             version = int(self._details.random() < STALE_RATIO) if conditional else ANY  # a child's version stays 0
         self._deleted = self._created.popleft()
         return Delete(self._deleted, version)
+
+    def _replace(self, key: str, data: bytes) -> Multi:
+        """Return a multi that deletes a znode, sometimes on condition of a version, and creates it again: a child that this
+        client has created, or the key, which may have children. No other request comes in between."""
+        if self._created and self._forms.random() < CHILD_RATIO:
+            path, version = self._created[-1], self._forms.choice((ANY, 0, 1))  # a child's version stays 0
+        else:
+            path, version = key, self._forms.choice((ANY, self._condition(key)))
+        return Multi([Delete(path, version), Create(path, data)])
 
     def _composed(self, data: bytes) -> Multi:
         """Return a multi of steps on any keys. Whether it is refused, and by which step, depends on the other clients."""

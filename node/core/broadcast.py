@@ -28,6 +28,8 @@ from zab_chaos.node.core.zxid import ZERO, Zxid
 if TYPE_CHECKING:
     from zab_chaos.node.core.peer import Peer
 
+EXHAUSTED = "the epoch's counter is exhausted"  # why a leader resigns that has committed what it has
+
 
 class Broadcasting(Leading):
     """The primary: the leader of an established epoch."""
@@ -55,7 +57,7 @@ class Broadcasting(Leading):
 
     def on_tick(self) -> None:
         if self.counter >= self.peer.settings.counter_max and self.journal.committed == self.journal.history.last:
-            self.peer.start_election("the epoch's counter is exhausted")
+            self.peer.start_election(EXHAUSTED)
 
     def on_ready(self) -> None:
         if self.unproposed:

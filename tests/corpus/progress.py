@@ -5,6 +5,7 @@ from typing import Any
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
 from zab_chaos.node.clients.protocol import CLIENT_CLOSED
+from zab_chaos.node.core.broadcast import EXHAUSTED
 
 SECOND = 1_000_000_000
 
@@ -316,6 +317,30 @@ def progress_a_star_does_not_elect() -> Story:
     story.write()
     story.settle()
     return story
+
+
+def _resigning(*, delivers: bool) -> Story:
+    """Node 1 resigns at the end of its counter, with a write under way or (`delivers`) after it has delivered all."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.propose()
+    if delivers:
+        story.deliver(1, zxid)
+    story.event(1, "role", role="LOOKING", leader=None, why=EXHAUSTED)
+    story.complete(1, seq, None, "unknown")
+    story.elect(1, epoch=2)
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_leader_resigns_with_a_write_under_way() -> Story:
+    return _resigning(delivers=False)
+
+
+@legal("progress")
+def progress_a_leader_resigns_when_it_has_delivered_all() -> Story:
+    return _resigning(delivers=True)
 
 
 @violates("progress")

@@ -41,7 +41,7 @@ from zab_chaos.node.tree.primary import FutureZnode, Primary
 from zab_chaos.node.tree.refusal import BAD_PATH, NODE_EXISTS, Refusal
 from zab_chaos.node.tree.requests import Create, Fence, ForwardedRequest, Multi, Write, request_size
 from zab_chaos.node.tree.tree import Tree
-from zab_chaos.node.tree.txns import CreateTxn, Origin
+from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, Origin, Txn
 
 SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
@@ -335,6 +335,27 @@ def test_in_some_seeds_clients_take_the_names_of_sequential_znodes(
     monkeypatch.setattr(Primary, "_create", careless)
     found = simulate(one, one.seed or 0, None).verdict.property("values and versions").violations
     assert "which exists" in found[0].words
+
+
+def test_in_some_seeds_clients_delete_znodes_and_create_them_again(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one multi, of which the order of the steps matters."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    replacing = [one for one in drawn if one.workload.mix == swarm.REPLACING_MIX]
+    assert 0.03 < len(replacing) / len(drawn) < 0.1
+    one = replacing[0]
+    assert simulate(one, one.seed or 0, None).verdict.exit == 0
+    perform = Tree.perform
+
+    def deletes_last(self: Tree, zxid: Zxid, txn: Txn) -> None:
+        if isinstance(txn.change, MultiTxn):
+            changes = sorted(txn.change.changes, key=lambda each: isinstance(each, DeleteTxn))
+            txn = Txn(txn.origin, MultiTxn(changes))
+        perform(self, zxid, txn)
+
+    monkeypatch.setattr(Tree, "perform", deletes_last)
+    assert "values and versions" in simulate(one, one.seed or 0, None).verdict.violated
 
 
 def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(

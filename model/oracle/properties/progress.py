@@ -3,16 +3,17 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 
 from zab_chaos.model.events import Client, Complete, Invoke, Phase, Role
-from zab_chaos.model.oracle.evidence import node_names
+from zab_chaos.model.oracle.evidence import node_names, zxid_range
 from zab_chaos.model.oracle.facts import ORDERED, WRITES, Facts, Request
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, longer, merged
 from zab_chaos.node.clients.protocol import CLIENT_CLOSED
+from zab_chaos.node.core.broadcast import EXHAUSTED
 from zab_chaos.node.tree.refusal import NO_LEADER
 
 DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
@@ -52,7 +53,8 @@ class Progress(Checker):
     want of a leader, and that no client with something to send is without a connection for longer than `GREETS` for each node
     of the ensemble and one more while one of them could greet it, if run.json says that `clients_know_all_nodes`.
     No client waits for longer than `LEAVES` for the answer of a node that was paused, or has started again, since the request
-    was sent, if run.json says that `clients_are_awake`, and the clients together sent something all the time.
+    was sent, if run.json says that `clients_are_awake`, and the clients together sent something all the time. A leader that
+    resigns because its counter is exhausted has delivered all that it broadcast: no write is unknown for that.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time, to this or to an earlier request.
@@ -76,6 +78,8 @@ class Progress(Checker):
 
     def on_role(self, event: Role) -> None:
         self._roles.setdefault(event.node, []).append(event)
+        if event.why == EXHAUSTED:
+            self._check_resignation(event)
 
     def at_end(self) -> None:
         facts = self.facts
@@ -118,6 +122,14 @@ class Progress(Checker):
         undisturbed = {node: list(self._undisturbed(node, windows)) for node in {stay.node for _, stay in delayed}}
         for request, stay in delayed:
             self._check_delayed(request, stay, undisturbed[stay.node])
+
+    def _check_resignation(self, event: Role) -> None:
+        delivered = self.facts.nodes[event.node].position.last
+        for primary in chain.from_iterable(self.facts.broadcasts.epochs.values()):
+            last = primary.epoch << 32 | len(primary.digests)
+            if (primary.node, primary.life) == (event.node, event.life) and last > delivered:
+                words = f"node {event.node} resigned before it had delivered {zxid_range(delivered + 1, last)}"
+                self.findings.add(f"{words}: {EXHAUSTED}", [primary.events[-1], event])
 
     def _check_last_questions(self) -> None:
         """Check that each client was served in time after everything was healed, unless the run was interrupted."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.scenario import NUMBERED, OPERATIONS, Operation
+from zab_chaos.faults.scenario import NUMBERED, OPERATIONS, REPLACE, Operation
 from zab_chaos.harness.workload.operations import (
     AHEAD_MAX,
     Agenda,
@@ -159,6 +159,17 @@ def test_some_names_are_numbers_that_sequential_children_will_soon_have() -> Non
         Create("/key-0/1-", b"", sequential=True), Ok(Zxid(1), 0, "/key-0")
     )  # a wrong answer: the judge reports it
     assert {path_of(drawn.request(numbered)) for _ in range(100)} == later
+
+
+def test_a_key_or_a_child_is_deleted_and_created_again_in_one_multi() -> None:
+    multis = [one for one in draw(LoadParameters(mix={REPLACE: 1, "create": 1}, keys=1)) if isinstance(one, Multi)]
+    conditions = collections.defaultdict(set)
+    for deletes, creates in (one.steps for one in multis):
+        assert isinstance(deletes, Delete)
+        assert isinstance(creates, Create)
+        assert deletes.path == creates.path
+        conditions[deletes.path == "/key-0"].add(deletes.version)
+    assert conditions == {True: {ANY, 0}, False: {ANY, 0, 1}}
 
 
 def test_some_multis_are_made_of_any_steps() -> None:
