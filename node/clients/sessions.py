@@ -320,12 +320,17 @@ class ClientSessions:
         If it needs none now, it never will: the tree may forget the client, and what is decided stays so.
         """
         if self._fenced(session):
-            session.fence = NO_SEQ
+            self._end_fence(session)
         session.held = not self._may_serve(session)
         if session.held:
             self._watched[session.client] = session
             if session.fence != NO_SEQ:
                 self._unfenced[session.client] = session
+
+    def _end_fence(self, session: ClientSession) -> None:
+        """Forget the session's fence, which is delivered, also if it is still to be requested: a former session had done so."""
+        session.fence = NO_SEQ
+        self._unfenced.pop(session.client, None)
 
     def _fenced(self, session: ClientSession) -> bool:
         return self._tree.sessions.get(session.client) >= session.fence
@@ -341,7 +346,7 @@ class ClientSessions:
         self._tree.perform(zxid, txn)
         if type(txn.change) is FenceTxn:
             if txn.origin.seq >= session.fence:
-                session.fence = NO_SEQ
+                self._end_fence(session)
             return
         entry = session.open_writes.get(txn.origin.seq)
         if entry is not None:

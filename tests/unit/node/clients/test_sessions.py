@@ -494,6 +494,13 @@ def test_writes_whose_outcome_is_decided_need_no_fence(data: bytes) -> None:
     assert kinds(told(sessions)) == [(10, "Ok")]
 
 
+def test_a_fence_that_was_delivered_is_not_requested_for_a_session_that_waits_for_more() -> None:
+    """A former session of the client had requested it from the leader before."""
+    sessions = make(seen=z(9), fence=4)
+    sessions.deliver(z(1), [fence_txn(ME, 4)])
+    assert forwarded(sessions) == []
+
+
 def test_a_session_without_need_of_a_fence_is_served_although_the_tree_forgets_its_client() -> None:
     """The snapshot with which the node joins has forgotten a client whose writes its own tree had decided."""
     trees = [Tree(clients_max=1), Tree(clients_max=1)]
