@@ -202,9 +202,9 @@ def _numbers(version: str) -> tuple[int, int, int]:
     return major, minor, patch
 
 
-def _sort_key(version: str) -> tuple[list[int], bool, str]:
-    numbers, _, rest = version.partition("-")
-    return [int(part) for part in numbers.split(".")], not rest, rest
+def _sort_key(version: str) -> tuple[tuple[int, int, int], bool, str]:
+    _, _, rest = version.partition("-")
+    return _numbers(version), not rest, rest
 
 
 def pin(versions: list[str]) -> None:

@@ -1,10 +1,11 @@
 """The checkers of the experiment itself: the faults took effect, and the records are complete."""
 
+from itertools import pairwise
 from typing import Any
 
 from zab_chaos.model.events import TRACES, Boot, Heal, Inject
 from zab_chaos.model.oracle.cross_checks import disagreements
-from zab_chaos.model.oracle.facts import Facts, cut_link_counters, ended_processes, evidence_of, tampering
+from zab_chaos.model.oracle.facts import cut_link_counters, ended_processes, evidence_of, tampering
 from zab_chaos.model.oracle.fault_evidence import contradictions
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement
@@ -34,16 +35,6 @@ class FaultTookEffect(Checker):
     rests_on_absence = False
     if_broken = Judgement.UNKNOWN
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._boots: dict[int, Boot] = {}  # by node: the latest one
-        self._changed_disks: list[tuple[Boot, Boot]] = []  # the boot before, and the one that found another disk
-
-    def on_boot(self, event: Boot, _known: bool) -> None:
-        if event.as_left is False:
-            self._changed_disks.append((self._boots.get(event.node, event), event))
-        self._boots[event.node] = event
-
     def on_inject(self, event: Inject) -> None:
         self.checked += 1
         if not event.confirmed:
@@ -72,10 +63,10 @@ class FaultTookEffect(Checker):
             self.findings.add(
                 f"node {event.node}, life {event.life}, went on after life {boot.life} began", [boot, event]
             )
-        for old, new in self._changed_disks:
-            if not (self.facts.disk_damaged(old, new) or self.facts.power_cut(old, new)):
-                words = f"somebody else changed the disk of node {new.node} before its life {new.life}"
-                self.findings.add(f"{words}: the life before had left something else there", [new])
+        for each in self.facts.nodes.values():
+            boots = [life.boot for life in each.lives if life.boot is not None]
+            for old, new in pairwise(boots[:1] + boots):
+                self._check_disk(old, new)
         for words, lines in contradictions(self.facts):
             self.findings.add(words, lines)
         heals = {heal.id: heal for heal in self.facts.heals}
@@ -86,6 +77,12 @@ class FaultTookEffect(Checker):
             if heal is not None:  # a crash point is reached between the two, so either can have the evidence
                 for node, shown in {**ended_processes(heal), **ended_processes(inject)}.items():
                     self._check_killed(inject, heal, node, shown)
+
+    def _check_disk(self, old: Boot, new: Boot) -> None:
+        """Check that faults alone changed what the life before `new` had left on its disk. `old`: the boot before, if any."""
+        if new.as_left is False and not (self.facts.disk_damaged(old, new) or self.facts.power_cut(old, new)):
+            words = f"somebody else changed the disk of node {new.node} before its life {new.life}"
+            self.findings.add(f"{words}: the life before had left something else there", [new])
 
     def _check_killed(self, inject: Inject, heal: Heal, node: int, shown: dict[str, Any]) -> None:
         for (owner, number), life in self.facts.lives.items():
