@@ -193,7 +193,7 @@ def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
     shape, wrong = params["shape"], []
     least = {"ring": 4, "bridge": 3, "majority-minority": 3}.get(shape, 2)
     if nodes < least:
-        wrong.append(f"the shape {shape} takes at least {least} nodes, and there are {nodes}")
+        wrong.append(f"the shape {shape} takes at least {least} nodes, and the ensemble has {nodes}")
     if (shape == "pairs") != (params["pairs"] is not None):
         wrong.append('shape = "pairs" and the key pairs go together: either both or none')
     if shape != "one-way" and params["direction"] == "in":
@@ -201,7 +201,9 @@ def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
     if shape == "bridge" and target is not None and size(target, nodes) != 1:
         wrong.append("a bridge is one node")
     if shape == "majority-minority" and target is not None and size(target, nodes) > (nodes - 1) // 2:
-        wrong.append(f"the target is put on the minority's side, which has {(nodes - 1) // 2} nodes")
+        wrong.append(
+            f"the target is put on the minority's side, and that has at most {(nodes - 1) // 2} of {nodes} nodes"
+        )
     targets = static_nodes(target, nodes)
     # Two names may stand for the same nodes; all other words are disjoint.
     named = any(word[:1].isupper() for word in ((target,) if isinstance(target, str) else target or ()))

@@ -45,7 +45,9 @@ def _word(value: object, kind: Kind, nodes: int, names: Collection[str], allowed
         raise InvalidValueError(f"{shown(value)} is no target", allowed)
     match = _NODE.fullmatch(value)
     if match and int(match[1]) > nodes:
-        raise InvalidValueError(f"there is no {value}: the ensemble has {nodes} nodes", allowed)
+        raise InvalidValueError(
+            f"there is no {value}: the ensemble has {nodes} node{'' if nodes == 1 else 's'}", allowed
+        )
     if value == "minority" and nodes < 3:
         raise InvalidValueError(f"an ensemble of {nodes} has no minority", allowed)
     if match or value in kind.target_words or value in names:

@@ -21,6 +21,7 @@ from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.model.verdict import ended_as_expected
+from zab_chaos.pipeline.naming import plural
 
 
 def chosen_scenarios(only: list[str]) -> dict[str, Scenario]:
@@ -45,7 +46,8 @@ def show(only: list[str], *, json: bool) -> int:
         facts = _facts(name, scenario)
         title = Text(name, "bold")
         title.append(
-            f"  {facts['nodes']} nodes, {facts['duration']:g} s, {', '.join(facts['faults']) or 'no faults'}", "dim"
+            f"  {plural(facts['nodes'], 'node')}, {facts['duration']:g} s, {', '.join(facts['faults']) or 'no faults'}",
+            "dim",
         )
         if facts["expects"] != "PASS":
             title.append(f"  expects {facts['expects']}", "yellow")

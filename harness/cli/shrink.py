@@ -40,6 +40,7 @@ from zab_chaos.harness.shrink.failure import (
 )
 from zab_chaos.harness.shrink.rerun import CandidateRuns
 from zab_chaos.harness.shrink.search import Budget, Search, reparsed, seeds_that_fail, still_fails, witness_seeds
+from zab_chaos.pipeline.naming import plural
 
 PROGRESS_SECONDS = 2.0  # between two lines of progress
 CONFIRM_TRIES = 3  # of the result on real processes
@@ -63,8 +64,8 @@ class _Progress:
 
     def on_step(self, scenario: Scenario) -> None:
         load = f"{len(scenario.operations)}" if scenario.operations else f"{scenario.workload.rate:g} a second"
-        faults = f"{len(scenario.faults)} fault{'' if len(scenario.faults) == 1 else 's'}"
-        self.size = f"{faults}, operations: {load}, {scenario.nodes} nodes, {scenario.duration:g} s"
+        faults = plural(len(scenario.faults), "fault")
+        self.size = f"{faults}, operations: {load}, {plural(scenario.nodes, 'node')}, {scenario.duration:g} s"
 
     def on_try(self, search: Search) -> None:
         self.tell(f"{search.tries} tries: {self.size}")

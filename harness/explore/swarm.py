@@ -28,6 +28,7 @@ from zab_chaos.faults.scenario import (
 from zab_chaos.harness.explore.disk_histories import draw_disks, with_lone_promise
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, POINTS
+from zab_chaos.pipeline.naming import plural
 
 # The seconds for which a nemesis works; never longer than the scenario. Many different short runs reach more than a few
 # long ones, because most of what a seed decides is decided at the start. Some runs are long enough for long histories and
@@ -343,7 +344,7 @@ def describe(scenario: Scenario) -> str:
     work, nemesis = scenario.workload, scenario.nemesis
     parts = [
         "an erratic network" if scenario.erratic_network else "",
-        f"{scenario.nodes} nodes for {scenario.duration:g} s",
+        f"{plural(scenario.nodes, 'node')} for {scenario.duration:g} s",
         f"{work.rate:g} operations/s of {work.clients} clients, {work.keys} keys, {work.payload_bytes} bytes",
         "mix " + " ".join(sorted(work.mix)),
         "clients that stand still" if work.stalls else "",

@@ -101,14 +101,14 @@ class RunPhases:
             contents = write_disk(folder, disk, self._scenario.limits.segment_bytes)
             self._records.milestone(DISK_MILESTONE, **contents)
         self._cluster.start_all(self._cluster.nodes)
-        dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]
-        if dead:
+        if dead := self._dead():
             last_words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # without duplicates
             raise HarnessError("\n".join([f"{node_names(dead)} ended during the start:", *last_words]))
         self._phase("electing")
         if not self._wait_until(self._deployment.complete, START_SECONDS):
             missing = "not every node served" if self._deployment.formed() else "no leader was established"
-            raise Unfinished(f"{missing} within {START_SECONDS:.0f} s of the start")
+            ended = "".join(f"; node-{node} ended, its last line: {self._last_line(node)}" for node in self._dead())
+            raise Unfinished(f"{missing} within {START_SECONDS:.0f} s of the start{ended}")
         self._deployment.on_established()
         leader = self._cluster.leader()
         status = self._cluster.status(leader) if leader is not None else None
@@ -254,7 +254,13 @@ class RunPhases:
 
     def _node_ended(self) -> bool:
         """Return whether a node has ended. After healing nobody starts it again, so the nodes can't converge any more."""
-        return not all(self._cluster.alive(node) for node in self._cluster.nodes)
+        return bool(self._dead())
+
+    def _dead(self) -> list[int]:
+        return [node for node in self._cluster.nodes if not self._cluster.alive(node)]
+
+    def _last_line(self, node: int) -> str:
+        return (self._cluster.last_words(node).splitlines() or ["it logged nothing"])[-1]
 
     def _stop_load(self, grace: float) -> None:
         if self._load_running:

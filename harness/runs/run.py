@@ -30,6 +30,7 @@ from zab_chaos.harness.runs.phases import INTERRUPTED, RunPhases
 from zab_chaos.harness.workload.thread import WorkloadError
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import Outcome, Verdict
+from zab_chaos.pipeline.naming import plural
 
 UNFINISHED = "unfinished"  # the outcome while a run is in progress, and for good if its harness is killed
 
@@ -152,7 +153,7 @@ def run_shown(scenario: Scenario, options: RunOptions, console: Console, *, quie
     """Run the scenario and show its progress. The seed is shown first, so that the run can be repeated whatever happens."""
     with display(console, quiet=quiet) as screen:
         defect = f", defect {scenario.defect}" if scenario.defect else ""
-        screen.say(f"seed {options.seed}: {scenario.name}, {scenario.nodes} nodes{defect}")
+        screen.say(f"seed {options.seed}: {scenario.name}, {plural(scenario.nodes, 'node')}{defect}")
         return run(scenario, options, screen)
 
 

@@ -63,6 +63,23 @@ def test_a_run_whose_keys_cannot_be_created_says_what_the_last_answer_was(tmp_pa
     )
 
 
+def test_a_start_that_is_never_complete_names_the_nodes_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def complete(deployment: SimDeployment) -> bool:
+        deployment.cluster.kill(2)  # it was alive when all had been started
+        deployment.cluster.kill(3)
+        return deployment.formed()
+
+    monkeypatch.setattr(SimDeployment, "complete", complete)
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert (
+        "no leader was established within 30 s of the start; node-2 ended, its last line: node-2 ended with exit code -9; "
+        "node-3 ended, its last line: "
+        in ran.verdict.reasons[0]
+    )
+
+
 def test_the_error_of_a_background_thread_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(_: SimDeployment) -> None:
         raise HarnessError("the thread that watches the nodes failed")
