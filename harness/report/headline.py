@@ -1,8 +1,11 @@
 """The headline of every report: one sentence on what happened in the run, made from its verdict."""
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 import msgspec
 
-from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
+from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation, expected_ending
 
 FULFILLED = (Judgement.PASS, Judgement.NOT_APPLICABLE)
 SHORTEST_PAUSE_S = (
@@ -33,6 +36,26 @@ def headline(verdict: Verdict) -> str:
 def capital(sentence: str) -> str:
     """Return the sentence with its first letter in upper case."""
     return sentence[:1].upper() + sentence[1:]
+
+
+def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[str]) -> str | None:
+    """Return whether the run showed the bug that it was to show or, without a bug, how it should have ended instead.
+
+    `facts`: the content of run.json. `verdict`: None if there is none yet. None is returned if there is nothing to say: the run
+    ended as its scenario expects, or the harness failed.
+    """
+    defect, expect = facts.get("defect"), facts.get("expect") or {}
+    if verdict is None:
+        return f"the nodes were built with the defect {defect}" if defect else None
+    if verdict == Outcome.HARNESS_ERROR:
+        return None
+    if defect:
+        return f"the defect {defect} was {'' if verdict == Outcome.VIOLATION else 'not '}caught"
+    if facts.get("ticket"):
+        shown = any(name in violated for name in facts.get("ticket_violates", ()))
+        return f"the bug {facts['ticket']} was {'' if shown else 'not '}shown"
+    expected = expected_ending(expect, verdict, violated) if "verdict" in expect else verdict
+    return f"the scenario expects {expected}" if expected != verdict else None
 
 
 def first_violation(verdict: Verdict) -> tuple[Property, Violation] | None:

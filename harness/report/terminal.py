@@ -12,12 +12,12 @@ from rich.text import Text
 
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
-from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
+from zab_chaos.harness.report.headline import capital, headline, remark, violated_or_uncertain
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import WAITS, FaultSpan, read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
-from zab_chaos.model.verdict import Judgement, Outcome, Verdict, expected_ending
+from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
 COLOURS = {
     "PASS": "green",
@@ -143,13 +143,9 @@ def _end(
     word = str(verdict.get("verdict", "HARNESS-ERROR"))
     line = Text(word, COLOURS.get(word, ""))
     line.append(f"  (exit {verdict.get('exit', 3)})", "dim")
-    expect = {} if word == Outcome.HARNESS_ERROR else facts.get("expect") or {}
     violated = [item["name"] for item in verdict.get("properties", []) if item.get("verdict") == Judgement.VIOLATION]
-    expected = expected_ending(expect, word, violated) if "verdict" in expect else word
-    if facts.get("defect") and word != Outcome.HARNESS_ERROR:
-        line.append(f"  the defect was {'' if word == Outcome.VIOLATION else 'not '}caught")
-    elif expected != word:
-        line.append(f"  the scenario expects {expected}")
+    if more := remark(facts, word, violated):
+        line.append(f"  {more}")
     say(console, line)
     for reason in reasons:
         say(console, f"  {reason}")

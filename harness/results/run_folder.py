@@ -27,7 +27,7 @@ PARTS = ("trace", "log", "record", "data", "config")
 RUN = "run.json"
 FACTS: dict[str, Any] = {  # the types of those fields of run.json that are shown; the others are only passed on
     "scenario": str, "seed": int, "nodes": int, "backend": str, "expect": dict, "defect": str | None,
-    "command": str | None, "commit": str | None, "dump": str | None, "outcome": str,
+    "ticket": str, "ticket_violates": list, "command": str | None, "commit": str | None, "dump": str | None, "outcome": str,
 }  # fmt: skip
 
 

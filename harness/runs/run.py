@@ -216,6 +216,7 @@ def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, ba
         "ended": None,
         "outcome": UNFINISHED,
         "expect": scenario.expected(exact=exact),
+        **({"ticket": ticket.id, "ticket_violates": ticket.violates} if (ticket := scenario.ticket) else {}),
         **({"dump": None} if exact else {}),
         **({"evidence": backend.evidence} if backend.evidence != TRACES else {}),
     }

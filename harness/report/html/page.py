@@ -5,13 +5,12 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.report.headline import capital, headline
+from zab_chaos.harness.report.headline import capital, headline, remark
 from zab_chaos.harness.report.html import tables
 from zab_chaos.harness.report.html.diagram import Diagram
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.markup import Html, element, join
 from zab_chaos.harness.report.html.run_data import RunData
-from zab_chaos.model.verdict import expected_ending
 
 SCRIPTS = (
     "data.js", "view.js", "paint.js", "lanes.js", "exchange.js", "messages.js", "follow.js", "load.js", "pointer.js",
@@ -83,19 +82,11 @@ def _verdict(run: RunData) -> str:
 
 def _header(run: RunData) -> Html:
     facts, verdict = run.facts, run.judged.verdict
-    expect = facts.get("expect")
-    expectation = None
-    if facts.get("defect"):
-        expectation = element(
-            "p", f"The nodes were built with the defect {facts['defect']}; the run is expected to catch it."
-        )
-    elif verdict is not None and isinstance(expect, dict) and "verdict" in expect:
-        expected = expected_ending(expect, verdict.verdict, verdict.violated)
-        expectation = element("p", f"The scenario expects {expected}.") if expected != verdict.verdict else None
+    more = remark(facts, verdict.verdict, verdict.violated) if verdict else remark(facts, None, ())
     return element(
         "header",
         element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(run))),
-        expectation,
+        element("p", f"{capital(more)}.") if more else None,
         element("p", tables.MEANINGS[_verdict(run)]) if _verdict(run) in tables.MEANINGS else None,
         element("p", f"{capital(headline(verdict))}.", class_="answer") if verdict else None,
         _reasons(verdict.reasons) if verdict else None,

@@ -296,9 +296,18 @@ def test_a_run_with_a_defect_is_expected_to_catch_it(run: RunFolder) -> None:
     """Its scenario passes without the defect, and says so."""
     run.write_run(run.read_run() | {"expect": {"verdict": "PASS"}, "defect": "dirty-read"})
     judge(run)
-    assert "PASS  (exit 0)  the defect was not caught\n" in shown(run)
+    assert "PASS  (exit 0)  the defect dirty-read was not caught\n" in shown(run)
     judge(run, verdict="VIOLATION", exit=1, properties=[broken("integrity", 1)])
-    assert "VIOLATION  (exit 1)  the defect was caught\n" in shown(run)
+    assert "VIOLATION  (exit 1)  the defect dirty-read was caught\n" in shown(run)
+
+
+@pytest.mark.parametrize(("violated", "word"), [("integrity", "not shown"), ("agreement", "shown")])
+def test_a_scenario_that_shows_a_known_bug_says_whether_it_did(violated: str, word: str, run: RunFolder) -> None:
+    """It expects a PASS, which it has on the releases without the bug."""
+    ticket = {"ticket": "ZOOKEEPER-4643", "ticket_violates": ["durability", "agreement"]}
+    run.write_run(run.read_run() | {"expect": {"verdict": "PASS"}} | ticket)
+    judge(run, verdict="VIOLATION", exit=1, properties=[broken(violated, 1)])
+    assert f"VIOLATION  (exit 1)  the bug ZOOKEEPER-4643 was {word}\n" in shown(run)
 
 
 def test_of_a_harness_error_only_the_reason_is_shown(run: RunFolder) -> None:

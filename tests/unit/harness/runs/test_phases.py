@@ -75,8 +75,7 @@ def test_a_start_that_is_never_complete_names_the_nodes_that_ended(
     ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
     assert (
         "no leader was established within 30 s of the start; node-2 ended, its last line: node-2 ended with exit code -9; "
-        "node-3 ended, its last line: "
-        in ran.verdict.reasons[0]
+        "node-3 ended, its last line: " in ran.verdict.reasons[0]
     )
 
 

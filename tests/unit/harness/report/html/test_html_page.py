@@ -418,7 +418,7 @@ def test_a_defect_and_several_targets_are_named(told: Story, tmp_path: Path) -> 
     told.heal()
     told.save(tmp_path / "run")
     text = read(tmp_path / "run").text
-    assert "built with the defect ack-before-sync" in text
+    assert "The nodes were built with the defect ack-before-sync." in text
     assert "first, second = 1 2" in text
 
 
