@@ -88,6 +88,20 @@ def progress_nobody_leads_while_another_node_is_paused() -> Story:
     return story
 
 
+@legal("progress")
+def progress_only_an_answer_is_lost() -> Story:
+    """A write is delivered, and its answer is lost in an erratic network. The client waits for 6 s, and sends nothing else."""
+    story = _linked()
+    story.run["expect"]["answered_within"] = None
+    seq = story.invoke(node=1)
+    story.commit((1, seq))
+    story.t += 6 * SECOND
+    story.complete(1, seq, None, "unknown")
+    story.write()
+    story.settle()
+    return story
+
+
 @leaves_unknown("progress")
 def progress_within_no_time() -> Story:
     """The bound in run.json is not a valid time."""

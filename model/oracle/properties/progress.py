@@ -399,11 +399,17 @@ class Progress(Checker):
         nodes = {window.node, *window.peers}
         unserved = self.facts.unserved_requests
         waiting = [
-            span
+            (span[0], min(span[1], self._delivered_at(invoke)))
             for invoke, span in unserved
             if invoke.op in WRITES and invoke.node in nodes and not self._was_closed_at_once(invoke, span)
         ]
         return longer(intersection(times, merged(waiting, bound // 4)), bound)
+
+    def _delivered_at(self, invoke: Invoke) -> int:
+        """Return when a write was first delivered: from then on it waits for its answer alone. `FOREVER` if it never was."""
+        history = self.facts.history
+        index = history.index(self.facts.effects.first_effects.get((invoke.client, invoke.seq), 0))
+        return FOREVER if index is None else history.first_delivery(index).t
 
     def _was_closed_at_once(self, invoke: Invoke, span: Span) -> bool:
         """Return whether a request's client was closed before the request could have been served."""
