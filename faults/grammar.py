@@ -1,6 +1,7 @@
 """The grammar of scenario files: the tables and keys with their rules, and a reader that reports all mistakes at once."""
 
 import dataclasses
+import itertools
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,8 +30,11 @@ from zab_chaos.faults.rules import (
     text_table,
 )
 from zab_chaos.faults.scenario import (
+    BAD_PATH,
     EXITS,
+    NUMBERED,
     OPERATIONS,
+    REPLACE,
     Expect,
     FaultStep,
     InitialDisk,
@@ -157,6 +161,10 @@ OPERATION: tuple[Key, ...] = (
     Key(name="awaits", rule=text(100), doc="wait until the fault of this name has taken effect", default=None),
     Key(name="as", rule=label(), doc="what faults that await the answer call it", default=None),
 )
+USED_BY = {  # which operations have a use for these keys
+    "version": ("set", "cas", "delete", "check", "multi", REPLACE),
+    "value": ("create", "sequential", "set", "cas", "multi", BAD_PATH, NUMBERED, REPLACE),
+}
 ALL_TABLES = (
     "scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect", "zookeeper", "ticket",
 )  # fmt: skip
@@ -290,6 +298,9 @@ class _Reader:
                 wrong = f"{key} draws operations, but the [[operation]] tables list them"
                 self._report(("workload", key), wrong, "either")
         rows = self._read_rows("operation", OPERATION, "key of an operation")
+        for (index, values), (key, kinds) in itertools.product(rows.items(), USED_BY.items()):
+            if values[key] is not None and values["do"] not in kinds:
+                self._report(("operation", index, key), f"{values['do']} has no {key}", ", ".join(kinds))
         return [Operation(name=values.pop("as"), **values) for values in rows.values()]
 
     def _read_disks(self) -> dict[int, InitialDisk]:

@@ -178,7 +178,7 @@ class Draw:
             composed = self._forms.random() < COMPOSED_RATIO and operation.version is None
             return self._composed(data) if composed else self._multi(path, data, version)
         if kind == REPLACE:
-            return self._replace(path, data)
+            return self._replace(path, data, operation.version)
         if kind == "check":
             return Check(path, self._versions.get(path, ANY) if operation.version is None else version)
         if kind == BAD_PATH:
@@ -237,10 +237,13 @@ class Draw:
         self._deleted = self._created.popleft()
         return Delete(self._deleted, version)
 
-    def _replace(self, key: str, data: bytes) -> Multi:
+    def _replace(self, key: str, data: bytes, version: int | None) -> Multi:
         """Return a multi that deletes a znode, sometimes on condition of a version, and creates it again: a child that this
-        client has created, or the key, which may have children. No other request comes in between."""
-        if self._created and self._forms.random() < CHILD_RATIO:
+        client has created, or the key, which may have children. No other request comes in between. With a given version it is
+        the key."""
+        if version is not None:
+            path = key
+        elif self._created and self._forms.random() < CHILD_RATIO:
             path, version = self._created[-1], self._forms.choice((ANY, 0, 1))  # a child's version stays 0
         else:
             path, version = key, self._forms.choice((ANY, self._condition(key)))

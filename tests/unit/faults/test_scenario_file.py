@@ -89,6 +89,21 @@ def test_what_any_fault_may_have_is_checked_if_its_kind_is_unknown() -> None:
     assert [line for line, _ in found] == [4, 5, 6, 7]
 
 
+def test_a_key_that_an_operation_can_not_use_is_a_mistake() -> None:
+    """It would be ignored, and the scenario would not do what it seems to do."""
+    operations = (
+        'at = 1\ndo = "get"\nversion = 3',
+        'at = 2\ndo = "check"\nvalue = "x"',
+        'at = 3\ndo = "replace"\nversion = 0',
+    )
+    text = '[scenario]\nname = "x"\n' + "".join(f"[[operation]]\n{operation}\n" for operation in operations)
+    get, check = mistakes_of(text)
+    assert (get[0], check[0]) == (6, 10)
+    assert "get has no version" in get[1]
+    assert "replace" in get[1]
+    assert "check has no value" in check[1]
+
+
 @pytest.mark.parametrize("name", ['"My Scenario"', '"../up"', '"a//b"', '""', "3", f'"{"x" * 101}"'])
 def test_an_invalid_name_is_refused_with_the_allowed_form(name: str) -> None:
     ((line, words),) = mistakes_of(f"[scenario]\nname = {name}\n")

@@ -253,6 +253,14 @@ def test_a_written_operation_becomes_its_request() -> None:
     assert not agenda.waits_for_fault({"X": (1,), "Z": (2,)})
 
 
+def test_a_written_replacement_has_the_version_that_it_is_given() -> None:
+    drawn = Draw(LoadParameters(keys=2), 1, 1)
+    drawn.request(Operation(at=0.0, do="create"))  # a child, which could be replaced instead
+    for version in range(20):
+        multi = drawn.request(Operation(at=0.0, do=REPLACE, key=1, version=version, value="x"))
+        assert multi == Multi([Delete("/key-1", version), Create("/key-1", b"x")])
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     wrong: dict[str, Any] = {"clients": 0, "rate": 0, "payload_bytes": -1, "mix": {"sett": 1}}
     with pytest.raises(
