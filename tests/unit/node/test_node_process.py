@@ -24,6 +24,8 @@ from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient
 from zab_chaos.node.tree.requests import Create, Get
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 30.0  # seconds; only a failing test waits that long
 
 

@@ -244,6 +244,7 @@ def test_the_help_names_the_values_as_the_documentation_does(command: str, capsy
     assert not re.findall(r"--\S+ +<[a-z ]+>|\{[a-z]+\}|\d{15}", told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["scenarios", "scenarios --json", "--version", "--help", "run --help", "zookeeper"])
 def test_a_closed_pipe_changes_no_exit_code(words: str) -> None:
     end, ours = os.pipe()
@@ -329,6 +330,7 @@ def test_an_option_that_needs_check_is_a_mistake_without_it(
     assert capsys.readouterr().err == f"Error: {given}: only with --check. Without it, zab {words[0]} runs nothing.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["lab", "--trace", "--rounds", "50"], ["lab", "--show"], ["show"], ["show", "broadcast"]]
 )

@@ -18,6 +18,8 @@ from zab_chaos.harness.cli.zookeeper import cells
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.explore import tickets
 
+pytestmark = pytest.mark.slow
+
 LOST = ["durability", "agreement"]
 LOSS = {
     "durability",

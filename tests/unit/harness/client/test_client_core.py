@@ -9,7 +9,7 @@ import pytest
 import zmq
 
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
-from zab_chaos.harness.client import connect
+from zab_chaos.harness.client import connect, leaderless
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.harness.client.leaderless import LEADERLESS_NS, Leaderless
@@ -171,6 +171,12 @@ def test_operations_become_unknown_not_failed_when_the_leader_is_lost(ensemble: 
         assert outcome.error == "no leader"
 
 
+@pytest.fixture
+def left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaderless, "LEADERLESS_NS", LEADERLESS_NS // 20)
+
+
+@pytest.mark.usefixtures("left_soon")
 def test_a_node_that_stays_without_a_leader_is_left_and_nothing_becomes_unknown(ensemble: FakeEnsemble) -> None:
     outcomes: list[Outcome] = []
     with Client(ensemble.addresses, ensemble.keys, node=1) as client:
@@ -188,6 +194,7 @@ def test_a_node_that_stays_without_a_leader_is_left_and_nothing_becomes_unknown(
         }
 
 
+@pytest.mark.usefixtures("left_soon")
 def test_the_only_node_is_not_left(ensemble: FakeEnsemble) -> None:
     with Client({1: ensemble.addresses[1]}, ensemble.keys) as client:
         assert isinstance(client.create("/a"), Ok)
@@ -363,6 +370,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", LONG.values(), ids=LONG)
 def test_long_paths_that_are_sent_together_get_no_client_disconnected(
     ensemble: FakeEnsemble, make: Callable[[int], Request]

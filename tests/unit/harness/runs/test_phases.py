@@ -13,6 +13,8 @@ from zab_chaos.harness.runs import phases
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 [scenario]
 name = "words"

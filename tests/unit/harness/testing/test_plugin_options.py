@@ -12,6 +12,8 @@ import zab_chaos.harness.testing.resources  # noqa: F401  every session in this 
 from tests.unit.harness.testing.sessions import results
 from zab_chaos.harness.testing.resources import repeat_command
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 SEEN = """

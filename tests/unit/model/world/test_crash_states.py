@@ -22,6 +22,8 @@ from zab_chaos.node.core.zxid import Zxid, zxid
 from zab_chaos.node.store.errors import DiskFailed
 from zab_chaos.node.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 CRASH = FaultStep(at=1.0, do="crash", target="node-1", lasts=0.5)
 SCENARIO = Scenario(
     name="crash-states", duration=2.0, crash_states=True, faults=(CRASH,),

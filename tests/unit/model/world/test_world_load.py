@@ -16,6 +16,8 @@ from zab_chaos.model.world.machine import SimNode
 from zab_chaos.node.config import Limits
 from zab_chaos.node.tree import outcomes
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     """In swarm seed 29 it asked 450,000 times for its keys, as fast as the node could refuse."""

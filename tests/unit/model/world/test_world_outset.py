@@ -13,6 +13,8 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.store.disk import OrdinaryDisk
 from zab_chaos.node.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 ASKED = (
     Operation(at=0.1, value="a"),
     Operation(at=0.2, do="cas", version=1, value="b"),
