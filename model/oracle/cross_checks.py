@@ -78,7 +78,8 @@ def _converged(facts: Facts) -> Iterator[Disagreement]:
     if converged is None or converged.zxid is None:
         return
     first, last = _last_delivered(since, facts) if since is not None else 0, _last_delivered(converged, facts)
-    if not first <= packed(converged.zxid) <= last:
+    at = packed(converged.zxid)
+    if not first <= at <= last and facts.history.forked_delivery(at) is None:
         words = f"the nodes converged at {show(converged.zxid)}, but what they had delivered ended at {zxid_range(first, last)}"
         yield words, [converged]
 

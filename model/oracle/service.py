@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from zab_chaos.model.events import Complete, CurrentEpoch, Established, Invoke, packed
+from zab_chaos.model.events import Complete, CurrentEpoch, Invoke, packed
 from zab_chaos.model.oracle.facts import Facts, Life, Request
 from zab_chaos.model.oracle.spans import FOREVER, Span, intersection, merged
 
@@ -134,12 +134,13 @@ class ServiceTimes:
                 first = next((it for it in life.phases if it.phase == "BROADCAST"), None)
                 joined = [it for it in life.joined if first is None or it.n < first.n]
                 since = first.t if first is not None else FOREVER
-                least = max((self._delivered(it, joined[-1]) for it in self._facts.established if joined), default=0)
+                least = self._delivered(joined[-1]) if joined else 0
                 yield _ServedLife(life.boot.t, life.last.t, phases, since, least)
 
-    def _delivered(self, leader: Established, joined: CurrentEpoch) -> int:
-        """Return the zxid up to which a leader had delivered when a node joined it, 0 if the node joined another epoch. It
-        is at least the end of the history with which the leader was established."""
-        if joined.epoch != leader.epoch:
-            return 0
-        return max(packed(leader.last_zxid), self._facts.nodes[leader.node].delivered_before(joined.t))
+    def _delivered(self, joined: CurrentEpoch) -> int:
+        """Return the zxid up to which the leader had delivered that a node joined. It is at least the end of the history with
+        which the leader was established. If the epoch had several leaders, any of them may be the one."""
+        leaders = [it for it in self._facts.established if it.epoch == joined.epoch]
+        return min(
+            (max(packed(it.last_zxid), self._facts.nodes[it.node].delivered_before(joined.t)) for it in leaders), default=0
+        )

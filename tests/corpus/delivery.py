@@ -145,7 +145,7 @@ def total_order_redelivery_after_restart() -> Story:
 
 
 @violates("agreement", "primary integrity", "committed stays", "durability", "reliable delivery", "quorum durability")
-def agreement_fork() -> Story:
+def agreement_fork(read: bool = False) -> Story:
     """Node 1 delivers 1:4 on its own disk alone; nodes 2 and 3 go on without it."""
     story = ensemble()
     seq = story.invoke()
@@ -155,6 +155,8 @@ def agreement_fork() -> Story:
     story.crash(1)
     story.elect(2, epoch=2, members=[2, 3])
     story.write()
+    if read:
+        story.read(node=2)
     story.settle()
     return story
 

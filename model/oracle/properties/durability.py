@@ -47,8 +47,9 @@ class Durability(Checker):
         without = [node for node in nodes if not node.position.has(index) and self._up_to_date(node, write)]
         if without:
             named = " and ".join(f"node {node.id}" for node in without)
+            lack = "lacks" if len(without) == 1 else "lack"
             self.findings.add(
-                f"{_write_words(write)}, but {named}, up to date at the end, never delivered it",
+                f"{_write_words(write)}, but {named}, up to date at the end, {lack} it",
                 [write.complete, self.facts.history.first_delivery(index), *(node.boot for node in without)],
             )
 

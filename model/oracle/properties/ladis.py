@@ -103,7 +103,7 @@ class ReliableDelivery(Checker):
             author = history.first_delivery(index)
             self.findings.add(
                 f"node {author.node} delivered {zxid_range(history.zxids[index], history.zxids[target - 1])}, but node "
-                f"{node.id}, up at the end, has delivered up to {show(node.position.last)} only"
-                + (", on another path" if node.position.diverged else ""),
+                f"{node.id}, up at the end, has delivered up to {show(node.position.last)}"
+                + (", on another path" if node.position.diverged else " only"),
                 [author, node.boot, settled],
             )

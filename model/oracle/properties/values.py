@@ -250,7 +250,9 @@ class ValuesAndVersions(Checker):
         invoke, complete = request.invoke, request.complete
         assert complete is not None
         if not here:
-            self._report_answer(request, f"names {show(zxid)}, which no node has delivered")
+            forked = self.facts.history.forked_delivery(zxid)
+            by = "no node has delivered" if forked is None else f"node {forked.node} delivered after its history had forked"
+            self._report_answer(request, f"names {show(zxid)}, which {by}", forked)
             return
         node = self.facts.nodes.get(complete.node or 0)
         if zxid and (node is None or not node.had_delivered(zxid, complete.t)):
@@ -312,9 +314,9 @@ class ValuesAndVersions(Checker):
             listed = [name for name in listed if not is_zookeepers_own(f"/{name}")]
         return len(listed) == len(znode.children) and znode.children == set(listed)
 
-    def _report_answer(self, request: Request, words: str) -> None:
+    def _report_answer(self, request: Request, words: str, cited: Line | None = None) -> None:
         invoke = request.invoke
-        lines: list[Line | None] = [invoke, request.complete]
+        lines: list[Line | None] = [invoke, request.complete, cited]
         znode = self._state.by_path.get(invoke.path)
         if znode is not None and znode.changed_zxid:
             lines.insert(0, self._effects.broadcast(znode.changed_zxid))

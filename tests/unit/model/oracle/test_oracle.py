@@ -10,6 +10,7 @@ import pytest
 from tests.corpus.build import CASES
 from tests.corpus.cases import Case
 from tests.corpus.conduct import channels_a_frame_that_is_too_large
+from tests.corpus.delivery import agreement_fork
 from tests.corpus.progress import SECOND, progress_nobody_leads
 from tests.corpus.promises import beyond_quorum_of_disks_lost
 from tests.corpus.story import Story, digest, ensemble
@@ -138,6 +139,33 @@ def test_a_lost_write_that_is_in_a_fork_is_reported_with_the_fork() -> None:
     durability = finish(feed(story, faults_first=False), story).property("durability")
     words = "the write of /a by client 1, seq 5 (1:4) was acknowledged, but the history of node 1, which has it, forked"
     assert words in [it.words for it in durability.violations]
+
+
+def test_what_a_fork_has_delivered_is_not_called_undelivered() -> None:
+    """Node 1 delivers 1:4 on its own disk alone; nodes 2 and 3 deliver 2:1 instead, show it, and converge there."""
+    story = agreement_fork(read=True)
+    verdict = finish(feed(story, faults_first=False), story)
+    words = {item.name: [it.words for it in item.violations] for item in verdict.properties}
+    assert words["values and versions"] == [
+        "the answer to client 1, seq 6 (get), names 2:1, which node 2 delivered after its history had forked"
+    ]
+    assert words["reliable delivery"][0].endswith("node 2, up at the end, has delivered up to 2:1, on another path")
+    assert words["durability"][0].endswith("(1:4) was acknowledged, but node 2 and node 3, up to date at the end, lack it")
+    assert verdict.property("trace integrity").verdict is Judgement.PASS
+
+
+def test_a_later_leader_of_the_same_epoch_is_not_the_first_leader_of_a_node() -> None:
+    """Epoch 1 is given twice. What its second leader had delivered says nothing about the reads under its first."""
+    story = ensemble(writes=0)
+    story.write()
+    story.read(2, node=3)
+    story.elect(2, epoch=2)
+    story.write()
+    story.establish(2, 1)
+    story.settle()
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.property("one leader an epoch").verdict is Judgement.VIOLATION
+    assert verdict.property("values and versions").verdict is Judgement.PASS
 
 
 def test_only_what_is_not_judged_has_a_reason_for_that() -> None:
