@@ -142,5 +142,6 @@ class ServiceTimes:
         which the leader was established. If the epoch had several leaders, any of them may be the one."""
         leaders = [it for it in self._facts.established if it.epoch == joined.epoch]
         return min(
-            (max(packed(it.last_zxid), self._facts.nodes[it.node].delivered_before(joined.t)) for it in leaders), default=0
+            (max(packed(it.last_zxid), self._facts.nodes[it.node].delivered_before(joined.t)) for it in leaders),
+            default=0,
         )

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from zab_chaos.model.transcripts.disk import recover
 from zab_chaos.model.transcripts.scripted_ensemble import ScriptedEnsemble
 from zab_chaos.node.core.messages import Message, Ping
 from zab_chaos.node.core.ready import Deliver, Event, Install
@@ -67,7 +68,9 @@ class DrawnEnsemble(ScriptedEnsemble):
 
     def start(self, *ids: int) -> None:
         for i in ids:
-            self.states.append(NodeState(self.clock, i, "LOOKING", "ELECTION", 0))
+            disk = self.nodes[i]
+            epoch = recover(disk.disk, disk.snapshot, disk.amnesiac).current_epoch
+            self.states.append(NodeState(self.clock, i, "LOOKING", "ELECTION", epoch))
         super().start(*ids)
 
     def crash(self, *ids: int) -> None:

@@ -251,7 +251,11 @@ class ValuesAndVersions(Checker):
         assert complete is not None
         if not here:
             forked = self.facts.history.forked_delivery(zxid)
-            by = "no node has delivered" if forked is None else f"node {forked.node} delivered after its history had forked"
+            by = (
+                "no node has delivered"
+                if forked is None
+                else f"node {forked.node} delivered after its history had forked"
+            )
             self._report_answer(request, f"names {show(zxid)}, which {by}", forked)
             return
         node = self.facts.nodes.get(complete.node or 0)

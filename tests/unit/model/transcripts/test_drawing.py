@@ -44,6 +44,7 @@ def test_the_states_show_a_crash_and_a_return() -> None:
     roles = [state.role for state in states]
     assert "" in roles
     assert roles[-1] == "FOLLOWING"
+    assert [state.epoch for state in states[roles.index("") + 1 :]] == [1, 1, 2, 2]  # f.a survives on the disk
 
 
 def test_the_page_has_the_states_of_each_node_one_after_the_other_and_what_was_truncated() -> None:
