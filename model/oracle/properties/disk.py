@@ -34,7 +34,8 @@ class DiskContents(Checker):
     name = "disk"
     source = "zab-chaos"
     statement = (
-        "A restarted node finds all that was durable and nothing that was never written. Only faults lose disks."
+        "A log grows only at its end. A restarted node finds all that was durable and nothing that was never written. Only "
+        "faults lose disks."
     )
 
     def __init__(self, facts: Facts) -> None:

@@ -232,7 +232,7 @@ class Promises(Checker):
             if promises < self.facts.quorum():
                 self.findings.add(
                     f"node {choice.node} chose the history of epoch {choice.epoch}, and at no time had a quorum promised that "
-                    f"epoch and confirmed it later: at most {promises} nodes had",
+                    f"epoch and confirmed it later: at most {promises} of the {self.facts.quorum()} needed had",
                     [choice],
                 )
 
