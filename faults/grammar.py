@@ -179,7 +179,8 @@ def read(source: str, file: str, nodes: int | None, disk: str | None = None) -> 
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"at line (\d+)", str(error))
         line = int(place[1]) if place else source.count("\n") + 1
-        raise ScenarioError(file, [Mistake(line, "", f"this is not TOML: {error}")]) from None
+        hint = 'A text needs straight quotes: "like this".' if str(error).startswith("Invalid value") else ""
+        raise ScenarioError(file, [Mistake(line, "", f"this is not TOML: {error}", suggestion=hint)]) from None
     except (ValueError, RecursionError):
         wrong = "a number has too many digits, or lists are nested too deeply"
         raise ScenarioError(file, [Mistake(1, "", wrong)]) from None

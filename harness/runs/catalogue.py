@@ -30,7 +30,8 @@ def find(name: str) -> Path:
         raise BadInput(f"{name} is a folder, not a scenario file. Give one file, or a name that `zab scenarios` lists.")
     if name and Path(name).exists():
         raise BadInput(f"{name} is a pipe or a device. Write the scenario to a file, so that the run can be repeated.")
-    hint = did_you_mean(name, known, "`zab scenarios` lists those that are included.")
+    own = (path.as_posix() for path in Path(name).parent.glob("*.toml"))
+    hint = did_you_mean(name, [*known, *own], "`zab scenarios` lists those that are included.")
     if name.endswith(".toml") or "/" in name:
         raise BadInput(f"no scenario file at {name}. {hint}")
     raise BadInput(f"no scenario is called {name!r}. {hint}")

@@ -140,6 +140,13 @@ def test_the_error_names_file_line_and_what_is_allowed() -> None:
         parse(with_faults('at = 1\ntarget = "node-9"\ndo = "crash"').replace("\n\n", "\n"), "some.toml")
 
 
+@pytest.mark.parametrize("value", ["crash", "“crash”"])
+def test_a_text_without_quotes_is_told_what_it_needs(value: str) -> None:
+    [(line, words)] = mistakes_of(f"[scenario]\n\n[[fault]]\ndo = {value}\n")
+    assert line == 4
+    assert words.endswith('A text needs straight quotes: "like this".')
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
     [

@@ -39,6 +39,16 @@ def test_a_near_miss_gets_a_suggestion(shelf: Path, wrong: str) -> None:
         catalogue.find(wrong)
 
 
+@pytest.mark.parametrize("wrong", ["stroy.toml", "story"])
+def test_a_near_miss_of_a_file_beside_it_gets_a_suggestion(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    monkeypatch.chdir(shelf / "defects")
+    (shelf / "defects/story.toml").write_text("")
+    with pytest.raises(BadInput, match=r"Did you mean story\.toml"):
+        catalogue.find(wrong)
+
+
 @pytest.mark.parametrize("wrong", ["zzz", "zzz.toml"])
 def test_a_far_miss_names_the_command_that_lists_them(shelf: Path, wrong: str) -> None:
     with pytest.raises(BadInput, match=rf"{wrong}'?\. `zab scenarios` lists those that are included\.$"):
