@@ -13,7 +13,7 @@ from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say
-from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
+from zab_chaos.model.lab import FLAPPING_PROPERTIES, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import count_events, shrink_flapping
 from zab_chaos.model.lab.timeline import timeline
@@ -49,7 +49,7 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
             _print_seed(one, console)
     say(
         console,
-        f"{plural(len(results), 'seed')}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same "
+        f"{plural(len(results), 'seed')}: the lab's protocol violates {FLAPPING_PROPERTIES} in {len(failed)}; under the same "
         f"links the full protocol passes in {len(results) - len(full_failed)}",
     )
     again = shlex.join(["zab", "explore", LAB, "--seeds", str(failed[0].seed)]) if failed else None
@@ -58,7 +58,11 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
         say(console, f"smaller  zab shrink {LAB} --seed {failed[0].seed}")
     answer = {
         "seeds": len(results),
-        "failed": [{"seed": one.seed, "violated": [FLAPPING_PROPERTY], "words": one.lab_violation} for one in failed],
+        "failed": [
+            {"seed": one.seed, "violated": [words.partition(":")[0]], "words": words}
+            for one in failed
+            if (words := one.lab_violation) is not None
+        ],
         "full_protocol": [{"seed": one.seed, "verdict": one.verdict, "reasons": one.reasons} for one in full_failed],
         "command": again,
     }

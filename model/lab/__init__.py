@@ -7,13 +7,13 @@ and the cut links. `lab_flapping` makes runs with links that fail and heal, whic
 """
 
 from zab_chaos.model.lab.arguments import BadLabArguments, Cut, LabArguments, Link
-from zab_chaos.model.lab.flapping import FLAPPING_PROPERTY, PrefixViolation, find_prefix_violation, lab_flapping
+from zab_chaos.model.lab.flapping import FLAPPING_PROPERTIES, PrefixViolation, find_prefix_violation, lab_flapping
 from zab_chaos.model.lab.messages import Message, Role, Txn
 from zab_chaos.model.lab.node import LabNode
 from zab_chaos.model.lab.simulator import ArrivalObserver, LabSimulator
 
 __all__ = [
-    "FLAPPING_PROPERTY",
+    "FLAPPING_PROPERTIES",
     "ArrivalObserver",
     "BadLabArguments",
     "Cut",

@@ -1,9 +1,9 @@
-"""Runs of the lab with links that fail and heal, which violate agreement.
+"""Runs of the lab with links that fail and heal, which violate total order or agreement.
 
 A follower of the lab accepts any zxid above its last. So: 1. the leader proposes 1:1 while its link to a follower is cut;
 2. the link heals; 3. the leader proposes 1:2, and the follower appends and acknowledges it, although it never received 1:1;
-4. the Commit of 1:2 makes both commit histories of which neither is a prefix of the other. That violates agreement (DSN 2011,
-section III). The protocol that the nodes run refuses the gap: it closes the session and synchronizes again.
+4. the Commit of 1:2 makes both commit histories of which neither is a prefix of the other. That violates total order (DSN
+2011, section III-A). The protocol that the nodes run refuses the gap: it closes the session and synchronizes again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from zab_chaos.model.lab.arguments import Cut, LabArguments, Link
 from zab_chaos.model.lab.messages import Txn, display_number
 from zab_chaos.model.lab.simulator import LabNodeInterface, LabSimulator
 
-FLAPPING_PROPERTY = "agreement"  # the name of this property in the oracle
+FLAPPING_PROPERTIES = "total order or agreement"  # together: of two committed histories one is a prefix of the other
 FLAPPING_ROUNDS = 4000
 FLAPPING_PROPOSALS = 60
 INTERVAL_TICKS = (20, 200)  # least and most time that links stay cut, or stay whole
@@ -23,8 +23,12 @@ INTERVAL_TICKS = (20, 200)  # least and most time that links stay cut, or stay w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixViolation:
-    """Two nodes that committed different transactions at the same position (from 0) of their histories."""
+    """Two nodes that committed different transactions at the same position (from 0) of their histories.
 
+    That violates total order if one of them has both transactions, else agreement (DSN 2011, section III-A).
+    """
+
+    property: str
     first_node: int
     second_node: int
     position: int
@@ -34,7 +38,7 @@ class PrefixViolation:
     def __str__(self) -> str:
         first, second = display_number(self.first_node), display_number(self.second_node)
         return (
-            f"{FLAPPING_PROPERTY}: node {first} and node {second} committed different "
+            f"{self.property}: node {first} and node {second} committed different "
             f"transactions at position {self.position}: {self.first} and {self.second}"
         )
 
@@ -46,7 +50,12 @@ def find_prefix_violation(nodes: Sequence[LabNodeInterface]) -> PrefixViolation 
         for position, (first, second) in enumerate(zip(ours, theirs, strict=False)):
             if first != second:
                 return PrefixViolation(
-                    first_node=first_node, second_node=second_node, position=position, first=first, second=second
+                    property="total order" if first in theirs or second in ours else "agreement",
+                    first_node=first_node,
+                    second_node=second_node,
+                    position=position,
+                    first=first,
+                    second=second,
                 )
     return None
 
@@ -83,7 +92,7 @@ def _draw_links(chance: Random, nodes: int) -> frozenset[Link]:
 
 
 def judge_flapping(arguments: LabArguments) -> PrefixViolation | None:
-    """Execute a run. Return its violation of agreement, or None."""
+    """Execute a run. Return its violation of total order or agreement, or None."""
     simulator = LabSimulator(arguments)
     simulator.run()
     return find_prefix_violation(simulator.nodes)

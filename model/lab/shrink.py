@@ -1,4 +1,4 @@
-"""Shrinks a run of the lab that violates agreement: fewer cuts, proposals, nodes and ticks, and rounder times."""
+"""Shrinks a failing run of the lab: fewer cuts, proposals, nodes and ticks, and rounder times."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ def count_events(arguments: LabArguments) -> int:
 
 
 def shrink_flapping(arguments: LabArguments) -> tuple[LabArguments, int]:
-    """Return smaller arguments that still violate agreement, and how many were tried.
+    """Return smaller arguments that still violate total order or agreement, and how many were tried.
 
     `arguments` must violate it. The same arguments always give the same result.
     """

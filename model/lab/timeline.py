@@ -13,7 +13,7 @@ TimelineEntry = tuple[int, int, str]  # tick, order within the tick, sentence
 
 
 def timeline(arguments: LabArguments) -> list[str]:
-    """Execute a run. Return a line for each event, by tick, and a last one for a violation of agreement, if there is one."""
+    """Execute a run. Return a line for each event, by tick, and a last one for its violation, if there is one."""
     recorder = _TimelineRecorder()
     simulator = LabSimulator(arguments, recorder.observe)
     simulator.run()

@@ -76,7 +76,7 @@ def test_the_timeline_shows_the_lost_proposal_and_the_end() -> None:
     lines = timeline(shrunk(1))
     assert any("is cut" in line for line in lines)
     assert any("is lost" in line for line in lines)
-    assert lines[-1].startswith("the end:   agreement: node ")
+    assert lines[-1].startswith("the end:   total order: node ")
     assert [line for line in timeline(replace(shrunk(1), schedule=())) if "end:" in line] == []
 
 

@@ -113,7 +113,8 @@ class TotalOrder(DeliveryChecker):
 
 
 class Agreement(DeliveryChecker):
-    """DSN 2011, III-A: of two delivered sequences, one is a prefix of the other.
+    """DSN 2011, III-A: if p delivers a and q delivers b, then p delivers b or q delivers a. With total order this means that
+    of two delivered sequences one is a prefix of the other.
 
     Verifies that a node never delivers a transaction that the delivered history does not have, or has with other bytes, at
     a place where the history has a transaction. Each node is compared with the longest sequence, and so with all other
@@ -122,7 +123,10 @@ class Agreement(DeliveryChecker):
 
     name = "agreement"
     source = "DSN 2011"
-    statement = "Of the delivered sequences of any two nodes, one is a prefix of the other."
+    statement = (
+        "If one node delivers a and another b, then one of them delivers both. With total order: of any two delivered "
+        "sequences one is a prefix of the other."
+    )
 
     def on_delivery_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict

@@ -1,4 +1,4 @@
-"""Links that fail and heal violate agreement in the lab, and the violation is found."""
+"""Links that fail and heal violate total order or agreement in the lab, and the violation is found."""
 
 import pytest
 
@@ -54,8 +54,13 @@ def test_a_prefix_is_no_violation_and_neither_is_an_uncommitted_tail() -> None:
 def test_a_gap_is_a_violation_with_a_description() -> None:
     violation = find_prefix_violation([node_with(0, [A, B, C], C.zxid), node_with(2, [A, C], C.zxid)])
     assert str(violation) == (
-        "agreement: node 1 and node 3 committed different transactions at position 1: 1:2 zab-2 and 1:3 zab-3"
+        "total order: node 1 and node 3 committed different transactions at position 1: 1:2 zab-2 and 1:3 zab-3"
     )
+
+
+def test_a_fork_is_called_a_violation_of_agreement_since_neither_has_what_the_other_has() -> None:
+    violation = find_prefix_violation([node_with(0, [A, B], B.zxid), node_with(2, [A, C], C.zxid)])
+    assert str(violation).startswith("agreement: node 1 and node 3 committed")
 
 
 def test_the_same_zxid_with_another_payload_is_a_violation() -> None:

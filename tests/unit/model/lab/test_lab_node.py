@@ -230,7 +230,7 @@ def test_a_follower_accepts_only_proposals_of_its_leader() -> None:
 
 
 def test_a_follower_does_not_notice_a_gap() -> None:
-    """It accepts 1:2 without 1:1, which violates agreement when links fail and heal."""
+    """It accepts 1:2 without 1:1, which violates total order when links fail and heal."""
     node = following()
     assert node.receive(2, Propose(ONE_TWO), 7) == [(2, Ack(ONE_TWO.zxid))]
     assert node.history == [ONE_TWO]
