@@ -351,7 +351,7 @@ class _Reader:
         return {name for name, when in self._fault_names() if isinstance(at, float | int) and when < at}
 
     def _fault_names(self) -> list[tuple[str, float]]:
-        tables = [one for one in self.document["fault"] if isinstance(one.get("at"), int | float)]
+        tables = [one for one in self._raw_tables("fault") if isinstance(one.get("at"), int | float)]
         return [(str(one["as"]), one["at"]) for one in tables if "as" in one]
 
     def _operation_names(self) -> set[str]:
@@ -453,7 +453,9 @@ class _Reader:
     def _report_unknown_name(self, path: Path, name: object, known: Collection[str], which: str) -> None:
         """Report a name that nothing has. `which`: the kind of fault that the key may name."""
         wrong = f"no {which} is called {shown(name)}"
-        if known:
+        if isinstance(name, str) and name in dict(self._fault_names()):
+            self._report(path, wrong, "", "There is a fault of this name: compare the two times (`at`).")
+        elif known:
             self._report(path, wrong, ", ".join(sorted(known)), suggest(name, known))
         else:
             possible = str(name).capitalize()

@@ -140,6 +140,14 @@ def test_the_error_names_file_line_and_what_is_allowed() -> None:
         parse(with_faults('at = 1\ntarget = "node-9"\ndo = "crash"').replace("\n\n", "\n"), "some.toml")
 
 
+def test_a_name_that_a_fault_has_at_the_wrong_time_is_not_called_missing() -> None:
+    """Of two faults at the same time neither is the earlier or the later one."""
+    named = 'at = 1\ndo = "pause"\ntarget = "leader"\nas = "Old"'
+    for key in ("awaits", "until"):
+        [(_, words)] = mistakes_of(with_faults(named, f'at = 1\ndo = "crash"\ntarget = "one"\n{key} = "Old"'))
+        assert words.endswith("is called 'Old'. There is a fault of this name: compare the two times (`at`).")
+
+
 @pytest.mark.parametrize("value", ["crash", "“crash”"])
 def test_a_text_without_quotes_is_told_what_it_needs(value: str) -> None:
     [(line, words)] = mistakes_of(f"[scenario]\n\n[[fault]]\ndo = {value}\n")
