@@ -96,6 +96,7 @@ class ScriptedEnsemble:
         for i in ids:
             node = self.nodes[i]
             node.peer, node.writing, node.stuck = None, None, False
+        for i in ids:
             for other in self.members:
                 self.session.pop((i, other), None)
                 if other != i:

@@ -47,6 +47,15 @@ def test_the_states_show_a_crash_and_a_return() -> None:
     assert [state.epoch for state in states[roles.index("") + 1 :]] == [1, 1, 2, 2]  # f.a survives on the disk
 
 
+def test_nodes_that_crash_at_once_are_down_until_they_start() -> None:
+    """None of them sees the others go, and looks for a leader before it goes itself."""
+    ensemble = drawn("amnesiac")
+    began = next(clock for clock, step in ensemble.steps if "quietly start 3" in step)
+    states = [state for state in ensemble.states if state.node == 3]
+    down = next(place for place, state in enumerate(states) if not state.role)
+    assert states[down + 1].at >= began
+
+
 def test_the_page_has_the_states_of_each_node_one_after_the_other_and_what_was_truncated() -> None:
     ensemble = drawn("ladis-figure-4")
     script = re.search('id="data">(.*?)</script>', transcript_page("figure 4", "", ensemble))
