@@ -69,7 +69,7 @@ class DrawnEnsemble(ScriptedEnsemble):
     def start(self, *ids: int) -> None:
         for i in ids:
             disk = self.nodes[i]
-            epoch = recover(disk.disk, disk.snapshot, disk.amnesiac).current_epoch
+            epoch = recover(disk.disk, disk.snapshot, disk.amnesiac).accepted_epoch
             self.states.append(NodeState(self.clock, i, "LOOKING", "ELECTION", epoch))
         super().start(*ids)
 

@@ -24,7 +24,7 @@ PANELS: tuple[Panel, ...] = (
         "Faults and links",
         "from injection to healing; the other pictures shade its time, from a dashed to a dotted line; links are named from→to",
     ),
-    ("lanes", "Nodes", "fill: phase; dark edge on top: LEADING; band below: epoch"),
+    ("lanes", "Nodes", "fill: phase; dark edge on top: LEADING; band below: epoch (f.p) when the phase began"),
     (
         "messages",
         "Messages",

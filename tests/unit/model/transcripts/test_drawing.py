@@ -44,7 +44,14 @@ def test_the_states_show_a_crash_and_a_return() -> None:
     roles = [state.role for state in states]
     assert "" in roles
     assert roles[-1] == "FOLLOWING"
-    assert [state.epoch for state in states[roles.index("") + 1 :]] == [1, 1, 2, 2]  # f.a survives on the disk
+    assert [state.epoch for state in states[roles.index("") + 1 :]] == [1, 1, 2, 2]  # f.p survives on the disk
+
+
+def test_the_epoch_of_a_state_is_the_promised_one() -> None:
+    """Node 1 was in epoch 1, and has promised epoch 7 while it was down."""
+    states = [state for state in drawn("promise-above-the-leaders-epoch").states if state.node == 1]
+    down = next(place for place, state in enumerate(states) if not state.role)
+    assert {state.epoch for state in states[down + 1 :]} == {7, 8}
 
 
 def test_nodes_that_crash_at_once_are_down_until_they_start() -> None:
