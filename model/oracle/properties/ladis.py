@@ -101,9 +101,12 @@ class ReliableDelivery(Checker):
             if index >= target:
                 continue
             author = history.first_delivery(index)
+            first, last = history.zxids[index], history.zxids[target - 1]
+            delivered = f"node {author.node} delivered {show(first)}"
+            if first < last:
+                delivered = f"{zxid_range(first, last)} were delivered, the first of them by node {author.node}"
             self.findings.add(
-                f"node {author.node} delivered {zxid_range(history.zxids[index], history.zxids[target - 1])}, but node "
-                f"{node.id}, up at the end, has delivered up to {show(node.position.last)}"
+                f"{delivered}, but node {node.id}, up at the end, has delivered up to {show(node.position.last)}"
                 + (", on another path" if node.position.diverged else " only"),
                 [author, node.boot, settled],
             )

@@ -156,6 +156,24 @@ def test_what_a_fork_has_delivered_is_not_called_undelivered() -> None:
     assert verdict.property("trace integrity").verdict is Judgement.PASS
 
 
+def test_a_node_is_not_said_to_have_delivered_what_others_delivered_after_it() -> None:
+    """Node 1 is the first to deliver 1:4, and crashes; nodes 2 and 3 deliver 2:1 too. Node 1 restarts, and delivers nothing."""
+    story = ensemble()
+    zxid = story.propose()
+    for node in (1, 2, 3):
+        story.deliver(node, zxid)
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write()
+    story.boot(1)
+    story.settle()
+    [found] = finish(feed(story, faults_first=False), story).property("reliable delivery").violations
+    assert found.words == (
+        "1:1 to 2:1 were delivered, the first of them by node 1, "
+        "but node 1, up at the end, has delivered up to 0:0 (nothing) only"
+    )
+
+
 def test_a_later_leader_of_the_same_epoch_is_not_the_first_leader_of_a_node() -> None:
     """Epoch 1 is given twice. What its second leader had delivered says nothing about the reads under its first."""
     story = ensemble(writes=0)
