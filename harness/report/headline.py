@@ -49,8 +49,14 @@ def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[s
         return f"the nodes were built with the defect {defect}" if defect else None
     if verdict == Outcome.HARNESS_ERROR:
         return None
+    if defect and verdict != Outcome.VIOLATION:
+        return f"the defect {defect} was not caught"
     if defect:
-        return f"the defect {defect} was {'' if verdict == Outcome.VIOLATION else 'not '}caught"
+        from zab_chaos.faults.defects import DEFECTS  # all of the node's code, which few reports need
+
+        named = DEFECTS[defect].property if defect in DEFECTS else None
+        missed = f", but not as a violation of {named}" if named is not None and named not in violated else ""
+        return f"the defect {defect} was caught{missed}"
     if facts.get("ticket"):
         shown = any(name in violated for name in facts.get("ticket_violates", ()))
         return f"the bug {facts['ticket']} was {'' if shown else 'not '}shown"
