@@ -328,7 +328,7 @@ class ClientSessions:
                 self._unfenced[session.client] = session
 
     def _end_fence(self, session: ClientSession) -> None:
-        """Forget the session's fence, which is delivered, also if it is still to be requested: a former session had done so."""
+        """Forget the session's fence, also if it is still to be requested: every write up to it is decided."""
         session.fence = NO_SEQ
         self._unfenced.pop(session.client, None)
 
@@ -421,7 +421,7 @@ class ClientSessions:
         for client, session in list(self._watched.items()):
             if session.held and self._may_serve(session):
                 session.held = False
-                self._unfenced.pop(client, None)
+                self._end_fence(session)
                 self._unforwarded.extend((client, entry) for entry in session.open_writes.values())
             self._advance(session)
             if not session.held and not session.refusals:

@@ -516,6 +516,23 @@ def test_a_session_without_need_of_a_fence_is_served_although_the_tree_forgets_i
     assert forwarded(sessions) == [(ME, 5, Set("/k", b"5"))]
 
 
+def test_a_session_whose_unknown_writes_are_decided_is_not_held_again_when_its_client_is_forgotten() -> None:
+    """The next leader's initial history had the write, so no fence was requested. Later a leader is lost again."""
+    sessions = ClientSessions(NODE, LIFE, Tree(clients_max=1))
+    sessions.join(ZERO)
+    sessions.hello(ME, ZERO)
+    sessions.receive(ME, [(1, Create("/k"))])
+    assert forwarded(sessions) == [(ME, 1, Create("/k"))]
+    sessions.leader_lost()
+    sessions.deliver(z(1), [encode(Txn(Origin(NODE, LIFE, ME, 1), CreateTxn("/k", b"", 1)))])
+    assert kinds(told(sessions)) == [(1, "Unknown")]
+    sessions.deliver(z(2), [set_txn(YOU, 1, b"you", node=NODE + 1)])  # the tree remembers one client
+    sessions.leader_lost()
+    sessions.receive(ME, [(2, Get("/k"))])
+    assert told(sessions) == [(2, Ok(z(2), 1, data=b"you"))]
+    assert forwarded(sessions) == []
+
+
 def test_a_fence_is_requested_from_each_leader_until_it_is_delivered() -> None:
     sessions = make(fence=4)
     assert forwarded(sessions) == [(ME, 4, Fence())]
