@@ -31,7 +31,7 @@ from zab_chaos.node.store.log_record import (
     RecordKind,
     StoredRecord,
 )
-from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, salt, seal_bytes, segment_name
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, salt, segment_name
 
 _ZEROS = bytes(4096)
 
@@ -111,10 +111,6 @@ class SegmentReader:
             return found
         self._check_torn(offset, end, batch, f"the {header.length} bytes of the record are damaged")
         return self.torn_record(found)
-
-    def is_sealed_at(self, end: int) -> bool:
-        """Return whether a SEAL is written at `end`, where the records of an earlier segment end."""
-        return self.data.startswith(seal_bytes(self.number, end), end)
 
     def torn_record(self, found: StoredRecord) -> StoredRecord | None:
         """Return None for a record whose header is intact and of which a part never reached the disk: it must not be read.

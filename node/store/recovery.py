@@ -49,7 +49,7 @@ class DiskContents:
     size: int  # size of the newest segment's file
     good: bytes  # its content up to the end of the last good record
     batch: int  # number of the next batch in it
-    unsealed: Unsealed | None  # the segment before the newest, if it must be sealed
+    unsealed: Unsealed | None  # the segment before the newest, if there is one
     must_roll: bool  # the segment can't be continued: something behind `good` was cut off
     superfluous: list[str]  # files that nothing depends on: orphans, older snapshots, temporary files
 
@@ -101,7 +101,7 @@ class Recovery:
             segments.append((reader.number, reader.checkpoint.last))
             end = following.checkpoint.previous_end
             self.replay_earlier(reader, end, replay)
-            unsealed = None if reader.is_sealed_at(end) else Unsealed(reader.number, reader.checkpoint.size, end)
+            unsealed = Unsealed(reader.number, reader.checkpoint.size, end)
             reader = following
         replay = self.check_checkpoint(reader, replay)
         segments.append((reader.number, reader.checkpoint.last))

@@ -6,7 +6,7 @@ tail, an unclosed group, garbage) for good, in one atomic step.
 
 Then a SEAL is written where the previous segment ends. If the newest segment is lost, the SEAL before it tells so: without it
 the log would end earlier, and the node would have forgotten what it promised. A SEAL is durable before anything but the
-CHECKPOINT is written to the new segment. It is no part of a batch.
+CHECKPOINT is written to the new segment; each start writes it again. It is no part of a batch.
 """
 
 import re
@@ -99,17 +99,11 @@ def create(disk: Disk, checkpoint: Checkpoint, crash: CrashHook | None) -> DiskF
 
 @dataclass(frozen=True, slots=True)
 class Unsealed:
-    """An earlier segment without a SEAL: the process ended before it was durable."""
+    """A segment whose SEAL may not be durable: the process may have ended before it was, even if it can be read."""
 
     number: int
     size: int  # size of the file
     end: int  # where its records end
-
-
-def seal_bytes(number: int, end: int) -> bytes:
-    """Return the SEAL of a segment whose records end at `end`."""
-    item = (log_record.RecordKind.SEAL, number + 1, b"", 0)
-    return log_record.encode([item], 0, salt(number), end)[0]
 
 
 def seal(file: DiskFile, number: int, size: int, crash: CrashHook | None) -> None:
@@ -117,8 +111,9 @@ def seal(file: DiskFile, number: int, size: int, crash: CrashHook | None) -> Non
 
     A full segment that an older program wrote has no room for that, and stays without. Raises DiskFailed.
     """
-    data = seal_bytes(number, file.size)
+    item = (log_record.RecordKind.SEAL, number + 1, b"", 0)
+    data, ends = log_record.encode([item], 0, salt(number), file.size)
     if file.size + len(data) > size:
         return
     with disk_operation(f"sealing {segment_name(number)}"):
-        write_durably(file, data, (len(data),), step_hook(crash, "SEGMENT"))
+        write_durably(file, data, ends, step_hook(crash, "SEGMENT"))

@@ -254,6 +254,30 @@ def test_a_segment_whose_seal_a_crash_prevented_is_sealed_at_the_next_start(tmp_
     assert checked > 30
 
 
+def test_a_seal_that_only_the_page_cache_has_is_made_durable_by_the_next_start(tmp_path: Path) -> None:
+    """The process is killed before it syncs the SEAL. The next life reads it, and promises an epoch in the new segment."""
+    store = born(tmp_path / "disk")
+    steps: list[tuple[str, str]] = []
+
+    def hook(step: str, what: str) -> None:
+        steps.append((step, what))
+        if steps.count(("before-sync", "SEGMENT")) == 2:  # the first one was that of the new segment
+            store.disk.cut("killed", 1)  # type: ignore[attr-defined]
+
+    keep(store, Model(), txns(zxid(1, 1), b"x" * 300))
+    store.crash = hook
+    with pytest.raises(PowerGone):
+        keep(store, Model(), txns(zxid(1, 2), b"x" * 300))
+    disk = faithful(tmp_path / "disk")
+    assert disk.read("log-00000001") != files(tmp_path / "disk")["log-00000001"], "the SEAL is not durable"
+    store, _, _ = Store.open(disk, bootstrap=False, segment_bytes=SEGMENT)
+    keep(store, Model(), EpochRecord(9))
+    lost = without_newest_segment(tmp_path / "lost", files(tmp_path / "disk"))
+    assert lost is not None
+    with pytest.raises(CorruptLog, match="the log goes on in it"):
+        recover(lost)
+
+
 def test_recovery_itself_may_be_interrupted_at_any_time(tmp_path: Path) -> None:
     store, model = born(tmp_path / "disk"), Model()
     a_life(store, model)
