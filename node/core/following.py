@@ -132,17 +132,19 @@ class Following(RoleState):
 
     def on_member(self, source: int, message: m.Member) -> None:
         if self.peer.amnesiac and message.epoch == self.peer.current_epoch:
-            quorum = message.quorum
-            self.out.record(MemberRecord(), self.while_current(lambda: self.become_member(quorum)))
+            self.out.record(MemberRecord(), lambda: self.become_member(message))
 
-    def become_member(self, quorum: list[int]) -> None:
-        """Count in quorums again.
+    def become_member(self, message: m.Member) -> None:
+        """Count in quorums again, also if the leader was lost meanwhile.
 
         The disk holds an established leader's history, so this node can keep what it promises from now on.
         """
-        epoch = self.peer.current_epoch
+        epoch = message.epoch
         self.peer.amnesiac = False
-        self.out.event("member", epoch=epoch, quorum=quorum)
+        self.out.event("member", epoch=epoch, quorum=message.quorum)
+        if not self.is_current:
+            self.peer.start_election("this node counts again")
+            return
         self.out.send(self.leader, m.AckLeader(epoch, self.journal.durable, amnesiac=False))
 
     # ---- phase 3, broadcast ----

@@ -234,6 +234,24 @@ def test_a_joining_member_is_asked_about_pending_admissions() -> None:
     assert not net.peer(2).amnesiac
 
 
+def test_a_new_member_counts_although_its_leader_is_lost_in_the_same_round() -> None:
+    """2 hears of its admission and of its leader's end before its disk holds the record. Without 3, it completes a quorum."""
+    net = ScriptedEnsemble(3)
+    net.begin()
+    net.crash(2)
+    net.wipe(2)
+    net.hold("MEMBER", (3, 2))
+    net.start(2)
+    assert net.peer(2).in_broadcast
+    assert net.peer(2).amnesiac
+    net.held.clear()
+    net.deliver_next(3, 2)
+    net.crash(3)
+    assert not net.peer(2).amnesiac
+    net.tick(200)
+    assert net.peer(1).primary or net.peer(2).primary
+
+
 def test_a_promise_to_another_leader_does_not_stall_discovery() -> None:
     """2 has promised epoch 2 to another node. 3, which waits for a second promise of epoch 2, hears of it.
 
