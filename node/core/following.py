@@ -132,16 +132,15 @@ class Following(RoleState):
 
     def on_member(self, source: int, message: m.Member) -> None:
         if self.peer.amnesiac and message.epoch == self.peer.current_epoch:
-            self.out.record(MemberRecord(), lambda: self.become_member(message))
+            self.out.record(MemberRecord(), lambda: self.become_member(message.epoch))
+            self.out.event_after_sync("member", epoch=message.epoch, quorum=message.quorum)
 
-    def become_member(self, message: m.Member) -> None:
+    def become_member(self, epoch: int) -> None:
         """Count in quorums again, also if the leader was lost meanwhile.
 
         The disk holds an established leader's history, so this node can keep what it promises from now on.
         """
-        epoch = message.epoch
         self.peer.amnesiac = False
-        self.out.event("member", epoch=epoch, quorum=message.quorum)
         if not self.is_current:
             self.peer.start_election("this node counts again")
             return
