@@ -33,7 +33,8 @@ class PossibleLeaders:
     def __init__(self, facts: Facts, bound: int) -> None:
         self._facts = facts
         self._injects = [inject for inject in facts.injects if not _is_mild(inject, bound)]
-        self._admitted = {(event.node, event.life): event.t for event in facts.members}
+        # A node counts from its first admission in a life.
+        self._admitted = {(event.node, event.life): event.t for event in reversed(facts.members)}
         self._undisturbed = {
             node: difference(spans, self._node_faults(node)) for node, spans in self._membership().items()
         }

@@ -978,6 +978,25 @@ def progress_a_node_without_disk_behind_a_slow_link() -> Story:
     return _admitted(_without_disk(_linked(), 6, cut=True))
 
 
+@violates("progress")
+def progress_a_member_is_admitted_once_more() -> Story:
+    """Node 3 has lost its disk and is a member again. Then node 2 is down for 6 s, and nobody leads before it is back and
+    admits node 3 anew."""
+    story = _without_disk(_linked(), 1)
+    story.join(3)
+    story.open_links(1, [3])
+    story.open_links(2, [3])
+    story.crash(2, heal=False)
+    _nothing_for(story, 6)
+    story.boot(2)
+    story.heal()
+    story.elect(1, epoch=2, members=[1, 2, 3])
+    story.event(3, "member", epoch=2, quorum=[1, 2])
+    story.write()
+    story.settle()
+    return story
+
+
 @legal("progress")
 def progress_a_node_without_disk_and_no_quorum_to_admit_it() -> Story:
     """The same as the first one, but node 2 has crashed, so that nobody could confirm the admission."""
