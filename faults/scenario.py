@@ -14,7 +14,8 @@ from zab_chaos.node.config import Limits, Timing
 BAD_PATH = "bad-path"
 NUMBERED = "numbered"
 REPLACE = "replace"
-SELDOM = (BAD_PATH, NUMBERED, REPLACE)  # in the load of no scenario by default
+REFUSED = "refused"
+SELDOM = (BAD_PATH, NUMBERED, REPLACE, REFUSED)  # in the load of no scenario by default
 OPERATIONS = (
     "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", *SELDOM,
 )  # fmt: skip

@@ -17,8 +17,10 @@ from zab_chaos.faults.scenario import (
     BAD_PATH,
     NUMBERED,
     OPERATIONS,
+    REFUSED,
     REPLACE,
     SELDOM,
+    FaultStep,
     InitialDisk,
     Nemesis,
     Scenario,
@@ -222,6 +224,13 @@ REMOVE_FILE = "remove-file"
 REMOVING_SHARE = 0.08  # of the seeds without a focus on disks or slow nodes
 REMOVING_FAULTS = {REMOVE_FILE: 6.0, "crash": 2.0, "stop": 1.0, "partition": 1.0}
 REMOVING_LIMITS = {"segment_bytes": 2**9, "snapshot_bytes": 2**13}
+# A leader that is cut off leads on until it notices, and must not refuse by a state that the others have left. In some seeds
+# its clock is slow, so that the others have a new leader before. Behind an outstanding transaction a refusal waits anyway, so
+# each client sends a burst only once in two timeouts, most of it such that it must be refused.
+DEPOSED_SHARE = 0.05  # of the seeds without a focus on disks or slow nodes
+DEPOSED_MIX = {REFUSED: 2.0, "set": 1.0}
+DEPOSED_BURST = 4
+DEPOSED_TIMES = 5
 # Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
 ERRATIC_NETWORK_SHARE = 0.3
 
@@ -315,6 +324,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = _with_single_node(Random(f"diskless {seed}"), drawn)
         elif focus in (None, YOUNG, FORGETFUL) and Random(f"removing {seed}").random() < REMOVING_SHARE:
             drawn = _with_removed_files(drawn)
+        elif focus in (None, YOUNG, FORGETFUL) and Random(f"deposed {seed}").random() < DEPOSED_SHARE:
+            drawn = _with_deposed_leaders(drawn)
     if scenario.operations:
         last = max(one.at for one in scenario.operations)
         drawn = replace(drawn, workload=scenario.workload, duration=max(drawn.duration, last))
@@ -355,6 +366,8 @@ def describe(scenario: Scenario) -> str:
     if nemesis is not None:
         steps = len(draw(nemesis, scenario.nodes, scenario.duration, scenario.seed, scenario.faithful))
         parts.append(f"{steps} faults of {', '.join(sorted(nemesis.faults))}")
+    elif scenario.faults:
+        parts.append(f"{len(scenario.faults)} faults of {', '.join(sorted({step.do for step in scenario.faults}))}")
     return "; ".join(part for part in parts if part)
 
 
@@ -533,6 +546,25 @@ def _only(focus: Focus, drawn: Scenario, weights: Weights, **changes: Any) -> Ne
 def _with_short_timeouts(drawn: Scenario, timeout_ms: int) -> Scenario:
     """Return the scenario with timeouts so short that nodes notice faults at once, and the judge notices what stands still."""
     return replace(drawn, timing=msgspec.structs.replace(drawn.timing, heartbeat_ms=50, timeout_ms=timeout_ms))
+
+
+def _with_deposed_leaders(drawn: Scenario) -> Scenario:
+    """Return the scenario with leaders that are cut off from the nodes, not from their clients, and whose clocks are slow."""
+    timeout = drawn.timing.timeout_ms / 1000
+    faults = []
+    for number in range(DEPOSED_TIMES):
+        at, name = round(1 + 6.7 * timeout * number, 3), f"Slow{number}"
+        cut = {"shape": "isolate", "how": "timeout", "direction": "out", "pairs": None}
+        faults += [
+            FaultStep(at=at, do="clock-rate", target="leader", lasts=4 * timeout, name=name, params={"rate": 0.5}),
+            FaultStep(at=at + 0.1, do="partition", target=(name,), lasts=3 * timeout, params=cut),
+        ]
+    workload = replace(
+        drawn.workload, mix=DEPOSED_MIX, clients=drawn.nodes, rate=round(DEPOSED_BURST * drawn.nodes / (2 * timeout), 3),
+        burst=DEPOSED_BURST, max_outstanding=64, moves=0.0, visits=0.0,
+    )  # fmt: skip
+    duration = faults[-1].at + 4 * timeout
+    return replace(drawn, duration=duration, workload=workload, nemesis=None, faults=tuple(faults))
 
 
 def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:

@@ -9,13 +9,14 @@ from itertools import accumulate
 
 from msgspec import structs
 
-from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, REPLACE, Operation, Scenario
+from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation, Scenario
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.paths import parent_of
 from zab_chaos.node.tree.primary import NAME_BYTES
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 CREATED_MAX = 10_000  # paths of its own children that a client remembers for deletion
+VERSION_MAX = 2**31 - 1  # which no znode reaches
 STALE_RATIO = 0.2  # of the conditions: they name a version that the client knows to be replaced
 REFUSED_RATIO = 0.3  # of the multis: they contain a step that must be refused
 ABSENT_RATIO = 0.1  # of the reads: they ask for the shared znode, which often does not exist
@@ -179,6 +180,8 @@ class Draw:
             return self._composed(data) if composed else self._multi(path, data, version)
         if kind == REPLACE:
             return self._replace(path, data, operation.version)
+        if kind == REFUSED:
+            return self._refused(path, data)
         if kind == "check":
             return Check(path, self._versions.get(path, ANY) if operation.version is None else version)
         if kind == BAD_PATH:
@@ -264,6 +267,17 @@ class Draw:
             return self._delete(path, data, None)
         version = ANY if kind == "set" else self._condition(path)
         return Check(path, version) if kind == "check" else Set(path, data, version)
+
+    def _refused(self, key: str, data: bytes) -> Request:
+        """Return a write that any state refuses in which the key exists."""
+        missing = f"{key}/none"
+        return self._forms.choice(
+            (
+                *(Create(key, data), Create(f"{missing}/none", data)),
+                *(Set(key, data, VERSION_MAX), Set(missing, data)),
+                *(Delete(missing), Check(missing, ANY), Multi([Set(key, data), Check(missing, ANY)])),
+            )
+        )
 
     def _bad_path(self, parent: str, data: bytes) -> Request:
         """Return a request of any kind with a path that is not valid."""

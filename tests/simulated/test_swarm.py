@@ -26,6 +26,7 @@ from zab_chaos.harness.shrink.failure import find_failing_case
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.model.world.client_connection import ClientConnection
 from zab_chaos.node.clients import sessions
+from zab_chaos.node.clients.application import Application, Layers
 from zab_chaos.node.clients.connections import Delivery
 from zab_chaos.node.clients.protocol import BATCH_BYTES
 from zab_chaos.node.clients.sessions import ClientAnswers, ClientSessions, ForwardedWrite
@@ -356,6 +357,26 @@ def test_in_some_seeds_clients_delete_znodes_and_create_them_again(
 
     monkeypatch.setattr(Tree, "perform", deletes_last)
     assert "values and versions" in simulate(one, one.seed or 0, None).verdict.violated
+
+
+class RefusesAlone(Application):
+    """Refuses by the state of a leader that may have been deposed."""
+
+    fenced_errors = frozenset()
+
+
+def test_in_some_seeds_a_deposed_leader_is_asked_for_what_must_be_refused(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    deposed = [one for one in drawn if one.workload.mix == swarm.DEPOSED_MIX]
+    assert 0.015 < len(deposed) / len(drawn) < 0.04
+    found = []
+    for one in deposed[:4]:
+        honest = simulate(one, one.seed or 0, None).verdict
+        assert honest.exit == 0
+        assert honest.metrics["writes_failed"] > honest.metrics["writes_acked"]
+        plan = replace(plan_of(one, None), layers=Layers(application=RefusesAlone))
+        found.append(simulate(one, one.seed or 0, None, plan).verdict.violated == ["values and versions"])
+    assert sum(found) > 2
 
 
 def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(

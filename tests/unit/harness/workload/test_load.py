@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.scenario import NUMBERED, OPERATIONS, REPLACE, Operation
+from zab_chaos.faults.scenario import NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation
 from zab_chaos.harness.workload.operations import (
     AHEAD_MAX,
+    VERSION_MAX,
     Agenda,
     Draw,
     LoadParameters,
@@ -170,6 +171,16 @@ def test_a_key_or_a_child_is_deleted_and_created_again_in_one_multi() -> None:
         assert deletes.path == creates.path
         conditions[deletes.path == "/key-0"].add(deletes.version)
     assert conditions == {True: {ANY, 0}, False: {ANY, 0, 1}}
+
+
+def test_what_every_state_refuses() -> None:
+    """There is no /key-0/none, there is a /key-0, and no znode has so high a version."""
+    drawn = draw(LoadParameters(mix={REFUSED: 1}, keys=1))
+    assert {type(one) for one in drawn} == {Create, Set, Delete, Check, Multi}
+    for one in drawn:
+        last = one.steps[-1] if isinstance(one, Multi) else one
+        exists = isinstance(last, Create) and last.path == "/key-0"
+        assert exists or last.path.startswith("/key-0/none") or getattr(last, "version", 0) == VERSION_MAX
 
 
 def test_some_multis_are_made_of_any_steps() -> None:

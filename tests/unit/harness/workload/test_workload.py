@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
-from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, REPLACE, Operation
+from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation
 from zab_chaos.harness.workload.operations import LoadParameters, key_path
 from zab_chaos.harness.workload.thread import WorkloadError, ZabLoad
 from zab_chaos.node.events import ClientRequests
@@ -76,7 +76,7 @@ def test_an_operation_waits_for_the_fault_that_it_awaits(ensemble: FakeEnsemble,
 
 
 def test_every_operation_is_recorded_and_agrees_with_the_tree(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    kinds = set(OPERATIONS) - {"multi", REPLACE, BAD_PATH}  # of multis only one step is told by path and value
+    kinds = set(OPERATIONS) - {"multi", REPLACE, REFUSED, BAD_PATH}  # of multis only one step is told by path and value
     load = LoadParameters(clients=3, rate=2000, keys=5, payload_bytes=64, mix=dict.fromkeys(kinds, 1.0))
     workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
