@@ -276,6 +276,7 @@ class Draw:
                 *(Create(key, data), Create(f"{missing}/none", data)),
                 *(Set(key, data, VERSION_MAX), Set(missing, data)),
                 *(Delete(missing), Check(missing, ANY), Multi([Set(key, data), Check(missing, ANY)])),
+                Multi([Create(missing, data), Delete(key)]),  # it has a child now
             )
         )
 
