@@ -13,6 +13,7 @@ from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, REFUSED, R
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.paths import parent_of
 from zab_chaos.node.tree.primary import NAME_BYTES
+from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NO_PARENT, NODE_EXISTS, NOT_EMPTY
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 CREATED_MAX = 10_000  # paths of its own children that a client remembers for deletion
@@ -269,16 +270,16 @@ class Draw:
         return Check(path, version) if kind == "check" else Set(path, data, version)
 
     def _refused(self, key: str, data: bytes) -> Request:
-        """Return a write that any state refuses in which the key exists."""
+        """Return a write that any state refuses in which the key exists, each with one of these errors."""
         missing = f"{key}/none"
-        return self._forms.choice(
-            (
-                *(Create(key, data), Create(f"{missing}/none", data)),
-                *(Set(key, data, VERSION_MAX), Set(missing, data)),
-                *(Delete(missing), Check(missing, ANY), Multi([Set(key, data), Check(missing, ANY)])),
-                Multi([Create(missing, data), Delete(key)]),  # it has a child now
-            )
-        )
+        by_error: dict[str, tuple[Request, ...]] = {
+            NODE_EXISTS: (Create(key, data),),
+            NO_PARENT: (Create(f"{missing}/none", data),),
+            BAD_VERSION: (Set(key, data, VERSION_MAX),),
+            NOT_EMPTY: (Multi([Create(missing, data), Delete(key)]),),
+            NO_NODE: (Set(missing, data), Delete(missing), Check(missing), Multi([Set(key, data), Check(missing)])),
+        }
+        return self._forms.choice(by_error[self._forms.choice(list(by_error))])
 
     def _bad_path(self, parent: str, data: bytes) -> Request:
         """Return a request of any kind with a path that is not valid."""
