@@ -550,21 +550,24 @@ def _with_short_timeouts(drawn: Scenario, timeout_ms: int) -> Scenario:
 
 def _with_deposed_leaders(drawn: Scenario) -> Scenario:
     """Return the scenario with leaders that are cut off from the nodes, not from their clients, and whose clocks are slow."""
-    timeout = drawn.timing.timeout_ms / 1000
-    faults = []
+    timeout = drawn.timing.timeout_ms
+    cut = {"shape": "isolate", "how": "timeout", "direction": "out", "pairs": None}
+    faults: list[FaultStep] = []
     for number in range(DEPOSED_TIMES):
-        at, name = round(1 + 6.7 * timeout * number, 3), f"Slow{number}"
-        cut = {"shape": "isolate", "how": "timeout", "direction": "out", "pairs": None}
+        begin, name = 1000 + 67 * timeout // 10 * number, f"Slow{number}"  # not in step with the bursts
         faults += [
-            FaultStep(at=at, do="clock-rate", target="leader", lasts=4 * timeout, name=name, params={"rate": 0.5}),
-            FaultStep(at=at + 0.1, do="partition", target=(name,), lasts=3 * timeout, params=cut),
-        ]
+            FaultStep(
+                at=begin / 1000, do="clock-rate", target="leader", lasts=4 * timeout / 1000, name=name, params={"rate": 0.5},
+            ),
+            FaultStep(at=(begin + 100) / 1000, do="partition", target=(name,), lasts=3 * timeout / 1000, params=cut),
+        ]  # fmt: skip
+    rate = DEPOSED_BURST * drawn.nodes * 500 / timeout
     workload = replace(
-        drawn.workload, mix=DEPOSED_MIX, clients=drawn.nodes, rate=round(DEPOSED_BURST * drawn.nodes / (2 * timeout), 3),
-        burst=DEPOSED_BURST, max_outstanding=64, moves=0.0, visits=0.0,
+        drawn.workload, mix=DEPOSED_MIX, clients=drawn.nodes, rate=rate, burst=DEPOSED_BURST, max_outstanding=64,
+        moves=0.0, visits=0.0,
     )  # fmt: skip
-    duration = faults[-1].at + 4 * timeout
-    return replace(drawn, duration=duration, workload=workload, nemesis=None, faults=tuple(faults))
+    duration = faults[-1].at + 4 * timeout / 1000
+    return replace(drawn, duration=round(duration, 3), workload=workload, nemesis=None, faults=tuple(faults))
 
 
 def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:
