@@ -70,7 +70,8 @@ def without_unsupported(backend: Backend, drawn: Scenario) -> Scenario:
     if (nemesis := drawn.nemesis) is not None:
         faults = {name: weight for name, weight in nemesis.faults.items() if not any(_kind_mistakes(backend, name))}
         drawn = replace(drawn, nemesis=replace(nemesis, faults=faults))
-    drawn = fitted(backend, drawn)
+    steps = tuple(step for step in drawn.faults if not step_mistakes(backend, step))
+    drawn = fitted(backend, replace(drawn, faults=steps))
     return replace(drawn, source=drawn.to_toml())
 
 

@@ -554,13 +554,13 @@ def _with_deposed_leaders(drawn: Scenario) -> Scenario:
     cut = {"shape": "isolate", "how": "timeout", "direction": "out", "pairs": None}
     faults: list[FaultStep] = []
     for number in range(DEPOSED_TIMES):
-        begin, name = 1000 + 67 * timeout // 10 * number, f"Slow{number}"  # not in step with the bursts
+        begin = 1000 + 67 * timeout // 10 * number  # not in step with the bursts
         faults += [
             FaultStep(
-                at=begin / 1000, do="clock-rate", target="leader", lasts=4 * timeout / 1000, name=name, params={"rate": 0.5},
+                at=begin / 1000, do="clock-rate", target="leader", lasts=4 * timeout / 1000, params={"rate": 0.5}
             ),
-            FaultStep(at=(begin + 100) / 1000, do="partition", target=(name,), lasts=3 * timeout / 1000, params=cut),
-        ]  # fmt: skip
+            FaultStep(at=(begin + 100) / 1000, do="partition", target="leader", lasts=3 * timeout / 1000, params=cut),
+        ]
     rate = DEPOSED_BURST * drawn.nodes * 500 / timeout
     workload = replace(
         drawn.workload, mix=DEPOSED_MIX, clients=drawn.nodes, rate=rate, burst=DEPOSED_BURST, max_outstanding=64,
