@@ -22,6 +22,8 @@ from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.verdict import Judgement, Outcome
 from zab_chaos.node.tree.requests import Get, Set
 
+pytestmark = pytest.mark.slow
+
 
 def standing(tmp_path: Path, **options: Any) -> Ensemble:
     return Ensemble(on="sim", results=tmp_path, **options)

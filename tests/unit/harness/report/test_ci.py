@@ -12,6 +12,8 @@ from zab_chaos.harness.report.ci import Case, case_of, markdown, xml
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
+pytestmark = pytest.mark.slow
+
 SMALL = """
 [scenario]
 name = "small"

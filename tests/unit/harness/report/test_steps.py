@@ -20,6 +20,8 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, SnapshotTaken, Stepped, Submitted, Synced, Ticked
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 [scenario]
 name = "small"

@@ -19,6 +19,8 @@ from zab_chaos.node.events import ClientRequests
 from zab_chaos.node.tree.outcomes import Ok
 from zab_chaos.node.tree.requests import Get
 
+pytestmark = pytest.mark.slow
+
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]

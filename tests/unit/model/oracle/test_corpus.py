@@ -53,6 +53,7 @@ def test_every_property_has_known_bad_runs_and_a_near_miss(name: str) -> None:
     assert sum(case.verdict == "PASS" for case in about) >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [kind.name for kind in ALL if kind.name not in EXPERIMENT])
 def test_if_records_are_damaged_only_what_is_there_is_a_violation(name: str, tmp_path: Path) -> None:
     """Some violations mean that something is missing from the records. If lines may be missing, these are UNKNOWN."""

@@ -31,6 +31,8 @@ from zab_chaos.node.recording import (
     block_header,
 )
 
+pytestmark = pytest.mark.slow
+
 LIVES = [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]  # 3 leads first; 1 is killed, then 3
 
 
@@ -101,7 +103,6 @@ def test_without_recordings_the_property_is_not_applicable() -> None:
 # ---- damage that checksums show ----
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("life", LIVES)
 def test_any_changed_byte_is_caught(run: Path, life: tuple[int, int]) -> None:
     path = recording(run, *life)
@@ -144,7 +145,6 @@ def test_two_swapped_inputs_of_one_block_are_caught(run: Path, life: tuple[int, 
     assert swapped > 8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("life", LIVES)
 def test_a_dropped_and_a_doubled_and_two_swapped_blocks_are_caught(run: Path, life: tuple[int, int]) -> None:
     path = recording(run, *life)

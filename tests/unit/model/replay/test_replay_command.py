@@ -16,6 +16,8 @@ from zab_chaos.model import manifest
 from zab_chaos.model.replay.replay import replay_life
 from zab_chaos.model.verdict import Judgement
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[4]
 
 
@@ -172,7 +174,6 @@ def test_show_until_shows_a_leader_as_it_was(original: Path, capsys: pytest.Capt
     assert "LEADING in BROADCAST" in out
 
 
-@pytest.mark.slow
 def test_show_of_every_input_of_a_life_never_fails(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every phase and role has another kind of state."""
     seen, epochs = set(), set()
@@ -225,7 +226,6 @@ def test_a_run_of_an_unknown_defect_is_unknown(run: Path) -> None:
     assert any("of-next-year" in reason for reason in verdict.reasons)
 
 
-@pytest.mark.slow
 def test_the_hash_seed_changes_nothing(original: Path) -> None:
     command = [sys.executable, "-m", "zab_chaos.harness", "replay", str(original), "--json"]
     for seed in ("1", "77"):

@@ -36,6 +36,8 @@ from zab_chaos.node.store.recovery import Recovery
 from zab_chaos.node.store.segment import segment_name, segment_number
 from zab_chaos.node.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 BATCH: list[Record] = [
     EpochRecord(2),
     txns(zxid(1, 3), b"Z" * 40, b"\0\0\xa5\0", b""),
@@ -50,7 +52,6 @@ def base(store: Store, model: Model) -> None:
     keep(store, model, EpochRecord(1), txns(zxid(1, 1), b"synced", b"too"))
 
 
-@pytest.mark.slow
 def test_a_write_torn_at_every_byte_leaves_whole_records_and_whole_groups(tmp_path: Path) -> None:
     store, model = born(tmp_path / "disk", 1024), Model()
     base(store, model)
