@@ -333,6 +333,33 @@ def progress_a_star_does_not_elect() -> Story:
     return story
 
 
+def _bridge(node: int) -> Story:
+    """Node 1 leads with node 2, nodes 1 and 3 do not reach each other, and all clients are at one node for 6 s."""
+    story = _linked()
+    story.inject("partition", [1, 3], pairs=[[1, 3], [3, 1]])
+    for one, other in ((1, 3), (3, 1)):
+        story.event(one, "link", peer=other, state="closed", session=1, why="silent")
+    _nothing_for(story, 6, node)
+    story.heal()
+    for one, other in ((1, 3), (3, 1)):
+        story.open_links(one, [other])
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_all_clients_are_beyond_a_bridge() -> Story:
+    """Node 3 could lead with node 2, but node 1 does. Clients that write at node 3 have to leave it."""
+    return _bridge(3)
+
+
+@violates("progress")
+def progress_all_clients_are_on_the_bridge() -> Story:
+    """The same, but they are at node 2, which reaches the leader."""
+    return _bridge(2)
+
+
 def _resigning(*, delivers: bool) -> Story:
     """Node 1 resigns at the end of its counter, with a write under way or (`delivers`) after it has delivered all."""
     story = ensemble()

@@ -399,11 +399,31 @@ class Progress(Checker):
         nodes = {window.node, *window.peers}
         unserved = self.facts.unserved_requests
         waiting = [
-            (span[0], min(span[1], self._delivered_at(invoke)))
+            part
             for invoke, span in unserved
             if invoke.op in WRITES and invoke.node in nodes and not self._was_closed_at_once(invoke, span)
+            for part in difference(
+                [(span[0], min(span[1], self._delivered_at(invoke)))], self._led_elsewhere[invoke.node]
+            )
         ]
         return longer(intersection(times, merged(waiting, bound // 4)), bound)
+
+    @cached_property
+    def _led_elsewhere(self) -> dict[int, list[Span]]:
+        """For each node, the times in which another node led, with a quorum that it reached, and this node did not reach it."""
+        able: dict[int, list[Span]] = {}
+        for window in self._possible.windows():
+            able.setdefault(window.node, []).append((window.start, window.end))
+        led = {leader: intersection(self._service.led_by(leader), merged(spans)) for leader, spans in able.items()}
+        return {
+            node: merged(
+                span
+                for leader, spans in led.items()
+                if leader != node
+                for span in difference(spans, self._possible.connected(node, leader))
+            )
+            for node in self.facts.nodes
+        }
 
     def _delivered_at(self, invoke: Invoke) -> int:
         """Return when a write was first delivered: from then on it waits for its answer alone. `FOREVER` if it never was."""
