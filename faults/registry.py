@@ -38,8 +38,7 @@ def concerns_links(kind: str) -> bool:
 
 def required_abilities(scenario: Scenario) -> frozenset[Ability]:
     """Return the abilities that the scenario's kinds of fault need, whatever the values of their keys."""
-    kinds = {*(step.do for step in scenario.faults), *(scenario.nemesis.faults if scenario.nemesis is not None else ())}
-    return frozenset(need for kind in kinds for need in KINDS[kind].needs)
+    return frozenset(need for kind in scenario.kinds for need in KINDS[kind].needs)
 
 
 def reduced_to(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:

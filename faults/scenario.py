@@ -247,6 +247,11 @@ class Scenario:
         return expect
 
     @property
+    def kinds(self) -> list[str]:
+        """The kinds of its faults: those that the nemesis may draw, or those of the schedule by their first steps."""
+        return list(self.nemesis.faults if self.nemesis is not None else dict.fromkeys(step.do for step in self.faults))
+
+    @property
     def faults_due(self) -> int:
         """The number of faults that a run must inject: those of a written schedule. Drawn faults may be put off."""
         return len(self.faults) if self.nemesis is None else 0

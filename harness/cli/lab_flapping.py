@@ -59,9 +59,9 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
     answer = {
         "seeds": len(results),
         "failed": [
-            {"seed": one.seed, "violated": [words.partition(":")[0]], "words": words}
+            {"seed": one.seed, "violated": [violation.property], "words": str(violation)}
             for one in failed
-            if (words := one.lab_violation) is not None
+            if (violation := one.lab_violation) is not None
         ],
         "full_protocol": [{"seed": one.seed, "verdict": one.verdict, "reasons": one.reasons} for one in full_failed],
         "command": again,

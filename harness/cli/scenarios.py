@@ -60,13 +60,12 @@ def show(only: list[str], *, json: bool) -> int:
 
 
 def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
-    kinds = scenario.nemesis.faults if scenario.nemesis else dict.fromkeys(step.do for step in scenario.faults)
     return {
         "name": name,
         "about": scenario.about,
         "nodes": scenario.nodes,
         "duration": scenario.duration,
-        "faults": list(kinds),
+        "faults": scenario.kinds,
         "expects": scenario.expect.verdict,
         "exit": scenario.expect.exit,
         "file": scenario.file,

@@ -20,8 +20,7 @@ def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, 
 
     Raises HarnessError if the file can't be written.
     """
-    kinds = scenario.nemesis.faults if scenario.nemesis is not None else [step.do for step in scenario.faults]
-    missing = unreached(reached, sorted(set(kinds)))
+    missing = unreached(reached, sorted(scenario.kinds))
     console.print(
         f"\n{len(reached)} combinations of role, phase, message or crash point, and fault were reached", highlight=False
     )

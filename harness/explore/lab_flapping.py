@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, Workload, parse
 from zab_chaos.harness.explore.simulate import simulate
-from zab_chaos.model.lab import LabArguments, lab_flapping
+from zab_chaos.model.lab import LabArguments, PrefixViolation, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import cut_intervals, proposal_ticks
 
@@ -20,7 +20,7 @@ class FlappingResult:
     """
 
     seed: int
-    lab_violation: str | None
+    lab_violation: PrefixViolation | None
     verdict: str
     reasons: tuple[str, ...]
 
@@ -28,9 +28,7 @@ class FlappingResult:
 def compare(seed: int) -> FlappingResult:
     """Run both protocols under the links that are drawn from `seed`."""
     arguments = lab_flapping(seed)
-    violation = judge_flapping(arguments)
-    verdict, reasons = judge_full(arguments)
-    return FlappingResult(seed, str(violation) if violation is not None else None, verdict, reasons)
+    return FlappingResult(seed, judge_flapping(arguments), *judge_full(arguments))
 
 
 def judge_full(arguments: LabArguments) -> tuple[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.faults.nemesis import DAMAGE, draw
+from zab_chaos.faults.nemesis import DAMAGE
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import (
     BAD_PATH,
@@ -352,7 +352,7 @@ def _disks(given: tuple[InitialDisk, ...], seed: int, nodes: int) -> tuple[Initi
 
 def describe(scenario: Scenario) -> str:
     """Return one line on what was drawn."""
-    work, nemesis = scenario.workload, scenario.nemesis
+    work, steps = scenario.workload, scenario.schedule()
     parts = [
         "an erratic network" if scenario.erratic_network else "",
         f"{plural(scenario.nodes, 'node')} for {scenario.duration:g} s",
@@ -363,11 +363,8 @@ def describe(scenario: Scenario) -> str:
             f"{name}={value}" for name, value in (overrides(scenario.timing) | overrides(scenario.limits)).items()
         ),
     ]
-    if nemesis is not None:
-        steps = len(draw(nemesis, scenario.nodes, scenario.duration, scenario.seed, scenario.faithful))
-        parts.append(f"{steps} faults of {', '.join(sorted(nemesis.faults))}")
-    elif scenario.faults:
-        parts.append(f"{len(scenario.faults)} faults of {', '.join(sorted({step.do for step in scenario.faults}))}")
+    if scenario.kinds:
+        parts.append(f"{len(steps)} faults of {', '.join(sorted(scenario.kinds))}")
     return "; ".join(part for part in parts if part)
 
 

@@ -1,5 +1,8 @@
 """Cases about progress during the run."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import permutations
 from typing import Any
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
@@ -24,6 +27,19 @@ def _nothing_for(story: Story, span: float, node: int = 1) -> None:
         seq = story.invoke(node=node)
         story.t += SECOND // 2
         story.complete(1, seq, None, "unknown")
+
+
+@contextmanager
+def _links_cut(story: Story, nodes: Iterable[int]) -> Iterator[None]:
+    """Cut all links among these nodes, and open them again at the end."""
+    cut = list(permutations(nodes, 2))
+    story.inject("partition", story.servers, pairs=cut)
+    for one, other in cut:
+        story.event(one, "link", peer=other, state="closed", session=1, why="silent")
+    yield
+    story.heal()
+    for one, other in cut:
+        story.open_links(one, [other])
 
 
 @violates("progress")
@@ -320,14 +336,8 @@ def progress_a_session_at_who_has_no_leader() -> Story:
 def progress_a_star_does_not_elect() -> Story:
     """Nodes 1 to 4 do not reach each other, but all reach node 5: it could lead, and does not for 6 s."""
     story = _linked(5)
-    cut = [[one, other] for one in range(1, 5) for other in range(1, 5) if one != other]
-    story.inject("partition", story.servers, pairs=cut)
-    for one, other in cut:
-        story.event(one, "link", peer=other, state="closed", session=1, why="silent")
-    _nothing_for(story, 6)
-    story.heal()
-    for node in range(1, 5):
-        story.open_links(node, [peer for peer in range(1, 5) if peer != node])
+    with _links_cut(story, range(1, 5)):
+        _nothing_for(story, 6)
     story.write()
     story.settle()
     return story
@@ -336,13 +346,8 @@ def progress_a_star_does_not_elect() -> Story:
 def _bridge(node: int) -> Story:
     """Node 1 leads with node 2, nodes 1 and 3 do not reach each other, and all clients are at one node for 6 s."""
     story = _linked()
-    story.inject("partition", [1, 3], pairs=[[1, 3], [3, 1]])
-    for one, other in ((1, 3), (3, 1)):
-        story.event(one, "link", peer=other, state="closed", session=1, why="silent")
-    _nothing_for(story, 6, node)
-    story.heal()
-    for one, other in ((1, 3), (3, 1)):
-        story.open_links(one, [other])
+    with _links_cut(story, [1, 3]):
+        _nothing_for(story, 6, node)
     story.write()
     story.settle()
     return story
@@ -454,15 +459,9 @@ def _elections(turns: int) -> Story:
 def progress_nobody_reaches_a_quorum() -> Story:
     """For 6 s every link is cut: nobody could have led."""
     story = _linked()
-    cut = [[one, other] for one in story.servers for other in story.servers if one != other]
-    story.inject("partition", story.servers, pairs=cut)
-    for one, other in cut:
-        story.event(one, "link", peer=other, state="closed", session=1, why="silent")
-    _gives_up(story, 1)
-    _nothing_for(story, 6)
-    story.heal()
-    for node in story.servers:
-        story.open_links(node, [peer for peer in story.servers if peer != node])
+    with _links_cut(story, story.servers):
+        _gives_up(story, 1)
+        _nothing_for(story, 6)
     story.elect(1, epoch=2)
     story.write()
     story.settle()

@@ -298,7 +298,7 @@ def test_faults_that_the_swarm_draws_for_a_backend_can_be_done_there(on: str) ->
         drawn = task.scenario_of(seed)
         assert mistakes(backend, drawn) == []
         assert parse(drawn.source) == replace(drawn, source=parse(drawn.source).source)
-        kinds |= drawn.nemesis.faults.keys() if drawn.nemesis is not None else {step.do for step in drawn.faults}
+        kinds.update(drawn.kinds)
     can = {name for name, kind in KINDS.items() if kind.draw is not None and kind.needs <= backend.abilities}
     assert kinds == can
 

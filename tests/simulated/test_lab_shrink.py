@@ -117,9 +117,10 @@ def test_links_under_which_nothing_fails(monkeypatch: pytest.MonkeyPatch, capsys
 def test_a_seed_with_which_the_full_protocol_fails_is_named(
     more: list[str], said: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    violation = judge_flapping(lab_flapping(2))
     results = {
         1: FlappingResult(1, None, "VIOLATION", ("agreement: it broke",)),
-        2: FlappingResult(2, "agreement: the lab's", "PASS", ()),
+        2: FlappingResult(2, violation, "PASS", ()),
         3: FlappingResult(3, None, "UNKNOWN", ("too few writes",)),
     }
     monkeypatch.setattr("zab_chaos.harness.cli.lab_flapping.compare", results.__getitem__)

@@ -108,7 +108,7 @@ class Progress(Checker):
         delayed, leaderless = list(self._delayed_requests()), list(self._leaderless(bound))
         if not idle and not livelocks and not delayed and not leaderless:
             return
-        windows = list(self._possible.windows())
+        windows = self._leader_windows
         for window in windows:
             for start, end in self._stalls(window, idle, bound):
                 self._report(window, start, end, f"{self.idle} for {(end - start) / 1e9:.1f} s, though writes waited")
@@ -295,8 +295,7 @@ class Progress(Checker):
         for node, leader in product(self._without_disk(), leaders):
             waited = intersection(self._possible.waiting_for_admission(node, leader), self._service.led_by(leader))
             if longer(waited, self._bound):
-                able = [(it.start, it.end) for it in self._possible.windows() if it.node == leader]
-                for start, end in longer(intersection(waited, able), self._bound):
+                for start, end in longer(intersection(waited, self._able.get(leader, [])), self._bound):
                     self.findings.add(
                         f"node {node}, which had lost its disk, was not admitted for {(end - start) / 1e9:.1f} s "
                         f"({self._times(start, end)}), though it reached the leader, node {leader}",
@@ -360,6 +359,18 @@ class Progress(Checker):
         """The times in which nodes could have led. Most runs need none of them."""
         return PossibleLeaders(self.facts, self._bound)
 
+    @cached_property
+    def _leader_windows(self) -> list[LeaderWindow]:
+        return list(self._possible.windows())
+
+    @cached_property
+    def _able(self) -> dict[int, list[Span]]:
+        """The times in which each node could have led, whatever other nodes it reached."""
+        able: dict[int, list[Span]] = {}
+        for window in self._leader_windows:
+            able.setdefault(window.node, []).append((window.start, window.end))
+        return able
+
     def _report(self, window: LeaderWindow, start: int, end: int, what: str) -> None:
         if any(low <= start and end <= high for low, high in self._reported):
             return  # reported already, for another node that could have led
@@ -411,10 +422,7 @@ class Progress(Checker):
     @cached_property
     def _led_elsewhere(self) -> dict[int, list[Span]]:
         """For each node, the times in which another node led, with a quorum that it reached, and this node did not reach it."""
-        able: dict[int, list[Span]] = {}
-        for window in self._possible.windows():
-            able.setdefault(window.node, []).append((window.start, window.end))
-        led = {leader: intersection(self._service.led_by(leader), merged(spans)) for leader, spans in able.items()}
+        led = {leader: intersection(self._service.led_by(leader), spans) for leader, spans in self._able.items()}
         return {
             node: merged(
                 span

@@ -98,6 +98,13 @@ def test_only_a_simulated_network_is_erratic_or_has_short_queues() -> None:
     assert mistakes(processes, parse(drawn.source)) == []
 
 
+def test_steps_of_a_drawn_schedule_that_can_not_be_done_are_left_out() -> None:
+    late = '[[fault]]\nat = 1\ndo = "late-frames"\ntarget = "node-1"\nms = 100\n'
+    asked = parse(HEAD + late + '[[fault]]\nat = 2\ndo = "crash"\ntarget = "node-1"\n')
+    assert without_unsupported(registry.find("sim"), asked).faults == asked.faults
+    assert without_unsupported(registry.find("processes"), asked).faults == asked.faults[1:]
+
+
 def test_only_simulated_clients_stand_still() -> None:
     asked = parse(HEAD + "[workload]\nstalls = 2\n")
     assert mistakes(registry.find("sim"), asked) == []
