@@ -12,7 +12,14 @@ from zab_chaos.harness.cli.checks import Cells, Checks, marked
 from zab_chaos.harness.cli.explore import log_to
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
-from zab_chaos.harness.explore.tickets import ReleaseRuns, TicketResult, attempts, tickets, try_release
+from zab_chaos.harness.explore.tickets import (
+    ReleaseRuns,
+    TicketResult,
+    attempts,
+    require_runnable,
+    tickets,
+    try_release,
+)
 from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
@@ -62,6 +69,7 @@ def check_command(
     plan = [(row, tried) for row in rows for tried in attempts(row, wanted)]
     if not plan:
         raise BadInput(f"--releases {releases}: no ticket names one of these. {_known_releases(rows)}")
+    require_runnable(row for row, _ in plan)
     check_output_file(out)
     registry.find("zookeeper").check()
     console = console_for(json=json)

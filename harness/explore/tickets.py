@@ -3,7 +3,7 @@
 A ticket is a scenario with a table [ticket] (`zab_chaos.faults.scenario.Ticket`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from zab_chaos.faults.scenario import Scenario, Ticket
 from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.harness.explore.trials import Trial
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.options import options_for, read_scenario
+from zab_chaos.harness.runs.options import load_scenario, options_for, scenario_for
 from zab_chaos.harness.runs.run import run_quietly
 
 FOLDER = "zookeeper/"
@@ -104,8 +104,24 @@ def tickets(names: Sequence[str] = ()) -> list[TicketResult]:
 
 
 def _row(name: str) -> TicketResult | None:
-    scenario = read_scenario(name, on="zookeeper", nodes=None, defect=None)
+    scenario = load_scenario(name, nodes=None)
     return TicketResult(name, scenario) if scenario.ticket is not None else None
+
+
+def require_runnable(rows: Iterable[TicketResult]) -> None:
+    """Raise BadInput with everything that the scenarios of these rows need and this machine lacks."""
+    lacking: dict[str, None] = {}
+    for row in rows:
+        try:
+            _on_zookeeper(row)
+        except BadInput as error:
+            lacking |= dict.fromkeys(str(error).splitlines())
+    if lacking:
+        raise BadInput("\n".join(lacking))
+
+
+def _on_zookeeper(row: TicketResult) -> Scenario:
+    return scenario_for(row.name, row.scenario, on="zookeeper", defect=None)
 
 
 def attempts(row: TicketResult, releases: Sequence[str] = ()) -> Iterator[ReleaseRuns]:
@@ -122,12 +138,13 @@ def try_release(row: TicketResult, tried: ReleaseRuns, results: Path, times: int
     It is run exactly `times` times. If that is None, it is run as often as the ticket says, but where the bug must show only
     until it does. Runs that can't be judged are repeated up to REPEATS_MAX times. Raises BadInput, HarnessError, Interrupted.
     """
-    options = options_for(row.name, row.scenario, seed=None, results=results, on="zookeeper", release=tried.release)
+    scenario = _on_zookeeper(row)
+    options = options_for(row.name, scenario, seed=None, results=results, on="zookeeper", release=tried.release)
     most = row.ticket.runs if times is None else times
     while (
         tried.runs < most and len(tried.unjudged) <= REPEATS_MAX and not (times is None and tried.shows and tried.good)
     ):
-        ran = run_quietly(row.scenario, options)
+        ran = run_quietly(scenario, options)
         tried.folders.append(str(ran.folder.path))
         if ran.verdict.exit in (Exit.PASS, Exit.VIOLATION):
             tried.add(ran.verdict, ran.folder.path)

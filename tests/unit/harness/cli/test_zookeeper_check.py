@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from zab_chaos.harness.backends import fitting
 from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.cli.checks import show_matrix
@@ -159,6 +161,18 @@ def test_unknown_tickets_and_releases_are_mistakes(tmp_path: Path, capsys: pytes
     assert "no ticket '4644'. Did you mean 4643" in capsys.readouterr().err
     assert check(tmp_path, "4643", "--releases", "3.4.10") == 4
     assert "They name 3.8.0, 3.8.4, 3.9.3, 3.9.4" in capsys.readouterr().err
+
+
+def test_where_nothing_can_be_mounted_only_the_tickets_that_need_it_are_refused(
+    runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "missing_requirement", lambda: ("there is no /dev/fuse", "load the module fuse"))
+    runs["3.9.4"] = [[]]
+    assert check(tmp_path, "4643", "--releases", "3.9.4", "--times", "1") == 0
+    assert check(tmp_path, "4643", "2003", "unsynced-tail") == 4
+    said = capsys.readouterr().err.splitlines()
+    assert [re.search(r"zookeeper/(.*)\.toml", line)[1] for line in said] == ["2003", "unsynced-tail"]  # type: ignore[index]
+    assert all(line.endswith("there is no /dev/fuse: load the module fuse") for line in said)
 
 
 def test_every_shipped_ticket_names_releases_whose_checksums_are_pinned() -> None:
