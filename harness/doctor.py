@@ -22,9 +22,9 @@ from zab_chaos.harness.backends.zookeeper import releases
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.machine import checkout, environment
+from zab_chaos.harness.machine import java as jvm
 from zab_chaos.harness.machine.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
-from zab_chaos.pipeline import java as jvm
 
 SLOW_SYNC_MS = 20.0  # above this, the rate of a run is that of the disk
 LARGEST = 9  # nodes of the largest ensemble that is checked for

@@ -13,8 +13,6 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
-from zab_chaos.pipeline import java
-
 
 class SparkUnavailable(Exception):
     """Spark did not start, or the master can't be reached. The message names the file with Spark's own messages."""
@@ -24,12 +22,11 @@ class SparkUnavailable(Exception):
 def session(
     master: str = "local[*]", *, memory: str = "4g", log: Path | None = None, packages: Sequence[Path] = ()
 ) -> Iterator[SparkSession]:
-    """Start a session on `master` (any Spark master URL). Raises java.JavaMissing, SparkUnavailable.
+    """Start a session on `master` (any Spark master URL). Raises SparkUnavailable.
 
     `memory` is the heap of the driver's JVM, which with a local master is also that of the executors. `log` is the file for
     what Spark prints. `packages` are folders of Python packages to send to the executors.
     """
-    java.version(java.find())
     place = Path(tempfile.mkdtemp(prefix="zab-spark-"))
     log = log or place / "spark.log"
     log.parent.mkdir(parents=True, exist_ok=True)

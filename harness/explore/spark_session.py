@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import zab_chaos
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import extra
+from zab_chaos.harness.machine import java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,18 +28,17 @@ def spark(master: str, memory: str, log: Path) -> Iterator["SparkSession"]:
     """
     with extra("pipeline", "the pipeline"):
         session = import_module("zab_chaos.pipeline.session")
-    from zab_chaos.pipeline.java import JavaMissing
-
     local = session.is_local(master)
     packages = [] if local else [Path(zab_chaos.__file__).parent]
     try:
+        java.version(java.find())
         with (
             session.session(master, memory=memory, log=log, packages=packages) as started,
             _errors_as_messages(log),
         ):
             _require_modules(started)
             yield started
-    except (JavaMissing, session.SparkUnavailable) as error:
+    except (java.JavaMissing, session.SparkUnavailable) as error:
         raise HarnessError(str(error)) from error
 
 
@@ -46,10 +46,10 @@ def spark(master: str, memory: str, log: Path) -> Iterator["SparkSession"]:
 def _errors_as_messages(log: Path) -> Iterator[None]:
     """Turn an error of Spark into a HarnessError of one line, and append its full text to the log."""
     errors = import_module("pyspark.errors")
-    java = import_module("py4j.protocol")
+    gateway = import_module("py4j.protocol")
     try:
         yield
-    except (errors.PySparkException, java.Py4JError) as error:
+    except (errors.PySparkException, gateway.Py4JError) as error:
         with log.open("a", encoding="utf-8") as file:
             file.write(f"{error}\n")
         raise HarnessError(f"Spark failed: {reason(error)}. The full message is in {log}") from error

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from zab_chaos.harness.machine import java
 
 if TYPE_CHECKING:
     from tests.integration.analyzed import Analyzed
@@ -21,12 +22,12 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark")))
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = pytest.importorskip("zab_chaos.pipeline.session")
-    words = tmp_path_factory.mktemp("spark") / "spark.log"
-    with ExitStack() as stack:
-        try:
-            yield stack.enter_context(session.session("local[2]", memory="2g", log=words))
-        except session.java.JavaMissing as error:
-            pytest.skip(str(error))
+    try:
+        java.version(java.find())
+    except java.JavaMissing as error:
+        pytest.skip(str(error))
+    with session.session("local[2]", memory="2g", log=tmp_path_factory.mktemp("spark") / "spark.log") as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

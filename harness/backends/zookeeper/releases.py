@@ -17,8 +17,7 @@ from pathlib import Path
 
 from zab_chaos.harness.backends.zookeeper.maven import Artifact, MavenError, Repository, base_url, closure
 from zab_chaos.harness.errors import BadInput, HarnessError
-from zab_chaos.harness.machine import cache
-from zab_chaos.pipeline import java
+from zab_chaos.harness.machine import cache, java
 
 TABLE = Path(__file__).with_name("releases.json")  # version -> path in the repository -> sha256
 LOGGING = Path(__file__).with_name("logging")  # configuration of each logging library; first on the class path

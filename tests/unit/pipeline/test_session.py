@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.pipeline import java
 from zab_chaos.pipeline.session import session
 
 
@@ -29,8 +28,6 @@ class Gone:
 
 @pytest.fixture(autouse=True)
 def gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "find", lambda: "java")
-    monkeypatch.setattr(java, "version", lambda found: 17)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: Gone())
 
 
