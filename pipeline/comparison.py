@@ -1,9 +1,9 @@
 """Compares two campaigns: finds the differences that are larger than chance explains, and runs that show them.
 
-The numbers of the runs are compared by Welch's t-test, the shares of the verdicts by Fisher's exact test. All p-values are
-corrected together by Holm's method. A difference is reported if its corrected p-value is below `SIGNIFICANCE_LEVEL` and it is
-at least `LEAST_EFFECT` of the first campaign's value. If two campaigns do not really differ, the probability that any
-difference is reported is at most 5 %.
+The numbers of the runs are compared by Welch's t-test, or in pairs if both campaigns have the same seeds; the shares of the
+verdicts by Fisher's exact test. All p-values are corrected together by Holm's method. A difference is reported if its corrected
+p-value is below `SIGNIFICANCE_LEVEL` and it is at least `LEAST_EFFECT` of the first campaign's value. If two campaigns do not
+really differ, the probability that any difference is reported is at most 5 %.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from zab_chaos.pipeline.campaign import NUMBERS, Number, experiment_of, value_of
 from zab_chaos.pipeline.folders import SourceFolder
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import format_number, plural
-from zab_chaos.pipeline.significance import MeasuredDifference, compare_means, compare_shares, holm
+from zab_chaos.pipeline.significance import MeasuredDifference, compare_means, compare_pairs, compare_shares, holm
 
 SIGNIFICANCE_LEVEL = 0.05
 LEAST_EFFECT = 0.05
@@ -176,15 +176,26 @@ def _verdicts(scenario: str, old: Sequence[JudgedRun], new: Sequence[JudgedRun])
 
 def _numbers(scenario: str, old: Sequence[JudgedRun], new: Sequence[JudgedRun]) -> Iterator[ComparedValue]:
     """Compare every number that at least two runs of each campaign have. The example is the second campaign's most extreme run."""
+    pairs = _pairs(old, new)
     for number in NUMBERS:
         a, b = values_of(number.name, old), values_of(number.name, new)
+        if pairs:
+            both = [values for pair in pairs if len(values := values_of(number.name, pair)) == 2]
+            a, b = [values[0] for values in both], [values[1] for values in both]
         if len(a) > 1 and len(b) > 1:
-            difference = compare_means(a, b)
+            difference = compare_pairs(a, b) if pairs else compare_means(a, b)
             examples = [_most_extreme(number, new, highest=difference.value > 0)]
             runs = (len(a), len(b))
             yield ComparedValue(
                 scenario, number.name, number.unit, number.about, number.more_is_better, runs, difference, examples
             )
+
+
+def _pairs(old: Sequence[JudgedRun], new: Sequence[JudgedRun]) -> list[tuple[JudgedRun, JudgedRun]]:
+    """Return the two runs of each seed, if both campaigns have the same seeds, each once; else nothing."""
+    of_seed = {it.facts["seed"]: it for it in old}
+    same = len(of_seed) == len(old) == len(new) and of_seed.keys() == {it.facts["seed"] for it in new}
+    return [(of_seed[it.facts["seed"]], it) for it in new] if same else []
 
 
 def _most_extreme(number: Number, runs: Sequence[JudgedRun], *, highest: bool) -> dict[str, str]:

@@ -52,6 +52,23 @@ def compare_means(before: Sequence[float], after: Sequence[float]) -> MeasuredDi
     return MeasuredDifference(old, new, new - old - within, new - old + within, p)
 
 
+def compare_pairs(before: Sequence[float], after: Sequence[float]) -> MeasuredDifference:
+    """Compare two means; values at the same place belong together. Each side needs two values.
+
+    The p-value is that of a t-test of each pair's relative change, `(after - before) / (after + before)`, so that a few pairs with
+    much larger values than all others don't decide, against a change in the direction of the means. If all change by the same,
+    it is that of the sign test. The interval is that of the mean difference, by Student's t.
+    """
+    old, new = mean(before), mean(after)
+    within = interval_half_width([b - a for a, b in zip(before, after, strict=True)])
+    changes = [round((b - a) / (abs(b) + abs(a)), 9) if a != b else 0.0 for a, b in zip(before, after, strict=True)]
+    if stdev(changes):
+        p = 2 * float(scipy.stats.ttest_1samp(changes, 0, alternative="greater" if new > old else "less").pvalue)
+    else:
+        p = 2 * 0.5 ** len(changes) if any(changes) else 1.0
+    return MeasuredDifference(old, new, new - old - within, new - old + within, min(p, 1.0))
+
+
 def compare_shares(had: int, before: int, have: int, after: int) -> MeasuredDifference:
     """Compare two shares, `had` of `before` runs and `have` of `after`, by Fisher's exact test. The interval is Newcombe's, from
     Wilson's interval of each share."""

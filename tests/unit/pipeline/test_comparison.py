@@ -2,8 +2,10 @@
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -33,8 +35,9 @@ def run(
     return JudgedRun(number, f"/r/{scenario}/{number}", facts, said, [])
 
 
-def campaign(values: list[float], name: str = "latency_p50_ms") -> list[JudgedRun]:
-    return [run(number, **{name: value}) for number, value in enumerate(values, 1)]
+def campaign(values: Sequence[float | None], name: str = "latency_p50_ms", first: int = 1) -> list[JudgedRun]:
+    """Runs of the seeds from `first` on."""
+    return [run(number, **{name: value}) for number, value in enumerate(values, first)]
 
 
 def verdicts(violations: int, runs: int, defect: str | None = None) -> list[JudgedRun]:
@@ -97,12 +100,12 @@ def test_a_few_slow_runs_are_enough() -> None:
 
 
 def test_a_worse_number_comes_with_an_example_run() -> None:
-    found = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29]))
+    found = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29], first=11))
     (worse,) = found.differences
     assert (worse.what, worse.change, worse.runs) == ("latency_p50_ms", "worse", (4, 4))
     assert worse.effect == "11 ms, then 23 ms: +12 ms (+109 %)"
     assert worse.interval == "+5.64 to +18.4 ms"
-    assert worse.examples == [{"path": "/r/s/4", "command": "zab run s --seed 4", "why": "latency_p50_ms was 29 ms"}]
+    assert worse.examples == [{"path": "/r/s/14", "command": "zab run s --seed 14", "why": "latency_p50_ms was 29 ms"}]
     assert found.words == "1 worse in 1 comparison"
 
 
@@ -114,7 +117,7 @@ def test_less_can_be_worse_or_better(name: str, change: str) -> None:
 
 
 def test_chance_is_no_difference() -> None:
-    found = compare(campaign([10, 12, 14, 9]), campaign([11, 13, 12, 10]))
+    found = compare(campaign([10, 12, 14, 9]), campaign([11, 13, 12, 10], first=11))
     assert (found.differences, found.worse, len(found.compared)) == ([], False, 1)
     assert found.words == "no difference in 1 comparison"
 
@@ -123,7 +126,7 @@ def test_a_certain_but_small_difference_is_not_reported() -> None:
     """For values that hardly vary, differences of 4 % and of 6 % are both certain; the least effect is between them."""
     assert 0.04 < LEAST_EFFECT < 0.06
     before = [100 + i / 100 for i in range(10)]
-    small, large = (compare(campaign(before), campaign([by * it for it in before])) for by in (1.04, 1.06))
+    small, large = (compare(campaign(before), campaign([by * it for it in before], first=11)) for by in (1.04, 1.06))
     assert small.compared[0].p < 1e-9
     assert (told(small), told(large)) == ({}, {"latency_p50_ms": "worse"})
 
@@ -134,16 +137,53 @@ def test_a_change_from_zero_is_a_difference() -> None:
 
 def test_more_comparisons_need_more_evidence() -> None:
     """A difference among two comparisons is significant; among twenty, the same numbers are not enough."""
-    old, new = campaign([10, 11, 12, 13]), campaign([12.5, 13, 14.5, 15])
+    old, new = campaign([10, 11, 12, 13]), campaign([12.5, 13, 14.5, 15], first=11)
     assert told(compare(old, new)) == {"latency_p50_ms": "worse"}
     others = [run(i, scenario=f"other-{k}", latency_p50_ms=10.0 + i) for k in range(19) for i in range(4)]
     found = compare([*old, *others], [*new, *others])
     assert (len(found.compared), found.differences) == (20, [])
 
 
+SEEDS = [10, 1000, 50, 3000, 400, 20]  # they differ by much more than what is to be found
+SLOWER = [1.1 * it + i for i, it in enumerate(SEEDS)]
+
+
+def test_runs_of_the_same_seeds_are_compared_in_pairs_in_any_order() -> None:
+    (same,) = compare(campaign(SEEDS), campaign(SLOWER)[::-1]).compared
+    assert (same.change, same.runs, same.difference.before) == ("worse", (6, 6), mean(SEEDS))
+    (others,) = compare(campaign(SEEDS), campaign(SLOWER, first=2)).compared
+    assert (others.change, others.runs) == ("same", (6, 6))
+    assert others.difference.value == pytest.approx(same.difference.value)
+
+
+def test_a_pair_of_which_one_run_lacks_a_number_is_left_out() -> None:
+    (found,) = compare(campaign([None, *SEEDS, 7]), campaign([5, *SLOWER, None])).compared
+    assert (found.runs, found.difference.before, found.difference.after) == ((6, 6), mean(SEEDS), mean(SLOWER))
+    assert compare(campaign([None, 1, 2]), campaign([1, 2, None])).compared == []
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_with_two_runs_of_a_seed_nothing_is_paired(side: int) -> None:
+    sides = [campaign(SEEDS), campaign(SLOWER)]
+    sides[side].append(sides[side][0])
+    (found,) = compare(*sides).compared
+    assert (found.change, found.runs) == ("same", (6 + (side == 0), 6 + (side == 1)))
+
+
+@pytest.mark.slow
+def test_pairs_differ_by_chance_as_rarely_as_halves() -> None:
+    draw, runs = random.Random("pairs"), recorded("usual")
+    assert sum(bool(compare(*map(numbered, halves(runs, draw))).differences) for _ in range(100)) <= 5
+
+
+def numbered(runs: Sequence[JudgedRun]) -> list[JudgedRun]:
+    """The runs as if they were of the seeds from 1 on."""
+    return [replace(it, facts={**it.facts, "seed": seed}) for seed, it in enumerate(runs, 1)]
+
+
 @pytest.mark.parametrize(("before", "after"), [([10], [99]), ([10], [99, 98]), ([10, 11], [99])])
 def test_numbers_of_a_single_run_are_not_compared(before: list[float], after: list[float]) -> None:
-    found = compare(campaign(before), campaign(after))
+    found = compare(campaign(before), campaign(after, first=11))
     assert found.compared == []
     assert not found.worse
 
