@@ -38,7 +38,7 @@ fuse: ## install fuse3 for the tests of disks whose power can be cut; needs root
 
 demo: setup ## run three nodes through a power outage, judge the run, and analyze it with the pipeline
 	$(BIN)/zab run power-outage
-	@if $(BIN)/python -c 'from zab_chaos.pipeline import java; java.version(java.find())' 2>/dev/null; then \
+	@if $(BIN)/python -c 'from zab_chaos.harness.machine import java; java.version(java.find())' 2>/dev/null; then \
 		printf '\n%s\n' "Now Spark judges and measures the demo's runs again, which takes about half a minute"; \
 		$(BIN)/zab analyze results/power-outage; \
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi

@@ -82,6 +82,14 @@ def test_bare_make_lists_every_target() -> None:
         assert re.search(rf"^make {name} +{re.escape(about)}$", done.stdout, re.MULTILINE)
 
 
+def test_what_make_imports_exists() -> None:
+    """Where it did not, the demo would say that there is no Java."""
+    imports = re.findall(r"-c '((?:from|import) zab_chaos[^;']*)", MAKEFILE)
+    assert imports
+    for one in imports:
+        subprocess.run([sys.executable, "-c", one], cwd=ROOT, check=True, timeout=60)
+
+
 def test_ci_runs_what_the_readme_says() -> None:
     ci = (ROOT / ".ci/run").read_text()
     assert "set -eu" in ci
