@@ -59,10 +59,12 @@ class CallCost:
 
 def analyze(place: Path, out: Path) -> CallCost:
     """Analyze all runs below `place`. Raises HarnessError if they are not judged PASS."""
-    command = [
-        sys.executable, "-m", "zab_chaos.harness", "analyze", str(place), "--out", str(out), "--master", "local[2]",
-        "--memory", HEAP,
-    ]  # fmt: skip
+    return cost_of("analyze", str(place), "--out", str(out), "--master", "local[2]", "--memory", HEAP)
+
+
+def cost_of(*arguments: str) -> CallCost:
+    """Call `zab` with these arguments. Raises HarnessError if it does not exit with 0."""
+    command = [sys.executable, "-m", "zab_chaos.harness", *arguments]
     begin, memory = time.monotonic(), 0
     spent: dict[psutil.Process, float] = {}
     root = Path(__file__).resolve().parents[1]

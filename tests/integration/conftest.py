@@ -32,18 +32,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All cases of the corpus, as folders."""
+    """One case of the corpus for each property and verdict, as folders. All are judged in `tests/unit/model/oracle`."""
     from tests.corpus.build import CASES, write
 
     out = tmp_path_factory.mktemp("corpus")
-    for case in CASES:
+    for case in {(case.property, case.judgement, case.verdict): case for case in CASES}.values():
         write(case, out)
     return out
 
 
 @pytest.fixture(scope="session")
 def analyzed(spark: Any, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> "Analyzed":
-    """One `zab analyze` of the corpus and of some other runs."""
+    """One `zab analyze` of cases of the corpus and of some other runs."""
     from tests.integration.analyzed import analyze_all
 
     return analyze_all(spark, corpus, tmp_path_factory.mktemp("analyzed"))

@@ -5,9 +5,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from benchmarks import pipeline
 from benchmarks.against import pairs, picture
 from benchmarks.figures import Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure
+from zab_chaos.harness.errors import HarnessError
 
 TINY = Scale(
     nodes=3,
@@ -26,9 +28,10 @@ TINY = Scale(
     sizes=(1, 3),
     payloads=(16, 4096),
     simulated=5.0,
-    events=(),  # a call of Spark takes long, and one shows enough
+    events=(),
     campaign=2,
 )
+COST_OF = pipeline.cost_of
 MARKS = {"containers": "containers", "against": "zookeeper"}
 SIDE_BY_SIDE = [
     "start", "throughput at the leader", "servers' processor time at the leader", "client's processor time at the leader",
@@ -62,7 +65,11 @@ FIGURES = {
     "name",
     [pytest.param(name, marks=getattr(pytest.mark, MARKS[name]) if name in MARKS else ()) for name in MEASUREMENTS],
 )
-def test_a_measurement_gives_figures_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
+def test_a_measurement_gives_figures_and_leaves_nothing_behind(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "pipeline":
+        monkeypatch.setattr(pipeline, "cost_of", without_spark)
     report = measure([name], TINY, tmp_path, f"zab bench --only {name}", lambda words: None)
     measured = report["measurements"][name]
     if measured["lacking"] is not None:
@@ -82,3 +89,16 @@ def test_a_measurement_gives_figures_and_leaves_nothing_behind(name: str, tmp_pa
     assert all(figure["value"] > 0 for figure in figures)
     assert list(tmp_path.iterdir()) == []
     assert [child.cmdline() for child in psutil.Process().children() if "node" in child.cmdline()] == []
+
+
+def without_spark(*arguments: str) -> pipeline.CallCost:
+    """The cost of the same call where there is nothing to analyze: it ends before Spark starts, which takes a minute."""
+    assert len(list(Path(arguments[1]).rglob("run.json"))) == TINY.campaign
+    nothing = Path(arguments[1]).parent / "nothing"
+    nothing.mkdir()
+    with pytest.raises(
+        HarnessError,
+        match=r"ended with 4, so this measures nothing:\nlooking for runs\n.*there is no run\.json in or below",
+    ):
+        COST_OF(arguments[0], str(nothing), *arguments[2:])
+    return COST_OF("results", "--results", str(nothing))

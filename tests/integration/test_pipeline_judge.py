@@ -27,9 +27,10 @@ def same(said: dict[str, Any], verdict: Verdict) -> None:
         assert fault.items() >= told_of.items()
 
 
-def test_the_whole_corpus(analyzed: Analyzed) -> None:
+def test_a_case_of_each_property_and_verdict(analyzed: Analyzed) -> None:
     found = analyzed.below(analyzed.corpus)
-    assert len(found) == len(CASES)
+    assert len(found) >= len({case.property for case in CASES})
+    assert {it.verdict for it in found.values()} == {case.verdict for case in CASES}
     for it in found.values():
         same(it.json, judge(Path(it.path)))
         assert it.verdict == json.loads(Path(it.path, "expected.json").read_text())["verdict"]
