@@ -34,8 +34,8 @@ def headline(verdict: Verdict) -> str:
 
 
 def capital(sentence: str) -> str:
-    """Return the sentence with its first letter in upper case."""
-    return sentence[:1].upper() + sentence[1:]
+    """Return the sentence with its first letter in upper case, unless it begins with the name of a file."""
+    return sentence if "." in sentence.split(" ", 1)[0] else sentence[:1].upper() + sentence[1:]
 
 
 def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[str]) -> str | None:

@@ -129,6 +129,7 @@ def test_an_unknown_verdict_has_its_reason_as_headline() -> None:
 
 def test_only_the_first_letter_is_changed() -> None:
     assert capital("no ACK of node 2") == "No ACK of node 2"
+    assert capital("run.json, expect: is not readable") == "run.json, expect: is not readable"
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,18 @@ def test_an_uncertain_property_is_not_called_violated_and_no_reason_is_printed_t
     assert text.lower().count("integrity is not certain") == text.count("too little happened") == 1
 
 
+def test_what_else_is_uncertain_is_named_without_the_statement_that_may_not_hold(run: RunFolder) -> None:
+    found = [
+        broken(name, violations) | {"verdict": "UNKNOWN"} for name, violations in (("integrity", 1), ("channels", 0))
+    ]
+    judge(
+        run, verdict="UNKNOWN", exit=2, properties=found, reasons=["integrity is not certain", "node 2 sent too much"]
+    )
+    lines = shown(run).splitlines()
+    assert "also uncertain: channels" in lines
+    assert "  node 2 sent too much" in lines
+
+
 def test_the_events_before_a_violation_have_the_times_of_the_schedule(run: RunFolder) -> None:
     judge(run, verdict="VIOLATION", exit=1, properties=[broken("integrity", 1)], reasons=["integrity is violated"])
     assert "    2.000 s  node 1 (life 1) became LOOKING" in shown(run).splitlines()
