@@ -502,9 +502,9 @@ def causal_order_broadcast_after_itself() -> Story:
     return story
 
 
-@violates("causal order")
+@violates("causal order", "epochs")
 def causal_order_broadcast_after_what_follows() -> Story:
-    """Node 1, back from a pause, broadcasts 1:4 although it says that it has delivered 2:1."""
+    """Node 1, which has promised epoch 2, broadcasts 1:4 although it says that it has delivered 2:1."""
     story = ensemble()
     story.elect(2, epoch=2)
     story.write()

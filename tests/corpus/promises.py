@@ -39,7 +39,7 @@ def one_leader_same_node_next_life() -> Story:
     return story
 
 
-@violates("one leader an epoch", "promises")
+@violates("one leader an epoch", "promises", "epochs")
 def one_leader_established_again_after_another_epoch() -> Story:
     """Node 2 is established for epoch 2, node 1 for epoch 3, and then node 3 for epoch 2."""
     story = ensemble()
@@ -145,6 +145,61 @@ def epochs_joined_an_older_one() -> Story:
     return story
 
 
+@violates("epochs")
+def epochs_accepts_after_its_promise() -> Story:
+    """Node 3 has promised epoch 2, and still accepts 1:4 of node 1, which leads epoch 1, before it joins epoch 2."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.leader = 2
+    for node in (2, 3):
+        story.promise(node, 2)
+    story.accept(3, (1, 4))
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("epochs")
+def epochs_broadcasts_after_its_promise() -> Story:
+    """Node 1 has promised epoch 2 to node 2, and still broadcasts as the primary of epoch 1."""
+    story = ensemble()
+    story.leader = 2
+    for node in (2, 1):
+        story.promise(node, 2)
+    story.broadcast(1, (1, 4))
+    story.elect(2, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("epochs")
+def epochs_confirms_after_another_promise() -> Story:
+    """Node 3 has promised epoch 3 to node 1, and then confirms that it follows node 2 in epoch 2."""
+    story = ensemble()
+    for leader, epoch in ((2, 2), (1, 3)):
+        story.leader = leader
+        for node in (leader, 3):
+            story.promise(node, epoch)
+    story.event(3, "confirmed", epoch=2, leader=2)
+    story.elect(1, epoch=4)
+    story.settle()
+    return story
+
+
+@violates("epochs")
+def epochs_joins_after_another_promise() -> Story:
+    """Node 3 joins epoch 2, although it has promised epoch 3 since."""
+    story = ensemble()
+    for leader, epoch in ((2, 2), (1, 3)):
+        story.leader = leader
+        for node in (leader, 3):
+            story.promise(node, epoch)
+    story.event(3, "current_epoch", epoch=2, last_zxid=[1, 3])
+    story.elect(1, epoch=4)
+    story.settle()
+    return story
+
+
 @legal("epochs")
 def epochs_disk_lost() -> Story:
     """Node 3 loses its disk and comes back amnesiac: its epochs begin again, and it counts in no quorum meanwhile."""
@@ -166,7 +221,7 @@ def epochs_initial_history_of_the_past() -> Story:
     for node in (2, 1, 3):
         story.promise(node, 2)
         story.event(node, "phase", phase="SYNCHRONIZATION", epoch=2)
-    story.accept(3, (1, 4))
+    story.accept(3, (1, 4), in_epoch=2)
     for node in (2, 1, 3):
         story.synchronize(node, 2)
     story.establish(2, 2)

@@ -100,6 +100,31 @@ def once_told_one_step_of_two() -> Story:
 
 
 @violates("exactly once")
+def once_told_another_version_of_a_multi() -> Story:
+    """The answer to a multi has the right versions of its steps, and a wrong one of its own."""
+    story = ensemble()
+    seq = story.invoke(op="multi", steps=[{"op": "set", "path": "/a", "value": 1}])
+    story.complete(1, seq, story.commit((1, seq)), version=9)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_checked_at_what_nobody_delivered() -> Story:
+    """A check succeeds at 1:4, which its node has cut off since: the check has no transaction."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write()
+    story.complete(2, story.invoke(2, op="check"), (1, 4), version=2)
+    story.boot(1)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
 def once_told_another_path_in_a_multi() -> Story:
     """A multi has set /a, and its client is told that it has set /b."""
     story = ensemble()

@@ -896,3 +896,12 @@ def values_a_write_that_nobody_waited_for() -> Story:
     story.complete(1, early, story.commit((1, early)))
     story.settle()
     return story
+
+
+@violates("values and versions")
+def values_read_without_a_zxid() -> Story:
+    """Client 2 is told that /a does not exist, and not at which zxid: before the first transaction that would be true."""
+    story = ensemble()
+    story.complete(2, story.invoke(2, op="exists"))
+    story.settle()
+    return story

@@ -2,7 +2,17 @@
 
 from dataclasses import dataclass
 
-from zab_chaos.model.events import Accept, AcceptedEpoch, Boot, CurrentEpoch, Line
+from zab_chaos.model.events import (
+    Accept,
+    AcceptedEpoch,
+    Boot,
+    Confirmed,
+    CurrentEpoch,
+    Established,
+    Line,
+    TraceEvent,
+)
+from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 
@@ -20,9 +30,10 @@ class _DiskEpochs:
 class Epochs(Checker):
     """DSN 2011, Table 1: f.p is the last epoch promised, f.a the last one joined.
 
-    Verifies that f.a <= f.p, that neither ever decreases within a life, and that a follower in its broadcast phase accepts
-    only in the epoch that it promised last (invariants 1 and 3). Does not verify that they survive a restart (disk does),
-    nor promises that were made and never traced.
+    Verifies that f.a <= f.p, that neither ever decreases within a life, and that a node takes part in no epoch but the one
+    that it promised last (invariants 1 and 3): it joins no other one, is established for no other one, and broadcasts,
+    accepts and confirms in no other one. Does not verify that they survive a restart (disk does), nor promises that were
+    made and never traced.
     """
 
     name = "epochs"
@@ -65,21 +76,31 @@ class Epochs(Checker):
                 f"node {event.node} joined epoch {event.epoch} after it had joined {held.current}",
                 [held.current_in, event],
             )
-        if event.epoch > held.accepted:
-            self.findings.add(
-                f"node {event.node} joined epoch {event.epoch}, but had promised {held.accepted} only",
-                [held.accepted_in, event],
-            )
+        self._check_promised(event, event.epoch, f"joined epoch {event.epoch}")
         held.current, held.current_in = event.epoch, event
 
     def on_accept(self, event: Accept) -> None:
+        self._check_promised(
+            event, event.in_epoch, f"accepted {event.epoch}:{event.first} under epoch {event.in_epoch}"
+        )
+
+    def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
+        event = broadcast.event
+        self._check_promised(event, event.epoch, f"broadcast {event.epoch}:{event.first}")
+
+    def on_confirmed(self, event: Confirmed) -> None:
+        self._check_promised(event, event.epoch, f"confirmed that it follows node {event.leader} in epoch {event.epoch}")
+
+    def on_established(self, event: Established) -> None:
+        self._check_promised(event, event.epoch, f"was established for epoch {event.epoch}")
+
+    def _check_promised(self, event: TraceEvent, epoch: int, did: str) -> None:
+        """Check that a node takes part in no epoch but the one that it promised last."""
         held = self._held.get(event.node)
-        if held is None or self.facts.nodes[event.node].phase != "BROADCAST":
-            return  # an initial history is older: it becomes durable together with NEWLEADER's epoch
+        if held is None:
+            return
         self.checked += 1
-        if event.in_epoch != held.accepted:
+        if epoch != held.accepted:
             self.findings.add(
-                f"node {event.node} accepted {event.epoch}:{event.first} under epoch {event.in_epoch}, although it had "
-                f"promised epoch {held.accepted}",
-                [held.accepted_in, event],
+                f"node {event.node} {did}, although it had promised epoch {held.accepted}", [held.accepted_in, event]
             )

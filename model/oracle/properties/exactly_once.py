@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from zab_chaos.model.events import LOGS, TRACES, Broadcast, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import ORDERED, Request
+from zab_chaos.model.oracle.facts import ORDERED, WRITES, Request
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import RequestedStep, is_sequential_name
 
@@ -144,7 +144,11 @@ class ExactlyOnce(Checker):
         if effect == acked:
             return
         index = self.facts.history.index(acked)
-        if index is not None and self.facts.effects.txns[index] is not None:
+        if index is None:
+            known = request.invoke.op not in WRITES  # durability reports a write that no node has delivered
+        else:
+            known = self.facts.effects.txns[index] is not None
+        if known:
             where = "took no effect" if effect is None else f"took effect at {show(effect)}"
             self.findings.add(
                 f"{_request_name(request)} was acknowledged at {show(acked)}, but it {where}",
@@ -184,6 +188,8 @@ def _was_told(invoke: Invoke, complete: Complete, steps: Sequence[Effect], *, si
     get no version in the answer, as with ZooKeeper's servers."""
     answered = complete.steps or () if invoke.op == "multi" else [(complete.path, complete.version)]
     if len(answered) != len(steps):
+        return False
+    if steps and complete.version != steps[-1][2] and not silent:  # a multi's is that of its last step
         return False
     for asked, (path, version), step in zip(invoke.requested_steps, answered, steps, strict=True):
         omitted = silent and step[0] == "check" and asked.version is None and version is None

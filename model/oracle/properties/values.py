@@ -51,7 +51,8 @@ class ValuesAndVersions(Checker):
       request with ASCII paths, valid or not, as a bad request, and no read as too large. If run.json gives the limit of bytes
       (`request_bytes`), no write within it is refused as too large, and none beyond it is acknowledged.
     - No write with an impossible path is refused because of the state.
-    - A refusal has one of the errors that a node may give, and an answer no result of another operation.
+    - A refusal has one of the errors that a node may give, a successful read a zxid, and an answer no result of another
+      operation.
     - No node refuses a request for want of a leader if it was in broadcast from before the request until its answer.
 
     Does not verify refusals for other reasons, nor that a read is up to date (a node may be behind), nor contents beyond
@@ -187,6 +188,8 @@ class ValuesAndVersions(Checker):
     def _check_form(self, request: Request, complete: Complete) -> None:
         if complete.outcome == "failed" and complete.error not in ERRORS:
             self._report_answer(request, f"is {complete.error!r}, which is no error that a node may give")
+        if complete.outcome == "ok" and request.invoke.op in READS and complete.zxid is None:
+            self._report_answer(request, "names no zxid")
         for name, op in RESULTS.items():
             if op != request.invoke.op and getattr(complete, name) is not None:
                 self._report_answer(request, f"has {name}, the result of a {op}")
