@@ -531,6 +531,14 @@ class Milestone(Line, kw_only=True):
     why: str | None = None  # of `not-converged`, and of `left-alone` if the nodes were not at rest
     held: dict[int, dict[str, str | None]] | None = None  # of `state`: by node and path, the data; None: no such znode
     runs: list[tuple[int, int, str, list[TxnSummary]]] | None = None  # of `disk`: epoch, first, digests, txns
+    accepted_epoch: int | None = None  # of `disk`, like `current_epoch`
+    current_epoch: int | None = None
+
+    @property
+    def last_zxid(self) -> ZxidPair:
+        """Return the last transaction that was on the disk before the run."""
+        before = self.broadcasts_before_start()[-1:]
+        return (before[0].epoch, before[0].first + before[0].count - 1) if before else (0, 0)
 
     def broadcasts_before_start(self) -> list[Broadcast]:
         """Return the transactions that were on the disks before the run, as broadcasts of primaries outside the run (node

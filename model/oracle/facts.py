@@ -217,6 +217,7 @@ class Facts:
         self.milestones: dict[str, Milestone] = {}  # the last of each name
         self.ended: dict[tuple[int, int], Milestone] = {}  # by (node, life): it ended by itself, seen by the harness
         self.before_start: set[tuple[int, int]] = set()  # (client, seq) of the transactions on disk at the start
+        self.initial_disks: dict[int, Milestone] = {}  # by node: what its disk held at the start, if it was not empty
         self.damages: list[Damage] = []
         self.run = Run(nodes=1)
 

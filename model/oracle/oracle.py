@@ -105,6 +105,8 @@ class Oracle:
         self.facts.milestones[milestone.event] = milestone
         if milestone.event == "ended" and milestone.node is not None and milestone.life is not None:
             self.facts.ended[milestone.node, milestone.life] = milestone
+        if milestone.event == "disk" and milestone.node is not None:
+            self.facts.initial_disks[milestone.node] = milestone
         for event in milestone.broadcasts_before_start():
             self.facts.broadcasts.add(event, ev.packed(event.delivered))
             self.facts.before_start.update((client, seq) for client, seq, _ in event.txns)
@@ -168,6 +170,8 @@ class Oracle:
         facts.damages += [*self._missing_faults(), *self._missing_lines(), *self._missing_traces()]
         silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes and self._traced]
         facts.damages += [Damage("trace", 0, f"has no file of node {number}") for number in silent]
+        strangers = sorted({number for number, _ in facts.lives if not 1 <= number <= run.nodes})
+        facts.damages += [Damage("trace", 0, f"has a file of node {number} of {run.nodes}") for number in strangers]
         unanswered = facts.unanswered()
         facts.outcomes["unknown"] += len(unanswered)
         facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in unanswered)

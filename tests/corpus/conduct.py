@@ -156,6 +156,36 @@ def state_dirty_snapshot() -> Story:
     return story
 
 
+@violates("state equality")
+def state_snapshot_of_what_was_cut_off() -> Story:
+    """Node 2 takes a snapshot at 1:4, which nobody has delivered. It has delivered 2:1 itself."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write()
+    story.snapshot(2, "taken", (1, 4))
+    story.boot(1)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@violates("state equality")
+def state_snapshot_installed_too_early() -> Story:
+    """Node 3 installs a snapshot at 1:4, which is not committed yet."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.propose(to=[1, 2], of=(1, seq))
+    story.servers[3].log.append((zxid, digest(zxid)))
+    story.snapshot(3, "installed", zxid, digest=None, tree=None)
+    for node in (1, 2, 3):
+        story.deliver(node, zxid)
+    story.complete(1, seq, zxid)
+    story.settle()
+    return story
+
+
 @violates("state equality", "reliable delivery", "durability", "disk")
 def state_snapshot_of_nothing_delivered() -> Story:
     """Node 2 starts from a snapshot at 1:9, a state that nobody has ever been in."""

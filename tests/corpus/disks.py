@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tests.corpus.cases import leaves_unknown, legal, violates
 from tests.corpus.story import Story, digest, ensemble
+from zab_chaos.node.core import digest as dg
 
 
 def join_without_its_disk(story: Story, node: int) -> None:
@@ -1559,6 +1560,101 @@ def disk_truncation_and_epoch_untold() -> Story:
     story.servers[1].current_epoch = 2
     story.boot(1)
     story.join(1)
+    story.write()
+    story.settle()
+    return story
+
+
+def _killed_in_discovery(promised: int) -> Story:
+    """Return a run in which node 2 is killed as it begins to lead. Then its disk holds a promise that it could not trace."""
+    story = ensemble()
+    story.event(2, "role", role="LEADING", leader=2, why="elected")
+    story.event(2, "phase", phase="DISCOVERY", epoch=1)
+    story.crash(2)
+    story.servers[2].accepted_epoch = promised
+    story.boot(2)
+    story.elect(1, epoch=promised + 1)
+    story.settle()
+    return story
+
+
+@legal("disk")
+def disk_own_promise_untold() -> Story:
+    """Node 2, which was to lead, starts with f.p = 2: the epoch after all that nodes had promised."""
+    return _killed_in_discovery(2)
+
+
+@violates("disk")
+def disk_own_promise_of_a_far_epoch() -> Story:
+    """Node 2, which was to lead, starts with f.p = 7. Nobody had promised an epoch later than 1."""
+    return _killed_in_discovery(7)
+
+
+@violates("disk")
+def disk_committed_and_truncated_untold() -> Story:
+    """Node 3 starts without 1:4, and f.a is 2. It had not delivered 1:4, but the others had: no leader may truncate that."""
+    story = ensemble()
+    zxid = story.propose()
+    for node in (1, 2):
+        story.deliver(node, zxid)
+    story.elect(2, epoch=2, members=[1, 2])
+    story.promise(3, 2)
+    story.crash(3)
+    story.servers[3].log.pop()
+    story.servers[3].current_epoch = 2
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+def _started_with(disk: str, counter: int) -> Story:
+    """Return a run in which node 3 was given a disk with two transactions of epoch 1, and first starts with those up to this
+    counter."""
+    story = Story()
+    given = {(1, 1): [0, 1, [["create", "/b", 0, 1]]], (1, 2): [0, 2, [["create", "/c", 0, 1]]]}
+    story.txns |= given
+    digests = dg.show_all([digest(zxid) for zxid in given])
+    story.milestone("disk", node=3, accepted_epoch=1, current_epoch=1, runs=[[1, 1, digests, list(given.values())]])
+    story.milestone("started")
+    server = story.servers[3]
+    server.log = [(zxid, digest(zxid)) for zxid in given if zxid[1] <= counter]
+    server.accepted_epoch = server.current_epoch = 1 if server.log else 0
+    for node in story.servers:
+        story.boot(node, disk if node == 3 else "fresh")
+    story.elect(3, epoch=2)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("disk")
+def disk_as_it_was_given() -> Story:
+    """Node 3 starts with the two transactions that the scenario had put on its disk."""
+    return _started_with("recovered", 2)
+
+
+@violates("disk")
+def disk_not_as_it_was_given() -> Story:
+    """Node 3 starts with one of the two transactions that the scenario had put on its disk."""
+    return _started_with("recovered", 1)
+
+
+@violates("disk")
+def disk_given_and_not_found() -> Story:
+    """Node 3 starts on an empty disk, and the scenario had put two transactions there."""
+    return _started_with("fresh", 0)
+
+
+@violates("disk")
+def disk_promised_before_it_was_born() -> Story:
+    """Node 3 of a new ensemble first starts with f.p = 5."""
+    story = Story()
+    story.milestone("started")
+    story.servers[3].accepted_epoch = 5
+    for node in story.servers:
+        story.boot(node, "recovered" if node == 3 else "fresh")
+    story.elect(1, epoch=6)
     story.write()
     story.settle()
     return story

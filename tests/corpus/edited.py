@@ -604,3 +604,14 @@ def edited_second_boot() -> Story:
 def edited_epoch_below_all() -> Story:
     """Node 3 starts with an epoch of -1."""
     return with_edited_trace(3, 1, put({"current_epoch": -1}, event="boot"))
+
+
+@leaves_unknown("trace integrity")
+def edited_a_stranger_among_the_nodes() -> Story:
+    """The folder has a trace of node 3, and run.json says that the ensemble has two nodes."""
+    story = ensemble()
+    story.run["nodes"] = 2
+    for lines in story.traces.values():
+        edit(lines, lambda records: records[0].update(nodes=2))
+    story.settle()
+    return story

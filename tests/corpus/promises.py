@@ -153,6 +153,7 @@ def epochs_accepts_after_its_promise() -> Story:
     story.leader = 2
     for node in (2, 3):
         story.promise(node, 2)
+    story.event(3, "phase", phase="DISCOVERY", epoch=1)
     story.accept(3, (1, 4))
     story.elect(1, epoch=3)
     story.settle()

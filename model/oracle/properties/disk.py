@@ -17,7 +17,7 @@ class DiskContents(Checker):
 
     - f.p, f.a and the end of the log are not lower, unless a fault took the node's disk or cut its files between the
       two starts. A flipped bit excuses nothing, except for nodes that are not ours. A log may also end earlier if the
-      boot shows that a later epoch was joined, but never before what the node had delivered on this disk.
+      boot shows that a later epoch was joined, but never before what any node had delivered of it.
     - Anything beyond that must have been on its way: an epoch that its leader had promised, a transaction that its
       primary had broadcast.
     - The log has nothing of an epoch later than f.a: an initial history is durable together with its epoch, or not at
@@ -27,8 +27,8 @@ class DiskContents(Checker):
 
     Verifies within a life that accepted transactions continue the log where it ends (the first of an epoch: where the
     history of its primary ended), and that truncations and joined epochs name that end. In the simulator it also verifies
-    what a crash at any sync could have left on the disk (`crash-state`). Does not verify the first boot of a node, nor the
-    recovered bytes, which the deliveries show.
+    what a crash at any sync could have left on the disk (`crash-state`). A node first starts with a new disk, or with the one
+    that the scenario describes. Does not verify the recovered bytes, which the deliveries show.
     """
 
     name = "disk"
@@ -88,6 +88,9 @@ class DiskContents(Checker):
             self.findings.add(f"node {event.node} {did} {show(traced)}, but its log ended at {show(last)}", [event])
 
     def at_end(self) -> None:
+        for (_, number), life in sorted(self.facts.lives.items()):
+            if number == 1 and life.boot is not None:
+                self._check_first_boot(life.boot)
         for comparison in self._new_disks:
             boot, before = comparison.boot, comparison.before
             if not self.facts.disk_lost(before, boot):
@@ -123,8 +126,14 @@ class DiskContents(Checker):
                 )
 
     def _proposed(self, epoch: int, comparison: BootComparison) -> bool:
-        """Return whether some node was to lead this epoch. The node itself may have died before it could trace that."""
-        return comparison.own_epoch or any(epoch == known for known, _ in self.facts.self_promises)
+        """Return whether some node was to lead this epoch. The node itself may have died before it could trace that: it was to
+        lead the epoch after all that nodes had promised."""
+        if any(epoch == known for known, _ in self.facts.self_promises):
+            return True
+        disks = [disk for node in self.facts.nodes.values() for disk in node.disks]
+        own = self.facts.nodes[comparison.boot.node].disk
+        known = max([comparison.accepted_epoch, *(disk.accepted_epoch for disk in disks if disk is not own)])
+        return comparison.own_epoch and epoch == known + 1
 
     def _check_log(self, comparison: BootComparison) -> None:
         boot, last = comparison.boot, packed(comparison.boot.last_zxid)
@@ -138,5 +147,30 @@ class DiskContents(Checker):
         elif last < comparison.last and boot.current_epoch == comparison.current_epoch:
             words = f"{who} its disk had held the log up to {show(comparison.last)}"
             self._suspects.append((comparison, words, [comparison.last_in, boot]))
+        elif last < (delivered := self._delivered_upto(comparison.last)):
+            words = (
+                f"{who} its disk had held the log up to {show(comparison.last)}, and {show(delivered)} was delivered"
+            )
+            self._suspects.append((comparison, words, [comparison.last_in, boot]))
         elif last > comparison.last and not self.facts.broadcasts.has(last):
             self.findings.add(f"{who} nobody had broadcast that", [comparison.last_in, boot])
+
+    def _delivered_upto(self, zxid: int) -> int:
+        """Return the last zxid up to this one that some node has delivered, 0 if there is none."""
+        history = self.facts.history
+        number = history.count_below(zxid + 1)
+        return history.zxids[number - 1] if number else 0
+
+    def _check_first_boot(self, boot: Boot) -> None:
+        """Check that a node first starts with the disk that it was given: a new one, or the one that the scenario describes."""
+        given = self.facts.initial_disks.get(boot.node)
+        if given is None:
+            right = boot.disk == "fresh" and boot.found_nothing
+        else:
+            held = given.accepted_epoch, given.current_epoch, given.last_zxid
+            right = held == (boot.accepted_epoch, boot.current_epoch, boot.last_zxid) and boot.disk != "amnesiac"
+        self.checked += 1
+        if not right:
+            had = "new" if given is None else "written before the run"
+            words = f"node {boot.node} first started with a disk ({boot.disk}) that is not the one that was {had}"
+            self.findings.add(words, [given, boot])

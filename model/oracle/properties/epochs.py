@@ -89,7 +89,9 @@ class Epochs(Checker):
         self._check_promised(event, event.epoch, f"broadcast {event.epoch}:{event.first}")
 
     def on_confirmed(self, event: Confirmed) -> None:
-        self._check_promised(event, event.epoch, f"confirmed that it follows node {event.leader} in epoch {event.epoch}")
+        self._check_promised(
+            event, event.epoch, f"confirmed that it follows node {event.leader} in epoch {event.epoch}"
+        )
 
     def on_established(self, event: Established) -> None:
         self._check_promised(event, event.epoch, f"was established for epoch {event.epoch}")

@@ -39,10 +39,11 @@ class StateEquality(Checker):
         self._check_tree(delivery.last, event.tree, event)
 
     def on_snapshot(self, event: Snapshot, known: bool) -> None:
-        zxid = packed(event.zxid)
-        if not known:
-            self._report_unknown_state(event, zxid)
-        if event.kind == "taken":
+        zxid, history = packed(event.zxid), self.facts.history
+        expected = history.digest_at(zxid)
+        if not known or (expected is None and history.forked_delivery(zxid) is None):
+            self._report_unknown_state(event, zxid, event.kind)
+        elif event.kind == "taken":
             delivered = self.facts.nodes[event.node].position.last
             if zxid > delivered:
                 self.findings.add(
@@ -51,7 +52,7 @@ class StateEquality(Checker):
                     [event],
                 )
         if event.digest is not None:
-            self._check_history(zxid, self.facts.history.digest_at(zxid), event.digest, event)
+            self._check_history(zxid, expected, event.digest, event)
         if event.tree is not None:
             self._check_tree(zxid, event.tree, event)
 
@@ -65,7 +66,7 @@ class StateEquality(Checker):
     def on_boot(self, event: Boot, known: bool) -> None:
         zxid = packed(event.snapshot_zxid)
         if not known:
-            self._report_unknown_state(event, zxid)
+            self._report_unknown_state(event, zxid, "restored")
         elif event.digest is not None:
             self._check_history(zxid, self.facts.history.digest_at(zxid), event.digest, event)
 
@@ -142,10 +143,11 @@ class StateEquality(Checker):
         else:
             self.findings.add(f"all servers show {path} in the end, which the history does not have", [final])
 
-    def _report_unknown_state(self, event: Boot | Snapshot, zxid: int) -> None:
+    def _report_unknown_state(self, event: Boot | Snapshot, zxid: int, done: str) -> None:
+        did = {"taken": "took", "installed": "installed", "restored": "restored"}[done]
         self.checked += 1
         self.findings.add(
-            f"node {event.node} restored a snapshot at {show(zxid)}, which is not in the delivered history",
+            f"node {event.node} {did} a snapshot at {show(zxid)}, which is not in the delivered history",
             [event],
         )
 
