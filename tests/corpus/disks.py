@@ -1584,6 +1584,22 @@ def disk_own_promise_untold() -> Story:
     return _killed_in_discovery(2)
 
 
+@legal("disk")
+def disk_own_promise_untold_when_another_had_led() -> Story:
+    """Nodes 2 and 3 were to lead epoch 2, one after the other, and neither could trace its promise. Both start with f.p = 2."""
+    story = ensemble()
+    for node in (2, 3):
+        story.event(node, "role", role="LEADING", leader=node, why="elected")
+        story.event(node, "phase", phase="DISCOVERY", epoch=1)
+        story.crash(node)
+        story.servers[node].accepted_epoch = 2
+    story.boot(2)
+    story.boot(3)
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
 @violates("disk")
 def disk_own_promise_of_a_far_epoch() -> Story:
     """Node 2, which was to lead, starts with f.p = 7. Nobody had promised an epoch later than 1."""

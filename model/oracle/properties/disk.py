@@ -127,13 +127,13 @@ class DiskContents(Checker):
 
     def _proposed(self, epoch: int, comparison: BootComparison) -> bool:
         """Return whether some node was to lead this epoch. The node itself may have died before it could trace that: it was to
-        lead the epoch after all that nodes had promised."""
+        lead the next epoch after all that nodes had promised, or an earlier one."""
         if any(epoch == known for known, _ in self.facts.self_promises):
             return True
         disks = [disk for node in self.facts.nodes.values() for disk in node.disks]
         own = self.facts.nodes[comparison.boot.node].disk
         known = max([comparison.accepted_epoch, *(disk.accepted_epoch for disk in disks if disk is not own)])
-        return comparison.own_epoch and epoch == known + 1
+        return comparison.own_epoch and epoch <= known + 1
 
     def _check_log(self, comparison: BootComparison) -> None:
         boot, last = comparison.boot, packed(comparison.boot.last_zxid)
