@@ -3,13 +3,14 @@
 A contradiction does not show that a protocol failed: if two records can't both be true, neither is evidence of anything.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from zab_chaos.model.events import TRACES, Boot, Exit, Fault, Heal, Inject, Line, Milestone
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import Facts, Life, cut_link_counters, ended_processes, evidence_of
+from zab_chaos.model.oracle.facts import KILLS, Facts, Life, cut_link_counters, ended_processes, evidence_of
 from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.node.exit_codes import SANITY
 from zab_chaos.node.store.errors import CORRUPT_EXIT, DISK_EXIT
@@ -20,6 +21,10 @@ DENIALS = {"quiet": False, "up": False}  # evidence that contradicts a confirmat
 # A milestone that is missing if something else than the harness, such as docker-compose, starts and ends the processes.
 WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
+# Faults that kill processes at once, unless they only arm a crash point.
+KILLED_AT_ONCE = (KILLS | {"stop"}) - {"crash-at", "restart"}
+ARMED = "crash-at"  # the parameter
+PAUSE = "pause"
 DISK_FAILURES = frozenset({"disk-full", "disk-error", "fail-at"})  # the faults that end a node with DISK_EXIT
 JUDGED_EXITS = frozenset({SANITY, CORRUPT_EXIT})  # other properties judge them
 
@@ -35,6 +40,8 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
             yield from _check_evidence(inject, line)
             yield from processes.check_alive(inject, heal, line)
             yield from processes.check_exits(inject, line)
+        if facts.run.evidence == TRACES and inject.confirmed and heal is not None and heal.confirmed:
+            yield from _check_effect(facts, inject, heal)
     yield from processes.unexplained_ends()
 
 
@@ -45,6 +52,32 @@ def by_node(fault: Fault) -> Iterator[tuple[int, dict[str, Any]]]:
         for node, shown in part.items() if isinstance(part, dict) else ():
             if str(node).isdigit():
                 yield int(node), shown if isinstance(shown, dict) else {}
+
+
+def _check_effect(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradiction]:
+    """Check that no process went on that was killed, and that none delivered anything while it was paused."""
+    who = f"fault {inject.id} ({inject.do})"
+    if inject.do in KILLED_AT_ONCE and inject.params.get(ARMED) is None:
+        for (node, number), life in facts.lives.items():
+            if node in inject.nodes and life.boot is not None and life.boot.t <= inject.t and life.last.t > heal.t:
+                yield f"{who}: node {node}, life {number}, was to be killed, but went on", [inject, life.last]
+    elif inject.do == PAUSE and not _is_touched_meanwhile(facts, inject, heal):
+        for number in inject.nodes:
+            times = facts.nodes[number].delivered_times
+            following = bisect_right(times, inject.t)
+            # What it has delivered since it woke up may be traced before the healing is confirmed.
+            if following < len(times) and times[following] - inject.t < (heal.t - inject.t) / 2:
+                yield f"{who}: node {number} went on delivering while it was paused", [inject, heal]
+
+
+def _is_touched_meanwhile(facts: Facts, inject: Inject, heal: Heal) -> bool:
+    """Return whether another fault that hit one of these nodes began or ended while this one was active: it may have woken
+    them."""
+    nodes = {it.id: set(it.nodes) for it in facts.injects}
+    return any(
+        inject.t <= line.t <= heal.t and line.id != inject.id and nodes.get(line.id, set()) & set(inject.nodes)
+        for line in (*facts.injects, *facts.heals)
+    )
 
 
 def _check_targets(inject: Inject, nodes: int) -> Iterator[Contradiction]:

@@ -721,6 +721,52 @@ def fault_killed_node_went_on() -> Story:
     return story
 
 
+@leaves_unknown("fault took effect")
+def fault_killed_node_without_evidence_went_on() -> Story:
+    """A crash of node 2 is confirmed, without any evidence, and the process delivers on after the healing."""
+    story = ensemble()
+    story.inject("crash", [2])
+    story.heal()
+    story.write()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_wiped_disk_is_still_there() -> Story:
+    """Node 3's disk was wiped, and its next life starts with all that it held."""
+    story = ensemble()
+    story.crash(3, do="wipe", evidence={"3": {"pid": story.pid(3), "exit": -9, "wiped": True}})
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+def _paused(seconds: float) -> Story:
+    """Return a run in which node 3 is paused for 2 s, and delivers a write after some seconds."""
+    story = ensemble()
+    story.inject("pause", [3])
+    story.t += int(seconds * 1e9)
+    story.write()
+    story.t += int((2 - seconds) * 1e9)
+    story.heal()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_paused_node_went_on() -> Story:
+    """Node 3 delivers in the middle of a pause that was confirmed."""
+    return _paused(0.5)
+
+
+@legal("fault took effect")
+def fault_paused_node_delivers_before_its_waking_is_confirmed() -> Story:
+    """Node 3 delivers shortly before it is confirmed that it is awake."""
+    return _paused(1.9)
+
+
 @legal("fault took effect")
 def fault_next_process_has_the_same_number() -> Story:
     """Node 2 is killed, and the process of its next life happens to have the number of the killed one."""

@@ -784,15 +784,33 @@ def progress_a_client_that_knows_one_node() -> Story:
     return _join_again(story)
 
 
+def _pause(story: Story, node: int) -> None:
+    story.inject("pause", [node])
+    story.members.remove(node)
+
+
+def _wake(story: Story, node: int) -> None:
+    """End the pause of a node, which then gets what it has missed."""
+    story.heal()
+    story.members.append(node)
+    for zxid, value in story.servers[story.leader].log[len(story.servers[node].log) :]:
+        story.accept(node, zxid, value)
+    story.catch_up(node)
+
+
 def _alone(story: Story, *requests: float, paused: bool = False) -> Story:
     """Let client 2 send requests to node 3, and give each up after some seconds, while node 3 is paused, or all nodes are."""
-    story.inject("pause", [1, 2, 3] if paused else [3])
+    if paused:
+        story.inject("pause", [1, 2])
+    _pause(story, 3)
     for seconds in requests:
         seq = story.invoke(2, "get", node=3)
         _written_for(story, 0 if paused else seconds)
         story.t += int(seconds * SECOND) if paused else 0
         story.complete(2, seq, outcome="unknown", node=3)
-    story.heal()
+    _wake(story, 3)
+    if paused:
+        story.heal(id=1)
     story.settle()
     return story
 
@@ -1070,11 +1088,11 @@ def _silent(story: Story, seconds: float, *, awake: bool = True, again: bool = F
         story.open_links(3, [1, 2])
         story.join(3)
     else:
-        story.inject("pause", [3])
+        _pause(story, 3)
     story.t += int(stands * SECOND)
     _written_for(story, seconds - stands)
     if not again:
-        story.heal()
+        _wake(story, 3)
     story.complete(2, seq, outcome="unknown", node=3)
     story.settle()
     return story

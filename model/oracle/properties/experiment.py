@@ -20,7 +20,8 @@ class FaultTookEffect(Checker):
     - Nothing but the harness changed the links, as far as the comparison before each healing and at the end shows it, nor the
       disk of a server that was down, as far as the harness reads disks.
     - Every process that was to be killed has an exit status, and wrote nothing after the fault was healed, nor after
-      the next life of its node had begun.
+      the next life of its node had begun. A node that was paused delivered nothing in the first half of the pause. A disk
+      that a fault took is not found again.
     - No frame crossed a cut link: the receiver's counters are equal at injection and at healing.
     - No node ended by itself, except with a disk that a fault let fail. (A failed check of its own and a disk that it refuses
       as damaged are judged by sanity and disk.)
@@ -83,6 +84,9 @@ class FaultTookEffect(Checker):
         if new.as_left is False and not (self.facts.disk_damaged(old, new) or self.facts.power_cut(old, new)):
             words = f"somebody else changed the disk of node {new.node} before its life {new.life}"
             self.findings.add(f"{words}: the life before had left something else there", [new])
+        if self.facts.run.evidence == TRACES and self.facts.disk_lost(old, new) and not new.found_nothing:
+            words = f"a fault took the disk of node {new.node}, and its life {new.life} started with what was there"
+            self.findings.add(words, [old, new])
 
     def _check_killed(self, inject: Inject, heal: Heal, node: int, shown: dict[str, Any]) -> None:
         for (owner, number), life in self.facts.lives.items():
