@@ -399,9 +399,10 @@ def primary_integrity_delivered_with_a_snapshot() -> Story:
 def primary_integrity_early_ready() -> Story:
     """The primary of epoch 2 broadcasts before a quorum has acknowledged NEWLEADER."""
     story = ensemble()
-    story.leader = 2
+    story.leads(2)
     for node in (2, 1, 3):
         story.promise(node, 2)
+    story.choose(2, 1, 3)
     story.broadcast(2, (2, 1))
     for node in story.members:
         story.synchronize(node, 2)

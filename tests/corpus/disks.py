@@ -198,9 +198,9 @@ def quorum_tail_lost_after_accepting() -> Story:
     story.boot(2, "amnesiac")
     story.deliver(1, (1, 4))
     story.complete(1, seq, (1, 4))
-    story.join(2)
     story.boot(3)
     story.join(3)
+    story.join(2)
     story.settle()
     return story
 
@@ -509,8 +509,10 @@ def promises_better_history_came_later() -> Story:
     story = ensemble()
     story.propose(to=[3])
     story.leader = 1
-    for node in (1, 2, 3):
+    for node in (1, 2):
         story.promise(node, 2)
+    story.choose(2, 2)
+    story.promise(3, 2)
     for node in (1, 2, 3):
         story.synchronize(node, 2)
     story.members = [1, 2, 3]
@@ -538,9 +540,11 @@ def promises_established_with_one_that_has_lost_its_disk_since() -> Story:
     """Node 3 promises and joins epoch 2, and loses its disk before node 2, which has counted it, is established."""
     story = ensemble()
     story.crash(1)
-    story.leader, story.members = 2, [2, 3]
+    story.leads(2)
+    story.members = [2, 3]
     for node in story.members:
         story.promise(node, 2)
+    story.choose(2, 3)
     for node in story.members:
         story.synchronize(node, 2)
     story.wipe(3)
@@ -779,7 +783,9 @@ def two_lost_disks(order: list[int]) -> Story:
     for node in (4, 5):
         join_without_its_disk(story, node)
     for node in order:
-        story.event(node, "member", epoch=2, quorum={5: [1, 2, 4], 4: [1, 2, 3]}[node])
+        quorum = {5: [1, 2, 4], 4: [1, 2, 3]}[node]
+        story.confirm(2, *quorum[1:])
+        story.event(node, "member", epoch=2, quorum=quorum)
     story.settle()
     return story
 
@@ -807,6 +813,35 @@ def promises_member_by_what_its_last_life_had_joined() -> Story:
     return story
 
 
+def _member_by_a_boot(*confirmed: int) -> Story:
+    """Return a run in which node 4 has lost its disk and joins epoch 2, and these nodes confirm that epoch. It is killed, and
+    its next life is a member."""
+    story = ensemble(nodes=5)
+    story.wipe(4)
+    story.elect(1, epoch=2, members=[1, 2, 3, 5])
+    story.boot(4, "amnesiac")
+    story.servers[4].amnesiac = False
+    story.join(4)
+    story.confirm(2, *confirmed)
+    story.crash(4)
+    story.boot(4)
+    story.join(4)
+    story.settle()
+    return story
+
+
+@legal("promises")
+def promises_member_by_a_boot() -> Story:
+    """Nodes 2 and 3 have confirmed node 4 to node 1, which leads. It is killed before it could trace that it is a member."""
+    return _member_by_a_boot(2, 3)
+
+
+@violates("promises")
+def promises_member_by_a_boot_and_one_other() -> Story:
+    """Only node 2 has confirmed node 4 to node 1: with the leader that is no quorum of five."""
+    return _member_by_a_boot(2)
+
+
 @violates("promises")
 def promises_member_that_had_joined_nothing() -> Story:
     """Node 4 has lost its disk, is killed before it has joined any epoch, and its next life has forgotten that."""
@@ -822,10 +857,12 @@ def killed_at_its_admission(joined: bool) -> Story:
     if joined:
         story.servers[4].amnesiac = False
         story.join(4)
+    story.confirm(2, 2, 3)
     story.crash(4)
     story.boot(4)
     story.join(4)
     join_without_its_disk(story, 5)
+    story.confirm(2, 2, 4)
     story.event(5, "member", epoch=2, quorum=[1, 2, 4])
     story.settle()
     return story
@@ -855,15 +892,17 @@ def member_by_a_disk_that_is_lost(order: list[int]) -> Story:
             story.servers[5].amnesiac = False
             story.join(5)
         else:
+            story.confirm(2, 2, 3)
             story.wipe(3)
             story.boot(3, "amnesiac")
+    story.confirm(2, 2)
     story.event(5, "member", epoch=2, quorum=[1, 2, 3])
     story.join(3)
     story.settle()
     return story
 
 
-@violates("promises")
+@violates("promises", "epochs")
 def promises_member_by_one_that_had_left() -> Story:
     """Node 3 lost its disk. Node 2 has promised epoch 2 to itself before node 3 joins epoch 1, and confirms it for that."""
     story = ensemble()
@@ -911,16 +950,12 @@ def cut_off_while_it_promised(*, later: bool = False) -> Story:
         story.join(3)
     story.wipe(2)
     join_without_its_disk(story, 2)
+    if not later:
+        story.confirm(2, 3)
     story.event(2, "member", epoch=2, quorum=[1, 3])
     story.elect(1, epoch=4)
     story.settle()
     return story
-
-
-def confirm(story: Story, epoch: int, *nodes: int) -> None:
-    """Let nodes confirm to the leader that they still follow it in this epoch."""
-    for node in nodes:
-        story.event(node, "confirmed", epoch=epoch, leader=story.leader)
 
 
 @legal("promises")
@@ -954,6 +989,41 @@ def promises_confirmed_without_memory() -> Story:
 
 
 @violates("promises")
+def promises_that_nobody_confirms() -> Story:
+    """Nobody asks in the whole run who still keeps a promise: node 1 chooses the history of epoch 1 as soon as it has two."""
+    story = Story()
+    story.start()
+    story.leads(1)
+    story.members = [1, 2, 3]
+    for node in story.members:
+        story.promise(node, 1)
+    story.choose(1)
+    for node in story.members:
+        story.synchronize(node, 1)
+    story.establish(1, 1)
+    story.serve(story.members, 1)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_established_without_a_choice() -> Story:
+    """Node 2 is established for epoch 2, and nothing shows when it chose the history of that."""
+    story = ensemble()
+    story.leads(2)
+    for node in (2, 1, 3):
+        story.promise(node, 2)
+    story.confirm(2, 1, 3)
+    for node in (2, 1, 3):
+        story.synchronize(node, 2)
+    story.establish(2, 2)
+    story.serve(story.members, 2)
+    story.settle()
+    return story
+
+
+@violates("promises")
 def promises_confirmed_to_another_leader() -> Story:
     """Node 1 has promised epoch 2 to node 4, and confirms it to node 5, which counts that."""
     story = ensemble(nodes=5)
@@ -964,7 +1034,7 @@ def promises_confirmed_to_another_leader() -> Story:
     story.event(5, "role", role="LEADING", leader=5, why="elected")
     for node in (5, 2):
         story.promise(node, 2)
-    confirm(story, 2, 1, 2)
+    story.confirm(2, 1, 2)
     story.event(5, "phase", phase="SYNCHRONIZATION", epoch=2)
     story.promise(3, 2)
     for node in story.members:
@@ -989,7 +1059,7 @@ def chosen_from_two(before: list[str]) -> Story:
             case "promise":
                 story.promise(node, 2)
             case "confirm":
-                confirm(story, 2, node)
+                story.confirm(2, node)
             case "restart":
                 story.crash(node)
                 story.boot(node)
@@ -1005,7 +1075,7 @@ def chosen_from_two(before: list[str]) -> Story:
     story.establish(5, 2)
     story.serve(story.members, 2)
     join_without_its_disk(story, 1)
-    confirm(story, 2, 2, 3)
+    story.confirm(2, 2, 3)
     story.event(1, "member", epoch=2, quorum=[2, 3, 5])
     story.settle()
     return story
@@ -1041,10 +1111,10 @@ def member_when_asked(before: list[int], after: list[int], of_another: Sequence[
     story = ensemble(nodes=5)
     story.elect(1, epoch=2)
     story.wipe(5)
-    confirm(story, 2, *before)
+    story.confirm(2, *before)
     join_without_its_disk(story, 5)
-    confirm(story, 2, *after)
-    confirm(story, 1, *of_another)
+    story.confirm(2, *after)
+    story.confirm(1, *of_another)
     story.event(5, "member", epoch=2, quorum=[1, 2, 3])
     story.settle()
     return story
@@ -1054,9 +1124,10 @@ def member_when_asked(before: list[int], after: list[int], of_another: Sequence[
 def promises_late_joiner() -> Story:
     """Node 3 promised epoch 2, was away when it was established, and joins it later under the promise that it has."""
     story = ensemble()
-    story.leader = 2
+    story.leads(2)
     for node in (2, 1, 3):
         story.promise(node, 2)
+    story.choose(2, 1)
     story.crash(3)
     for node in (2, 1):
         story.synchronize(node, 2)
@@ -1100,6 +1171,7 @@ def promises_counted_with_a_former_disk() -> Story:
     story.wipe(3)
     story.leader = 1
     join_without_its_disk(story, 3)
+    story.confirm(1, 4, 5)
     story.event(3, "member", epoch=1, quorum=[1, 4, 5])
     story.elect(1, epoch=2, members=[1, 3, 4, 5])
     story.join(2)

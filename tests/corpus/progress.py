@@ -1035,6 +1035,7 @@ def progress_a_member_is_admitted_once_more() -> Story:
     story.boot(2)
     story.heal()
     story.elect(1, epoch=2, members=[1, 2, 3])
+    story.confirm(2, 2)
     story.event(3, "member", epoch=2, quorum=[1, 2])
     story.write()
     story.settle()

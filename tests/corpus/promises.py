@@ -220,7 +220,10 @@ def epochs_initial_history_of_the_past() -> Story:
     story.propose(to=[1, 2])
     story.leader = 2
     for node in (2, 1, 3):
+        story.event(node, "role", role="LEADING" if node == 2 else "FOLLOWING", leader=2, why="elected")
         story.promise(node, 2)
+    story.confirm(2, 1, 3)
+    for node in (2, 1, 3):
         story.event(node, "phase", phase="SYNCHRONIZATION", epoch=2)
     story.accept(3, (1, 4), in_epoch=2)
     for node in (2, 1, 3):

@@ -150,6 +150,7 @@ class Story:
             self.event(node, "role", role="LEADING" if node == leader else "FOLLOWING", leader=leader, why="elected")
             self.event(node, "phase", phase="DISCOVERY", epoch=epoch)
             self.promise(node, epoch)
+        self.choose(epoch, *(node for node in self.members if node != leader))
         for node in [leader, *(n for n in self.members if n != leader)]:
             self.synchronize(node, epoch)
         self.establish(leader, epoch)
@@ -161,13 +162,28 @@ class Story:
         """Make a node that had lost its disk a member again."""
         if self.servers[node].amnesiac:
             self.servers[node].amnesiac = False
-            others = [n for n in self.members if n != node and not self.servers[n].amnesiac]
+            others = [n for n in self.members if n != node and self.servers[n].up and not self.servers[n].amnesiac]
             epoch = self.servers[node].current_epoch
+            self.confirm(epoch, *(n for n in others if n != self.leader))
             self.event(node, "member", **{"epoch": epoch, "quorum": others, **fields})
 
     def promise(self, node: int, epoch: int) -> None:
         self.servers[node].accepted_epoch = epoch
         self.event(node, "accepted_epoch", epoch=epoch, leader=self.leader)
+
+    def confirm(self, epoch: int, *nodes: int) -> None:
+        """Let nodes confirm to the leader that they still follow it in this epoch."""
+        for node in nodes:
+            self.event(node, "confirmed", epoch=epoch, leader=self.leader)
+
+    def choose(self, epoch: int, *others: int) -> None:
+        """Let the leader choose the history of its epoch, when these nodes have confirmed that they follow it."""
+        self.confirm(epoch, *others)
+        self.event(self.leader, "phase", phase="SYNCHRONIZATION", epoch=epoch)
+
+    def leads(self, node: int) -> None:
+        self.leader = node
+        self.event(node, "role", role="LEADING", leader=node, why="elected")
 
     def synchronize(self, node: int, epoch: int) -> None:
         """Carry out NEWLEADER: the node takes over the leader's history and joins the epoch."""

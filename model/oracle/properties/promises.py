@@ -22,14 +22,13 @@ class Promises(Checker):
     - When the leader chose the history, there had been an instant at which a quorum had promised it the epoch, each in
       a life that confirmed this later (docs/protocol.md, lost disks).
     - A node that starts on an empty disk, and had something on a disk that it lost, is amnesiac until it has joined
-      an epoch.
+      an epoch, which then a quorum of others has confirmed.
     - When it is a member again, the leader of that epoch was established, and a quorum of others had promised the
       epoch, none of them a later one before the node had joined it. Each of them except the leader had confirmed since
       then that it follows it.
 
-    Confirmations are judged only if some are on record: older versions of the nodes traced none. Does not verify that
-    histories are equal (agreement does, once they are delivered), nor promises that a life was killed before it could
-    trace, nor who confirmed a member that was killed before it could trace that.
+    Does not verify that histories are equal (agreement does, once they are delivered), nor promises that a life was killed
+    before it could trace.
     """
 
     name = "promises"
@@ -45,6 +44,8 @@ class Promises(Checker):
         # Each choice of a history, with the number of promises that were held at one instant and confirmed later.
         self._choices: list[tuple[Phase, int]] = []
         self._unconfirmed: list[tuple[str, list[Line]]] = []
+        # Boots as a member without a traced readmission, with the number of others that had confirmed it.
+        self._untraced_members: list[tuple[Boot, JoinedEpoch, int]] = []
 
     # ---- boots ----
 
@@ -52,21 +53,23 @@ class Promises(Checker):
         node = self.facts.nodes[event.node]
         if node.boot_comparison is None or event.disk == "amnesiac":
             return
-        if (
-            not node.boot_comparison.new_disk
-            and node.boot_comparison.amnesiac
-            and event.current_epoch not in node.disk.joined
-        ):
-            self.findings.add(
-                f"node {event.node} started as a member ({event.disk}), although it had joined no epoch since it lost its disk",
-                [node.boot_comparison.before, event],
-            )
+        if not node.boot_comparison.new_disk and node.boot_comparison.amnesiac:
+            self._check_untraced_member(event, node.disk.joined.get(event.current_epoch))
         if node.boot_comparison.new_disk and (node.boot_comparison.amnesiac or not node.former_disks[-1].empty):
             self.findings.add(
                 f"node {event.node} started on an empty disk as a new member ({event.disk}), although it had promised and "
                 "held something on a disk that it lost",
                 [node.boot_comparison.before, event],
             )
+
+    def _check_untraced_member(self, boot: Boot, joined: JoinedEpoch | None) -> None:
+        """Check that a node that was amnesiac may start as a member: it was killed before it could trace its readmission."""
+        if joined is None:
+            who = f"node {boot.node} started as a member ({boot.disk})"
+            self.findings.add(f"{who}, although it had joined no epoch since it lost its disk", [boot])
+            return
+        confirmed = [node for node in self.facts.nodes if node != boot.node and self._counts(node, joined)]
+        self._untraced_members.append((boot, joined, len(confirmed)))
 
     # ---- promises ----
 
@@ -118,6 +121,10 @@ class Promises(Checker):
 
     def on_established(self, event: Established) -> None:
         self.checked += 1
+        chosen = {(choice.node, choice.life, choice.epoch) for choice, _ in self._choices}
+        if (event.node, event.life, event.epoch) not in chosen:
+            words = f"node {event.node} was established for epoch {event.epoch}, for which it had chosen no history"
+            self.findings.add(words, [event])
         self._quorums.append((event, set(event.quorum)))
         for node in sorted({*event.quorum, event.node}):
             why = self._missing_ack(node, event)
@@ -188,7 +195,7 @@ class Promises(Checker):
                 self.findings.add(
                     f"{who} with node {node}, which did not follow that epoch then", [joined.event, event]
                 )
-            elif (event.epoch, node) not in self.facts.self_promises and not self._confirms(node, joined):
+            elif not self._counts(node, joined):
                 words = f"{who} with node {node}, which has not confirmed since then that it follows that epoch"
                 self._unconfirmed.append((words, [joined.event, event]))
 
@@ -213,21 +220,29 @@ class Promises(Checker):
         later += [boot for number, boot in disk.unreported_promises.items() if number > epoch]
         return member and all(line.t > joined.event.t for line in later)
 
-    def _confirms(self, node: int, joined: JoinedEpoch) -> bool:
-        """Return whether this node has confirmed the epoch since another one joined it."""
+    def _counts(self, node: int, joined: JoinedEpoch) -> bool:
+        """Return whether this node leads the epoch, or has confirmed it since another one joined it."""
+        if (joined.event.epoch, node) in self.facts.self_promises:
+            return True
         confirmed = self._confirmations.get(node, ())
         return any(it.epoch == joined.event.epoch and it.t > joined.event.t for it in confirmed)
 
     # ---- quorums ----
 
     def at_end(self) -> None:
-        if self._confirmations:
-            self._check_confirmations()
+        self._check_confirmations()
         self._check_quorums()
 
     def _check_confirmations(self) -> None:
         for words, lines in self._unconfirmed:
             self.findings.add(words, lines)
+        for boot, joined, number in self._untraced_members:
+            if number < self.facts.quorum():
+                self.findings.add(
+                    f"node {boot.node} started as a member ({boot.disk}), although only {number} others had confirmed epoch "
+                    f"{joined.event.epoch} since it joined that without its disk",
+                    [joined.event, boot],
+                )
         for choice, promises in self._choices:
             if promises < self.facts.quorum():
                 self.findings.add(

@@ -41,6 +41,9 @@ def feed(story: Story, *, faults_first: bool) -> Oracle:
         "ops.jsonl": oracle.add_operation,
     }
     others = [(take, records(name, story.files[name])) for name, take in takers.items()]
+    for _, lines in others[:1]:  # what was on the disks before the start comes first
+        while lines and lines[0].event == "disk":
+            oracle.add_milestone(lines.pop(0))
     order = (
         [*others, (oracle.add_event, events(story))] if faults_first else [(oracle.add_event, events(story)), *others]
     )

@@ -153,20 +153,20 @@ def rows(text: str, caption: str) -> list[list[str]]:
 def test_the_tables_show_when_what_happened_to_whom(folder: Path) -> None:
     text = page(read_run_data(folder))
     assert rows(text, "Faults") == [
-        ["0.037", "crash", "one = 3", "", "0.033", "yes"],
-        ["0.086", "pause", "one = 3", "", "0.002", "yes"],
-        ["0.089", "wipe", "one = 1", "", "0.001", "yes"],
-        ["0.111", "partition", "one = 2", "links 2→1, 2→3", "0.001", "yes"],
+        ["0.037", "crash", "one = 3", "", "0.035", "yes"],
+        ["0.088", "pause", "one = 3", "", "0.002", "yes"],
+        ["0.091", "wipe", "one = 1", "", "0.001", "yes"],
+        ["0.114", "partition", "one = 2", "links 2→1, 2→3", "0.001", "yes"],
     ]
     assert rows(text, "Lives") == [
-        ["1", "1", "fresh", "-0.019", "0.089", "wipe (fault 3)"],
-        ["1", "2", "amnesiac", "0.091", "0.643", "ended itself: asked to"],
-        ["2", "1", "fresh", "-0.018", "0.644", "ended itself: asked to"],
-        ["3", "1", "fresh", "-0.017", "0.037", "crash (fault 1)"],
-        ["3", "2", "recovered", "0.071", "0.645", "ended itself: asked to"],
+        ["1", "1", "fresh", "-0.022", "0.091", "wipe (fault 3)"],
+        ["1", "2", "amnesiac", "0.093", "0.646", "ended itself: asked to"],
+        ["2", "1", "fresh", "-0.021", "0.647", "ended itself: asked to"],
+        ["3", "1", "fresh", "-0.020", "0.037", "crash (fault 1)"],
+        ["3", "2", "recovered", "0.073", "0.648", "ended itself: asked to"],
     ]
     buttons = [it for tag, it in Page(text).elements if tag == "button" and it.get("class") == "show"]
-    assert (buttons[0]["data-begin"], buttons[0]["data-end"]) == ("-463000", "570000")  # half a second around the crash
+    assert (buttons[0]["data-begin"], buttons[0]["data-end"]) == ("-463000", "572000")  # half a second around the crash
 
 
 def test_the_tables_of_slow_writes_are_in_their_units_and_the_longest_outage_comes_first(tmp_path: Path) -> None:
