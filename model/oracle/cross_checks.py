@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 
 from zab_chaos.model.events import Boot, Line, Milestone, packed
-from zab_chaos.model.oracle.evidence import show, zxid_range
+from zab_chaos.model.oracle.evidence import node_names, show, zxid_range
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.spans import FOREVER
 
@@ -72,12 +72,16 @@ def _first_leader(facts: Facts) -> Iterator[Disagreement]:
 
 
 def _converged(facts: Facts) -> Iterator[Disagreement]:
-    """Check that the zxid at which the nodes converged is one that they had delivered up to after the last fault. A late
-    write may follow it."""
+    """Check that all nodes were up when they converged, and that the zxid at which they did is one that they had delivered up
+    to after the last fault. A late write may follow it."""
     since, converged = facts.milestones.get("safety-ended"), facts.milestones.get("converged")
     if converged is None or converged.zxid is None:
         return
     first, last = _last_delivered(since, facts) if since is not None else 0, _last_delivered(converged, facts)
+    ended_later = {it.id for it in facts.nodes.values() if it.exit is not None and it.exit.t > converged.t}
+    up = {node.id for node in facts.up_at_end()} | ended_later
+    if down := sorted(set(range(1, facts.run.nodes + 1)) - up):
+        yield f"the nodes converged, and {node_names(down)} had ended before", [converged]
     at = packed(converged.zxid)
     if not first <= at <= last and facts.history.forked_delivery(at) is None:
         words = f"the nodes converged at {show(converged.zxid)}, but what they had delivered ended at {zxid_range(first, last)}"

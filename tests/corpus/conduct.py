@@ -643,6 +643,8 @@ def sanity_disk_full_is_honest() -> Story:
     story.event(3, "exit", code=74, why="disk full")
     story.servers[3].up = False
     story.heal()
+    story.boot(3)
+    story.join(3)
     story.settle()
     return story
 

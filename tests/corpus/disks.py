@@ -499,6 +499,8 @@ def promises_best_history_is_the_shorter_one() -> Story:
     """Epoch 3 begins with the history of node 3, which has joined epoch 2. Node 1 cuts off 1:4, though its zxid is higher."""
     story = _two_tails()
     story.elect(3, epoch=3, members=[1, 3])
+    story.boot(2)
+    story.join(2)
     story.settle()
     return story
 

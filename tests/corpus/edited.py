@@ -615,3 +615,26 @@ def edited_a_stranger_among_the_nodes() -> Story:
         edit(lines, lambda records: records[0].update(nodes=2))
     story.settle()
     return story
+
+
+def _without_node_3(end: Callable[[Story], None]) -> Story:
+    """Return a run in which node 3 ends and does not come back, and all nodes converge all the same."""
+    story = ensemble()
+    end(story)
+    story.servers[3].up = False
+    story.members = [1, 2]
+    story.write()
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def edited_converged_without_a_killed_node() -> Story:
+    """Node 3 is killed, and nobody starts it again."""
+    return _without_node_3(lambda story: story.crash(3))
+
+
+@leaves_unknown("trace integrity")
+def edited_converged_without_a_node_that_ended() -> Story:
+    """Node 3 ends as if it had been asked to."""
+    return _without_node_3(lambda story: story.event(3, "exit", code=0, why="asked to"))
