@@ -38,7 +38,10 @@ class Epochs(Checker):
 
     name = "epochs"
     source = "DSN 2011"
-    statement = "A node's f.a (current epoch) is at most its f.p (accepted epoch), and neither ever decreases."
+    statement = (
+        "A node's f.a (current epoch) is at most its f.p (accepted epoch), and neither ever decreases. It takes part in no "
+        "epoch but the one that it promised last."
+    )
     rests_on_absence = False
 
     def __init__(self, facts: Facts) -> None:
