@@ -17,7 +17,8 @@ from zab_chaos.node.store.errors import CORRUPT_EXIT, DISK_EXIT
 
 Contradiction = tuple[str, Sequence[Line | None]]  # words, and the lines that show it
 GROUPS = ("up", "ended", "answers")  # evidence by node may be nested below these keys
-DENIALS = {"quiet": False, "up": False}  # evidence that contradicts a confirmation
+# Evidence that must not be false, or must be nothing at all, if a fault or its healing was confirmed.
+TRUE_IF_CONFIRMED, NOTHING_IF_CONFIRMED = ("quiet", "up"), ("leaked", "still on")
 # A milestone that is missing if something else than the harness, such as docker-compose, starts and ends the processes.
 WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
@@ -90,9 +91,11 @@ def _check_targets(inject: Inject, nodes: int) -> Iterator[Contradiction]:
 def _check_evidence(inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
     """Check that the evidence of a fault is about the nodes and links that it hit."""
     who = f"the evidence of fault {inject.id} ({inject.do}) is of"
-    denied = [name for name, bad in DENIALS.items() if evidence_of(line).get(name) == bad]
+    evidence = evidence_of(line)
+    denied = [f"not {name}" for name in TRUE_IF_CONFIRMED if evidence.get(name) is False]
+    denied += [f"{name}: {evidence[name]}" for name in NOTHING_IF_CONFIRMED if evidence.get(name)]
     if line.confirmed and denied:
-        yield f"fault {inject.id} ({inject.do}) is confirmed, but its evidence says that it is not {denied[0]}", [line]
+        yield f"fault {inject.id} ({inject.do}) is confirmed, but its evidence says that it is {denied[0]}", [line]
     others = {node for node, _ in by_node(line)} - set(inject.nodes)
     if others:
         yield f"{who} {node_names(sorted(others))}, and it hit {node_names(inject.nodes)}", [inject, line]

@@ -745,6 +745,26 @@ def fault_wiped_disk_is_still_there() -> Story:
     return story
 
 
+@leaves_unknown("fault took effect")
+def fault_frames_leaked_through_a_flapping_link() -> Story:
+    """A flapping link is confirmed, and its evidence says that frames arrived during one of its cuts."""
+    story = ensemble()
+    story.inject("flap", [1], pairs=[[1, 2]], evidence={"quiet": True})
+    story.heal(evidence={"cuts": 2, "silent": 1, "leaked": 1})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_healed_and_still_on() -> Story:
+    """The healing of a slow link is confirmed, and its evidence says that the link is still slow."""
+    story = ensemble()
+    story.inject("latency", [1], pairs=[[1, 2]], evidence={"links": 1})
+    story.heal(evidence={"still on": ["1 to 2"]})
+    story.settle()
+    return story
+
+
 def _paused(seconds: float) -> Story:
     """Return a run in which node 3 is paused for 2 s, and delivers a write after some seconds."""
     story = ensemble()
