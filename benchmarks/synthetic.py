@@ -70,6 +70,9 @@ class SyntheticRun:
             self.work(node, epoch)
             self.event(node, "phase", phase="DISCOVERY", epoch=epoch - 1)
             self.event(node, "accepted_epoch", epoch=epoch, leader=leader)
+        for node in leader_first[1:]:
+            self.event(node, "confirmed", epoch=epoch, leader=leader)
+        for node in leader_first:
             self.event(node, "phase", phase="SYNCHRONIZATION", epoch=epoch)
             self.event(node, "current_epoch", epoch=epoch, last_zxid=last)
         self.event(leader, "established", epoch=epoch, last_zxid=last, quorum=list(nodes))
