@@ -1,5 +1,6 @@
 """Faults of disks at rest: a lost disk, a flipped bit, a truncated or removed file. A node that runs is killed first."""
 
+from abc import abstractmethod
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -19,6 +20,7 @@ from zab_chaos.faults.process import (
 from zab_chaos.faults.rules import boolean, choice, integer
 from zab_chaos.node.store.errors import CORRUPT_EXIT, CorruptLog
 from zab_chaos.node.store.log_record import HEADER_BYTES, SECTOR
+from zab_chaos.node.store.os_files import clear_volatile
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import TEMPORARY, segment_number
 
@@ -50,9 +52,9 @@ class DiskDamage(KillFault):
             except FaultError as error:
                 self.failures.append(str(error))
 
+    @abstractmethod
     def damage_disk(self, node: int) -> dict[str, Any]:
         """Damage one disk, and return what was done, as evidence. Raises FaultError if that fails."""
-        raise NotImplementedError
 
     def recovered(self) -> Confirmation:
         """Return whether the nodes are up again; with `replace`, they may also have refused their disks."""
@@ -71,6 +73,27 @@ class DiskDamage(KillFault):
         return Confirmation(dead and not self.failures, evidence)
 
 
+class FileDamage(DiskDamage):
+    """Base of faults that damage files. The files must differ afterwards; a drawn fault may find none to damage.
+
+    What a killed process had not synced, and a crash with `keeps_cache` has kept for the next life, is lost first: it would
+    cover the damage, or belong to a file that is gone.
+    """
+
+    def damage_disk(self, node: int) -> dict[str, Any]:
+        folder = Path(self.cluster.disk_folder(node))
+        clear_volatile(folder)
+        before = _files(folder)
+        damage = self.damage_files(folder)
+        if _files(folder) == before and not self.context.drawn:
+            raise FaultError(f"the disk of node {node} is as it was before the damage {damage}")
+        return damage
+
+    @abstractmethod
+    def damage_files(self, folder: Path) -> dict[str, Any]:
+        """Damage the files of a disk, and return what was done. Raises FaultError if that fails."""
+
+
 class Wipe(DiskDamage):
     """A lost disk: the node comes back amnesiac."""
 
@@ -86,14 +109,14 @@ class Wipe(DiskDamage):
         return f"{node_names(self.nodes)}: disk lost"
 
 
-class Corrupt(DiskDamage):
+class Corrupt(FileDamage):
     """Bit rot: one bit of what was written is flipped at a random place, or a sector becomes zeros."""
 
     expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
-    def damage_disk(self, node: int) -> dict[str, Any]:
+    def damage_files(self, folder: Path) -> dict[str, Any]:
         what = self.params["file"]
-        path = newest_file(Path(self.cluster.disk_folder(node)), "log" if what == "record-header" else what)
+        path = newest_file(folder, "log" if what == "record-header" else what)
         if self.params["zeros"] and (sectors := detectable_sectors(path)):
             return self._zero_sector(path, self.context.random.choice(sectors))
         content = bytearray(path.read_bytes())
@@ -138,13 +161,13 @@ def detectable_sectors(path: Path) -> list[int]:
     return [at for at in range(0, last_batch[0], SECTOR) if at + SECTOR <= last_batch[-1]] if last_batch else []
 
 
-class TruncateFile(DiskDamage):
+class TruncateFile(FileDamage):
     """A truncated file: the tail of what was written is cut off, together with the preallocated rest."""
 
     expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
-    def damage_disk(self, node: int) -> dict[str, Any]:
-        path = newest_file(Path(self.cluster.disk_folder(node)), self.params["file"])
+    def damage_files(self, folder: Path) -> dict[str, Any]:
+        path = newest_file(folder, self.params["file"])
         length = content_end(path.read_bytes())
         keep = max(0, length - self.params["bytes"])
         with path.open("r+b") as file:
@@ -155,13 +178,12 @@ class TruncateFile(DiskDamage):
         return f"{node_names(self.nodes)}: the {self.params['file']} cut by {self.params['bytes']} bytes"
 
 
-class RemoveFile(DiskDamage):
+class RemoveFile(FileDamage):
     """Removed files: the newest of a kind, all older ones, or all."""
 
     expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
-    def damage_disk(self, node: int) -> dict[str, Any]:
-        folder = Path(self.cluster.disk_folder(node))
+    def damage_files(self, folder: Path) -> dict[str, Any]:
         found = files_of_kind(folder, self.params["file"])
         gone = {"newest": found[-1:], "older": found[:-1], "all": found}[self.params["which"]]
         for path in gone:
@@ -172,6 +194,11 @@ class RemoveFile(DiskDamage):
 
     def describe(self) -> str:
         return f"{node_names(self.nodes)}: {self.params['which']} of the {self.params['file']} files removed"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Return the contents of all files of a disk by their paths."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def files_of_kind(folder: Path, kind: str) -> list[Path]:

@@ -97,7 +97,7 @@ class SomeFrames(Disturbance):
         left = super().recovered()
         now = self._counts()
         counts = [(now[pair][0] - met, now[pair][1] - hit) for pair, (met, hit) in self.before.items()]
-        shown = all(hit or not met for met, hit in counts)
+        shown = all(hit or not met for met, hit in counts) and (self.context.drawn or any(hit for _, hit in counts))
         frames = {"frames": sum(met for met, _ in counts), "hit": sum(hit for _, hit in counts)}
         return Confirmation(left.confirmed and shown, left.evidence | frames)
 

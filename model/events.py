@@ -233,6 +233,14 @@ class Client(TraceEvent, kw_only=True, tag="client"):
     client: int
 
 
+class NodeFault(TraceEvent, kw_only=True, tag="fault"):
+    """A fault inside the node's process, as the node itself saw it. `detail`: of a crash point, the point."""
+
+    do: str
+    state: Literal["armed", "fired", "lifted"]
+    detail: str = ""
+
+
 class Abort(TraceEvent, kw_only=True, tag="abort"):
     why: str = ""
 
@@ -267,6 +275,7 @@ JudgedEvent = (
     | Member
     | Confirmed
     | Client
+    | NodeFault
     | Abort
     | Exit
 )

@@ -32,6 +32,7 @@ from zab_chaos.model.events import (
     Link,
     Member,
     Milestone,
+    NodeFault,
     Phase,
     Role,
     Run,
@@ -211,6 +212,7 @@ class Facts:
         self.injects: list[Inject] = []
         self.injected: set[int | str] = set()  # ids
         self.heals: list[Heal] = []
+        self.node_faults: list[NodeFault] = []
         self.healed_at: dict[int | str, int] = {}  # by the number of a fault: when it was healed last
         self.session_lines = 0  # number of lines in sessions.jsonl
         self.tree: list[FinalZnode] = []  # as all servers showed it at the end
@@ -250,8 +252,9 @@ class Facts:
         return True
 
     def _before_boot(self, life: Life, event: Event) -> bool:
-        """Return whether a life may have this event before its `boot`. A life that can't read its disk ends without one."""
-        if isinstance(event, Exit | Abort | UnjudgedEvent):
+        """Return whether a life may have this event before its `boot`. A life that can't read its disk, or
+        reaches a crash point meanwhile, ends without one."""
+        if isinstance(event, Exit | Abort | NodeFault | UnjudgedEvent):
             return True
         if not life.acted_before_boot:
             life.acted_before_boot = True
@@ -342,6 +345,8 @@ class Facts:
                 self.connections.setdefault((event.node, event.client), []).append(event)
             case Channel():
                 self.frames_from.setdefault((event.peer, event.incarnation), event)
+            case NodeFault():
+                self.node_faults.append(event)
             case Exit():
                 node.exit = self.lives[event.node, event.life].exit = event
             case Established():

@@ -4,11 +4,11 @@ A contradiction does not show that a protocol failed: if two records can't both 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zab_chaos.model.events import TRACES, Boot, Exit, Fault, Heal, Inject, Line, Milestone
+from zab_chaos.model.events import TRACES, Boot, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import KILLS, Facts, Life, cut_link_counters, ended_processes, evidence_of
 from zab_chaos.model.oracle.spans import FOREVER
@@ -24,8 +24,11 @@ WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
 # Faults that kill processes at once, unless they only arm a crash point.
 KILLED_AT_ONCE = (KILLS | {"stop"}) - {"crash-at", "restart"}
-ARMED = "crash-at"  # the parameter
 PAUSE = "pause"
+# Faults that a node is commanded to simulate. It traces each command before it obeys.
+COMMANDED = frozenset({"disk-full", "disk-error", "slow-disk", "clock-rate", "clock-jump"})
+AT_POINT = "crash-at"  # what a node traces of all faults at crash points, and the parameter that arms one
+POINTS = ("point", AT_POINT)  # the params of a fault that are crash points
 DISK_FAILURES = frozenset({"disk-full", "disk-error", "fail-at"})  # the faults that end a node with DISK_EXIT
 JUDGED_EXITS = frozenset({SANITY, CORRUPT_EXIT})  # other properties judge them
 
@@ -44,6 +47,65 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
         if facts.run.evidence == TRACES and inject.confirmed and heal is not None and heal.confirmed:
             yield from _check_effect(facts, inject, heal)
     yield from processes.unexplained_ends()
+    if facts.run.evidence == TRACES:
+        yield from _check_own_faults(facts, heals)
+
+
+def _check_own_faults(facts: Facts, heals: Mapping[int | str, Heal]) -> Iterator[Contradiction]:
+    """Check that the faults inside the nodes, as their own traces have them, are those that the harness has injected."""
+    spans = [(inject, heals[inject.id].t if inject.id in heals else FOREVER) for inject in facts.injects]
+    for event in facts.node_faults:
+        judged = event.do in COMMANDED or event.do == AT_POINT
+        if judged and event.state != "lifted" and not any(_is_cause(inject, end, event) for inject, end in spans):
+            yield f"node {event.node} had a fault {event.do}, and no fault was to hit it", [event]
+    for inject, end in spans:
+        own = [it for it in facts.node_faults if it.node in inject.nodes and inject.t <= it.t <= end]
+        if inject.id in heals:
+            yield from _check_reached(inject, heals[inject.id], own)
+        if inject.do in COMMANDED and inject.confirmed:
+            yield from _check_commanded(facts, inject, end, [it for it in own if it.do == inject.do])
+
+
+def _is_cause(inject: Inject, end: int, event: NodeFault) -> bool:
+    """Return whether a fault, which was active until `end`, explains what a node traced. A point may be armed too late."""
+    if event.node not in inject.nodes or event.t < inject.t:
+        return False
+    if event.do in COMMANDED:
+        return event.do == inject.do and event.t <= end
+    return event.detail in [inject.params.get(name) for name in POINTS]
+
+
+def _check_reached(inject: Inject, heal: Heal, own: Sequence[NodeFault]) -> Iterator[Contradiction]:
+    """Check that enough nodes have traced that they reached the points of a confirmed fault.
+
+    An exit status can't show which of a node's points it has reached.
+    """
+    needed = {"all": len(inject.nodes), "one": 1}.get(str(inject.params.get("enough")), 0)
+    for point in [inject.params[name] for name in POINTS if inject.params.get(name) is not None]:
+        reached = {it.node for it in own if it.state == "fired" and it.detail == point}
+        if heal.confirmed and len(reached) < needed:
+            who = node_names(sorted(reached))
+            yield f"fault {inject.id} ({inject.do}) is confirmed, but by the traces {who} reached {point}", [heal]
+
+
+def _check_commanded(facts: Facts, inject: Inject, end: int, own: Sequence[NodeFault]) -> Iterator[Contradiction]:
+    """Check that each node that answered a command has traced it and, if it ran on, that the fault was lifted."""
+    who = f"fault {inject.id} ({inject.do})"
+    answers = evidence_of(inject).get("answers")
+    for node, answer in answers.items() if isinstance(answers, dict) else ():
+        key = (int(node), answer.get("life", 0) if isinstance(answer, dict) else 0)
+        began = [it for it in own if (it.node, it.life) == key and it.state != "lifted"]
+        life = facts.lives.get(key)
+        if life is None:
+            continue  # not the node, but the file system under its disk has answered
+        if not began:
+            yield f"{who} is confirmed, and the trace of node {node} does not have it", [inject]
+        elif (
+            inject.do != "clock-jump"
+            and life.last.t > end
+            and not any((it.node, it.life) == key and it.state == "lifted" for it in own)
+        ):
+            yield f"{who} was healed, and the trace of node {node} does not have that", [inject, began[0]]
 
 
 def by_node(fault: Fault) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -58,7 +120,7 @@ def by_node(fault: Fault) -> Iterator[tuple[int, dict[str, Any]]]:
 def _check_effect(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradiction]:
     """Check that no process went on that was killed, and that none delivered anything while it was paused."""
     who = f"fault {inject.id} ({inject.do})"
-    if inject.do in KILLED_AT_ONCE and inject.params.get(ARMED) is None:
+    if inject.do in KILLED_AT_ONCE and inject.params.get(AT_POINT) is None:
         for (node, number), life in facts.lives.items():
             if node in inject.nodes and life.boot is not None and life.boot.t <= inject.t and life.last.t > heal.t:
                 yield f"{who}: node {node}, life {number}, was to be killed, but went on", [inject, life.last]

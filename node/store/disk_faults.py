@@ -33,7 +33,7 @@ class DiskFaults:
 
     def __init__(self, *, can_cut_power: bool) -> None:
         self.slow_ms = 0.0  # how much longer every sync takes
-        self.slowed = 0  # number of syncs that were slowed down
+        self.slowed = 0  # number of syncs that were measured to be slowed down
         self.full = False  # writes and preallocations raise ENOSPC
         self.error: FailingOperation | None = None  # the operation that raises EIO
         self.stays_readable = False  # after a failed sync: its bytes stay readable and count as clean
@@ -69,8 +69,9 @@ class DiskFaults:
 
     def before_sync(self) -> None:
         if self.slow_ms > 0:
+            started = time.monotonic()
             time.sleep(self.slow_ms / 1000)
-            self.slowed += 1
+            self.slowed += time.monotonic() - started >= self.slow_ms / 1000
         self.fail_if("sync")
 
     def fail_if(self, operation: FailingOperation) -> None:
