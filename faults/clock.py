@@ -1,12 +1,19 @@
 """Clock faults: a node's clock runs at another rate, or jumps. Zab's safety does not depend on clocks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, consecutive_answers
-from zab_chaos.faults.process import command_all, command_if_up, command_unless_paused, confirm_answers, node_names
+from zab_chaos.faults.process import (
+    command_all,
+    command_if_up,
+    command_unless_paused,
+    confirm_answers,
+    ended_by,
+    node_names,
+)
 from zab_chaos.faults.rules import integer, number
 
 NANO = 1_000_000_000
@@ -24,13 +31,27 @@ class _Reading(NamedTuple):
 
 
 class ClockRate(Fault):
-    """A clock that runs faster or slower; healed by rate 1. The clock readings in the node's two answers must show the rate."""
+    """A clock that runs faster or slower, also in the next lives; healed by rate 1. Of two on one node the later one counts.
+
+    The clock readings in the node's two answers must show the rate.
+    """
 
     def inject(self) -> None:
         self.begun: dict[int, _Reading] = {}
         self.lifted: dict[int, _Reading] = {}
-        for node in self.nodes:
+        self.pids: dict[int, int | None] = {}
+        self._begin(self.nodes)
+
+    def on_healed(self, other: Fault) -> None:
+        """Set the rate again where it has been lost. The clocks are read from then on."""
+        self._begin(ended_by(other, self, self.pids))
+
+    def _begin(self, nodes: Iterable[int]) -> None:
+        for node in nodes:
+            self.begun.pop(node, None)
             self._set_rate(command_unless_paused, node, self.params["rate"], self.begun)
+            if node in self.begun:
+                self.pids[node] = self.cluster.pid(node)
 
     def _set_rate(self, send: SendCommand, node: int, rate: float, readings: dict[int, _Reading]) -> None:
         """Set a node's clock rate, and keep the first reading. Do nothing if the node can't take commands any more."""
@@ -47,7 +68,7 @@ class ClockRate(Fault):
 
     def heal(self) -> None:
         for node in self.nodes:
-            if self.cluster.alive(node):  # a restarted node has a correct clock
+            if self.cluster.alive(node):
                 self._set_rate(command_if_up, node, 1.0, self.lifted)
 
     def recovered(self) -> Confirmation:

@@ -15,8 +15,10 @@ from zab_chaos.faults.process import (
     check_enough,
     command_all,
     command_if_up,
+    command_unless_paused,
     confirm_answers,
     draw_crash_at,
+    ended_by,
     evidence_by_node,
     node_names,
     start_down_nodes,
@@ -173,7 +175,7 @@ class DiskError(DiskFault):
 
 
 class SlowDisk(DiskFault):
-    """A slow disk: each sync takes `ms` longer."""
+    """A slow disk: each sync takes `ms` longer, also in the next lives. Of two on one node the later one counts."""
 
     command, end_arguments = "slow-disk", {"ms": 0}
     expected_exits = ()
@@ -181,6 +183,14 @@ class SlowDisk(DiskFault):
     def inject(self) -> None:
         self.begin_arguments = {"ms": self.params["ms"]}
         super().inject()
+        self.pids = {node: self.cluster.pid(node) for node in self.nodes}
+
+    def on_healed(self, other: Fault) -> None:
+        """Make the disks slow again that are not slow any more. The counters are compared from then on."""
+        for node in ended_by(other, self, self.pids):
+            if answer := command_unless_paused(self.cluster, node, self.command, self.begin_arguments):
+                self.answers[node], self.pids[node] = answer, self.cluster.pid(node)
+                self.before |= disk_states(self.cluster, [node])
 
     def was_in_effect(self, counts: Mapping[str, int]) -> bool:
         return counts["slowed"] > 0 or counts["syncs"] == 0

@@ -130,6 +130,10 @@ class Fault(ABC):
         """Take note that another fault has just paused these nodes."""
         return
 
+    def on_healed(self, other: "Fault") -> None:
+        """Take note that another fault has just been healed."""
+        return
+
     def record_exits(self) -> None:
         """Record which of the targets have ended, before a restart hides it."""
         return

@@ -257,6 +257,14 @@ def command_all(
     return {node: answer for node, answer in answers.items() if answer is not None}
 
 
+def ended_by(other: Fault, fault: Fault, pids: Mapping[int, int | None]) -> list[int]:
+    """Return the running targets of a fault in which the healing of `other` has ended it: by undoing a fault of the same
+    kind, or by a restart. `pids`: the processes that simulate the fault."""
+    undone = other.nodes if type(other) is type(fault) else ()
+    found = {node: fault.cluster.pid(node) for node in fault.nodes}
+    return [node for node, pid in found.items() if pid is not None and (node in undone or pid != pids.get(node))]
+
+
 def confirm_answers(context: FaultContext, nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
     """Return whether all nodes have answered a command, and the answers as evidence.
 

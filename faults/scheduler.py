@@ -349,6 +349,9 @@ class Scheduler:
         self._active = [one for one in self._active if one is not record]
         self._log({"type": "heal", "t": self.host.now_ns(), "id": record.id, **_confirmation_fields(record.recovered)})
         self._log_tampering()
+        for other in self._others(record):
+            with suppress(*_ERRORS):  # what it lacks shows at its own healing
+                other.on_healed(record.fault)
         if record.fault.refused_disks:
             self._replace_disks(record.fault.refused_disks)
 

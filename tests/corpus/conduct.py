@@ -830,6 +830,68 @@ def fault_crash_point_reached_before_the_heal() -> Story:
     return story
 
 
+def _dies_at(fired: str) -> Story:
+    """Node 2 dies at the point `fired`. The fault's own point is after-sync:TXN."""
+    story = ensemble()
+    story.inject("crash-at", [2], params={"point": "after-sync:TXN", "enough": "all"})
+    pid = story.pid(2)
+    story.event(2, "fault", do="crash-at", state="armed", detail="after-sync:TXN")
+    story.event(2, "fault", do="crash-at", state="fired", detail=fired)
+    story.boot(2)
+    story.heal(evidence={"2": {"pid": pid, "reached": True, "exit": -9}, "up": True})
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def fault_crash_point_is_traced() -> Story:
+    """A node's trace ends with the crash point that its fault names."""
+    return _dies_at("after-sync:TXN")
+
+
+@leaves_unknown("fault took effect")
+def fault_crash_point_is_another_one() -> Story:
+    """A node's trace ends with another crash point than the one that its fault is said to have reached."""
+    return _dies_at("before-send:ACK")
+
+
+def _slow_disk(node: int, *states: str) -> Story:
+    """A slow disk of node 2 that the trace of `node` shows in these states."""
+    story = ensemble()
+    story.inject("slow-disk", [2], evidence={"answers": {"2": {"life": story.servers[2].life}}})
+    for state in states:
+        story.event(node, "fault", do="slow-disk", state=state, detail="")
+    story.heal()
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def fault_inside_a_node_is_traced() -> Story:
+    """The trace of node 2 shows when its disk is slow."""
+    return _slow_disk(2, "armed", "lifted")
+
+
+@leaves_unknown("fault took effect")
+def fault_inside_another_node() -> Story:
+    """The disk of node 2 was to be slow, and that of node 3 is."""
+    return _slow_disk(3, "armed", "lifted")
+
+
+@leaves_unknown("fault took effect")
+def fault_inside_a_node_is_not_traced() -> Story:
+    """The disk of node 2 was to be slow, and its trace does not show that."""
+    return _slow_disk(2)
+
+
+@leaves_unknown("fault took effect")
+def fault_inside_a_node_is_not_lifted() -> Story:
+    """The disk of node 2 is said to be healed, and its trace does not show that."""
+    return _slow_disk(2, "armed")
+
+
 @leaves_unknown("fault took effect")
 def fault_crash_point_did_not_kill() -> Story:
     """The evidence at the heal says that node 2 died at the crash point; its process writes on."""

@@ -7,6 +7,7 @@ import pytest
 
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.backends.simulator.ensemble import SimCluster
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.world.disk import SimDisk
@@ -84,6 +85,40 @@ def test_a_fault_without_effect_is_unknown(
     assert "not confirmed" in verdict.reasons[0]
 
 
+IN_THE_NODE = [
+    'do = "slow-disk"\nms = 80' + LASTS,
+    'do = "disk-full"' + LASTS,
+    'do = "disk-error"' + LASTS,
+    'do = "clock-rate"\nrate = 1.5' + LASTS,
+    'do = "clock-jump"\nms = 300',
+]
+
+
+@pytest.mark.parametrize("fault", IN_THE_NODE, ids=[fault.splitlines()[0].split('"')[1] for fault in IN_THE_NODE])
+def test_a_command_that_reaches_another_node_is_unknown(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That node obeys and answers as the right one would."""
+    control = SimCluster.control
+    monkeypatch.setattr(SimCluster, "control", lambda it, node, do, **more: control(it, node % 3 + 1, do, **more))
+    verdict = simulate(parse(SCENARIO.format(fault=fault)), 3, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert "fault took effect" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(("fault", "healing"), [(IN_THE_NODE[0], {"ms": 0}), (IN_THE_NODE[3], {"rate": 1.0})])
+def test_a_healing_that_does_not_reach_the_node_is_unknown(
+    fault: str, healing: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = SimCluster.control
+
+    def lose(cluster: SimCluster, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        return {} if arguments == healing else control(cluster, node, command, **arguments)
+
+    monkeypatch.setattr(SimCluster, "control", lose)
+    verdict = simulate(parse(SCENARIO.format(fault=fault)), 3, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert "was healed, and the trace of node 1 does not have that" in verdict.reasons[0]
+
+
 TWO_FAULTS = """
 [scenario]
 name = "two-faults"
@@ -124,6 +159,33 @@ def test_a_fault_has_no_effect_because_another_one_pauses_or_kills_its_node(
     assert [it.words for it in verdict.property("fault took effect").violations] == [
         f"the healing of fault 1 ({first}) was not confirmed: its point was not reached on node 1"
     ]
+
+
+def test_a_fault_has_no_effect_because_its_node_dies_at_the_point_of_another_one() -> None:
+    """The exit status is the same at both points; the trace names the point."""
+    second = 'do = "crash-at"\npoint = "before-sync:TXN"'
+    scenario = TWO_FAULTS.format(first="crash-at", point="after-remove:SEGMENT", second=second)
+    verdict = simulate(parse(scenario), 1, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert [it.words for it in verdict.property("fault took effect").violations] == [
+        "fault 1 (crash-at) is confirmed, but by the traces no node reached after-remove:SEGMENT"
+    ]
+
+
+def test_a_restart_that_does_not_happen_has_reached_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's exit status is still that of the crash before."""
+    second = 'do = "restart"\ncrash-at = "before-sync:ANY"'
+    text = TWO_FAULTS.replace('point = "{point}"\n', "").replace("for = 0.5\n", "")
+    scenario = parse(text.format(first="crash", second=second))
+    assert simulate(scenario, 1, None).verdict.exit == Exit.PASS
+    start = SimCluster.start
+
+    def start_without_point(cluster: SimCluster, node: int, crash_at: str | None = None) -> None:
+        if crash_at is None:
+            start(cluster, node)
+
+    monkeypatch.setattr(SimCluster, "start", start_without_point)
+    assert simulate(scenario, 1, None).verdict.exit == Exit.UNKNOWN
 
 
 def test_a_point_that_is_reached_after_another_pause_is_reached() -> None:

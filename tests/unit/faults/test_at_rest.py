@@ -3,13 +3,15 @@
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from tests.unit.node.store.shelf import Model, a_life, born, files, keep, lay_out, recover, txns
-from zab_chaos.faults.at_rest import Corrupt, RemoveFile, detectable_sectors, newest_file
-from zab_chaos.faults.kind import FaultContext
+from zab_chaos.faults.at_rest import Corrupt, FileDamage, RemoveFile, TruncateFile, detectable_sectors, newest_file
+from zab_chaos.faults.kind import FaultContext, FaultError
 from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.store.disk import FaithfulDisk
 from zab_chaos.node.store.errors import Corrupt as Refused
 from zab_chaos.node.store.log_record import SECTOR
 
@@ -112,3 +114,53 @@ def test_the_files_of_a_kind_that_are_removed(which: str, gone: list[int], tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         name for number, name in enumerate(names, 1) if number not in gone
     ]
+
+
+DAMAGES: list[tuple[type[FileDamage], dict[str, Any]]] = [
+    (Corrupt, {"file": "log", "zeros": False}),
+    (Corrupt, {"file": "log", "zeros": True}),
+    (TruncateFile, {"file": "log", "bytes": 64}),
+    (RemoveFile, {"file": "log", "which": "newest"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "params"), DAMAGES)
+def test_damage_that_leaves_the_files_as_they_are_is_an_error(
+    kind: type[FileDamage],
+    params: dict[str, Any],
+    whole: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster: Any = Disks(lay_out(tmp_path / "copy", whole))
+    fault = kind(FaultContext(cluster, None, Random(1)), [1], params)
+    for name in ("write_bytes", "open", "unlink"):
+        monkeypatch.setattr(Path, name, MagicMock())
+    monkeypatch.setattr(Path, "read_bytes", lambda path: whole[path.name])
+    with pytest.raises(FaultError, match="as it was"):
+        fault.damage_disk(1)
+
+
+def test_there_may_be_no_older_file_to_remove_only_in_a_drawn_schedule(tmp_path: Path) -> None:
+    (tmp_path / "log-0000000001").write_bytes(b"x")
+    cluster: Any = Disks(tmp_path)
+    params = {"file": "log", "which": "older"}
+    assert RemoveFile(FaultContext(cluster, None, drawn=True), [1], params).damage_disk(1) == {"files": [], "left": 1}
+    with pytest.raises(FaultError, match="as it was"):
+        RemoveFile(FaultContext(cluster, None), [1], params).damage_disk(1)
+
+
+def test_what_a_killed_process_kept_in_the_page_cache_is_lost_with_the_files(tmp_path: Path) -> None:
+    """The next life would look for the file to which the kept writes belong."""
+    disk = FaithfulDisk(tmp_path, die=lambda: None)
+    file = disk.create("log-00000001")
+    file.write(b"durable")
+    file.sync()
+    disk.sync_directory()
+    file.write(b"cached")
+    with pytest.raises(OSError, match="power"):
+        disk.cut("killed", 1)
+    cluster: Any = Disks(tmp_path)
+    fault = RemoveFile(FaultContext(cluster, None), [1], {"file": "any", "which": "all"})
+    assert fault.damage_disk(1) == {"files": ["log-00000001"], "left": 0, "wiped": True}
+    assert FaithfulDisk(tmp_path).list() == []

@@ -212,3 +212,41 @@ def test_a_power_cut_that_the_file_system_has_not_counted_is_not_confirmed(make:
     fault.inject()
     assert fault.injected().confirmed is cut
     assert fault.injected().evidence["1"]["cuts"] == cut
+
+
+class Answering:
+    """Answers each command of each node with the number of such commands, and keeps the commands."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, dict[str, Any]]] = []
+
+    def __call__(self, node: int, _command: str, **arguments: Any) -> dict[str, Any]:
+        self.told.append((node, arguments))
+        return own(len(self.told), 0, 0, 0) | {"clock_ns": 0}
+
+
+LASTING = [("slow-disk", {"ms": 5}), ("clock-rate", {"rate": 2.0})]
+
+
+@pytest.mark.parametrize(("do", "params"), LASTING)
+def test_a_slow_disk_and_a_wrong_clock_outlast_their_process_and_later_ones_of_their_kind(
+    do: str, params: dict[str, Any], sleepers: Callable[..., Any]
+) -> None:
+    cluster = sleepers(2)
+    cluster.control = answering = Answering()
+    first, second = (KINDS[do].make(FaultContext(cluster, None), nodes, params) for nodes in ([1, 2], [2]))
+    restart = KINDS["crash"].make(FaultContext(cluster, None), [1], {})
+    first.inject()
+    second.inject()
+    answering.told.clear()
+    first.on_healed(restart)
+    assert answering.told == []  # nothing has changed
+    cluster.kill(1)
+    first.on_healed(restart)
+    assert answering.told == []  # there is nobody to tell
+    cluster.start(1)
+    first.on_healed(restart)
+    first.on_healed(restart)
+    assert answering.told == [(1, params)]
+    first.on_healed(second)
+    assert answering.told == [(1, params), (2, params)]

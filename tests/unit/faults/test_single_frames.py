@@ -73,7 +73,13 @@ def test_frames_without_a_hit_disprove_the_fault(fault: SomeFrames, links: Links
 
 
 def test_links_without_frames_need_no_hit(fault: SomeFrames, links: Links) -> None:
-    assert healed(fault, links, {(1, 2): (10, 3)}).confirmed
+    assert healed(fault, links, {(1, 2): (11, 4)}).confirmed
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_only_a_drawn_fault_may_hit_no_frame_at_all(drawn: bool, fault: SomeFrames, links: Links) -> None:
+    fault.context.drawn = drawn
+    assert healed(fault, links, {(1, 2): (10, 3)}).confirmed is drawn
 
 
 def test_the_frames_that_the_targets_send_are_misrouted(sleepers: Callable[..., Any], links: Links) -> None:
