@@ -120,7 +120,7 @@ class ClockJump(Momentary):
 KINDS = (
     Kind(
         name="clock-rate",
-        doc="make the node's clock run faster or slower",
+        doc="make the node's clock run faster or slower, also after a restart",
         make=ClockRate,
         needs=frozenset({Ability.CLOCKS}),
         keys=(Key(name="rate", rule=number(0.5, 2.0, "times real time"), doc="the speed; 2 is twice as fast"),),

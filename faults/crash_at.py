@@ -40,7 +40,8 @@ def enough_reached(fault: Fault, reached: Sized) -> bool:
 class CrashAt(NodeDown):
     """A crash at a point that is armed through the control port.
 
-    The injection is confirmed when the point is armed, the healing only if the point was reached.
+    The injection is confirmed when the point is armed, the healing only if the point was reached. An exit status does not say
+    which of several points it was: the judge compares that with the node's trace.
     """
 
     action = "crash"

@@ -188,7 +188,8 @@ class SlowDisk(DiskFault):
     def on_healed(self, other: Fault) -> None:
         """Make the disks slow again that are not slow any more. The counters are compared from then on."""
         for node in ended_by(other, self, self.pids):
-            if answer := command_unless_paused(self.cluster, node, self.command, self.begin_arguments):
+            answer = command_unless_paused(self.cluster, node, self.command, self.begin_arguments)
+            if answer is not None:
                 self.answers[node], self.pids[node] = answer, self.cluster.pid(node)
                 self.before |= disk_states(self.cluster, [node])
 
@@ -275,7 +276,7 @@ KINDS = (
     ),
     Kind(
         name="slow-disk",
-        doc="make every sync take longer",
+        doc="make every sync take longer, also after a restart",
         make=SlowDisk,
         needs=frozenset({Ability.DISK_TROUBLE}),
         keys=(Key(name="ms", rule=integer(1, 10_000, "milliseconds"), doc="how much longer"),),

@@ -12,7 +12,8 @@ from zab_chaos.faults.rules import integer
 
 
 class Disturbance(Fault):
-    """Base of faults that put a toxic on the data stream of links. Confirmed by the toxics that the proxy server reports."""
+    """Base of faults that put a toxic on the data stream of links. Confirmed by the toxics that the proxy server reports,
+    which no process shows."""
 
     fresh = False  # whether open connections are closed first
 
@@ -70,7 +71,7 @@ class SlowClose(Disturbance):
 
 
 class Reset(Disturbance):
-    """Connections that are reset (RST) again and again."""
+    """Connections that are reset (RST) again and again. toxiproxy passes no byte on before that; the simulator does."""
 
     fresh = True
 
@@ -190,7 +191,8 @@ KINDS = (
     ),
     _kind(
         "reset",
-        "reset connections again and again",
+        "reset connections again and again. On real links nothing gets through meanwhile: what is sent is lost with the "
+        "connection, as no handshake is finished. In the simulator frames get through until the reset",
         Reset,
         True,
         lambda random: {"ms": random.randrange(20, 500)},

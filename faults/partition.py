@@ -290,7 +290,12 @@ KINDS = (
         make=Flap,
         needs=frozenset({Ability.LINKS}),
         keys=(
-            Key(name="down", rule=number(0.05, 600, "seconds"), default=0.5, doc="the length of each cut"),
+            Key(
+                name="down",
+                rule=number(0.05, 600, "seconds"),
+                default=0.5,
+                doc="the length of each cut, at least 0.2 s, in which the nodes must fall silent",
+            ),
             Key(name="up", rule=number(0.05, 600, "seconds"), default=1.0, doc="the time between two cuts"),
             HOW,
             DIRECTION,

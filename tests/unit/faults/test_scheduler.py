@@ -69,6 +69,17 @@ def test_all_lose_power_and_come_back(play: Callable[..., Play]) -> None:
     assert p.told() == [("inject", 1, True), ("heal", 1, True), ("inject", 2, True), ("heal", 2, True)]
 
 
+def test_a_slow_disk_is_slow_again_after_a_restart_and_a_shorter_fault(play: Callable[..., Play]) -> None:
+    p = play(
+        step(0, "slow-disk", "node-2", 9, ms=50),
+        step(1, "slow-disk", "node-2", 1, ms=20),
+        step(3, "crash", "node-2", 1),
+    )
+    for now in (100.0, 101.0, 102.0, 103.0, 104.0, 109.0):
+        p.scheduler.due(now)
+    assert [arguments["ms"] for _, _, arguments in p.cluster.commands] == [50, 20, 0, 50, 50, 0]
+
+
 def test_a_restart_heals_the_crash_before_it(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", ["node-2"]), step(1, "restart", "one"))
     p.scheduler.due(100.0)
