@@ -25,8 +25,8 @@ class FaultTookEffect(Checker):
     - No frame crossed a cut link: the receiver's counters are equal at injection and at healing.
     - No node ended by itself, except with a disk that a fault let fail. (A failed check of its own and a disk that it refuses
       as damaged are judged by sanity and disk.)
-    - All records agree on nodes, links and processes (`zab_chaos.model.oracle.fault_evidence`), also on the faults inside nodes and
-      on crash points.
+    - All records agree on nodes, links and processes (`zab_chaos.model.oracle.fault_evidence`), also on faults inside nodes
+      and on crash points.
 
     Does not verify that unsynced bytes are gone after a power cut: the disk's own tests do.
     """
