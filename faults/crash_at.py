@@ -53,6 +53,7 @@ class CrashAt(NodeDown):
         self.actions: dict[int, str] = {}  # by node: what it was told to do at the point
         self.exits: dict[int, int] = {}  # exit statuses of the nodes that have ended since, at the point or otherwise
         self.to_wipe: list[int] = []
+        self.disarmed: set[int] = set()
         self.expected_exits = (-SIGKILL, self.cluster.crashed)
 
     def inject(self) -> None:
@@ -94,9 +95,10 @@ class CrashAt(NodeDown):
     def disarm(self) -> None:
         self.record_exits()
         for node in self.nodes:
-            if self.cluster.alive(node) and node not in self.exits:
+            if self.cluster.alive(node) and node not in self.exits and node not in self.disarmed:
                 arguments = {"point": self.point, "action": self.actions.get(node, self.action)}
                 command_if_up(self.cluster, node, "disarm", arguments)
+                self.disarmed.add(node)
 
     def recovered(self) -> Confirmation:
         """Return whether enough nodes reached the point, and all are up again."""

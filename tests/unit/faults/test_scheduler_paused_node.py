@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.scenario import FaultStep
 
 
@@ -53,3 +54,27 @@ def test_a_paused_node_does_not_change_how_the_others_are_killed(play: Callable[
     assert not p.cluster.alive(1)
     assert not p.cluster.alive(2)
     assert p.told() == [("inject", 1, True)]
+
+
+def test_a_node_that_pauses_before_it_takes_a_disarming_is_asked_again(play: Callable[..., Any]) -> None:
+    """As at the point of another fault: it is healed when that fault has resumed it."""
+    params = {"point": "after-sync:TXN", "variant": "plain", "wipe": False, "crash-at": None, "enough": "none"}
+    p = play(FaultStep(at=0.0, do="crash-at", target="node-1", lasts=1.0, params=params))
+    p.scheduler.due(100.0)
+    control = p.cluster.control
+
+    def pause_first(node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        p.cluster.pause(node)
+        raise ClusterError("it is paused")
+
+    p.cluster.control = pause_first
+    wish = p.scheduler.due(101.0)
+    assert wish is not None
+    assert p.told() == [("inject", 1, True)]
+    p.cluster.control = control
+    p.scheduler.due(101.1)
+    assert p.told() == [("inject", 1, True)]
+    p.cluster.resume(1)
+    p.scheduler.due(101.2)
+    assert p.told() == [("inject", 1, True), ("heal", 1, True)]
+    assert [command for _, command, _ in p.cluster.commands] == ["arm", "disarm"]
