@@ -144,13 +144,22 @@ class Stop(NodeDown):
 
 
 class Restart(Momentary):
-    """A restart of nodes that are down, on their disks. With `refuses` a node must, or may, end with exit code 65 instead."""
+    """A restart of nodes that are down, on their disks. With `refuses` a node must, or may, end with exit code 65 instead.
+
+    At least one must be up, or have ended otherwise than before: else nothing shows that any was started.
+    """
 
     def inject(self) -> None:
+        self.exits = {str(node): self.cluster.wait_exit(node, 0.0) for node in self.nodes}
         start_down_nodes(self.context, self.nodes)
 
     def injected(self) -> Confirmation:
-        return wait_until_up(self.context, self.nodes, self.params["refuses"])
+        up = wait_until_up(self.context, self.nodes, self.params["refuses"])
+        began = any(
+            shown.get("exit") in (None, CORRUPT_EXIT) or shown["exit"] != self.exits[node]
+            for node, shown in up.evidence.items()
+        )
+        return Confirmation(up.confirmed and began, up.evidence)
 
     def describe(self) -> str:
         return f"{node_names(self.nodes)} started again"

@@ -1,10 +1,12 @@
 """A fault without an effect never ends in PASS: the effect confirms it, not the acknowledgement of a command."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+from zab_chaos.faults import process
+from zab_chaos.faults.kind import FaultContext
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.simulator.ensemble import SimCluster
@@ -186,6 +188,24 @@ def test_a_restart_that_does_not_happen_has_reached_no_point(monkeypatch: pytest
 
     monkeypatch.setattr(SimCluster, "start", start_without_point)
     assert simulate(scenario, 1, None).verdict.exit == Exit.UNKNOWN
+
+
+def test_a_restart_that_does_not_happen_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The crash before would explain the exit status if the node had died again."""
+    text = TWO_FAULTS.replace('point = "{point}"\n', "").replace("for = 0.5\n", "")
+    scenario = parse(text.format(first="crash", second='do = "restart"'))
+    assert simulate(scenario, 1, None).verdict.exit == Exit.PASS
+    start, skipped = process.start_down_nodes, []
+
+    def skip_first(context: FaultContext, nodes: Iterable[int], crash_at: str | None = None) -> None:
+        if skipped:
+            start(context, nodes, crash_at)
+        skipped.append(nodes)
+
+    monkeypatch.setattr(process, "start_down_nodes", skip_first)
+    verdict = simulate(scenario, 1, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert "fault 2 (restart) was not confirmed" in verdict.reasons[0]
 
 
 def test_a_point_that_is_reached_after_another_pause_is_reached() -> None:
