@@ -123,13 +123,16 @@ class Crash(KillFault):
 
 
 class Stop(NodeDown):
-    """A clean shutdown: the process is asked to exit by itself."""
+    """A clean shutdown: the process is asked to exit by itself. A target that another fault ends first is left out."""
 
     expected_exits = (0, -SIGKILL)
 
     def inject(self) -> None:
-        self.pids = {node: self.cluster.pid(node) for node in self.nodes}
-        self.exits = {node: self.cluster.stop(node) for node in self.nodes}
+        self.pids, self.exits = {}, {}
+        for node in self.nodes:
+            if self.cluster.alive(node):
+                self.pids[node] = self.cluster.pid(node)
+                self.exits[node] = self.cluster.stop(node)
 
     def injected(self) -> Confirmation:
         stopped = all(

@@ -65,6 +65,20 @@ def test_a_node_that_a_crash_point_ended_while_it_stopped_is_down(
     assert scheduler.inject(step("stop")).injected.confirmed is armed
 
 
+def test_a_node_that_a_crash_point_ended_just_before_it_would_be_stopped_is_left_out(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die_once_chosen(*_: Any) -> list[int]:
+        scheduler.cluster.kill(2)
+        return [2]
+
+    scheduler.inject(step("crash-at", point="after-send:ACK"))
+    monkeypatch.setattr(scheduler, "_resolve", die_once_chosen)
+    stopped = scheduler.inject(step("stop"))
+    assert (stopped.injected.confirmed, stopped.injected.evidence) == (True, {})
+    assert healed(scheduler, stopped)
+
+
 def test_an_armed_node_that_another_fault_paused_need_not_confirm_its_point(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
