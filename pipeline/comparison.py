@@ -1,6 +1,6 @@
 """Compares two campaigns: finds the differences that are larger than chance explains, and runs that show them.
 
-The numbers of the runs are compared by Welch's t-test, or in pairs if both campaigns have the same seeds; the shares of the
+The numbers of the runs are compared by the paired t-test if both campaigns have the same seeds, else by Welch's; the shares of the
 verdicts by Fisher's exact test. All p-values are corrected together by Holm's method. A difference is reported if its corrected
 p-value is below `SIGNIFICANCE_LEVEL` and it is at least `LEAST_EFFECT` of the first campaign's value. If two campaigns do not
 really differ, the probability that any difference is reported is at most 5 %.

@@ -47,26 +47,28 @@ def compare_means(before: Sequence[float], after: Sequence[float]) -> MeasuredDi
         return MeasuredDifference(old, new, new - old, new - old, p)
     terms = [part**2 / (len(side) - 1) for part, side in zip(parts, (before, after), strict=True)]
     freedom = sum(parts) ** 2 / sum(terms)  # Welch and Satterthwaite
-    within = _quantile(freedom) * error
-    p = 2 * float(scipy.stats.t.sf(abs(new - old) / error, freedom))
-    return MeasuredDifference(old, new, new - old - within, new - old + within, p)
+    return _by_t(old, new, error, freedom)
 
 
 def compare_pairs(before: Sequence[float], after: Sequence[float]) -> MeasuredDifference:
-    """Compare two means; values at the same place belong together. Each side needs two values.
+    """Compare two means by the paired t-test; values at the same place belong together. Each side needs two values.
 
-    The p-value is that of a t-test of each pair's relative change, `(after - before) / (after + before)`, so that a few pairs with
-    much larger values than all others don't decide, against a change in the direction of the means. If all change by the same,
-    it is that of the sign test. The interval is that of the mean difference, by Student's t.
+    If all pairs differ by the same, a t-test is undefined. Then the sign test gives the probability.
     """
-    old, new = mean(before), mean(after)
-    within = interval_half_width([b - a for a, b in zip(before, after, strict=True)])
-    changes = [round((b - a) / (abs(b) + abs(a)), 9) if a != b else 0.0 for a, b in zip(before, after, strict=True)]
-    if stdev(changes):
-        p = 2 * float(scipy.stats.ttest_1samp(changes, 0, alternative="greater" if new > old else "less").pvalue)
-    else:
-        p = 2 * 0.5 ** len(changes) if any(changes) else 1.0
-    return MeasuredDifference(old, new, new - old - within, new - old + within, min(p, 1.0))
+    differences = [round(b - a, 9) for a, b in zip(before, after, strict=True)]
+    old, new, error = mean(before), mean(after), stdev(differences) / sqrt(len(differences))
+    if not error:
+        return MeasuredDifference(
+            old, new, new - old, new - old, 2 * 0.5 ** len(differences) if any(differences) else 1.0
+        )
+    return _by_t(old, new, error, len(differences) - 1)
+
+
+def _by_t(old: float, new: float, error: float, freedom: float) -> MeasuredDifference:
+    """Return the difference of two means, by its standard error and its degrees of freedom."""
+    within = _quantile(freedom) * error
+    p = 2 * float(scipy.stats.t.sf(abs(new - old) / error, freedom))
+    return MeasuredDifference(old, new, new - old - within, new - old + within, p)
 
 
 def compare_shares(had: int, before: int, have: int, after: int) -> MeasuredDifference:

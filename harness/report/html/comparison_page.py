@@ -27,10 +27,10 @@ READING = (
     "one run share its faults. Values are means over runs.",
     "The confidence interval shows how large the true difference may be. A narrow one around 0 means that there is "
     "hardly any difference; a wide one means that there were too few runs, or that they vary much.",
-    "p is the probability that chance alone makes a difference as large (for numbers Welch's t-test, or, if both campaigns "
-    "have the same seeds, a t-test of each seed's relative change; for verdicts Fisher's exact test). Of many comparisons "
-    "some look different by chance, so all p-values are corrected together by Holm's method: if nothing has changed, only "
-    "one page in twenty shows any difference.",
+    "p is the probability that chance alone makes a difference as large (for numbers the paired t-test if both campaigns "
+    "have the same seeds, else Welch's t-test; for verdicts Fisher's exact test). Of many comparisons some look different "
+    "by chance, so all p-values are corrected together by Holm's method: if nothing has changed, only one page in twenty "
+    "shows any difference.",
     f"worse and better mean: corrected p below {SIGNIFICANCE_LEVEL:g}, and a difference of at least {LEAST_EFFECT:.0%} of "
     f"the first campaign's value; below {LEAST_EFFECT:.0%} means that the difference is certain, but smaller than that. No "
     "difference means that none was shown, not that there is none.",

@@ -25,33 +25,18 @@ def test_students_sleep_data() -> None:
     found = compare_means(second, first)
     assert found.p == pytest.approx(0.07939, abs=1e-5)
     assert (found.low, found.high) == pytest.approx((-3.3654832, 0.2054832), abs=1e-6)
-    # The ten patients are the same: 9 degrees of freedom, -2.4598858 to -0.7001142.
+    # The ten patients are the same: t = -4.0621, 9 degrees of freedom, p = 0.002833, -2.4598858 to -0.7001142.
     found = compare_pairs(second, first)
+    assert found.p == pytest.approx(0.002833, abs=1e-6)
     assert (found.low, found.high) == pytest.approx((-2.4598858, -0.7001142), abs=1e-6)
 
 
-def test_pairs_are_compared_by_their_relative_changes() -> None:
-    before, after = [10.0, 1000.0, 50.0, 3000.0, 400.0, 0.0], [11.0, 1101.0, 58.0, 3333.0, 444.0, 0.0]
-    changes = [(b - a) / (a + b) if a else 0 for a, b in zip(before, after, strict=True)]
-    found = compare_pairs(before, after)
-    assert found.p == pytest.approx(scipy.stats.ttest_1samp(changes, 0).pvalue) == compare_pairs(after, before).p
-    assert found.p < 0.01
-    assert compare_means(before, after).p > 0.9
-
-
-def test_pairs_that_all_change_by_the_same() -> None:
+def test_pairs_that_all_differ_by_the_same() -> None:
     """By chance all have the same sign with a probability of two in 2**n."""
-    assert compare_pairs([1.0, 5.0, 8.0], [3.0, 15.0, 24.0]).p == 0.25
+    assert compare_pairs([1.0, 5.0, 9.0], [3.0, 7.0, 11.0]).p == 0.25
+    assert compare_pairs([0.1, 0.7, 0.3], [0.2, 0.8, 0.4]).p == 0.25  # but for rounding
     assert compare_pairs([0.0] * 8, [3.0] * 8).p == 1 / 128
-    assert compare_pairs([0.1, 0.7, 0.3], [0.11, 0.77, 0.33]).p == 0.25  # but for rounding
     assert compare_pairs([1.0, 5.0], [1.0, 5.0]).p == 1
-
-
-def test_changes_that_contradict_the_means_are_no_difference() -> None:
-    before = [float(it) for it in range(12)]
-    found = compare_pairs(before, [1.1 * it + 1 for it in before[:-1]] + [-100.0])
-    assert found.value < 0
-    assert found.p > 0.9
 
 
 def test_the_lady_tasting_tea() -> None:
