@@ -29,6 +29,7 @@ from zab_chaos.node.store.errors import DISK_EXIT
 
 VARIANTS = get_args(Variant)
 DRAWN_VARIANTS = (*VARIANTS, "pages", "killed")  # twice as often those that leave the most different disks
+RESUMES = 5  # times that a node may pause again, at points of other faults too, before it takes a command
 WIPE_SHARE = 0.2  # share of the drawn crash-at faults that lose the disk
 
 
@@ -293,9 +294,9 @@ class PauseAt(Fault):
         """Resume a node and disarm its point.
 
         Both are needed: the node may be paused at the point of another fault, with this point still ahead. It may reach
-        this point before it takes the command `disarm`; then it is resumed again.
+        this point before it takes the command `disarm`; then it is resumed again. Raises ClusterError if it stays paused.
         """
-        while True:
+        for _ in range(RESUMES):
             if self.cluster.paused(node):
                 self.cluster.resume(node)
             try:
@@ -308,6 +309,7 @@ class PauseAt(Fault):
             else:
                 self._learn(node, answer.get("armed"))
                 return
+        raise ClusterError(f"node {node} was resumed {RESUMES} times and is paused again or still")
 
     def _learn(self, node: int, armed: bool | None) -> None:
         """Learn whether the node has reached the point. `armed`: whether the point was still armed; None: it is not known."""

@@ -238,6 +238,19 @@ def test_a_pause_at_a_point_just_before_the_end_is_confirmed(play: Callable[...,
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
+def test_a_node_that_stays_paused_at_its_point_is_not_confirmed(play: Callable[..., Play]) -> None:
+    """Nor does its healing last for ever: the next fault is healed."""
+    p = play(step(0, "pause-at", "node-1", 1, point="after-send:COMMIT"), step(0, "crash", "node-2", 2))
+    p.scheduler.due(100.0)
+    p.cluster.reach_point(1)
+    p.cluster.resume = lambda node: None
+    p.cluster.failing = lambda call, node: p.cluster.paused(node)
+    p.scheduler.due(101.0)
+    p.scheduler.due(102.0)
+    assert p.told()[2:] == [("heal", 1, False), ("heal", 2, True)]
+    assert "node 1 was resumed 5 times" in p.lines()[2]["evidence"]["error"]
+
+
 def test_a_node_paused_at_another_point_has_its_own_disarmed(play: Callable[..., Play]) -> None:
     """Two points on one node: the second fault heals while the node is paused at the first point, and its own still armed."""
     p = play(
