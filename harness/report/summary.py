@@ -83,10 +83,10 @@ def _log_words(left: DiskAfterLife) -> str:
     return "; ".join([describe_log(left.log) or "nothing", f"snapshots {snapshots}", epochs, *left.damage])
 
 
-def describe_faults(folder: RunFolder) -> list[str]:
+def describe_faults(folder: RunFolder, verdict: Verdict | None = None) -> list[str]:
     """Describe each fault in a line: when (in seconds since the workload began), what, on which nodes, for how long."""
     lines, zero = [], fault_timeline.origin(folder)
-    for span in read_spans(Source(folder.path)):
+    for span in read_spans(Source(folder.path), verdict):
         nodes = ", ".join(map(str, span.nodes))
         target = span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"
         at, lasted = span.seconds(zero)
@@ -101,7 +101,7 @@ def full_text(folder: RunFolder, verdict: Verdict, repeat_command: str | None) -
     parts += ["\n".join(lines) for lines in (events_before(folder, verdict), describe_properties(verdict)) if lines]
     logs = final_logs(folder) if verdict.verdict is Outcome.VIOLATION else []
     parts += ["\n".join([LOGS_TITLE, *logs])] if logs else []
-    faults = describe_faults(folder)
+    faults = describe_faults(folder, verdict)
     parts += ["\n".join(["Faults", *faults])] if faults else []
     parts.append("\n".join([f"results  {folder.path}", *([f"repeat   {repeat_command}"] if repeat_command else [])]))
     return "\n\n".join(parts)

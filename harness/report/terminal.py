@@ -14,12 +14,15 @@ from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import capital, headline, remark, violated_or_uncertain
 from zab_chaos.harness.results import fault_timeline
-from zab_chaos.harness.results.fault_spans import WAITS, FaultSpan, read_spans
+from zab_chaos.harness.results.fault_spans import WAITS, read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
 COLOURS = {
+    "yes": "green",
+    "not reached": "yellow",
+    "NOT CONFIRMED": "bold red",
     "PASS": "green",
     "VIOLATION": "bold red",
     "UNKNOWN": "yellow",
@@ -45,7 +48,7 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
             say(console, line)
     if not brief and not failed:
         console.print()
-        _faults(folder, console)
+        _faults(folder, known, console)
         _properties(verdict, console)
     if known is not None and not failed:
         _violations(known, console)
@@ -54,8 +57,8 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     _end(folder, facts, verdict, console, summary.other_reasons(known) if known is not None and not failed else [])
 
 
-def _faults(folder: RunFolder, console: Console) -> None:
-    spans = read_spans(Source(folder.path))
+def _faults(folder: RunFolder, known: Verdict | None, console: Console) -> None:
+    spans = read_spans(Source(folder.path), known)
     if not spans:
         return
     zero = fault_timeline.origin(folder)
@@ -72,17 +75,11 @@ def _faults(folder: RunFolder, console: Console) -> None:
             span.do,
             span.on,
             "" if lasted is None else f"{lasted:.2f}",
-            _effect(span),
+            Text(span.effect, COLOURS[span.effect]),
             "" if span.do in WAITS else _pause_words(next(pauses)),
         )
     show_table(console, table)
     console.print()
-
-
-def _effect(span: FaultSpan) -> Text:
-    if not span.confirmed:
-        return Text("NO", "bold red")
-    return Text("yes", "green") if span.reached else Text("not reached", "yellow")
 
 
 def _pause_words(seconds: float | None) -> str:

@@ -1,11 +1,14 @@
 """Reads the faults of a run as spans of time, and derives when links were disturbed and when nodes were paused."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zab_chaos.harness.results.source import FaultLine, Source
+from zab_chaos.model.verdict import Verdict
 
 CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other link faults only disturb a link
+FILE = "faults.jsonl"
 MENDS = {"restart", "resume"}  # these repair something, and are shown as a moment
 WAITS = {"wait"}  # these break nothing
 
@@ -14,8 +17,8 @@ WAITS = {"wait"}  # these break nothing
 class FaultSpan:
     """One fault of a run, from its injection at `at` to its healing at `healed`, in nanoseconds.
 
-    `healed` is None if the fault is over at once, or was never healed. `reached` is false for a
-    crash point that no node came to.
+    `healed` is None if the fault is over at once, or was never healed. `confirmed` is false if something in the run
+    contradicts the fault. `reached` is false for a crash point that no node came to.
     """
 
     id: Any
@@ -34,6 +37,11 @@ class FaultSpan:
         """The target as the scenario names it, with the nodes that it was, such as `leader = 2`."""
         numbers = " ".join(map(str, self.nodes))
         return self.target if not numbers or self.target == f"node-{numbers}" else f"{self.target} = {numbers}"
+
+    @property
+    def effect(self) -> str:
+        """Whether the fault took effect: `yes`, `not reached` or `NOT CONFIRMED`."""
+        return "NOT CONFIRMED" if not self.confirmed else "yes" if self.reached else "not reached"
 
     @property
     def detail(self) -> str:
@@ -61,10 +69,10 @@ class FaultSpan:
         return at, None if self.healed is None else (self.healed - zero) / 1e9 - at
 
 
-def read_spans(source: Source) -> list[FaultSpan]:
-    """Return all faults, in the order in which they were injected."""
+def read_spans(source: Source, verdict: Verdict | None = None) -> list[FaultSpan]:
+    """Return all faults, in the order in which they were injected. Those that a verdict doubts are not confirmed."""
     spans: dict[str, FaultSpan] = {}
-    for number, line in source.lines("faults.jsonl", FaultLine):
+    for number, line in source.lines(FILE, FaultLine):
         key = repr(line.id)
         if line.type == "inject":
             spans[key] = _injected(line)
@@ -74,8 +82,19 @@ def read_spans(source: Source) -> list[FaultSpan]:
             span.confirmed = span.confirmed and line.confirmed is not False
             span.reached = "point" not in span.params or _reached(line.evidence)
         elif line.id != 0:  # a heal of fault 0 belongs to no fault; the verdict tells about it
-            source.damaged("faults.jsonl", number, f"is a {line.type!r} of fault {line.id!r}, which was not injected")
+            source.damaged(FILE, number, f"is a {line.type!r} of fault {line.id!r}, which was not injected")
+    for key in _doubted(verdict, spans) if verdict is not None else ():
+        spans[key].confirmed = False
     return sorted(spans.values(), key=lambda span: span.at)
+
+
+def _doubted(verdict: Verdict, faults: Collection[str]) -> Collection[str]:
+    """Return those of the faults that a verdict doubts. Doubts that it only counts may be about any of them."""
+    found = next((item for item in verdict.properties if item.name == "fault took effect"), None)
+    if found is None or found.more:
+        return faults if found else ()
+    cited = {repr(line.event.get("id")) for it in found.violations for line in it.evidence if line.file == FILE}
+    return cited & set(faults)
 
 
 def _injected(line: FaultLine) -> FaultSpan:

@@ -518,7 +518,11 @@ class Facts:
 
     def disk_lost(self, old: Boot, new: Boot) -> bool:
         """Return whether a fault took the node's whole disk between two of its starts."""
-        return any(takes_disk(inject, new.node) for inject in self._between(old, new))
+        return bool(self.disk_takers(old, new))
+
+    def disk_takers(self, old: Boot, new: Boot) -> list[Inject]:
+        """Return the faults that took the node's whole disk between two of its starts."""
+        return [inject for inject in self._between(old, new) if takes_disk(inject, new.node)]
 
     def disk_damaged(self, old: Boot, new: Boot) -> bool:
         """Return whether a fault between two starts took content of the node's disk that the node need not miss.

@@ -160,7 +160,8 @@ def read_run_data(folder: Path, core: type[Peer] | str = Peer) -> RunData:
     if not facts:
         source.damaged("run.json", 0, "does not describe a run")
     milestones = [line for _, line in source.lines("harness.jsonl", MilestoneLine)]
-    spans, lives, operations = read_spans(source), read_lives(source), read_operations(source)
+    judged = read_shown_verdict(source)
+    spans, lives, operations = read_spans(source, judged.verdict), read_lives(source), read_operations(source)
     determine_ends(lives, spans, milestones)
     zero, begin, end = _times(milestones, spans, lives, operations)
     stopped = next((line.t for line in milestones if line.event == "workload-stopped"), None)
@@ -172,7 +173,6 @@ def read_run_data(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         ]
         for node in {life.node for life in lives}
     }
-    judged = read_shown_verdict(source)
     diagram = read_diagram(folder, core, own_clocks=have_own_clocks(facts, spans))
     return RunData(
         folder=folder,

@@ -138,10 +138,9 @@ def faults(run: RunData) -> Html | None:
     rows = []
     for span in run.spans:
         healed = "" if span.end is None else f"{(span.end - span.at) / 1e9:.3f}"
-        took = "NOT CONFIRMED" if not span.confirmed else "yes" if span.reached else "not reached"
         until = span.at + 1_000_000_000 if span.end is None else span.end
         show = link_to(run, span.at - 500_000_000, until + 500_000_000, f"{run.seconds(span.at):.3f}")
-        rows.append((show, span.do, span.on, span.detail, healed, took))
+        rows.append((show, span.do, span.on, span.detail, healed, span.effect))
     heads = ("at, s", "fault", "on", "how", "healed after, s", "took effect")
     return table("Faults", heads, rows, numbers=[0, 4])
 

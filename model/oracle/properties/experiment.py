@@ -85,9 +85,10 @@ class FaultTookEffect(Checker):
         if new.as_left is False and not (self.facts.disk_damaged(old, new) or self.facts.power_cut(old, new)):
             words = f"somebody else changed the disk of node {new.node} before its life {new.life}"
             self.findings.add(f"{words}: the life before had left something else there", [new])
-        if self.facts.run.evidence == TRACES and self.facts.disk_lost(old, new) and not new.found_nothing:
+        takers = self.facts.disk_takers(old, new)
+        if self.facts.run.evidence == TRACES and takers and not new.found_nothing:
             words = f"a fault took the disk of node {new.node}, and its life {new.life} started with what was there"
-            self.findings.add(words, [old, new])
+            self.findings.add(words, [old, *takers, new])
 
     def _check_killed(self, inject: Inject, heal: Heal, node: int, shown: dict[str, Any]) -> None:
         for (owner, number), life in self.facts.lives.items():

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from zab_chaos.harness.report import summary, terminal
+from zab_chaos.harness.report.html.run_data import read_run_data
 from zab_chaos.harness.results import fault_timeline, run_folder
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -108,6 +109,19 @@ def test_a_fault_lasts_until_it_is_healed_and_took_effect_if_both_are_confirmed(
         "    2.000 s  crash of leader = 2",
         "    3.000 s  partition of node-1, for 1.500 s  NOT CONFIRMED",
     ]
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_fault_that_the_verdict_doubts_did_not_take_effect(run: RunFolder, listed: bool) -> None:
+    """The processes confirmed the crash, and the judge found in the traces that they did not die. It lists only some faults."""
+    inject = {"type": "inject", "t": 12 * SECOND, "id": 1 if listed else 2, "do": "crash"}
+    cited = {"file": "faults.jsonl", "line": 1, "event": inject}
+    doubted = broken("fault took effect", 1) | {"more": 0 if listed else 3, "verdict": "UNKNOWN"}
+    doubted["violations"][0]["evidence"] = [cited]
+    judge(run, verdict="UNKNOWN", properties=[doubted])
+    assert any("crash" in line and "NOT CONFIRMED" in line for line in shown(run).splitlines())
+    assert "crash of leader = 2  NOT CONFIRMED" in summary.full_text(run, run.read_verdict(), None)
+    assert [span.confirmed for span in read_run_data(run.path).spans] == [False, False]
 
 
 def test_time_without_requests_is_not_a_pause(run: RunFolder) -> None:

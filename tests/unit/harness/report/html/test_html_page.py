@@ -13,7 +13,7 @@ import pytest
 
 from tests.corpus import conduct, delivery, promises
 from tests.corpus.cases import CASES, Case
-from tests.corpus.story import Story
+from tests.corpus.story import Story, ensemble
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.html.markup import Html, element
 from zab_chaos.harness.report.html.page import page
@@ -193,6 +193,19 @@ def test_an_unconfirmed_fault_and_the_worst_properties_are_conspicuous(tmp_path:
     assert rows(text, "Faults")[-1][-1] == "NOT CONFIRMED"
     badges = list(dict.fromkeys(row[0] for row in rows(text, "Properties")))
     assert badges == ["✗ VIOLATION", "? UNKNOWN", "✓ PASS", "– NOT-APPLICABLE"]
+
+
+def test_a_wipe_whose_disk_is_found_again_did_not_take_effect(tmp_path: Path) -> None:
+    """The processes confirmed it; the traces contradict."""
+    story = ensemble()
+    story.crash(3, do="wipe")
+    story.boot(3, "recovered")
+    story.join(3)
+    story.settle()
+    story.save(tmp_path)
+    assert rows(page(read_run_data(tmp_path)), "Faults")[0][-1] == "yes"
+    tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
+    assert rows(page(read_run_data(tmp_path)), "Faults")[0][-1] == "NOT CONFIRMED"
 
 
 @pytest.mark.parametrize(
