@@ -9,7 +9,7 @@ from zab_chaos.faults import process
 from zab_chaos.faults.kind import FaultContext
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import parse
-from zab_chaos.harness.backends.simulator.ensemble import SimCluster
+from zab_chaos.harness.backends.simulator.ensemble import SimCluster, SimProxies
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.world.disk import SimDisk
@@ -85,6 +85,31 @@ def test_a_fault_without_effect_is_unknown(
     verdict = simulate(scenario, 3, None).verdict
     assert verdict.exit == Exit.UNKNOWN
     assert "not confirmed" in verdict.reasons[0]
+
+
+ON_LINKS = [
+    'do = "latency"\nms = 30',
+    'do = "bandwidth"\nkb_per_s = 20',
+    'do = "slow-close"\nms = 400',
+    'do = "reset"\nms = 100',
+    'do = "late-frames"\nms = 100',
+]
+
+
+@pytest.mark.parametrize("wrong", ["other link", "not healed"])
+@pytest.mark.parametrize("fault", ON_LINKS, ids=[fault.split('"')[1] for fault in ON_LINKS])
+def test_a_disturbance_of_another_link_or_without_an_end_is_unknown(
+    fault: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, and nodes notice it seldom: only the proxies show on which links, and until when."""
+    if wrong == "other link":
+        proxy = SimProxies._proxy
+        monkeypatch.setattr(SimProxies, "_proxy", lambda it, name: proxy(it, name[::-1]))
+    else:
+        monkeypatch.setattr(SimProxy, "delete", SimProxy.disable)
+    verdict = simulate(parse(SCENARIO.format(fault=fault + '\ndirection = "out"' + LASTS)), 3, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert "somebody else changed the links" in verdict.property("fault took effect").violations[0].words
 
 
 IN_THE_NODE = [

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults.cluster import ClusterError, Status
-from zab_chaos.faults.network import Network
-from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies
+from zab_chaos.faults.network import Network, proxy_name
+from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyState
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY
 from zab_chaos.harness.backends.processes.process_cluster import START_SECONDS, STOP_SECONDS
@@ -227,10 +227,19 @@ class SimCluster:
 
 
 class SimProxies(Proxies):
-    """Implements `zab_chaos.faults.proxies.Proxies` on the proxies of the world, as toxiproxy does on real links."""
+    """Implements `zab_chaos.faults.proxies.Proxies` on the proxies of the world, as toxiproxy does on real links.
+
+    The addresses of a proxy are the nodes at its ends.
+    """
 
     def __init__(self, net: SimNet) -> None:
-        self._proxies = {f"{source}-{target}": proxy for (source, target), proxy in net.proxies.items()}
+        self._proxies = {proxy_name(pair): proxy for pair, proxy in net.proxies.items()}
+
+    def states(self) -> dict[str, ProxyState]:
+        return {
+            name: ProxyState(*_ends(proxy.source, proxy.target), proxy.enabled, _toxics(proxy))
+            for name, proxy in self._proxies.items()
+        }
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
         if enabled:
@@ -254,10 +263,7 @@ class SimProxies(Proxies):
         self._proxy(name).remove(toxic)
 
     def toxics(self, name: str) -> dict[str, dict[str, Any]]:
-        return {
-            label: {"type": toxic.kind, "stream": toxic.stream, "toxicity": 1.0, "attributes": toxic.attributes}
-            for label, toxic in self._proxy(name).toxics.items()
-        }
+        return _toxics(self._proxy(name))
 
     def frames(self, name: str, kind: str) -> tuple[int, int]:
         proxy = self._proxy(name)
@@ -269,13 +275,21 @@ class SimProxies(Proxies):
         return self._proxies[name]
 
 
-class SimNetwork(Network):
-    """The links of a simulated run. No other process can change them, so `compare` does nothing."""
+def _toxics(proxy: SimProxy) -> dict[str, dict[str, Any]]:
+    return {
+        label: {"type": toxic.kind, "stream": toxic.stream, "toxicity": 1.0, "attributes": toxic.attributes}
+        for label, toxic in proxy.toxics.items()
+    }
 
-    def compare(self) -> None:
-        return
+
+class SimNetwork(Network):
+    """The links of a simulated run."""
 
     def __init__(self, net: SimNet) -> None:
         super().__init__("simulated:0")
         self._proxies = SimProxies(net)
-        self.create_links(dict.fromkeys(net.proxies, ("", "")))
+        self.create_links({pair: _ends(*pair) for pair in net.proxies})
+
+
+def _ends(source: int, target: int) -> tuple[str, str]:
+    return f"node-{source}", f"node-{target}"

@@ -221,6 +221,16 @@ def test_the_end_of_the_peer_is_noticed_soon_but_not_through_a_cut(bench: Bench)
     assert other.ends[1].connection_changes == [True, False]
 
 
+def test_a_slow_close_delays_the_news_that_the_peer_has_ended(bench: Bench) -> None:
+    bench.network.disturb([LINK], [Toxic("slow_close", "upstream", (("delay", 500),))], "slow")
+    bench.ends[2].alive = False
+    bench.net.process_ended(bench.ends[2])  # type: ignore[arg-type]
+    bench.settle(490)
+    assert bench.ends[1].connection_changes == [True]
+    bench.settle(60)
+    assert bench.ends[1].connection_changes == [True, False]
+
+
 def test_send_returns_false_when_the_queue_is_full(bench: Bench) -> None:
     bench.network.cut([LINK], "stall")
     assert bench.send(10)
