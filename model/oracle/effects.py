@@ -16,15 +16,12 @@ class Effects:
     `txns` has one entry for each transaction of the delivered history, None where no `broadcast` records its content. `fences`
     are the zxids of transactions that change nothing: they only keep out later transactions of their client up to their seq.
     `first_effects` maps each request (client, seq) to the zxid at which it took effect for the first time, fences left out.
-    `recorded` is false if no `broadcast` of the run records contents, as in runs of older versions.
     """
 
     def __init__(self, history: DeliveredHistory, broadcasts: Broadcasts) -> None:
         self._history = history
         self._broadcasts = broadcasts
-        events = [event for epoch in broadcasts.epochs.values() for primary in epoch for event in primary.events]
-        self.recorded = not events or any(event.txns for event in events)
-        self.txns: list[TxnSummary | None] = self._contents() if self.recorded else [None] * len(history)
+        self.txns = self._contents()
         self.first_effects: dict[tuple[int, int], int] = {}
         self.fences: set[int] = set()
         for zxid, txn in self.known_txns():

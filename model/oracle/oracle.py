@@ -22,7 +22,8 @@ from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, outco
 
 _NO_HANDLERS: tuple[()] = ()
 DUMP = "dump.bin"
-UNIQUE_MILESTONES = frozenset(
+SETTLED = frozenset({"converged", "not-converged"})  # a run has one of them at most
+UNIQUE_MILESTONES = SETTLED | frozenset(
     {
         "started",
         "clocks",
@@ -31,7 +32,6 @@ UNIQUE_MILESTONES = frozenset(
         "workload-stopped",
         "safety-ended",
         "last-question",
-        "converged",
         "left-alone",
         "stopped",
     }
@@ -102,6 +102,8 @@ class Oracle:
     def add_milestone(self, milestone: ev.Milestone) -> None:
         if milestone.event in self.facts.milestones and milestone.event in UNIQUE_MILESTONES:
             self.add_damage(Damage(milestone.file, milestone.line, f"has `{milestone.event}` a second time"))
+        if milestone.event in SETTLED and (earlier := self.facts.settled()) and earlier.event != milestone.event:
+            self.add_damage(Damage(milestone.file, milestone.line, f"has `{milestone.event}` besides `{earlier.event}`"))
         self.facts.milestones[milestone.event] = milestone
         if milestone.event == "ended" and milestone.node is not None and milestone.life is not None:
             self.facts.ended[milestone.node, milestone.life] = milestone

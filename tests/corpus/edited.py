@@ -638,3 +638,25 @@ def edited_converged_without_a_killed_node() -> Story:
 def edited_converged_without_a_node_that_ended() -> Story:
     """Node 3 ends as if it had been asked to."""
     return _without_node_3(lambda story: story.event(3, "exit", code=0, why="asked to"))
+
+
+@leaves_unknown("trace integrity")
+def edited_converged_and_not() -> Story:
+    """The harness says that the nodes converged, and then that they did not."""
+    story = eventful_run()
+    story.milestone("not-converged", nodes={"1": [2, 2]}, why="different zxids")
+    return story
+
+
+@leaves_unknown("exactly once")
+def edited_without_contents() -> Story:
+    """No broadcast says what it does, or for whom."""
+    story = eventful_run()
+
+    def forget(lines: list[Line]) -> None:
+        for line in lines:
+            line.pop("txns", None)
+
+    for lines in story.traces.values():
+        edit(lines, forget)
+    return story

@@ -69,9 +69,6 @@ class ValuesAndVersions(Checker):
 
     def at_end(self) -> None:
         effects = self.facts.effects
-        if not effects.recorded:
-            self.not_applicable = "the broadcasts do not record the content of their transactions"
-            return
         self._check_refusal_order()
         self._service = ServiceTimes(self.facts)
         self._state = Znodes()
