@@ -157,15 +157,35 @@ class PossibleLeaders:
         return spans
 
     def _leader_disturbances(self) -> list[int]:
-        """Return the times at which a fault that affected the leader of that time began or ended: a new election may follow."""
+        """Return the times at which a fault of the leader of that time began or ended: a new election may follow. A fault that
+        begins when the last leader leads no more is none of these."""
         found, leads = [], sorted((event.t, event.node) for event in self._facts.established)
+        led = {node: self._led(node) for node in {node for _, node in leads}}
         for inject in self._injects:
-            touched = {*inject.nodes, *(end for pair in inject.pairs or () for end in pair)}
+            touched = {end for pair in inject.pairs or () for end in pair} or set(inject.nodes)
+            began_with: int | None = None  # the leader that was hit
             for t in (inject.t, self._facts.healed_at.get(inject.id, FOREVER)):
                 leader = next((node for when, node in reversed(leads) if when <= t), None)
-                if leader in touched and t < FOREVER:
+                if leader in touched and t < FOREVER and (leader == began_with or _is_in(t, led[leader])):
+                    began_with = leader
                     found.append(t)
         return found
+
+    def _led(self, node: int) -> list[Span]:
+        """Return the times from each election of a node as leader until it gives up or starts again: it may be killed later
+        than its trace shows."""
+        lives = self._facts.nodes[node].lives
+        boots = [life.boot.t for life in lives if life.boot is not None]
+        spans = []
+        for event in self._facts.began_to_lead:
+            if event.node == node:
+                given_up = [it.t for it in self._facts.lives[node, event.life].phases if it.phase == "ELECTION"]
+                spans.append((event.t, min((t for t in (*given_up, *boots) if t > event.t), default=FOREVER)))
+        return merged(spans)
+
+
+def _is_in(t: int, spans: list[Span]) -> bool:
+    return any(start <= t <= end for start, end in spans)
 
 
 def _is_mild(inject: Inject, bound: int) -> bool:
