@@ -8,6 +8,7 @@ of events.
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -114,9 +115,15 @@ class DeliveredHistory:
         number = bisect_right(self._first_deliveries, t, key=lambda event: event.t)
         return self._segment_starts[number] if number < len(self._segment_starts) else len(self.zxids)
 
-    def growth_times(self) -> list[int]:
-        """Return the times (ns) at which the history grew: some node delivered something as the first one."""
-        return [event.t for event in self._first_deliveries]
+    def growth_times(self, besides: Collection[int] = ()) -> list[int]:
+        """Return the times (ns) at which the history grew by more than the zxids `besides`: some node delivered something as
+        the first one."""
+        ends = [*self._segment_starts[1:], len(self.zxids)]
+        return [
+            event.t
+            for event, start, end in zip(self._first_deliveries, self._segment_starts, ends, strict=False)
+            if not besides or any(zxid not in besides for zxid in self.zxids[start:end])
+        ]
 
     def deliver(self, position: HistoryPosition, event: Deliver) -> Delivery:
         """Compare a node's next deliveries with the history, extend the history, and move the node's cursor."""

@@ -103,7 +103,9 @@ class Oracle:
         if milestone.event in self.facts.milestones and milestone.event in UNIQUE_MILESTONES:
             self.add_damage(Damage(milestone.file, milestone.line, f"has `{milestone.event}` a second time"))
         if milestone.event in SETTLED and (earlier := self.facts.settled()) and earlier.event != milestone.event:
-            self.add_damage(Damage(milestone.file, milestone.line, f"has `{milestone.event}` besides `{earlier.event}`"))
+            self.add_damage(
+                Damage(milestone.file, milestone.line, f"has `{milestone.event}` besides `{earlier.event}`")
+            )
         self.facts.milestones[milestone.event] = milestone
         if milestone.event == "ended" and milestone.node is not None and milestone.life is not None:
             self.facts.ended[milestone.node, milestone.life] = milestone

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from zab_chaos.model.events import Complete, CurrentEpoch, Invoke, packed
 from zab_chaos.model.oracle.facts import Facts, Life, Request
-from zab_chaos.model.oracle.spans import FOREVER, Span, intersection, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
 
 NO_EPOCH = 0
 
@@ -95,23 +95,27 @@ class ServiceTimes:
         leaders = {event.epoch: event.node for event in self._facts.established}
         for epoch, span in self._epochs(node):
             if epoch in leaders:
-                yield leaders[epoch], intersection([span], self._spans(leaders[epoch], epoch))
+                yield leaders[epoch], intersection([span], self.in_epoch(leaders[epoch], epoch))
 
     def in_broadcast(self, node: int) -> list[Span]:
         """Return the times in which a node was in broadcast."""
         return merged(span for _, span in self._epochs(node))
 
+    def outside_broadcast(self, node: int) -> list[Span]:
+        """Return the times in which a node was alive and not in broadcast."""
+        return difference(merged((life.begin, life.end) for life in self._lives.get(node, [])), self.in_broadcast(node))
+
     def led_by(self, node: int) -> list[Span]:
         """Return the times in which a node was in broadcast as an established leader."""
         return merged(
-            span for event in self._facts.established if event.node == node for span in self._spans(node, event.epoch)
+            span for event in self._facts.established if event.node == node for span in self.in_epoch(node, event.epoch)
         )
 
     def leading(self) -> list[Span]:
         """Return the times in which some established leader was in broadcast."""
-        return merged(span for event in self._facts.established for span in self._spans(event.node, event.epoch))
+        return merged(span for event in self._facts.established for span in self.in_epoch(event.node, event.epoch))
 
-    def _spans(self, node: int, epoch: int) -> list[Span]:
+    def in_epoch(self, node: int, epoch: int) -> list[Span]:
         """Return the times in which a node was in broadcast in one epoch."""
         return [span for other, span in self._epochs(node) if other == epoch]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script, this file could import from its own folder only
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.corpus import conduct, delivery, disks, edited, progress, promises, requests, sessions, values
+from tests.corpus import conduct, delivery, disks, edited, keeping_up, progress, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
 from zab_chaos.model import manifest
 
 # Importing these modules fills the register.
-FILES = (delivery, promises, disks, progress, conduct, requests, values, sessions, edited)
+FILES = (delivery, promises, disks, progress, keeping_up, conduct, requests, values, sessions, edited)
 
 
 def write(case: Case, out: Path) -> Path:

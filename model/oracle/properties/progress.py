@@ -7,7 +7,8 @@ from itertools import chain, product
 
 from zab_chaos.model.events import Client, Complete, Invoke, Phase, Role
 from zab_chaos.model.oracle.evidence import node_names, zxid_range
-from zab_chaos.model.oracle.facts import ORDERED, WRITES, Facts, Request
+from zab_chaos.model.oracle.facts import ORDERED, WRITES, Facts, Request, was_served
+from zab_chaos.model.oracle.following import Following
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
@@ -102,6 +103,8 @@ class Progress(Checker):
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._check_followers()
         self._check_support()
+        if facts.run.expect.get("links_are_reliable") or answered is not None:
+            self._check_service()
         served = self._served()
         self.checked += len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
@@ -262,6 +265,19 @@ class Progress(Checker):
             for role, wait in self._followings(node, until_joined=True):
                 if wait[1] - wait[0] > self._bound:
                     self._check_wait(role, wait)
+        following = Following(self.facts, self._service, self._possible, self._bound)
+        for node, leader, (start, end) in following.left_out():
+            self.findings.add(
+                f"node {node} reached the leader, node {leader}, and a quorum that followed it, and did not join it for "
+                f"{(end - start) / 1e9:.1f} s ({self._times(start, end)})",
+                [],
+            )
+        for node, leader, (start, end) in following.behind():
+            self.findings.add(
+                f"node {node} did not deliver in time what its leader, node {leader}, had delivered: it was behind for more "
+                f"than {(end - start) / 1e9:.1f} s ({self._times(start, end)})",
+                [],
+            )
 
     def _check_wait(self, role: Role, wait: Span) -> None:
         """Check the time in which a node waited for the node that it was elected to follow."""
@@ -321,6 +337,34 @@ class Progress(Checker):
                     [],
                 )
 
+    def _check_service(self) -> None:
+        """Check that no node that follows a leader leaves all its clients without an answer."""
+        answers: dict[int, list[int]] = {}  # by node
+        waits: dict[int, list[Span]] = {}  # by node
+        for request in self.facts.requests.values():
+            if request.complete is not None and was_served(request.complete):
+                answers.setdefault(request.complete.node or 0, []).append(request.complete.t)
+        for invoke, wait in self.facts.unserved_requests:
+            if (span := self._connected_for(invoke, wait)) is not None:
+                waits.setdefault(invoke.node or 0, []).append(span)
+        for node, spans in waits.items():
+            waited = longer(merged(spans, self._bound // 4), self._bound)
+            idle = [it for span in waited for it in gaps(span, sorted(answers.get(node, [])), self._bound)]
+            for how, able in self._under_leaders(node, self._leader_windows) if idle else ():
+                for start, end in longer(intersection(idle, able), self._bound):
+                    words = f"node {node}, {how}, answered nobody for {(end - start) / 1e9:.1f} s"
+                    self.findings.add(f"{words} ({self._times(start, end)}), though clients waited for it", [])
+
+    def _connected_for(self, invoke: Invoke, wait: Span) -> Span | None:
+        """Return the time for which a request waited over one connection that was there when it was sent; None if none was."""
+        events = self.facts.connections.get((invoke.node or 0, invoke.client), [])
+        place = bisect_right(events, invoke.t, key=lambda event: event.t) - 1
+        if place < 0 or events[place].state != "connected":
+            return None
+        last = self.facts.lives[events[place].node, events[place].life].last.t
+        end = min([wait[1], last, *(event.t for event in events[place + 1 : place + 2])])
+        return (wait[0], end) if wait[0] < end else None
+
     def _delayed_requests(self) -> Iterator[tuple[Request, RequestStay]]:
         """Find the requests that a node had for longer than `answered_within`."""
         for request in self.facts.requests.values():
@@ -329,12 +373,16 @@ class Progress(Checker):
                 if stay is not None and stay.end - stay.start > self._answer_bound:
                     yield request, stay
 
-    def _undisturbed(self, node: int, windows: list[LeaderWindow]) -> Iterator[tuple[str, list[Span]]]:
+    def _under_leaders(self, node: int, windows: list[LeaderWindow]) -> Iterator[tuple[str, list[Span]]]:
         """Find, for each leader that the node followed, the times in which the node could answer: the leader and enough
-        others were undisturbed. Without a leader, it could when it was undisturbed itself."""
+        others were undisturbed."""
         for leader, led in self._service.followed(node):
             spans = [(it.start, it.end) for it in windows if it.node == leader and node in {leader, *it.peers}]
             yield f"under the leader node {leader}", intersection(led, spans)
+
+    def _undisturbed(self, node: int, windows: list[LeaderWindow]) -> Iterator[tuple[str, list[Span]]]:
+        """Find also the times in which the node was undisturbed without a leader: it could refuse what it can't serve."""
+        yield from self._under_leaders(node, windows)
         yield "without a leader", difference(self._possible.connected(node, node), self._service.in_broadcast(node))
 
     def _check_delayed(self, request: Request, stay: RequestStay, undisturbed: list[tuple[str, list[Span]]]) -> None:
@@ -352,7 +400,7 @@ class Progress(Checker):
 
     def _served(self) -> list[int]:
         """Return the times at which a client was served, ascending."""
-        return sorted([*self.facts.history.growth_times(), *self.facts.refusals])
+        return sorted([*self.facts.history.growth_times(besides=self.facts.effects.fences), *self.facts.refusals])
 
     @cached_property
     def _possible(self) -> PossibleLeaders:
