@@ -212,3 +212,42 @@ def progress_nothing_but_fences() -> Story:
     story.write()
     story.settle()
     return story
+
+
+# ---- leaders that give up ----
+
+
+def _changing(times: int, *, cut: bool = False) -> Story:
+    """Let one node after the other be established as the leader, and give up after a moment, for 0.6 s each. If `cut`, a link
+    between two of the nodes is cut for a moment each time."""
+    story = _linked()
+    for epoch in range(2, 2 + times):
+        if cut:
+            story.inject("partition", story.servers, pairs=[[2, 3]])
+            story.heal()
+        for node in story.servers:
+            _looks(story, node)
+        story.t += SECOND // 2
+        story.elect(1 + epoch % 3, epoch)
+        story.t += SECOND // 10
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_leaders_give_up_again_and_again() -> Story:
+    """Within 12 s 16 leaders are established, though nothing disturbs them. Nobody writes."""
+    return _changing(16)
+
+
+@legal("progress")
+def progress_leaders_give_up_a_few_times() -> Story:
+    """The same with nine leaders."""
+    return _changing(9)
+
+
+@legal("progress")
+def progress_leaders_change_with_each_fault() -> Story:
+    """The same with 16, each after the link between nodes 2 and 3 was cut for a moment."""
+    return _changing(16, cut=True)

@@ -37,10 +37,14 @@ class Progress(Checker):
 
     Verifies for every such time:
 
-    - If a write that was sent to one of these nodes waits, something is delivered for the first time (or a write is
+    - If a write that was sent to one of these nodes waits, something but fences is delivered for the first time (or a write is
       refused for its content) within `progress_within`. A client that is closed within `CONNECTS` has not waited.
     - With or without writes, some node is an established leader within `progress_within`.
-    - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
+    - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established. In
+      three times as long, at most so many leaders are established, besides those after a fault or an exhausted counter.
+    - A member that reaches an established leader, and a quorum that follows it, follows it within `progress_within`. It
+      delivers what that leader has delivered, and answers some client if any wait for it, within that time (the latter if
+      no frame gets lost by chance).
     - A node that was elected to follow another one joins it within `progress_within` if that one is an established leader,
       and leaves it if that one follows somebody. The two were undisturbed, with the link between them open.
     - A node that has lost its disk is a member again within `progress_within` if it reaches an established leader that could
@@ -103,6 +107,7 @@ class Progress(Checker):
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._check_followers()
         self._check_support()
+        self._check_changes()
         if facts.run.expect.get("links_are_reliable") or answered is not None:
             self._check_service()
         served = self._served()
@@ -336,6 +341,24 @@ class Progress(Checker):
                     f"({self._times(start, end)})",
                     [],
                 )
+
+    def _check_changes(self) -> None:
+        """Check that leaders do not give up again and again while one of them could go on leading."""
+        facts = self.facts
+        done = sorted(event.t for event in facts.established)
+        # What explains a change: a fault that began or ended, or a leader without counters.
+        causes = [event.t for event in chain.from_iterable(self._roles.values()) if event.why == EXHAUSTED]
+        causes = sorted([*causes, *chain.from_iterable(facts.fault_spans())])
+        for window in self._leader_windows if len(done) > MAX_ELECTIONS else ():
+            for start in done[bisect_left(done, window.start) : bisect_right(done, window.end)]:
+                end = min(start + 3 * self._bound, window.end)
+                changes, explained = (bisect_right(it, end) - bisect_left(it, start) for it in (done, causes))
+                if changes - explained > MAX_ELECTIONS:
+                    words = (
+                        f"{changes} leaders were established one after the other, and {explained} changes had a cause"
+                    )
+                    self._report(window, start, end, words)
+                    break
 
     def _check_service(self) -> None:
         """Check that no node that follows a leader leaves all its clients without an answer."""
