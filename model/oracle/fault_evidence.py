@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zab_chaos.model.events import TRACES, Boot, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
+from zab_chaos.model.events import TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import KILLS, Facts, Life, cut_link_counters, ended_processes, evidence_of
+from zab_chaos.model.oracle.facts import KILLS, Facts, Life, Node, cut_link_counters, ended_processes, evidence_of
 from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.node.exit_codes import SANITY
 from zab_chaos.node.store.errors import CORRUPT_EXIT, DISK_EXIT
@@ -24,6 +24,10 @@ WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
 # Faults that kill processes at once, unless they only arm a crash point.
 KILLED_AT_ONCE = (KILLS | {"stop"}) - {"crash-at", "restart"}
+LATEST = (
+    2_000_000_000  # ns after the time of a fault's line in which it has killed its processes, on a busy machine, too
+)
+WRITES_WITHIN = 1_000_000_000  # ns within which a process that runs writes a line to its trace (`work`)
 PAUSE = "pause"
 # Faults that a node is commanded to simulate. It traces each command before it obeys.
 COMMANDED = frozenset({"disk-full", "disk-error", "slow-disk", "clock-rate", "clock-jump"})
@@ -49,6 +53,37 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
     yield from processes.unexplained_ends()
     if facts.run.evidence == TRACES:
         yield from _check_own_faults(facts, heals)
+        yield from _answers_of_the_dead(facts)
+
+
+def _answers_of_the_dead(facts: Facts) -> Iterator[Contradiction]:
+    """Find the requests that were sent and answered while no process of the node ran."""
+    dead = {number: [*_dead(facts, node)] for number, node in facts.nodes.items()}
+    for request in facts.requests.values():
+        invoke, answer = request.invoke, request.complete
+        if answer is None or answer.zxid is None:
+            continue
+        for last, since, until in dead.get(answer.node or 0, ()):
+            if since < invoke.t and answer.t < until:
+                yield f"node {answer.node} answered when its life {last.life} had ended", [last, invoke, answer]
+
+
+def _dead(facts: Facts, node: Node) -> Iterator[tuple[Event, int, int]]:
+    """Find the times (since, until) in which a node was certainly dead, each with the last event before."""
+    boots = [life.boot.t for life in node.lives if life.boot is not None]
+    for life, begun, until in zip(node.lives, boots, [*boots[1:], FOREVER], strict=False):
+        ends = [end.t for end in (life.exit, facts.ended.get((node.id, life.last.life))) if end is not None]
+        for inject in facts.injects:
+            if _kills_at_once(inject) and node.id in inject.nodes and inject.confirmed and begun <= inject.t <= until:
+                within = inject.params.get("within_ms")
+                killed = inject.t + LATEST + 1_000_000 * (within if isinstance(within, int) else 0)
+                ends.append(max(killed, life.last.t + WRITES_WITHIN))
+        if ends:
+            yield life.last, max(life.last.t, min(ends)), until
+
+
+def _kills_at_once(inject: Inject) -> bool:
+    return inject.do in KILLED_AT_ONCE and inject.params.get(AT_POINT) is None
 
 
 def _check_own_faults(facts: Facts, heals: Mapping[int | str, Heal]) -> Iterator[Contradiction]:
@@ -120,7 +155,7 @@ def by_node(fault: Fault) -> Iterator[tuple[int, dict[str, Any]]]:
 def _check_effect(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradiction]:
     """Check that no process went on that was killed, and that none delivered anything while it was paused."""
     who = f"fault {inject.id} ({inject.do})"
-    if inject.do in KILLED_AT_ONCE and inject.params.get(AT_POINT) is None:
+    if _kills_at_once(inject):
         for (node, number), life in facts.lives.items():
             if node in inject.nodes and life.boot is not None and life.boot.t <= inject.t and life.last.t > heal.t:
                 yield f"{who}: node {node}, life {number}, was to be killed, but went on", [inject, life.last]

@@ -660,3 +660,46 @@ def edited_without_contents() -> Story:
     for lines in story.traces.values():
         edit(lines, forget)
     return story
+
+
+def _answered_while_dead(read: Callable[[Story], int], *, exits: bool = False) -> Story:
+    """Let client 2 ask node 3, which has ended, and get an answer before it starts again. `read` sends the request."""
+    story = ensemble()
+    if exits:
+        story.inject("stop", [3], evidence={"3": {"pid": story.pid(3), "exit": 0}})
+        story.event(3, "exit", code=0, why="asked to")
+    else:
+        story.crash(3, heal=False)
+    seq = read(story)
+    story.answer_read(2, seq, (1, 3), node=3)
+    story.boot(3)
+    story.heal()
+    story.join(3)
+    story.settle()
+    return story
+
+
+def _sent_after(seconds: int) -> Callable[[Story], int]:
+    def send(story: Story) -> int:
+        story.t += seconds * 1_000_000_000
+        return story.invoke(2, "get", node=3)
+
+    return send
+
+
+@leaves_unknown("fault took effect")
+def edited_answer_of_a_killed_node() -> Story:
+    """Node 3 answers a request that was sent 3 s after it was killed."""
+    return _answered_while_dead(_sent_after(3))
+
+
+@leaves_unknown("fault took effect")
+def edited_answer_of_a_node_that_has_exited() -> Story:
+    """Node 3 answers a request that was sent just after its exit."""
+    return _answered_while_dead(_sent_after(0), exits=True)
+
+
+@legal("fault took effect")
+def edited_answer_of_a_node_that_is_being_killed() -> Story:
+    """Node 3 answers a request that was sent 1 s after its killing had begun."""
+    return _answered_while_dead(_sent_after(1))
