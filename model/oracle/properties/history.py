@@ -1,6 +1,7 @@
 """The checkers for systems of which only the clients' history is known."""
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.model.oracle.facts import READS, Request, was_served
@@ -140,7 +141,7 @@ class ServiceProgress(Progress):
         """Check each part of the service: the writes of a key, the reads of a key, and the reads at a node."""
         bound = self._bound
         joined = max(bound, int((self.expected("converges_within") or 0) * SECOND))
-        quiet = [(window.start, window.end) for window in self._windows(bound)]
+        quiet = [(window.start, window.end) for window in self._leader_windows]
         stopped = self._end_of_load(self._served())
         waiting: dict[_Part, list[Span]] = {}
         for invoke, (start, end) in self.facts.unserved_requests:
@@ -171,11 +172,16 @@ class ServiceProgress(Progress):
     def _served(self) -> list[int]:
         return sorted([*self.facts.writes_done, *self.facts.refusals])
 
-    def _windows(self, bound: int) -> Iterator[LeaderWindow]:
+    @cached_property
+    def _leader_windows(self) -> list[LeaderWindow]:
         broken = self.facts.fault_spans()
         others = frozenset(range(2, self.facts.run.nodes + 1))
-        for start, end in difference([(0, FOREVER)], merged(broken, 0)):
-            yield LeaderWindow(1, others, start, end)
+        return [LeaderWindow(1, others, *span) for span in difference([(0, FOREVER)], merged(broken))]
+
+    @property
+    def _led_elsewhere(self) -> dict[int, list[Span]]:
+        """Return no times: it is not known which nodes reach a leader."""
+        return {node: [] for node in range(1, self.facts.run.nodes + 1)}
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
         """Return nothing: clients do not know who leads."""

@@ -125,6 +125,17 @@ def test_no_service_without_a_fault_is_no_progress(tmp_path: Path) -> None:
     assert "no fault was there" in verdict.property("progress").violations[0].words
 
 
+def test_writes_of_many_keys_that_nobody_serves_are_no_progress(tmp_path: Path) -> None:
+    """No key and no node is asked for long."""
+    served = [operation(1, "set", 0, 1, 7), operation(2, "set", 9, 9.5, 8)]
+    waits = [gives_up(second, "set", path=f"/{second}", node=1 + second % 3) for second in range(2, 9)]
+    verdict = run_of(tmp_path, *served, *waits)
+    assert verdict.violated == ["progress"]
+    assert verdict.property("progress").violations[0].words.startswith("no write was answered for 7.0 s")
+    fault = [("inject", 4, {"do": "pause", "nodes": [2]}), ("heal", 6, {})]
+    assert run_of(tmp_path, *served, *waits, faults=fault).violated == []
+
+
 def test_a_refusal_of_the_content_of_a_write_is_progress(tmp_path: Path) -> None:
     late = operation(3, "set", 2, 8, 9, outcome="unknown", error="no answer")
     refused = operation(4, "set", 4, 5, 10, outcome="failed", error="too large")

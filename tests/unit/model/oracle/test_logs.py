@@ -514,3 +514,14 @@ def test_a_leader_had_promised_only_earlier_epochs_at_its_start(tmp_path: Path) 
         story.elect(3, epoch=2)
         story.write()
         assert judged(story, "logs", tmp_path / str(node)).violated == violated
+
+
+def test_writes_that_wait_at_a_follower_are_no_progress(tmp_path: Path) -> None:
+    """The logs do not show which nodes reach the leader, so all must."""
+    story = ensemble(progress_within=4)
+    for number in range(6):
+        seq = story.invoke(node=2, op="create", path=f"/{number}")
+        story.t += 900_000_000
+        story.complete(1, seq, None, "unknown", node=2)
+    story.write()
+    assert judged(story, "logs", tmp_path).violated == ["progress"]
