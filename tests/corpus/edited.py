@@ -648,20 +648,6 @@ def edited_converged_and_not() -> Story:
     return story
 
 
-@leaves_unknown("exactly once")
-def edited_without_contents() -> Story:
-    """No broadcast says what it does, or for whom."""
-    story = eventful_run()
-
-    def forget(lines: list[Line]) -> None:
-        for line in lines:
-            line.pop("txns", None)
-
-    for lines in story.traces.values():
-        edit(lines, forget)
-    return story
-
-
 def _answered_while_dead(read: Callable[[Story], int], *, exits: bool = False) -> Story:
     """Let client 2 ask node 3, which has ended, and get an answer before it starts again. `read` sends the request."""
     story = ensemble()

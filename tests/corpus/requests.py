@@ -2,7 +2,7 @@
 
 import json
 
-from tests.corpus.cases import ends, leaves_unknown, legal, violates
+from tests.corpus.cases import leaves_unknown, legal, violates
 from tests.corpus.story import Story, digest, ensemble
 
 
@@ -378,9 +378,9 @@ def _one_unknown_content() -> Story:
     return story
 
 
-@ends("PASS", "exactly once", "NOT-APPLICABLE")
-def once_an_older_run() -> Story:
-    """A run of a version that did not record the content of transactions."""
+@leaves_unknown("exactly once")
+def once_without_contents() -> Story:
+    """No broadcast records the content of its transactions, as in runs of old versions."""
     story = ensemble()
     story.settle()
     lines = story.traces[1, 1]
