@@ -5,6 +5,7 @@ from typing import Any
 from tests.corpus.cases import legal, violates
 from tests.corpus.progress import SECOND, _cut, _linked, _nothing_for, _written_for
 from tests.corpus.story import Story
+from zab_chaos.node.clients.protocol import REFUSED
 
 
 def _looks(story: Story, node: int) -> None:
@@ -209,6 +210,20 @@ def progress_nothing_but_fences() -> Story:
         story.t += SECOND
         story.commit((1, seq), txn=[1, seq, [["fence", "", None, None]]])
         story.complete(1, seq, None, "unknown")
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_nothing_but_fences_for_rejected_clients() -> Story:
+    """The clients' writes did not wait: they are more than may wait at a node, which rejects the clients at once."""
+    story = _linked()
+    for _ in range(12):
+        seq = story.invoke()
+        story.complete(1, seq, None, "unknown", error=f"node 1 {REFUSED}: it sends 3 more; 1 of one client may wait")
+        story.t += SECOND // 2
+        story.commit((1, seq), txn=[1, seq, [["fence", "", None, None]]])
     story.write()
     story.settle()
     return story

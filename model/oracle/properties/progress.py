@@ -13,7 +13,7 @@ from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeader
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, longer, merged
-from zab_chaos.node.clients.protocol import CLIENT_CLOSED
+from zab_chaos.node.clients.protocol import CLIENT_CLOSED, REFUSED
 from zab_chaos.node.core.broadcast import EXHAUSTED
 from zab_chaos.node.tree.refusal import NO_LEADER
 
@@ -38,7 +38,8 @@ class Progress(Checker):
     Verifies for every such time:
 
     - If a write that was sent to one of these nodes waits, something but fences is delivered for the first time (or a write is
-      refused for its content) within `progress_within`. A client that is closed within `CONNECTS` has not waited.
+      refused for its content) within `progress_within`. A client that is closed, or rejected by its node, within `CONNECTS`
+      has not waited.
     - With or without writes, some node is an established leader within `progress_within`.
     - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established. In
       three times as long, at most so many leaders are established, besides those after a fault or an exhausted counter.
@@ -483,7 +484,7 @@ class Progress(Checker):
         waiting = [
             part
             for invoke, span in unserved
-            if invoke.op in WRITES and invoke.node in nodes and not self._was_closed_at_once(invoke, span)
+            if invoke.op in WRITES and invoke.node in nodes and not self._was_dropped_at_once(invoke, span)
             for part in difference(
                 [(span[0], min(span[1], self._delivered_at(invoke)))], self._led_elsewhere[invoke.node]
             )
@@ -510,10 +511,15 @@ class Progress(Checker):
         index = history.index(self.facts.effects.first_effects.get((invoke.client, invoke.seq), 0))
         return FOREVER if index is None else history.first_delivery(index).t
 
-    def _was_closed_at_once(self, invoke: Invoke, span: Span) -> bool:
-        """Return whether a request's client was closed before the request could have been served."""
+    def _was_dropped_at_once(self, invoke: Invoke, span: Span) -> bool:
+        """Return whether a request's client was closed, or rejected by the node, before the request could have been served."""
         answer = self.facts.requests[invoke.client, invoke.seq].complete
-        return answer is not None and answer.error == CLIENT_CLOSED and span[1] - span[0] < CONNECTS
+        dropped = (
+            answer is not None
+            and answer.error is not None
+            and (answer.error == CLIENT_CLOSED or REFUSED in answer.error)
+        )
+        return dropped and span[1] - span[0] < CONNECTS
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
         """Find the times longer than the bound in which nodes were there and none was an established leader."""
