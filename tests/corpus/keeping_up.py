@@ -266,3 +266,20 @@ def progress_leaders_give_up_a_few_times() -> Story:
 def progress_leaders_change_with_each_fault() -> Story:
     """The same with 16, each after the link between nodes 2 and 3 was cut for a moment."""
     return _changing(16, cut=True)
+
+
+@legal("progress")
+def progress_a_leader_whose_connections_are_reset_is_elected_again_and_again() -> Story:
+    """Within 12 s node 3 is established 20 times: its connections are reset all the time, and the others could lead."""
+    story = _linked()
+    story.inject("reset", [3], pairs=[[3, 1], [3, 2]])
+    for epoch in range(2, 22):
+        for node in story.servers:
+            _looks(story, node)
+        story.t += SECOND // 2
+        story.elect(3, epoch)
+        story.t += SECOND // 10
+    story.heal()
+    story.write()
+    story.settle()
+    return story
