@@ -3,9 +3,10 @@
 A contradiction does not show that a protocol failed: if two records can't both be true, neither is evidence of anything.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from zab_chaos.model.events import TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
@@ -162,9 +163,10 @@ def _check_effect(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradi
     elif inject.do == PAUSE and not _is_touched_meanwhile(facts, inject, heal):
         for number in inject.nodes:
             times = facts.nodes[number].delivered_times
-            following = bisect_right(times, inject.t)
-            # What it has delivered since it woke up may be traced before the healing is confirmed.
-            if following < len(times) and times[following] - inject.t < (heal.t - inject.t) / 2:
+            within = times[bisect_right(times, inject.t) : bisect_left(times, heal.t)]
+            silent = max(later - earlier for earlier, later in pairwise([inject.t, *within, heal.t]))
+            # A process is stopped some time after the one and woken up some time before the other: containers take their time.
+            if silent < (heal.t - inject.t) / 4:
                 yield f"{who}: node {number} went on delivering while it was paused", [inject, heal]
 
 

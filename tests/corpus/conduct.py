@@ -765,13 +765,15 @@ def fault_healed_and_still_on() -> Story:
     return story
 
 
-def _paused(seconds: float) -> Story:
-    """Return a run in which node 3 is paused for 2 s, and delivers a write after some seconds."""
+def _paused(*seconds: float) -> Story:
+    """Return a run in which node 3 is paused for 2 s, and delivers a write at each of these times."""
     story = ensemble()
     story.inject("pause", [3])
-    story.t += int(seconds * 1e9)
-    story.write()
-    story.t += int((2 - seconds) * 1e9)
+    begun = story.t
+    for at in seconds:
+        story.t = begun + int(at * 1e9)
+        story.write()
+    story.t = begun + 2 * 10**9
     story.heal()
     story.settle()
     return story
@@ -779,8 +781,14 @@ def _paused(seconds: float) -> Story:
 
 @leaves_unknown("fault took effect")
 def fault_paused_node_went_on() -> Story:
-    """Node 3 delivers in the middle of a pause that was confirmed."""
-    return _paused(0.5)
+    """Node 3 delivers again and again during a pause that was confirmed."""
+    return _paused(0.3, 0.7, 1.1, 1.5, 1.9)
+
+
+@legal("fault took effect")
+def fault_paused_node_delivers_until_it_is_frozen() -> Story:
+    """It takes a container engine 0.6 s to freeze node 3, which delivers until then, and 0.3 s to confirm that it is awake."""
+    return _paused(0.1, 0.3, 0.6, 1.7, 1.9)
 
 
 @legal("fault took effect")
