@@ -186,6 +186,19 @@ def progress_a_node_serves_somebody() -> Story:
 
 
 @legal("progress")
+def progress_a_node_serves_nobody_of_those_that_leave_at_once() -> Story:
+    """The same as the first one, but each client leaves after 0.5 s, and the next one comes."""
+    story = _linked()
+    for client in range(2, 26):
+        story.event(2, "client", state="connected", client=client)
+        seq = story.invoke(client, "get", node=2)
+        _written_for(story, 0.5)
+        story.complete(client, seq, outcome="unknown", node=2)
+    story.settle()
+    return story
+
+
+@legal("progress")
 def progress_a_node_serves_nobody_behind_a_cut_link() -> Story:
     """The same as the first one, but the link to its leader is cut for a moment every few seconds."""
     story = _linked()

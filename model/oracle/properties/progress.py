@@ -45,7 +45,7 @@ class Progress(Checker):
       three times as long, they are established at most as often, besides after a fault or an exhausted counter.
     - A member that reaches an established leader, and a quorum that follows it, follows it within `progress_within`. It
       delivers what that leader has delivered, and answers some client if any wait for it, within that time (the latter if
-      no frame gets lost by chance).
+      no frame gets lost by chance, and of clients that stay for a quarter of it).
     - A node that was elected to follow another one joins it within `progress_within` if that one is an established leader,
       and leaves it if that one follows somebody. The two were undisturbed, with the link between them open.
     - A node that has lost its disk is a member again within `progress_within` if it reaches an established leader that could
@@ -368,7 +368,10 @@ class Progress(Checker):
             if request.complete is not None and was_served(request.complete):
                 answers.setdefault(request.complete.node or 0, []).append(request.complete.t)
         for invoke, wait in self.facts.unserved_requests:
-            if (span := self._connected_for(invoke, wait)) is not None:
+            span = self._connected_for(invoke, wait)
+            if (
+                span is not None and span[1] - span[0] >= self._bound // 4
+            ):  # a client that leaves sooner could not be served
                 waits.setdefault(invoke.node or 0, []).append(span)
         for node, spans in waits.items():
             waited = longer(merged(spans, self._bound // 4), self._bound)
