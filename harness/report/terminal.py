@@ -117,9 +117,7 @@ def _violations(verdict: Verdict, console: Console) -> None:
         say(console, line, "dim" if line.startswith("    ") else "")
     for item in broken[1:]:
         count = len(item.violations) + item.more
-        words = (
-            f": {item.violations[0].words}" if item.violations else ""
-        )  # what else is uncertain: the reasons say why
+        words = f": {item.violations[0].words}" if item.violations else ""  # else the reasons say why
         more = f" (and {count - 1} more)" if count > 1 else ""
         state = "violated" if item.verdict is Judgement.VIOLATION else "uncertain"
         say(console, f"also {state}: {item.name}{words}{more}")

@@ -369,9 +369,8 @@ class Progress(Checker):
                 answers.setdefault(request.complete.node or 0, []).append(request.complete.t)
         for invoke, wait in self.facts.unserved_requests:
             span = self._connected_for(invoke, wait)
-            if (
-                span is not None and span[1] - span[0] >= self._bound // 4
-            ):  # a client that leaves sooner could not be served
+            # A client that leaves sooner could not be served.
+            if span is not None and span[1] - span[0] >= self._bound // 4:
                 waits.setdefault(invoke.node or 0, []).append(span)
         for node, spans in waits.items():
             waited = longer(merged(spans, self._bound // 4), self._bound)
@@ -516,12 +515,8 @@ class Progress(Checker):
     def _was_dropped_at_once(self, invoke: Invoke, span: Span) -> bool:
         """Return whether a request's client was closed, or rejected by the node, before the request could have been served."""
         answer = self.facts.requests[invoke.client, invoke.seq].complete
-        dropped = (
-            answer is not None
-            and answer.error is not None
-            and (answer.error == CLIENT_CLOSED or REFUSED in answer.error)
-        )
-        return dropped and span[1] - span[0] < CONNECTS
+        why = (answer.error if answer is not None else None) or ""
+        return (why == CLIENT_CLOSED or REFUSED in why) and span[1] - span[0] < CONNECTS
 
     def _leaderless(self, bound: int) -> Iterator[Span]:
         """Find the times longer than the bound in which nodes were there and none was an established leader."""
