@@ -231,6 +231,7 @@ class Scenario:
             expect["progress_within"] = patience if bounded else max(15.0, patience)
         expect["clients_are_awake"] = not self.workload.stalls
         expect["links_are_reliable"] = not exact  # some simulated networks lose frames without a fault
+        expect["delays_are_bounded"] = not (exact and self.erratic_network)
         prompt = exact and not self.workload.stalls  # whether clients read their answers at once
         if expect["answered_within"] is None and prompt:
             expect["answered_within"] = expect["progress_within"]

@@ -1,5 +1,6 @@
 """The shared state of a judgement: everything known of a run so far. The oracle updates it, and every checker only reads it."""
 
+import re
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,7 @@ WIPE = "wipe"  # the whole disk is lost
 CRASH_STATE = "crash-state"  # a milestone, not a fault: a crash at some sync could have left a wrong disk
 POWER_CUT = "power-cut"  # unsynced bytes are lost
 FRAME_FAULTS = frozenset({"corrupt-frames", "misrouted-frames"})  # frames arrive that their receiver must refuse
+GAP = re.compile(r"frame \d+ came where|frames \d+ to \d+ are missing")  # how `zab_chaos.node.channel.session` says so
 # Faults of links only, which leave nodes and their clients alone.
 LINK_FAULTS = FRAME_FAULTS | {
     "partition",

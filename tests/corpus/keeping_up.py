@@ -245,14 +245,17 @@ def progress_nothing_but_fences_for_rejected_clients() -> Story:
 # ---- leaders that give up ----
 
 
-def _changing(times: int, *, cut: bool = False) -> Story:
+def _changing(times: int, *, cut: bool = False, lost: bool = False, bounded: bool = True) -> Story:
     """Let one node after the other be established as the leader, and give up after a moment, for 0.6 s each. If `cut`, a link
-    between two of the nodes is cut for a moment each time."""
-    story = _linked()
+    between two of the nodes is cut for a moment each time. If `lost`, a frame between two of them is lost each time."""
+    story = _linked(delays_are_bounded=bounded)
     for epoch in range(2, 2 + times):
         if cut:
             story.inject("partition", story.servers, pairs=[[2, 3]])
             story.heal()
+        if lost:
+            story.event(2, "link", peer=3, state="closed", session=1, why="frame 3 came where 2 was due")
+            story.open_links(2, [3])
         for node in story.servers:
             _looks(story, node)
         story.t += SECOND // 2
@@ -279,6 +282,18 @@ def progress_leaders_give_up_a_few_times() -> Story:
 def progress_leaders_change_with_each_fault() -> Story:
     """The same with 16, each after the link between nodes 2 and 3 was cut for a moment."""
     return _changing(16, cut=True)
+
+
+@legal("progress")
+def progress_leaders_change_with_each_lost_frame() -> Story:
+    """The same with 16, each after node 2 found that a frame of node 3 is missing."""
+    return _changing(16, lost=True)
+
+
+@legal("progress")
+def progress_leaders_change_often_in_an_erratic_network() -> Story:
+    """The same with 16, and messages may take longer than nodes wait for them."""
+    return _changing(16, bounded=False)
 
 
 @legal("progress")

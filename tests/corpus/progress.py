@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 def _linked(nodes: int = 3, **expect: Any) -> Story:
     """Return a good beginning with all links open. Progress and answers are expected within 4 s."""
-    story = ensemble(nodes=nodes, progress_within=4, answered_within=4, **expect)
+    story = ensemble(nodes=nodes, **{"progress_within": 4, "answered_within": 4, "delays_are_bounded": True} | expect)
     for node in story.servers:
         story.open_links(node, [peer for peer in story.servers if peer != node])
     return story

@@ -1,14 +1,11 @@
 """The checkers of the channels between nodes, and of their own sanity checks (DSN 2011, section II; LADIS 2008, section 2)."""
 
-import re
-
 from zab_chaos.model.events import Abort, Channel, Exit, Link
-from zab_chaos.model.oracle.facts import FRAME_FAULTS, Facts
+from zab_chaos.model.oracle.facts import FRAME_FAULTS, GAP, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.node.events import BAD_FRAME
 
-GAP = re.compile(r"frame \d+ came where|frames \d+ to \d+ are missing")  # how `zab_chaos.node.channel.session` says so
 AFTERMATH = 1_000_000_000  # what a fault has held back may still arrive, or be found missing
 
 
