@@ -31,6 +31,11 @@ def test_only_real_connections_lose_no_frames_without_a_fault() -> None:
     assert [demands(SHORT, exact=exact)["links_are_reliable"] for exact in (True, False)] == [False, True]
 
 
+def test_only_an_erratic_network_has_no_bound_on_delays() -> None:
+    drawn = [demands(text, exact=exact)["delays_are_bounded"] for text in (SHORT, ERRATIC) for exact in (True, False)]
+    assert drawn == [True, True, False, True]
+
+
 @pytest.mark.parametrize("text", [ERRATIC, TIGHT])
 def test_where_a_node_may_leave_its_leader_without_a_fault_clients_have_to_wait(text: str) -> None:
     simulated = demands(text, exact=True)
