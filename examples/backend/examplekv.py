@@ -28,6 +28,7 @@ class ExampleKV(SystemBackend):
 
     name = "examplekv"
     operations = frozenset({"get", "set"})
+    serves_with_majority = True
     defects: ClassVar = {
         "early-ack": "--early-ack",
         "no-write-back": "--no-write-back",

@@ -217,6 +217,7 @@ class Backend(ABC):
     abilities: ClassVar[frozenset[Ability]]
     operations: ClassVar[frozenset[str]] = frozenset(OPERATIONS)  # that its clients support
     evidence: ClassVar[str] = TRACES  # what its runs are judged by, see `zab_chaos.model.events.Run`
+    serves_with_majority: ClassVar[bool] = False  # writes succeed while a majority of the nodes is up and connected
     exact: ClassVar[bool] = False  # time passes only in the ensemble itself, and nothing depends on the machine
 
     @property

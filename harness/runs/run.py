@@ -215,7 +215,10 @@ def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, ba
         "started": None if exact else utc(),
         "ended": None,
         "outcome": UNFINISHED,
-        "expect": scenario.expected(exact=exact),
+        "expect": {
+            **scenario.expected(exact=exact),
+            **({"serves_with_majority": True} if backend.serves_with_majority else {}),
+        },
         **({"ticket": ticket.id, "ticket_violates": ticket.violates} if (ticket := scenario.ticket) else {}),
         **({"dump": None} if exact else {}),
         **({"evidence": backend.evidence} if backend.evidence != TRACES else {}),

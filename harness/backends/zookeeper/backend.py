@@ -35,6 +35,7 @@ class ZooKeeperBackend(Backend):
         *(Ability.DISK_FILES, Ability.CRASH_POINTS),
     }
     evidence = LOGS
+    serves_with_majority = True
     operations = frozenset(OPERATIONS) - {BAD_PATH}  # kazoo refuses such a path itself, or changes it
 
     @property

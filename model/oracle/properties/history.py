@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from zab_chaos.model.events import Complete, Invoke
+from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import READS, Request, was_served
 from zab_chaos.model.oracle.linearization import Call, GaveUp, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import SECOND, Progress
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, longer, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, gaps, intersection, longer, merged
+from zab_chaos.model.oracle.unaffected import unaffected
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
@@ -115,20 +117,25 @@ class ReadableInTheEnd(Checker):
 class ServiceProgress(Progress):
     """LADIS 2008: as long as a quorum is up and connected, the service goes on.
 
+    Verifies for the times in which no fault is active, and, if run.json says `serves_with_majority`, also while faults have
+    taken nodes and links away and a majority of the nodes is left, connected with each other:
+
+    - If a write that was sent to one of the nodes that are left waits, some write succeeds (or is refused for its content)
+      within `progress_within`.
+
     Verifies for the times in which no fault is active:
 
-    - If a write waits, some write succeeds (or is refused for its content) within `progress_within`.
     - If writes of a key wait, one of them does; likewise reads of a key.
     - If reads wait at a node, one of them does within `progress_within` or `converges_within`, whichever is longer. Writes
       may be refused by all nodes but a leader.
 
     Requests that come one after the other, at most a quarter of the bound apart, wait together. Does not verify the times of
-    faults: it is not known which nodes could have served then.
+    faults that slow nodes or links down, or that are aimed at a majority.
     """
 
     statement = (
         "While no fault is active, writes and reads of each key, and reads at each node, succeed within the time bound, also "
-        "during the run."
+        "during the run. Writes do while a majority is left and connected, if the system promises that."
     )
     idle = "no write was answered"
 
@@ -141,7 +148,8 @@ class ServiceProgress(Progress):
         """Check each part of the service: the writes of a key, the reads of a key, and the reads at a node."""
         bound = self._bound
         joined = max(bound, int((self.expected("converges_within") or 0) * SECOND))
-        quiet = [(window.start, window.end) for window in self._leader_windows]
+        everybody = self.facts.run.nodes - 1
+        quiet = [(window.start, window.end) for window in self._leader_windows if len(window.peers) == everybody]
         stopped = self._end_of_load(self._served())
         waiting: dict[_Part, list[Span]] = {}
         for invoke, (start, end) in self.facts.unserved_requests:
@@ -174,9 +182,10 @@ class ServiceProgress(Progress):
 
     @cached_property
     def _leader_windows(self) -> list[LeaderWindow]:
-        broken = self.facts.fault_spans()
-        others = frozenset(range(2, self.facts.run.nodes + 1))
-        return [LeaderWindow(1, others, *span) for span in difference([(0, FOREVER)], merged(broken))]
+        facts = self.facts
+        least = facts.quorum() if facts.run.expect.get("serves_with_majority") else facts.run.nodes
+        left = ((span, sorted(nodes)) for span, nodes in unaffected(facts) if len(nodes) >= least)
+        return [LeaderWindow(nodes[0], frozenset(nodes[1:]), *span) for span, nodes in left]
 
     @property
     def _led_elsewhere(self) -> dict[int, list[Span]]:
@@ -188,7 +197,9 @@ class ServiceProgress(Progress):
         return iter(())
 
     def _who(self, window: LeaderWindow) -> str:
-        return "no fault was there"
+        if len(window.peers) == self.facts.run.nodes - 1:
+            return "no fault was there"
+        return f"no fault affected {node_names([window.node, *sorted(window.peers)])}, a majority"
 
 
 def _parts(invoke: Invoke) -> list[_Part]:

@@ -136,6 +136,43 @@ def test_writes_of_many_keys_that_nobody_serves_are_no_progress(tmp_path: Path) 
     assert run_of(tmp_path, *served, *waits, faults=fault).violated == []
 
 
+CUT_OFF = {"do": "partition", "nodes": [3], "pairs": [[1, 3], [2, 3], [3, 1], [3, 2]]}
+CUT_APART = {"do": "partition", "nodes": [3], "pairs": [[1, 3], [2, 3], [1, 2]]}
+
+
+@pytest.mark.parametrize(
+    ("fault", "nodes", "promised", "violated"),
+    [
+        ({"do": "crash", "nodes": [3]}, (1, 2, 3), True, ["progress"]),
+        ({"do": "pause", "nodes": [3]}, (1, 2, 3), True, ["progress"]),
+        (CUT_OFF, (1, 2, 3), True, ["progress"]),
+        (CUT_OFF, (1, 2, 3), False, []),  # perhaps this system needs all nodes
+        (CUT_OFF, (3,), True, []),  # only the node that is cut off was asked
+        (CUT_APART, (1, 2, 3), True, []),
+        ({"do": "crash", "nodes": [2, 3]}, (1,), True, []),
+        ({"do": "slow-disk", "nodes": [3]}, (1, 2, 3), True, []),  # a leader that is slow may make all slow
+    ],
+)  # fmt: skip
+def test_a_majority_that_faults_have_left_serves_if_that_is_promised(
+    tmp_path: Path, fault: Line, nodes: Sequence[int], promised: bool, violated: list[str]
+) -> None:
+    served = [operation(1, "set", 0, 1, 7), operation(2, "set", 12, 13, 8)]
+    waits = [gives_up(second, "set", path=f"/{second}", node=nodes[second % len(nodes)]) for second in range(2, 11)]
+    faults = [("inject", 1.5, fault), ("heal", 11.5, {})]
+    verdict = run_of(tmp_path, *served, *waits, faults=faults, serves_with_majority=promised)
+    assert verdict.violated == violated
+    for found in verdict.property("progress").violations:
+        assert "; no fault affected nodes 1 and 2, a majority" in found.words
+
+
+def test_the_time_for_a_majority_starts_anew_with_each_fault(tmp_path: Path) -> None:
+    served = [operation(1, "set", 0, 1, 7), operation(2, "set", 12, 13, 8)]
+    waits = [gives_up(second, "set", path=f"/{second}") for second in range(2, 11)]
+    first, second = {"do": "crash", "nodes": [2]}, {"do": "crash", "nodes": [3]}
+    faults = [("inject", 1.5, first), ("heal", 6, {}), ("inject", 6.5, {**second, "id": 2}), ("heal", 11.4, {"id": 2})]
+    assert run_of(tmp_path, *served, *waits, faults=faults, serves_with_majority=True).violated == []
+
+
 def test_a_refusal_of_the_content_of_a_write_is_progress(tmp_path: Path) -> None:
     late = operation(3, "set", 2, 8, 9, outcome="unknown", error="no answer")
     refused = operation(4, "set", 4, 5, 10, outcome="failed", error="too large")
