@@ -28,6 +28,11 @@ def facts() -> dict[str, Any]:
     }
 
 
+def load() -> float:
+    """Return how many processes of this machine ran or waited for a core, on average over the last minute."""
+    return psutil.getloadavg()[0]
+
+
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

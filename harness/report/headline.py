@@ -11,6 +11,7 @@ FULFILLED = (Judgement.PASS, Judgement.NOT_APPLICABLE)
 SHORTEST_PAUSE_S = (
     0.1  # shorter pauses of the writes are not mentioned; the report's table of outages has the same limit
 )
+BUSY = 2.0  # processes that run or wait, for each core: on such a machine everything takes twice as long
 # Violations that follow from others, or show only at the end of a run, are named after the others. The default rank is 0.
 RANK = {
     "durability": 1,
@@ -39,11 +40,25 @@ def capital(sentence: str) -> str:
 
 
 def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[str]) -> str | None:
-    """Return whether the run showed the bug that it was to show or, without a bug, how it should have ended instead.
+    """Return whether the run showed the bug that it was to show or, without a bug, how it should have ended instead, and
+    whether the machine may be the cause.
 
     `facts`: the content of run.json. `verdict`: None if there is none yet. None is returned if there is nothing to say: the run
     ended as its scenario expects, or the harness failed.
     """
+    return "; ".join(filter(None, (_unlike_expected(facts, verdict, violated), _busy(facts, violated)))) or None
+
+
+def _busy(facts: Mapping[str, Any], violated: Collection[str]) -> str | None:
+    """Return that the machine was busy, if all that is wrong is that something took too long."""
+    machine = facts.get("machine") or {}
+    load, cores = machine.get("load", 0), machine.get("cores", 1)
+    if violated and {"recovery", "progress"}.issuperset(violated) and load >= BUSY * cores:
+        return f"the machine was busy, which may be the cause: {load:.0f} processes ran or waited for {cores} cores"
+    return None
+
+
+def _unlike_expected(facts: Mapping[str, Any], verdict: str | None, violated: Collection[str]) -> str | None:
     defect, expect = facts.get("defect"), facts.get("expect") or {}
     if verdict is None:
         return f"the nodes were built with the defect {defect}" if defect else None

@@ -68,7 +68,9 @@ class Run:
     def record_outcome(self, outcome: str, trouble: str = "") -> None:
         """Write to run.json how the run ended. `trouble`: the traceback if the harness failed, for log/harness.log."""
         self.facts["outcome"] = outcome
-        self.facts["ended"] = None if self.backend.exact else utc()
+        if not self.backend.exact:
+            self.facts["ended"] = utc()
+            self.facts["machine"]["load"] = round(environment.load(), 2)
         self.facts["versions"] |= self.deployment.versions
         self.folder.write_run(self.facts)
         if trouble:

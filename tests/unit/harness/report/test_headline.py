@@ -9,6 +9,7 @@ from zab_chaos.harness.report.headline import (
     capital,
     first_violation,
     headline,
+    remark,
     violated_or_uncertain,
 )
 from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation, expected_ending
@@ -147,3 +148,23 @@ def test_only_the_first_letter_is_changed() -> None:
 )
 def test_how_a_run_should_have_ended(expect: dict[str, Any], verdict: str, violated: list[str], ending: str) -> None:
     assert expected_ending(expect, verdict, violated) == ending
+
+
+@pytest.mark.parametrize(
+    ("violated", "load", "named"),
+    [
+        (["recovery"], 9.2, True),
+        (["recovery", "progress"], 9.2, True),
+        (["recovery", "agreement"], 9.2, False),
+        (["recovery"], 3.9, False),
+        ([], 9.2, False),
+    ],
+)
+def test_a_busy_machine_is_named_if_all_that_is_wrong_is_that_something_took_too_long(
+    violated: list[str], load: float, named: bool
+) -> None:
+    facts = {"expect": {"verdict": "PASS"}, "machine": {"cores": 2, "load": load}}
+    verdict = "VIOLATION" if violated else "PASS"
+    words = "the machine was busy, which may be the cause: 9 processes ran or waited for 2 cores"
+    expected = ["the scenario expects PASS"] * bool(violated) + [words] * named
+    assert remark(facts, verdict, violated) == ("; ".join(expected) or None)
