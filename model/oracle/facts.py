@@ -489,6 +489,15 @@ class Facts:
         since = max(boot.t for number in lost if (boot := self.nodes[number].boot) is not None)
         return all(event.t < since for event in self.established)
 
+    def quorum_of_disks_lost_at(self) -> int:
+        """Return when the disk was lost with which, in a run beyond the fault model, too few were left for a quorum."""
+        losses = []
+        for node in self.disks_lost():
+            admitted = max((event.t for event in self.members if event.node == node), default=0)
+            taken = (inject.t for inject in self.injects if inject.t > admitted and takes_disk(inject, node))
+            losses.append(min(taken, default=admitted))
+        return sorted(losses)[self.run.nodes - self.quorum()]
+
     def settled(self) -> Milestone | None:
         """Return the milestone that ends the liveness phase: `converged` or `not-converged`. None if there is neither."""
         return self.milestones.get("converged") or self.milestones.get("not-converged")

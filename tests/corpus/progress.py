@@ -53,6 +53,33 @@ def progress_nobody_leads(stalls: int = 1) -> Story:
     return story
 
 
+def _two_disks_lost(story: Story) -> Story:
+    """Let nodes 1 and 2 lose their disks, and end the run."""
+    story.wipe(1, 2)
+    for node in (1, 2):
+        story.boot(node, "amnesiac")
+        story.open_links(node, [peer for peer in story.servers if peer != node])
+    _nothing_for(story, 6, node=3)
+    story.leader = 0
+    story.settle(converged=False)
+    return story
+
+
+@violates("progress")
+def progress_nobody_leads_and_then_two_disks_are_lost() -> Story:
+    """For 6 s nothing is delivered. That nodes 1 and 2 lose their disks after that is no excuse."""
+    story = _linked()
+    _nothing_for(story, 6)
+    story.write()
+    return _two_disks_lost(story)
+
+
+@ends("BEYOND-FAULT-MODEL", "progress", "NOT-APPLICABLE")
+def progress_nobody_leads_when_two_disks_are_lost() -> Story:
+    """For 6 s nothing is delivered, after nodes 1 and 2 have lost their disks."""
+    return _two_disks_lost(_linked())
+
+
 def _visited_for_nothing(waits: float) -> Story:
     """Let one client after the other send a write and be closed after so many seconds, for 6 s in all."""
     story = _linked()

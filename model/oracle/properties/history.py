@@ -183,9 +183,13 @@ class ServiceProgress(Progress):
     @cached_property
     def _leader_windows(self) -> list[LeaderWindow]:
         facts = self.facts
+        until = facts.quorum_of_disks_lost_at() if facts.beyond_fault_model() else FOREVER
         least = facts.quorum() if facts.run.expect.get("serves_with_majority") else facts.run.nodes
-        left = ((span, sorted(nodes)) for span, nodes in unaffected(facts) if len(nodes) >= least)
-        return [LeaderWindow(nodes[0], frozenset(nodes[1:]), *span) for span, nodes in left]
+        return [
+            LeaderWindow(min(nodes), nodes - {min(nodes)}, start, min(end, until))
+            for (start, end), nodes in unaffected(facts)
+            if len(nodes) >= least and start < until
+        ]
 
     @property
     def _led_elsewhere(self) -> dict[int, list[Span]]:

@@ -89,15 +89,16 @@ class Progress(Checker):
             self._check_resignation(event)
 
     def at_end(self) -> None:
+        self._check()
+        if self.facts.beyond_fault_model() and not self.findings:
+            self.not_applicable = "a quorum of disks was lost"
+
+    def _check(self) -> None:
         facts = self.facts
         bound = self._bound = int((self.expected("progress_within") or DEFAULT_BOUND) * SECOND)
         answered = self.expected("answered_within")
         self._service = ServiceTimes(facts)
         self._check_admissions()
-        if facts.beyond_fault_model():
-            if not self.findings:
-                self.not_applicable = "a quorum of disks was lost"
-            return
         if self.unknown:
             return
         self._check_last_questions()
@@ -143,10 +144,11 @@ class Progress(Checker):
                 self.findings.add(f"{words}: {EXHAUSTED}", [primary.events[-1], event])
 
     def _check_last_questions(self) -> None:
-        """Check that each client was served in time after everything was healed, unless the run was interrupted."""
+        """Check that each client was served in time after everything was healed, unless the run was interrupted or a quorum of
+        disks is lost."""
         milestones = self.facts.milestones
         asked = milestones.get("last-question")
-        if asked is None or asked.seconds is None or "interrupted" in milestones:
+        if asked is None or asked.seconds is None or "interrupted" in milestones or self.facts.beyond_fault_model():
             return
         end = asked.t + int(asked.seconds * SECOND)
         questions: dict[int, list[Request]] = {}  # by client

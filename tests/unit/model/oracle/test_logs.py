@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.corpus.progress import (
+    progress_nobody_leads_and_then_two_disks_are_lost,
+    progress_nobody_leads_when_two_disks_are_lost,
+)
 from tests.corpus.story import Story, ensemble
 from tests.corpus.values import values_refused_by_a_state_that_has_gone_by
 from zab_chaos.model.oracle.oracle import judge
@@ -525,3 +529,10 @@ def test_writes_that_wait_at_a_follower_are_no_progress(tmp_path: Path) -> None:
         story.complete(1, seq, None, "unknown", node=2)
     story.write()
     assert judged(story, "logs", tmp_path).violated == ["progress"]
+
+
+def test_servers_whose_disks_are_lost_need_not_serve_from_then_on(tmp_path: Path) -> None:
+    before = judge_settled(progress_nobody_leads_and_then_two_disks_are_lost(), "logs", tmp_path / "before")
+    assert before.violated == ["progress"]
+    after = judge_settled(progress_nobody_leads_when_two_disks_are_lost(), "logs", tmp_path / "after")
+    assert after.property("progress").verdict is Judgement.NOT_APPLICABLE
