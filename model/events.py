@@ -595,9 +595,12 @@ class Run(Struct, kw_only=True):
     dump: str | None = None
 
 
+TRACE = "trace"  # the folder of the traces
+
+
 def trace_name(node: int, life: int) -> str:
     """Return the name of a life's trace, relative to the run's folder."""
-    return f"trace/node-{node}-{life}.jsonl"
+    return f"{TRACE}/node-{node}-{life}.jsonl"
 
 
 SessionEvent = (

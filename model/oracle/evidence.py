@@ -1,6 +1,6 @@
 """Violations as people can look them up: a text, and the lines of the run's folder that show it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -43,12 +43,17 @@ class Findings:
     def __init__(self) -> None:
         self.listed: list[Violation] = []
         self.more = 0
+        self.shown_by: set[frozenset[int] | None] = set()  # `traces_of` of each violation
 
     def __bool__(self) -> bool:
         return bool(self.listed)
 
-    def add(self, words: str, lines: Sequence[Line | None]) -> None:
-        """Add a violation with the lines that show it, in the given order. None stands for a line that does not exist."""
+    def add(self, words: str, lines: Sequence[Line | None], traces_of: Collection[int] | None = None) -> None:
+        """Add a violation with the lines that show it, in the given order. None stands for a line that does not exist.
+
+        `traces_of`: the nodes from whose traces nothing may be missing if the lines are to prove it; None for all nodes.
+        """
+        self.shown_by.add(None if traces_of is None else frozenset(traces_of))
         if len(self.listed) == LISTED:
             self.more += 1
         else:

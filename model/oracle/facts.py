@@ -3,6 +3,7 @@
 import re
 from array import array
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from zab_chaos.model.events import (
+    TRACE,
     TRACES,
     Abort,
     Accept,
@@ -72,6 +74,8 @@ LINK_FAULTS = FRAME_FAULTS | {
     "reset",
     "late-frames",
 }
+DESCRIPTION = frozenset({"run.json", "manifest.json"})  # without these files nothing else is certain
+_TRACE_OF = re.compile(TRACE + r"/node-(\d+)-")
 DISK_FAULTS = FILE_DAMAGES | {REMOVE_FILE, WIPE}
 # ZooKeeper's epoch files, and the fields of `boot` that show their content.
 EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}
@@ -178,6 +182,15 @@ class Damage:
     why: str
     node: int | None = None
     excusable: bool = False
+
+    def concerns(self, files: Collection[str], nodes: Collection[int] | None) -> bool:
+        """Return whether something may be missing from one of the files or folders, or, if it is the folder of the traces, from
+        the trace of one of the nodes. None stands for all nodes."""
+        trace = _TRACE_OF.match(self.file)
+        if trace is not None and nodes is not None and int(trace[1]) not in nodes:
+            return False
+        name = self.file.partition("/")[0]
+        return name in files or name in DESCRIPTION
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.why}" if self.line else f"{self.file} {self.why}"

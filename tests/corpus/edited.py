@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
+from tests.corpus.delivery import agreement_same_zxid_other_bytes, total_order_skipped
+from tests.corpus.requests import once_answered_before_delivery
 from tests.corpus.story import STEP, Story, ensemble
 
 Line = dict[str, Any]
@@ -123,6 +125,54 @@ def edited_value_that_nobody_read() -> Story:
         lines[index_of(lines, event="broadcast", first=4)]["txns"][0][2][0][3] += 1
 
     return with_edited_trace(1, 1, change)
+
+
+# ---- records that are damaged ----
+
+
+def _unreadable(lines: list[str]) -> None:
+    lines.append("[\n")
+
+
+@violates("agreement", "integrity", "state equality", "durability", "quorum durability")
+def edited_operations_of_a_run_without_agreement() -> Story:
+    """Node 3 delivers 1:4 with other bytes than the others do, and ops.jsonl has an unreadable line. The nodes' traces are
+    whole."""
+    story = agreement_same_zxid_other_bytes()
+    _unreadable(story.files["ops.jsonl"])
+    return story
+
+
+@violates("agreement", "state equality", "quorum durability")
+def edited_trace_of_a_node_that_agrees() -> Story:
+    """The same, and what is unreadable is a line of node 2's trace. What nodes 1 and 3 delivered is still there."""
+    story = agreement_same_zxid_other_bytes()
+    _unreadable(story.traces[2, 1])
+    return story
+
+
+@violates("total order", "local primary order", "prefix", "state equality", "durability")
+def edited_trace_of_a_node_that_skips_nothing() -> Story:
+    """Node 3 delivers 1:5 without 1:4, and a line of node 1's trace is unreadable. It can't be what node 3 delivered."""
+    story = total_order_skipped()
+    _unreadable(story.traces[1, 1])
+    return story
+
+
+@violates("exactly once")
+def edited_trace_of_a_node_that_did_not_answer() -> Story:
+    """Node 2 answers a write before it delivers it, and a line of node 3's trace is unreadable."""
+    story = once_answered_before_delivery()
+    _unreadable(story.traces[3, 1])
+    return story
+
+
+@leaves_unknown("exactly once")
+def edited_trace_of_the_node_that_answered() -> Story:
+    """The same with node 2's trace: it may have delivered the write before."""
+    story = once_answered_before_delivery()
+    _unreadable(story.traces[2, 1])
+    return story
 
 
 # ---- evidence of faults ----

@@ -87,7 +87,7 @@ class TotalOrder(DeliveryChecker):
     def on_left(self, event: DiskAfterLife) -> None:
         if event.disorder is not None:
             before, after = (show(zxid) for zxid in event.disorder)
-            self.findings.add(f"node {event.node} has {after} after {before} in its log", [event])
+            self.findings.add(f"node {event.node} has {after} after {before} in its log", [event], {event.node})
 
     def on_delivery_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict
@@ -99,6 +99,7 @@ class TotalOrder(DeliveryChecker):
                 f"node {delivery.event.node} delivered {show(conflict.zxid)} again, out of order and without a "
                 f"restart: it had already delivered up to {show(delivery.before)}",
                 [conflict.first_delivery, delivery.event],
+                {delivery.event.node},
             )
 
     def _skipped(self, delivery: Delivery, conflict: Conflict) -> None:
@@ -109,6 +110,7 @@ class TotalOrder(DeliveryChecker):
             f"node {delivery.event.node} delivered {show(conflict.zxid)} without {missing}, which node "
             f"{conflict.first_delivery.node} had delivered before it",
             [conflict.first_delivery, delivery.event],
+            {delivery.event.node},
         )
 
 
@@ -142,4 +144,5 @@ class Agreement(DeliveryChecker):
             f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {dg.show(conflict.digest)}) after "
             f"{show(after)}, but {who} had delivered {expected} " + ("there" if at == conflict.index else "last"),
             [author, delivery.event],
+            frozenset() if conflict.kind == "bytes" else None,
         )

@@ -4,10 +4,14 @@ from typing import ClassVar
 
 import msgspec
 
+from zab_chaos.model.events import TRACE
 from zab_chaos.model.oracle.evidence import Findings
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.measures import seconds
 from zab_chaos.model.verdict import Judgement, Property
+
+BY_NODES = frozenset({TRACE, "faults.jsonl", "harness.jsonl"})  # what nodes did, and what was done to them
+RECORDS = BY_NODES | {"ops.jsonl", "sessions.jsonl", "tree.jsonl"}
 
 
 class Checker:
@@ -28,8 +32,9 @@ class Checker:
 
     Class attributes:
 
-    - `rests_on_absence`: a violation means that something is missing from the records. If the records are damaged, this
-      proves nothing, and the judgement is UNKNOWN.
+    - `rests_on_absence`: a violation means that something is missing from the records. If these are damaged, this proves
+      nothing, and the judgement is UNKNOWN.
+    - `judged_from`: the files and folders of the run from which something may be missing then.
     - `liveness`: the property says that something happens in time. Safety holds under any faults, but liveness is only
       owed if nothing is in the way. If something outside the run changed the links, or the nodes' limits do not leave room
       for what they have to send, a violation is UNKNOWN.
@@ -41,6 +46,7 @@ class Checker:
     source: ClassVar[str]
     statement: ClassVar[str]
     rests_on_absence: ClassVar[bool] = True
+    judged_from: ClassVar[frozenset[str]] = RECORDS
     liveness: ClassVar[bool] = False
     if_broken: ClassVar[Judgement] = Judgement.VIOLATION
 
@@ -70,13 +76,17 @@ class Checker:
         if self.not_applicable is not None:
             return Judgement.NOT_APPLICABLE
         if self.findings:
-            doubtful = (self.rests_on_absence and self.facts.damages) or (
+            doubtful = (self.rests_on_absence and all(map(self._may_be_explained, self.findings.shown_by))) or (
                 self.liveness and self.facts.liveness_hindered
             )
             return Judgement.UNKNOWN if doubtful else self.if_broken
         if self.unknown:
             return Judgement.UNKNOWN
         return Judgement.PASS if self.checked else Judgement.NOT_APPLICABLE
+
+    def _may_be_explained(self, nodes: frozenset[int] | None) -> bool:
+        """Return whether something that is missing from the records may explain a violation. `nodes`: as for `Findings.add`."""
+        return any(damage.concerns(self.judged_from, nodes) for damage in self.facts.damages)
 
     def property(self) -> Property:
         listed = [] if self.not_applicable is not None else self.findings.listed
@@ -94,6 +104,8 @@ class Checker:
 
 class DeliveryChecker(Checker):
     """Base of the checkers that check every delivered transaction."""
+
+    judged_from = BY_NODES
 
     def at_end(self) -> None:
         self.checked = self.facts.deliveries

@@ -6,7 +6,7 @@ from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Exit, Line, Trunc
 from zab_chaos.model.oracle.disks import BootComparison
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import CRASH_STATE, Facts
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 
@@ -37,6 +37,7 @@ class DiskContents(Checker):
         "A log grows only at its end. A restarted node finds all that was durable and nothing that was never written. Only "
         "faults lose disks."
     )
+    judged_from = BY_NODES
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -67,7 +68,7 @@ class DiskContents(Checker):
     def on_nonconsecutive_accept(self, event: Accept, before: int) -> None:
         if event.first > 1 or not self._precedes(before, event.epoch):
             words = f"node {event.node} accepted {show(event.zxid)}, which does not continue its log: that ended at"
-            self.findings.add(f"{words} {show(before)}", [event])
+            self.findings.add(f"{words} {show(before)}", [event], {event.node} if event.first > 1 else None)
 
     def _precedes(self, last: int, epoch: int) -> bool:
         """Return whether a primary of the epoch had delivered up to `last` when it began, or no primary is known."""
@@ -85,7 +86,8 @@ class DiskContents(Checker):
         """Check the end of the log that an event names against `last`, the end according to the earlier events."""
         self.checked += 1
         if packed(traced) != last:
-            self.findings.add(f"node {event.node} {did} {show(traced)}, but its log ended at {show(last)}", [event])
+            words = f"node {event.node} {did} {show(traced)}, but its log ended at {show(last)}"
+            self.findings.add(words, [event], {event.node})
 
     def at_end(self) -> None:
         for (_, number), life in sorted(self.facts.lives.items()):
@@ -97,17 +99,18 @@ class DiskContents(Checker):
                 self.findings.add(
                     f"node {boot.node} started on an empty disk ({boot.disk}), and no fault had taken the one that it had",
                     [before, boot],
+                    {boot.node},
                 )
         for first, refusal in self._refusals:
             if self.facts.damage_of_disk(first, refusal) is None:
                 words = f"node {refusal.node} refused its disk, which no fault had damaged: {refusal.why}"
-                self.findings.add(words, [first, refusal])
+                self.findings.add(words, [first, refusal], {refusal.node})
         wrong = self.facts.milestones.get(CRASH_STATE)
         if wrong is not None:
-            self.findings.add(f"node {wrong.node} in its life {wrong.life}: {wrong.why}", [wrong])
+            self.findings.add(f"node {wrong.node} in its life {wrong.life}: {wrong.why}", [wrong], frozenset())
         for comparison, words, lines in self._suspects:
             if not self.facts.disk_damaged(comparison.before, comparison.boot):
-                self.findings.add(words, lines)
+                self.findings.add(words, lines, {comparison.boot.node})
 
     def _check_epochs(self, comparison: BootComparison) -> None:
         boot, who = comparison.boot, f"node {comparison.boot.node}"

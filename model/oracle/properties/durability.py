@@ -4,7 +4,7 @@ from zab_chaos.model.events import Deliver, Established, Truncate, packed
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.oracle.facts import AckedWrite, Node
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
 
 
 class Durability(Checker):
@@ -19,6 +19,7 @@ class Durability(Checker):
     name = "durability"
     source = "LADIS 2008"
     statement = "Every acknowledged write is delivered by every node that is up to date at the end."
+    judged_from = BY_NODES
 
     def at_end(self) -> None:
         if self.facts.beyond_fault_model():
@@ -51,6 +52,7 @@ class Durability(Checker):
             self.findings.add(
                 f"{_write_words(write)}, but {named}, up to date at the end, {lack} it",
                 [write.complete, self.facts.history.first_delivery(index), *(node.boot for node in without)],
+                None if any(node.position.diverged for node in without) else {node.id for node in without},
             )
 
     def _up_to_date(self, node: Node, write: AckedWrite) -> bool:

@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from zab_chaos.model.events import Boot, DiskAfterLife, Established, Line, packed
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import AckedWrite, Facts
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
 from zab_chaos.model.oracle.properties.epochs import Epochs
 
 Reading = Boot | DiskAfterLife  # the content of a disk, at the start or after the end of a life
@@ -65,6 +65,7 @@ class EpochFiles(Checker):
         "A node's f.a (current epoch) is at most its f.p (accepted epoch), and neither ever decreases. A quorum keeps the "
         "epoch of its leader, and who has joined an epoch holds what was acknowledged before it."
     )
+    judged_from = BY_NODES
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)

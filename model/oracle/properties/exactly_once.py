@@ -1,11 +1,11 @@
 """The checker that each request takes effect once, as its client was told (LADIS 2008, section 1)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from zab_chaos.model.events import LOGS, TRACES, Broadcast, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, TRACE, TRACES, Broadcast, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import ORDERED, WRITES, Request
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import RECORDS, Checker
 from zab_chaos.model.oracle.znodes import RequestedStep, is_sequential_name
 
 
@@ -137,7 +137,7 @@ class ExactlyOnce(Checker):
         node = self.facts.nodes.get(complete.node or 0)
         if node is None or not node.had_delivered(acked, complete.t):
             words = f"{_request_name(request)} was acknowledged at {show(acked)} before node {complete.node} had delivered that"
-            self._report_absence(words, [request.invoke, complete])
+            self._report_absence(words, [request.invoke, complete], {TRACE, "ops.jsonl"}, {complete.node or 0})
         if effect == acked:
             return
         index = self.facts.history.index(acked)
@@ -152,9 +152,16 @@ class ExactlyOnce(Checker):
                 [request.invoke, self.facts.effects.broadcast(acked), complete],
             )
 
-    def _report_absence(self, words: str, lines: Sequence[Line | None]) -> None:
-        """Report something that is missing from the records. If they are damaged, this proves nothing."""
-        if not self.facts.damages:
+    def _report_absence(
+        self,
+        words: str,
+        lines: Sequence[Line | None],
+        files: Collection[str] = RECORDS,
+        nodes: Collection[int] | None = None,
+    ) -> None:
+        """Report something that is missing from these files, of the traces from those of these nodes. If they are damaged, this
+        proves nothing."""
+        if not any(damage.concerns(files, nodes) for damage in self.facts.damages):
             self.findings.add(words, lines)
         elif not self.unknown:
             self.unknown.append(f"exactly once is not certain: {words}")

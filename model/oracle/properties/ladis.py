@@ -33,6 +33,7 @@ class Prefix(DeliveryChecker):
                     f"node {event.node} delivered {show(event.zxid)}, but not {missing}, which the leader, node "
                     f"{primary.node}, had proposed before it",
                     [broadcast, event],
+                    {event.node},
                 )
                 return
 

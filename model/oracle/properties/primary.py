@@ -7,7 +7,7 @@ from zab_chaos.model.events import BEFORE_START, Broadcast, Established, packed
 from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
-from zab_chaos.model.oracle.properties.checker import Checker, DeliveryChecker
+from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker, DeliveryChecker
 
 
 class LocalPrimaryOrder(DeliveryChecker):
@@ -30,7 +30,8 @@ class LocalPrimaryOrder(DeliveryChecker):
             return
         earlier = broadcast.primary.events[-2] if len(broadcast.primary.events) > 1 else None
         what = "again" if event.first < broadcast.expected else f"where {event.epoch}:{broadcast.expected} was next"
-        self.findings.add(f"node {event.node} broadcast {event.epoch}:{event.first} {what}", [earlier, event])
+        words = f"node {event.node} broadcast {event.epoch}:{event.first} {what}"
+        self.findings.add(words, [earlier, event], {event.node})
 
     def at_end(self) -> None:
         super().at_end()
@@ -49,12 +50,14 @@ class LocalPrimaryOrder(DeliveryChecker):
         if event.epoch < before >> 32 or event.first == expected:
             return
         if event.first < expected:
-            self.findings.add(f"node {event.node} delivered {show(event.zxid)} after {show(before)}", [event])
+            words = f"node {event.node} delivered {show(event.zxid)} after {show(before)}"
+            self.findings.add(words, [event], {event.node})
             return
         missing = zxid_range(event.epoch << 32 | expected, event.zxid - 1)
         self.findings.add(
             f"node {event.node} delivered {show(event.zxid)} after {show(before)}, without {missing} of the same epoch",
             [*self._broadcast_of(event.epoch, expected), event],
+            {event.node},
         )
 
     def _broadcast_of(self, epoch: int, counter: int) -> list[Broadcast | None]:
@@ -99,6 +102,7 @@ class PrimaryIntegrity(Checker):
         "Before its first broadcast, the primary of epoch e has delivered every transaction of earlier epochs that any node "
         "ever delivers."
     )
+    judged_from = BY_NODES
 
     def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
         event, primary = broadcast.event, broadcast.primary
@@ -112,6 +116,7 @@ class PrimaryIntegrity(Checker):
             self.findings.add(
                 f"node {event.node} broadcast {show(event.zxid)} before it was established for epoch {event.epoch}",
                 [event],
+                {event.node},
             )
         history = self.facts.history
         older = history.count_below(event.epoch << 32)
@@ -122,6 +127,7 @@ class PrimaryIntegrity(Checker):
                 f"node {event.node} broadcast {show(event.zxid)} when it had delivered up to {show(primary.delivered)} "
                 f"only, but node {author.node} had delivered {zxid_range(history.zxids[first], history.zxids[older - 1])}",
                 [author, event],
+                {event.node},
             )
 
     def on_new_delivery(self, delivery: Delivery) -> None:
@@ -136,6 +142,7 @@ class PrimaryIntegrity(Checker):
                         f"node {event.node} delivered {show(delivery.last)}, but node {primary.node} had broadcast in "
                         f"epoch {epoch} after it had delivered up to {show(primary.delivered)} only",
                         [primary.events[0], event],
+                        {primary.node},
                     )
                     return
 
@@ -147,6 +154,7 @@ class PrimaryIntegrity(Checker):
                 f"node {event.node} broadcast {show(event.zxid)} and said that it had delivered up to "
                 f"{show(event.delivered)}; its trace shows {show(traced)}",
                 [event],
+                {event.node},
             )
 
 

@@ -5,7 +5,7 @@ from zab_chaos.model.events import AcceptedEpoch, Boot, Confirmed, Established, 
 from zab_chaos.model.oracle.disks import DiskHistory, EpochPromise, JoinedEpoch
 from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
 
 
 class Promises(Checker):
@@ -36,6 +36,7 @@ class Promises(Checker):
     statement = (
         "A node promises an epoch once, to one leader. A leader is established by members that promised and joined."
     )
+    judged_from = BY_NODES
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -80,9 +81,12 @@ class Promises(Checker):
         who = f"node {event.node} promised epoch {event.epoch} to node {event.leader}"
         if len(given) > 1:
             first = given[0].event
-            self.findings.add(f"{who}, which it had promised to node {first.leader} before", [first, event])
+            self.findings.add(
+                f"{who}, which it had promised to node {first.leader} before", [first, event], {event.node}
+            )
         elif node.boot is not None and node.boot.accepted_epoch == event.epoch:
-            self.findings.add(f"{who}, which its disk held as promised when it started", [node.boot, event])
+            words = f"{who}, which its disk held as promised when it started"
+            self.findings.add(words, [node.boot, event], {event.node})
         if (event.epoch, event.leader) not in self.facts.self_promises:
             self.findings.add(f"{who}, which had not promised it itself", [event])
 

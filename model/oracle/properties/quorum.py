@@ -7,7 +7,7 @@ from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import LISTED, node_names, zxid_range
 from zab_chaos.model.oracle.facts import Facts, Node
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
 
 
 class QuorumDurability(Checker):
@@ -31,6 +31,7 @@ class QuorumDurability(Checker):
         "When a transaction is first delivered, a quorum holds it durably. So does every node that delivers it. A primary is "
         "ahead of a quorum by no more transactions than the limit."
     )
+    judged_from = BY_NODES
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -56,6 +57,7 @@ class QuorumDurability(Checker):
             self.findings.add(
                 f"node {event.node} delivered {zxid_range(first, delivery.last)}, which was not durable on its own disk",
                 [event],
+                {event.node},
             )
 
     def on_new_delivery(self, delivery: Delivery) -> None:

@@ -4,7 +4,7 @@ from zab_chaos.model.events import Boot, Deliver, FinalZnode, Snapshot, TreeDiff
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
 from zab_chaos.model.oracle.znodes import ROOT, Znode, Znodes, is_zookeepers_own
 from zab_chaos.node.core import digest as dg
 
@@ -28,6 +28,7 @@ class StateEquality(Checker):
     name = "state equality"
     source = "LADIS 2008"
     statement = "Nodes that have delivered up to the same zxid have the same digests of history and tree."
+    judged_from = BY_NODES | {"tree.jsonl"}
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -50,6 +51,7 @@ class StateEquality(Checker):
                     f"node {event.node} took a snapshot at {show(zxid)} when it had delivered up to {show(delivered)}: "
                     f"the snapshot holds what was not committed",
                     [event],
+                    {event.node},
                 )
         if event.digest is not None:
             self._check_history(zxid, expected, event.digest, event)
@@ -61,6 +63,7 @@ class StateEquality(Checker):
         self.findings.add(
             f"node {event.node} found that its tree differs from its leader's at {show(event.zxid)}",
             [event],
+            {event.node},
         )
 
     def on_boot(self, event: Boot, known: bool) -> None:
@@ -90,6 +93,7 @@ class StateEquality(Checker):
                 f"at {show(zxid)} the tree of node {event.node} has digest {tree}, but that of node {first.node} has "
                 f"{known}",
                 [first, event],
+                frozenset(),
             )
 
     # ---- the tree itself ----
