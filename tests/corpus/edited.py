@@ -175,6 +175,16 @@ def edited_trace_of_the_node_that_answered() -> Story:
     return story
 
 
+@leaves_unknown("exactly once")
+def edited_trace_of_the_node_that_checked() -> Story:
+    """Node 1 answers a check at 1:4, which no trace has, and a line of node 1's trace is unreadable."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="check", path="/a", version=2), (1, 4), version=2)
+    story.settle()
+    _unreadable(story.traces[1, 1])
+    return story
+
+
 # ---- evidence of faults ----
 
 

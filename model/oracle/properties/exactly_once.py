@@ -147,7 +147,8 @@ class ExactlyOnce(Checker):
             known = self.facts.effects.txns[index] is not None
         if known:
             where = "took no effect" if effect is None else f"took effect at {show(effect)}"
-            self.findings.add(
+            lost = effect is None and index is None
+            (self._report_absence if lost else self.findings.add)(
                 f"{_request_name(request)} was acknowledged at {show(acked)}, but it {where}",
                 [request.invoke, self.facts.effects.broadcast(acked), complete],
             )
