@@ -17,6 +17,7 @@ from zab_chaos.model.events import (
     SessionOver,
     SetAcknowledged,
     SetWatchesAnswered,
+    SyncAnswered,
     WriteSent,
     ZxidPair,
     packed,
@@ -28,7 +29,7 @@ from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
 
 GUIDE = "ZooKeeper programmer's guide"
-Answer = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered
+Answer = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered | SyncAnswered
 _Answer = TypeVar("_Answer", bound=Answer)
 Write = tuple[int, str, str, int | None]  # client, op, path, value
 
@@ -107,8 +108,10 @@ class Sessions(Checker):
         if not line.last:
             self._check_order(line)
 
-    def on_stand(self, line: SetWatchesAnswered) -> None:
+    def on_stand(self, line: SetWatchesAnswered | SyncAnswered) -> None:
         self._check_order(line)
+
+    on_synced = on_stand
 
     def on_ended(self, line: SessionEndLogged) -> None:
         self._ended[line.session] = line

@@ -475,6 +475,12 @@ def test_setting_watches_again_is_not_answered_at_an_older_zxid() -> None:
     assert "was told 1:4, after its session had been told 1:5" in found.violations[0].words
 
 
+def test_a_sync_is_not_answered_at_an_older_zxid() -> None:
+    assert judged_by_history("sessions", [look(4, None), synced()]).violations == []
+    found = judged_by_history("sessions", [look(5, None), synced()])
+    assert "was told 1:4, after its session had been told 1:5" in found.violations[0].words
+
+
 @pytest.mark.parametrize("counter", [4, 5])
 def test_nothing_is_judged_after_a_transaction_with_unknown_content(counter: int) -> None:
     assert judged_by_history("sessions", [look(3, None)], known=3).violations
