@@ -74,6 +74,8 @@ LINK_FAULTS = FRAME_FAULTS | {
     "reset",
     "late-frames",
 }
+BY_NODES = frozenset({TRACE, "faults.jsonl", "harness.jsonl"})  # what nodes did, and what was done to them
+RECORDS = BY_NODES | {"ops.jsonl", "sessions.jsonl", "tree.jsonl"}
 DESCRIPTION = frozenset({"run.json", "manifest.json"})  # without these files nothing else is certain
 _TRACE_OF = re.compile(TRACE + r"/node-(\d+)-")
 DISK_FAULTS = FILE_DAMAGES | {REMOVE_FILE, WIPE}
@@ -465,6 +467,10 @@ class Facts:
     def changes(self) -> Changes:
         """Return the changes of each znode. Use it only at the end of a run."""
         return Changes(self.history, self.effects, complete="converged" in self.milestones)
+
+    def damaged(self, files: Collection[str] = RECORDS, nodes: Collection[int] | None = None) -> bool:
+        """Return whether something may be missing from these records: as for `Damage.concerns`."""
+        return any(damage.concerns(files, nodes) for damage in self.damages)
 
     def unanswered(self) -> list[Invoke]:
         """Return the requests without an answer."""

@@ -4,14 +4,10 @@ from typing import ClassVar
 
 import msgspec
 
-from zab_chaos.model.events import TRACE
 from zab_chaos.model.oracle.evidence import Findings
-from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.facts import BY_NODES, RECORDS, Facts
 from zab_chaos.model.oracle.measures import seconds
 from zab_chaos.model.verdict import Judgement, Property
-
-BY_NODES = frozenset({TRACE, "faults.jsonl", "harness.jsonl"})  # what nodes did, and what was done to them
-RECORDS = BY_NODES | {"ops.jsonl", "sessions.jsonl", "tree.jsonl"}
 
 
 class Checker:
@@ -86,7 +82,7 @@ class Checker:
 
     def _may_be_explained(self, nodes: frozenset[int] | None) -> bool:
         """Return whether something that is missing from the records may explain a violation. `nodes`: as for `Findings.add`."""
-        return any(damage.concerns(self.judged_from, nodes) for damage in self.facts.damages)
+        return self.facts.damaged(self.judged_from, nodes)
 
     def property(self) -> Property:
         listed = [] if self.not_applicable is not None else self.findings.listed

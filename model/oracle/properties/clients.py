@@ -316,7 +316,7 @@ class ClientOrder(Checker):
         complete = request.complete
         if complete is None or complete.outcome != "failed" or complete.error in UNSETTLING or complete.node is None:
             return
-        if self.facts.run.evidence != TRACES or self.facts.damages:
+        if self.facts.run.evidence != TRACES or self.facts.damaged():
             return  # it is not known what the node had delivered
         if not self.facts.nodes[complete.node].had_delivered(written, complete.t):
             self.findings.add(

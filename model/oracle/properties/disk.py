@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Exit, Line, Truncate, ZxidPair, packed
 from zab_chaos.model.oracle.disks import BootComparison
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import CRASH_STATE, Facts
-from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
+from zab_chaos.model.oracle.facts import BY_NODES, CRASH_STATE, Facts
+from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 

@@ -3,8 +3,8 @@
 from zab_chaos.model.events import Deliver, Established, Truncate, packed
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
-from zab_chaos.model.oracle.facts import AckedWrite, Node
-from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
+from zab_chaos.model.oracle.facts import BY_NODES, AckedWrite, Node
+from zab_chaos.model.oracle.properties.checker import Checker
 
 
 class Durability(Checker):

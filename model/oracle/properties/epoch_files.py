@@ -6,8 +6,8 @@ from itertools import chain, pairwise
 
 from zab_chaos.model.events import Boot, DiskAfterLife, Established, Line, packed
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import AckedWrite, Facts
-from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
+from zab_chaos.model.oracle.facts import BY_NODES, AckedWrite, Facts
+from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.epochs import Epochs
 
 Reading = Boot | DiskAfterLife  # the content of a disk, at the start or after the end of a life

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 from zab_chaos.model.events import LOGS, TRACE, TRACES, Broadcast, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import ORDERED, WRITES, Request
-from zab_chaos.model.oracle.properties.checker import RECORDS, Checker
+from zab_chaos.model.oracle.facts import ORDERED, RECORDS, WRITES, Request
+from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import RequestedStep, is_sequential_name
 
 
@@ -162,7 +162,7 @@ class ExactlyOnce(Checker):
     ) -> None:
         """Report something that is missing from these files, of the traces from those of these nodes. If they are damaged, this
         proves nothing."""
-        if not any(damage.concerns(files, nodes) for damage in self.facts.damages):
+        if not self.facts.damaged(files, nodes):
             self.findings.add(words, lines)
         elif not self.unknown:
             self.unknown.append(f"exactly once is not certain: {words}")

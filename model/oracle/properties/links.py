@@ -80,7 +80,7 @@ class Channels(Checker):
             self.findings.add(f"{who}, and then a later one: what is between them is missing", [event])
 
     def at_end(self) -> None:
-        if self.facts.damages:
+        if self.facts.damaged():
             return
         if not self.facts.links_tampered and not any(inject.do in FRAME_FAULTS for inject in self.facts.injects):
             for bad in self._bad:

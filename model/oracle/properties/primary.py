@@ -7,7 +7,8 @@ from zab_chaos.model.events import BEFORE_START, Broadcast, Established, packed
 from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
-from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker, DeliveryChecker
+from zab_chaos.model.oracle.facts import BY_NODES
+from zab_chaos.model.oracle.properties.checker import Checker, DeliveryChecker
 
 
 class LocalPrimaryOrder(DeliveryChecker):

@@ -102,10 +102,10 @@ class Progress(Checker):
         if self.unknown:
             return
         self._check_last_questions()
-        if facts.run.expect.get("clients_know_all_nodes") and facts.run.nodes > 1 and not facts.damages:
+        if facts.run.expect.get("clients_know_all_nodes") and facts.run.nodes > 1 and not facts.damaged():
             self._check_departures()
             self._check_connections()
-        if facts.run.expect.get("clients_are_awake") and not facts.damages:
+        if facts.run.expect.get("clients_are_awake") and not facts.damaged():
             self._check_silence()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._check_followers()

@@ -4,8 +4,8 @@ l.2.2)."""
 from zab_chaos.model.events import AcceptedEpoch, Boot, Confirmed, Established, Line, Member, Phase, packed
 from zab_chaos.model.oracle.disks import DiskHistory, EpochPromise, JoinedEpoch
 from zab_chaos.model.oracle.evidence import node_names, show
-from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
+from zab_chaos.model.oracle.facts import BY_NODES, Facts
+from zab_chaos.model.oracle.properties.checker import Checker
 
 
 class Promises(Checker):

@@ -6,8 +6,8 @@ from zab_chaos.model.events import Broadcast
 from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import LISTED, node_names, zxid_range
-from zab_chaos.model.oracle.facts import Facts, Node
-from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
+from zab_chaos.model.oracle.facts import BY_NODES, Facts, Node
+from zab_chaos.model.oracle.properties.checker import Checker
 
 
 class QuorumDurability(Checker):

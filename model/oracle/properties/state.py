@@ -3,8 +3,8 @@
 from zab_chaos.model.events import Boot, Deliver, FinalZnode, Snapshot, TreeDiffers, packed
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.properties.checker import BY_NODES, Checker
+from zab_chaos.model.oracle.facts import BY_NODES, Facts
+from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import ROOT, Znode, Znodes, is_zookeepers_own
 from zab_chaos.node.core import digest as dg
 

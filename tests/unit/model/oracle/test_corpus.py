@@ -9,7 +9,7 @@ from tests.corpus.build import CASES, main, write
 from tests.corpus.cases import Case
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.oracle.properties import ALL
-from zab_chaos.model.verdict import Judgement
+from zab_chaos.model.verdict import Judgement, Outcome
 
 EXPERIMENT = frozenset({"fault took effect", "trace integrity"})  # they say that records are damaged
 # Their violations contradict themselves, whatever is missing from the records.
@@ -93,6 +93,14 @@ def test_if_records_are_damaged_only_what_is_there_is_a_violation(
 
     bad = [case for case in CASES if case.property == name and case.judgement == "VIOLATION"]
     assert any(judged(case) is Judgement.VIOLATION for case in bad) == (name in certain)
+
+
+@pytest.mark.parametrize("name", ["channels-a-frame-that-is-none", "progress-a-client-stays-without-a-leader"])
+def test_a_file_that_no_property_is_judged_by_keeps_none_from_being_judged(name: str, tmp_path: Path) -> None:
+    folder = write(next(case for case in CASES if case.name == name), tmp_path)
+    (folder / "log").mkdir()
+    (folder / "log" / "node-1-1.log").write_text("changed\n")
+    assert judge(folder).verdict is Outcome.VIOLATION
 
 
 @pytest.mark.slow
