@@ -134,7 +134,16 @@ def _unreadable(lines: list[str]) -> None:
     lines.append("[\n")
 
 
-@violates("agreement", "integrity", "state equality", "durability", "quorum durability")
+@ends(
+    "VIOLATION",
+    "trace integrity",
+    "UNKNOWN",
+    "agreement",
+    "integrity",
+    "state equality",
+    "durability",
+    "quorum durability",
+)
 def edited_operations_of_a_run_without_agreement() -> Story:
     """Node 3 delivers 1:4 with other bytes than the others do, and ops.jsonl has an unreadable line. The nodes' traces are
     whole."""
@@ -143,7 +152,7 @@ def edited_operations_of_a_run_without_agreement() -> Story:
     return story
 
 
-@violates("agreement", "state equality", "quorum durability")
+@ends("VIOLATION", "trace integrity", "UNKNOWN", "agreement", "state equality", "quorum durability")
 def edited_trace_of_a_node_that_agrees() -> Story:
     """The same, and what is unreadable is a line of node 2's trace. What nodes 1 and 3 delivered is still there."""
     story = agreement_same_zxid_other_bytes()
@@ -151,7 +160,16 @@ def edited_trace_of_a_node_that_agrees() -> Story:
     return story
 
 
-@violates("total order", "local primary order", "prefix", "state equality", "durability")
+@ends(
+    "VIOLATION",
+    "trace integrity",
+    "UNKNOWN",
+    "total order",
+    "local primary order",
+    "prefix",
+    "state equality",
+    "durability",
+)
 def edited_trace_of_a_node_that_skips_nothing() -> Story:
     """Node 3 delivers 1:5 without 1:4, and a line of node 1's trace is unreadable. It can't be what node 3 delivered."""
     story = total_order_skipped()
@@ -159,7 +177,7 @@ def edited_trace_of_a_node_that_skips_nothing() -> Story:
     return story
 
 
-@violates("exactly once")
+@ends("VIOLATION", "trace integrity", "UNKNOWN", "exactly once")
 def edited_trace_of_a_node_that_did_not_answer() -> Story:
     """Node 2 answers a write before it delivers it, and a line of node 3's trace is unreadable."""
     story = once_answered_before_delivery()
@@ -167,7 +185,7 @@ def edited_trace_of_a_node_that_did_not_answer() -> Story:
     return story
 
 
-@leaves_unknown("exactly once")
+@leaves_unknown("trace integrity")
 def edited_trace_of_the_node_that_answered() -> Story:
     """The same with node 2's trace: it may have delivered the write before."""
     story = once_answered_before_delivery()
@@ -175,7 +193,7 @@ def edited_trace_of_the_node_that_answered() -> Story:
     return story
 
 
-@leaves_unknown("exactly once")
+@leaves_unknown("trace integrity")
 def edited_trace_of_the_node_that_checked() -> Story:
     """Node 1 answers a check at 1:4, which no trace has, and a line of node 1's trace is unreadable."""
     story = ensemble()
