@@ -10,11 +10,11 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from zab_chaos.node.clients.protocol import HEARTBEAT_MS, SILENCE_MS
+from zab_chaos.node.clients.protocol import BROKE, HEARTBEAT_MS, SILENCE_MS
 from zab_chaos.node.net.keys import Keys
 
 _BROKEN = {
-    zmq.Event.DISCONNECTED: "the connection broke",
+    zmq.Event.DISCONNECTED: BROKE,
     zmq.Event.CLOSED: "the connection was refused",
     zmq.Event.CONNECT_RETRIED: "the connection was refused",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "the handshake failed",

@@ -597,6 +597,62 @@ def channels_of_a_sender_whose_trace_ends_before() -> Story:
     return story
 
 
+def _ended(seconds: float, fault: str = "") -> Story:
+    """Node 2 ends without saying which frames it took from node 1 in a session of some seconds. `fault`: what both had."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "closed", peer=3)
+    for node in (1, 2):
+        story.open_links(node, [3 - node])
+    story.t += int(seconds * 1e9)
+    if fault:
+        story.inject(fault, [1, 2], pairs=[[1, 2]])
+        story.heal()
+    story.settle(frames=False)
+    return story
+
+
+@violates("channels")
+def channels_the_last_frames_are_not_on_record() -> Story:
+    """Nodes 1 and 2 had a session for 6 s, and ended because they were asked to."""
+    return _ended(6)
+
+
+@legal("channels")
+def channels_the_last_session_was_short() -> Story:
+    """The same with a session of 4 s, in which they may have heard nothing."""
+    return _ended(4)
+
+
+@legal("channels")
+def channels_the_last_session_was_cut() -> Story:
+    """The same with a session of 6 s, whose link was cut for a while."""
+    return _ended(6, "partition")
+
+
+@violates("channels")
+def channels_frames_of_a_life_to_come() -> Story:
+    """Node 2 takes frames of life 2 of node 1, which is in its first life all the time."""
+    story = ensemble()
+    story.open_links(2, [1])
+    _channel(story, 1, 0, 10, "closed", incarnation=2)
+    story.settle()
+    return story
+
+
+@legal("channels")
+def channels_frames_of_the_next_life() -> Story:
+    """Node 3 starts again, and node 2 opens a session with its life 2 and takes frames of it."""
+    story = ensemble()
+    story.crash(3)
+    story.boot(3)
+    story.open_links(3, [2])
+    story.open_links(2, [3])
+    story.join(3)
+    _channel(story, 1, 0, 10, "exit", incarnation=2, peer=3)
+    story.settle(frames=False)
+    return story
+
+
 @legal("channels")
 def channels_new_session_after_a_loss() -> Story:
     """Session 1 is closed, and the next one begins with frame 0. So does the first one of the sender's next life."""

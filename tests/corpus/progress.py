@@ -448,7 +448,7 @@ def progress_nobody_is_ever_elected() -> Story:
         story.open_links(node, [peer for peer in story.servers if peer != node])
     story.t += 6 * SECOND
     for node in story.servers:
-        story.event(node, "exit", code=0, why="asked to")
+        story.exit(node)
     story.run["outcome"] = "no leader was established within 6 s of the start"
     story.milestone("stopped")
     return story
@@ -667,7 +667,7 @@ def progress_after_the_load() -> Story:
     story.milestone("safety-ended")
     story.milestone("converged", zxid=[1, 4], seconds=0.0)
     for node in story.servers:
-        story.event(node, "exit", code=0, why="asked to")
+        story.exit(node)
     story.milestone("stopped")
     return story
 
@@ -1179,3 +1179,78 @@ def progress_a_client_comes_back_to_a_node_that_started_again() -> Story:
     story.complete(2, seq, outcome="unknown", node=3)
     story.settle()
     return story
+
+
+BROKEN = "the connection broke (127.0.0.1:20003)"
+
+
+def _broken(*, runs_on: float = 2.0, paused: bool = False, awake: bool = True) -> Story:
+    """Let client 2 lose its connection to node 3, which `runs_on` for some seconds, some time after a pause of node 3."""
+    story = _linked(clients_are_awake=awake)
+    if paused:
+        _pause(story, 3)
+        _wake(story, 3)
+    _written_for(story, 3)
+    story.event(3, "client", state="connected", client=2)
+    seq = story.invoke(2, "get", node=3)
+    _written_for(story, 3)
+    story.complete(2, seq, outcome="unknown", node=3, error=BROKEN)
+    _written_for(story, runs_on)
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_connection_breaks() -> Story:
+    """Client 2 loses its connection to node 3, which goes on, and no fault affects it."""
+    return _broken()
+
+
+@violates("progress")
+def progress_a_connection_breaks_long_after_a_pause() -> Story:
+    """The same, 6 s after node 3 was paused."""
+    return _broken(paused=True)
+
+
+@legal("progress")
+def progress_a_connection_breaks_soon_after_a_pause() -> Story:
+    """Node 3 is paused while client 2 waits, and then finds that the client has not been heard of."""
+    story = _linked(clients_are_awake=True)
+    _written_for(story, 6)
+    story.event(3, "client", state="connected", client=2)
+    seq = story.invoke(2, "get", node=3)
+    _pause(story, 3)
+    _written_for(story, 2)
+    _wake(story, 3)
+    _written_for(story, 1)
+    story.complete(2, seq, outcome="unknown", node=3, error=BROKEN)
+    _written_for(story, 2)
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_a_connection_breaks_at_the_end() -> Story:
+    """Node 3 ends less than a second later: it may have been about to end."""
+    return _broken(runs_on=0)
+
+
+@legal("progress")
+def progress_a_connection_breaks_while_the_machine_stands_still() -> Story:
+    """No client sends anything for 1.5 s before."""
+    story = _linked(clients_are_awake=True)
+    _written_for(story, 6)
+    story.event(3, "client", state="connected", client=2)
+    seq = story.invoke(2, "get", node=3)
+    story.t += 3 * SECOND // 2
+    story.write()
+    story.complete(2, seq, outcome="unknown", node=3, error=BROKEN)
+    _written_for(story, 2)
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_a_connection_of_a_client_that_sleeps_breaks() -> Story:
+    """Client 2 looks at its connection from time to time only."""
+    return _broken(awake=False)

@@ -59,6 +59,7 @@ class Story:
         self.waiting: list[tuple[int, int]] = []  # writes without a transaction
         self.txns: dict[Zxid, list[Any]] = {}  # broadcast transactions: [client, seq, steps]
         self.fault_ids = 0
+        self.open_sessions: dict[tuple[int, int], dict[int, int]] = {}  # by (node, life) and peer: its number
 
     # ---- lines ----
 
@@ -72,6 +73,11 @@ class Story:
         server.n += 1
         line = {"t": self.now(), "node": node, "life": server.life, "n": server.n, "event": name, **fields}
         self.traces.setdefault((node, server.life), []).append(json.dumps(line) + "\n")
+        if name == "link":
+            sessions = self.open_sessions.setdefault((node, server.life), {})
+            sessions.pop(fields["peer"], None)
+            if fields["state"] == "opened":
+                sessions[fields["peer"]] = fields["session"]
 
     def write_line(self, file: str, **fields: Any) -> None:
         self.files[file].append(json.dumps({"t": self.now(), **fields}) + "\n")
@@ -401,6 +407,15 @@ class Story:
 
     # ---- the end ----
 
+    def exit(self, node: int, *, frames: bool = True) -> None:
+        """End a node that was asked to. `frames`: it says which it took in the sessions that are open at both ends."""
+        for peer, session in self.open_sessions.get((node, self.servers[node].life), {}).items() if frames else ():
+            life = self.servers[peer].life
+            if self.open_sessions.get((peer, life), {}).get(node) == session:
+                run = {"incarnation": life, "session": session, "first": 0, "last": 9, "ended": "exit"}
+                self.event(node, "channel", peer=peer, **run)
+        self.event(node, "exit", code=0, why="asked to")
+
     def settle(
         self,
         *,
@@ -411,13 +426,14 @@ class Story:
         held: str | None = None,
         why: str = "different zxids",
         late: Zxid | None = None,
+        frames: bool = True,
     ) -> None:
         """End the run: the workload ends, everything is healed, and the nodes converge, or do not (`why`).
 
         `invoked` is the number of operations that the workload counted. `leaves`: node 2 leaves its leader that many
         seconds later, while the nodes are left alone from 1 s to 5 s later. `held`: what they still hold of the clients at
         the end of a time in which they were left alone. `late` is a transaction that the leader
-        delivers after the nodes have converged and before the milestone is written.
+        delivers after the nodes have converged and before the milestone is written. `frames`: as for `exit`.
         """
         self.milestone("workload-stopped", invoked=len(self.asked) if invoked is None else invoked)
         self.milestone("safety-ended")
@@ -441,7 +457,7 @@ class Story:
             self.milestone("left-alone", seconds=4, why=held)
         for node, server in self.servers.items():
             if server.up:
-                self.event(node, "exit", code=0, why="asked to")
+                self.exit(node, frames=frames)
         self.milestone("stopped")
 
     def skip_at(self, left_out: int) -> None:

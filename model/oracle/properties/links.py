@@ -1,12 +1,13 @@
 """The checkers of the channels between nodes, and of their own sanity checks (DSN 2011, section II; LADIS 2008, section 2)."""
 
-from zab_chaos.model.events import Abort, Channel, Exit, Link
-from zab_chaos.model.oracle.facts import FRAME_FAULTS, GAP, Facts
+from zab_chaos.model.events import Abort, Channel, Exit, Line, Link
+from zab_chaos.model.oracle.facts import FRAME_FAULTS, GAP, Facts, Life
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.node.events import BAD_FRAME
 
 AFTERMATH = 1_000_000_000  # what a fault has held back may still arrive, or be found missing
+SPEAKS = 5_000_000_000  # by then nodes have received heartbeats in a session, or have closed it
 
 
 class Channels(Checker):
@@ -19,6 +20,9 @@ class Channels(Checker):
     - No frame is accepted from a session that was over. Incarnations and sessions never go back, and no session
       continues with the next life of a peer.
     - The sender had opened this session with this receiver, if the sender's trace is complete and goes on afterwards.
+    - The frames are of the life of the sender that ran, not of a later one.
+    - A node that ends because it was asked to has on record which frames it took in the sessions that were open then, if they
+      had been open for long and no fault affected their nodes or links.
     - No session ends because of a frame that arrived and is none of the protocol, unless a fault damages or misroutes frames.
     - No session ends because frames are missing, unless a fault affected its nodes or the link between them meanwhile, or the
       simulated network loses frames (run.json: `links_are_reliable`).
@@ -43,21 +47,23 @@ class Channels(Checker):
         self._opened: dict[tuple[int, int], set[tuple[int, int]]] = {}  # by (node, life): (peer, session)
         self._sequences: list[Channel] = []
         self._bad: list[Link] = []
-        self._opened_at: dict[tuple[int, int, int], int] = {}  # by (node, life, peer)
+        self._open: dict[tuple[int, int, int], Link] = {}  # by (node, life, peer): the session that is open
+        self._openings: dict[tuple[int, int, int, int], Link] = {}  # by (node, life, peer, session)
         # The ends of sessions in which frames were missing, with their beginnings.
         self._gaps: list[tuple[Link, int]] = []
 
     def on_link(self, event: Link) -> None:
         if event.state == "opened":
             self._opened.setdefault((event.node, event.life), set()).add((event.peer, event.session))
-            self._opened_at[event.node, event.life, event.peer] = event.t
+            self._open[event.node, event.life, event.peer] = event
+            self._openings[event.node, event.life, event.peer, event.session] = event
             return
         self.checked += 1
         if event.why.startswith(BAD_FRAME):
             self._bad.append(event)
-        opened = self._opened_at.pop((event.node, event.life, event.peer), None)
+        opened = self._open.pop((event.node, event.life, event.peer), None)
         if GAP.match(event.why) and opened is not None:
-            self._gaps.append((event, opened))
+            self._gaps.append((event, opened.t))
 
     def on_channel(self, event: Channel) -> None:
         self.checked += 1
@@ -80,8 +86,10 @@ class Channels(Checker):
             self.findings.add(f"{who}, and then a later one: what is between them is missing", [event])
 
     def at_end(self) -> None:
+        self._check_lives()
         if self.facts.damaged():
             return
+        self._check_exits()
         if not self.facts.links_tampered and not any(inject.do in FRAME_FAULTS for inject in self.facts.injects):
             for bad in self._bad:
                 self.findings.add(
@@ -108,17 +116,51 @@ class Channels(Checker):
     def _check_gaps(self) -> None:
         """Check that frames are missing only where a fault may have lost them: TCP and ZeroMQ lose none."""
         for end, opened in self._gaps:
-            link = {end.node, end.peer}
-            if not any(
-                it.t <= end.t
-                and self.facts.healed_at.get(it.id, FOREVER) >= opened - AFTERMATH
-                and (link & {*it.nodes} or any(link == {*p} for p in it.pairs or ()))
-                for it in self.facts.injects
-            ):
+            if not self._is_affected(end, opened, end.t):
                 self.findings.add(
                     f"node {end.node} closed its session with node {end.peer}, which no fault affected: {end.why}",
                     [end],
                 )
+
+    def _is_affected(self, link: Link, start: int, end: int) -> bool:
+        """Return whether a fault may have affected the nodes of this link, or the link itself, in this time."""
+        ends = {link.node, link.peer}
+        return any(
+            it.t <= end
+            and self.facts.healed_at.get(it.id, FOREVER) >= start - AFTERMATH
+            and (ends & {*it.nodes} or any(ends == {*p} for p in it.pairs or ()))
+            for it in self.facts.injects
+        )
+
+    def _check_lives(self) -> None:
+        """Check that no frames are of a later life of their sender than the one that ran meanwhile."""
+        for event in self._sequences:
+            opened = self._openings.get((event.node, event.life, event.peer, event.session))
+            for life in self.facts.nodes[event.peer].lives if opened is not None else ():
+                if life.boot is not None and life.boot.life < event.incarnation and _spans(life, opened, event):
+                    self.findings.add(
+                        f"node {event.node} took frames of life {event.incarnation} of node {event.peer}, while life "
+                        f"{life.boot.life} of that node ran",
+                        [life.boot, opened, event],
+                    )
+
+    def _check_exits(self) -> None:
+        """Check that the frames that a node took last are on record, unless it was killed."""
+        for key, opened in self._open.items():
+            ended, last = self.facts.lives[key[:2]].exit, self._last.get(key)
+            if ended is None or ended.code != 0 or ended.t - opened.t < SPEAKS:
+                continue
+            if (last is None or last.session != opened.session) and not self._is_affected(opened, opened.t, ended.t):
+                self.findings.add(
+                    f"node {opened.node} ended without a record of the frames that it took from node {opened.peer} in "
+                    f"session {opened.session}",
+                    [opened, ended],
+                )
+
+
+def _spans(life: Life, first: Line | None, last: Line) -> bool:
+    """Return whether a life had begun before the first of these lines, and went on after the last one."""
+    return life.boot is not None and first is not None and life.boot.t < first.t and last.t < life.last.t
 
 
 class Sanity(Checker):

@@ -13,7 +13,7 @@ from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeader
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, longer, merged
-from zab_chaos.node.clients.protocol import CLIENT_CLOSED, REFUSED
+from zab_chaos.node.clients.protocol import BROKE, CLIENT_CLOSED, REFUSED
 from zab_chaos.node.core.broadcast import EXHAUSTED
 from zab_chaos.node.tree.refusal import NO_LEADER
 
@@ -60,8 +60,9 @@ class Progress(Checker):
     want of a leader, and that no client with something to send is without a connection for longer than `GREETS` for each node
     of the ensemble and one more while one of them could greet it, if run.json says that `clients_know_all_nodes`.
     No client waits for longer than `LEAVES` for the answer of a node that was paused, or has started again, since the request
-    was sent, if run.json says that `clients_are_awake`, and the clients together sent something all the time. A leader that
-    resigns because its counter is exhausted has delivered all that it broadcast: no write is unknown for that.
+    was sent, if run.json says that `clients_are_awake`, and the clients together sent something all the time. Nor does then a
+    client's connection break to a node that runs on, and that no fault has affected for `LEAVES`. A leader that resigns
+    because its counter is exhausted has delivered all that it broadcast: no write is unknown for that.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time, to this or to an earlier request.
@@ -107,6 +108,7 @@ class Progress(Checker):
             self._check_connections()
         if facts.run.expect.get("clients_are_awake") and not facts.damaged():
             self._check_silence()
+            self._check_broken()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._check_followers()
         self._check_support()
@@ -238,6 +240,32 @@ class Progress(Checker):
                         [invoke, end],
                     )
                     break
+
+    def _check_broken(self) -> None:
+        """Check that no client lost its connection to a node that went on undisturbed."""
+        broken: dict[tuple[int, int], Complete] = {}  # by client and time: one of the requests that waited
+        for end in (request.complete for request in self.facts.requests.values()):
+            if end is not None and end.outcome == "unknown" and (end.error or "").startswith(BROKE):
+                broken.setdefault((end.client, end.t), end)
+        for end in broken.values():
+            span = end.t - LEAVES, end.t
+            if self._ran_on(end.node or 0, span) and not any(gaps(span, self._sent, STALLS)):
+                words = f"client {end.client} lost its connection to node {end.node}, which went on, and no fault affected it"
+                self.findings.add(words, [end])
+
+    def _ran_on(self, node: int, span: Span) -> bool:
+        """Return whether the node ran all the time and for a while longer, and no fault affected it."""
+        until = span[1] + SECOND
+        affected = any(
+            inject.t <= span[1]
+            and self.facts.healed_at.get(inject.id, FOREVER) >= span[0]
+            and node in {*inject.nodes, *chain.from_iterable(inject.pairs or ())}
+            for inject in self.facts.injects
+        )
+        return not affected and any(
+            life.boot is not None and life.boot.t <= span[0] and until < (life.exit or life.last).t
+            for life in self.facts.nodes[node].lives
+        )
 
     @cached_property
     def _sent(self) -> list[int]:
