@@ -104,7 +104,8 @@ class LoadThread(ThreadedLoad, ABC):
             self._client(self._addresses, nodes[(number - 1) % len(nodes)], number, poller)
             for number in range(1, self._load.clients + 1)
         ]
-        loop = OpenLoop(self._load, self._seed, self._ops, [client.core for client in clients])
+        cores, submits = [client.core for client in clients], [client.submit for client in clients]
+        loop = OpenLoop(self._load, self._seed, self._ops, cores, submits)
         try:
             while not self._stopping.is_set():
                 self._round(loop, clients, poller)
