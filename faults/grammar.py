@@ -30,6 +30,7 @@ from zab_chaos.faults.rules import (
     text_table,
 )
 from zab_chaos.faults.scenario import (
+    AT_ROOT,
     BAD_PATH,
     EXITS,
     NUMBERED,
@@ -163,7 +164,7 @@ OPERATION: tuple[Key, ...] = (
 )
 USED_BY = {  # which operations have a use for these keys
     "version": ("set", "cas", "delete", "check", "multi", REPLACE),
-    "value": ("create", "sequential", "set", "cas", "multi", BAD_PATH, NUMBERED, REPLACE),
+    "value": ("create", "sequential", "set", "cas", "multi", BAD_PATH, NUMBERED, REPLACE, AT_ROOT),
 }
 ALL_TABLES = (
     "scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect", "zookeeper", "ticket",

@@ -15,7 +15,8 @@ BAD_PATH = "bad-path"
 NUMBERED = "numbered"
 REPLACE = "replace"
 REFUSED = "refused"
-SELDOM = (BAD_PATH, NUMBERED, REPLACE, REFUSED)  # in the load of no scenario by default
+AT_ROOT = "at-root"
+SELDOM = (BAD_PATH, NUMBERED, REPLACE, REFUSED, AT_ROOT)  # in the load of no scenario by default
 OPERATIONS = (
     "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", *SELDOM,
 )  # fmt: skip

@@ -14,6 +14,7 @@ import msgspec
 from zab_chaos.faults.nemesis import DAMAGE
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import (
+    AT_ROOT,
     BAD_PATH,
     NUMBERED,
     OPERATIONS,
@@ -186,11 +187,17 @@ NUMBERED_MIX = {"sequential": 4.0, NUMBERED: 2.0, "children": 1.0, "get": 1.0}
 # A multi may delete a znode and create it again, with version 0. A znode with children is not deleted, whatever its version is.
 REPLACING_SHARE = 0.15
 REPLACING_MIX = {REPLACE: 3.0, "cas": 2.0, "check": 1.0, "create": 1.0, "delete": 1.0, "get": 1.0}
+# The root can't be deleted, and it is the parent of all keys. In some seeds clients create sequential children of it.
+AT_ROOT_SHARE = 0.1
+AT_ROOT_MIX = {AT_ROOT: 4.0, "delete": 1.0, "create": 1.0, "get": 1.0}
 # An eighth of a frame's bytes may be forwarded at once, or be in flight. In some seeds clients send more than that, and more
 # than a frame while nothing is committed. Znodes stay few, so that a follower's difference always fits into a frame.
 TIGHT_SHARE = 0.12
 TIGHT_MIX = {"set": 4.0, "cas": 1.0, "check": 1.0, "get": 1.0}
 TIGHT_BURST = 20
+# A message with refusals has no more than fit into such an eighth. In half of these seeds most requests are refused.
+REFUSALS_SHARE = 0.5
+TIGHT_REFUSED_MIX = {"check": 6.0, REFUSED: 4.0, "set": 2.0, "cas": 1.0}
 TIGHT_LOAD = 3  # times the load of other seeds
 TIGHT_LIMITS = {"frame_bytes": 2**15, "snapshot_bytes": 2**10, "outstanding": 1000}
 # A single node is a quorum by itself and waits for no acknowledgement. In half of these seeds it may lose its disk.
@@ -269,12 +276,16 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         workload = replace(workload, mix=NUMBERED_MIX, keys=1)
     elif Random(f"tight {seed}").random() < TIGHT_SHARE and focus in (None, FORGETFUL) and not crowded:
         workload, limits = _with_tight_frames(workload, duration), _with(limits, TIGHT_LIMITS)
+        if Random(f"tight refusals {seed}").random() < REFUSALS_SHARE:
+            workload = replace(workload, mix=TIGHT_REFUSED_MIX)
     elif Random(f"narrow {seed}").random() < NARROW_SHARE and focus not in WITH_FEW_CLIENTS:
         workload, limits = _with_large_multis(workload), _with(limits, NARROW_LIMITS)
     elif Random(f"large {seed}").random() < LARGE_SHARE and focus in (None, FORGETFUL) and not crowded:
         workload, limits = _with_large_writes(workload, duration), _with(limits, LARGE_LIMITS)
     elif Random(f"replacing {seed}").random() < REPLACING_SHARE:
         workload = replace(workload, mix=REPLACING_MIX, keys=4)
+    elif Random(f"at the root {seed}").random() < AT_ROOT_SHARE:
+        workload = replace(workload, mix=AT_ROOT_MIX, burst=max(workload.burst, 3))
     workload = _with_clients(Random(f"clients {seed}"), workload)
     stalling = Random(f"stalling {seed}")
     if stalling.random() < STALLING_SHARE:

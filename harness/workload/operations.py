@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from msgspec import structs
 
-from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation, Scenario
+from zab_chaos.faults.scenario import AT_ROOT, BAD_PATH, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation, Scenario
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.paths import parent_of
 from zab_chaos.node.tree.primary import NAME_BYTES
@@ -166,6 +166,8 @@ class Draw:
             return Create(path, data) if shared else self._create(path, data)
         if kind == "sequential":
             return self._sequential(path, data)
+        if kind == AT_ROOT:
+            return self._sequential("", data)
         if kind == NUMBERED:
             return Create(f"{path}/{self._next_number(path):0{NAME_BYTES}d}", data)
         if kind == "delete" and shared:

@@ -38,6 +38,7 @@ from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.tree import primary
+from zab_chaos.node.tree.forwarding import Answer
 from zab_chaos.node.tree.primary import FutureZnode, Primary
 from zab_chaos.node.tree.refusal import BAD_PATH, NODE_EXISTS, Refusal
 from zab_chaos.node.tree.requests import Create, Fence, ForwardedRequest, Multi, Write, request_size
@@ -338,6 +339,27 @@ def test_in_some_seeds_clients_take_the_names_of_sequential_znodes(
     assert "which exists" in found[0].words
 
 
+def test_in_some_seeds_clients_create_sequential_children_of_the_root(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that does not count them while they are outstanding gives several the same number."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 300)]
+    at_root = [one for one in drawn if one.workload.mix == swarm.AT_ROOT_MIX]
+    assert 0.01 < len(at_root) / len(drawn) < 0.05
+    create = Primary._create
+
+    def careless(self: Primary, step: Create, draft: dict[str, FutureZnode]) -> CreateTxn | Refusal:
+        made = create(self, step, draft)
+        draft.pop("/", None)
+        return made
+
+    one = next(one for one in at_root if one.workload.rate >= 10)
+    assert simulate(one, one.seed or 0, None).verdict.exit == 0
+    monkeypatch.setattr(Primary, "_create", careless)
+    found = simulate(one, one.seed or 0, None).verdict.property("values and versions").violations
+    assert "where number" in found[0].words
+
+
 def test_in_some_seeds_clients_delete_znodes_and_create_them_again(
     shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +431,24 @@ def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(
     verdict = simulate(one, one.seed or 0, None).verdict
     assert any(rest)
     assert verdict.exit == 0, verdict.reasons
+
+
+def test_in_some_seeds_a_leader_refuses_more_at_once_than_fits_into_a_message(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest goes with another ANSWER."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 300)]
+    refused = [one for one in drawn if one.workload.mix == swarm.TIGHT_REFUSED_MIX]
+    assert 0.005 < len(refused) / len(drawn) < 0.03
+    one = refused[0]
+    assert simulate(one, one.seed or 0, None).verdict.exit == 0
+    answers = Application.answers_for_nodes
+
+    def one_for_each(self: Application) -> list[tuple[int, Answer]]:
+        return list({node: (node, answer) for node, answer in reversed(answers(self))}.values())
+
+    monkeypatch.setattr(Application, "answers_for_nodes", one_for_each)
+    assert "progress" in simulate(one, one.seed or 0, None).verdict.violated
 
 
 def test_in_some_seeds_a_multi_of_many_steps_is_too_large(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.scenario import NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation
+from zab_chaos.faults.scenario import AT_ROOT, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation
 from zab_chaos.harness.workload.operations import (
     AHEAD_MAX,
     VERSION_MAX,
@@ -146,6 +146,12 @@ def test_some_sequential_children_are_called_by_their_number_alone() -> None:
     paths = collections.Counter(request.path for request in drawn if isinstance(request, Create))
     assert set(paths) == {"/key-0/7-", "/key-0/"}
     assert 80 < paths["/key-0/"] < 160
+
+
+def test_the_root_has_sequential_children_too() -> None:
+    drawn = draw(LoadParameters(mix={AT_ROOT: 1}, keys=1), client=7)
+    paths = {request.path for request in drawn if isinstance(request, Create) and request.sequential}
+    assert paths == {"/7-", "/"}
 
 
 def test_some_names_are_numbers_that_sequential_children_will_soon_have() -> None:

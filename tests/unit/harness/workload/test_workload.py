@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
-from zab_chaos.faults.scenario import BAD_PATH, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation
+from zab_chaos.faults.scenario import AT_ROOT, BAD_PATH, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation
 from zab_chaos.harness.workload.operations import LoadParameters, key_path
 from zab_chaos.harness.workload.thread import WorkloadError, ZabLoad
 from zab_chaos.node.events import ClientRequests
@@ -92,7 +92,12 @@ def test_every_operation_is_recorded_and_agrees_with_the_tree(ensemble: FakeEnse
     assert counters.failed + counters.ok + counters.unknown == len(completed)
     assert counters.unknown == 0
     assert counters.p50_ms is not None
-    assert {line["op"] for line in invoked.values()} == kinds - {"sequential", NUMBERED, "cas"}  # creates, a set
+    assert {line["op"] for line in invoked.values()} == kinds - {
+        "sequential",
+        AT_ROOT,
+        NUMBERED,
+        "cas",
+    }  # creates, a set
     assert {line["node"] for line in invoked.values()} == {1, 2, 3}
     # The setup is in it, and the keys' last successful write is what the tree holds.
     last: dict[str, tuple[list[int], int]] = {}
