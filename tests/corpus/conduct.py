@@ -597,9 +597,10 @@ def channels_of_a_sender_whose_trace_ends_before() -> Story:
     return story
 
 
-def _ended(seconds: float, fault: str = "") -> Story:
-    """Node 2 ends without saying which frames it took from node 1 in a session of some seconds. `fault`: what both had."""
-    story = ensemble()
+def _ended(seconds: float, fault: str = "", later: float = 0.0, bound: float = 4.0) -> Story:
+    """Node 2 ends without saying which frames it took from node 1 in a session of some seconds. `fault`: what both had
+    then, `later` seconds before the end."""
+    story = ensemble(progress_within=bound)
     _channel(story, 1, 0, 10, "closed", peer=3)
     for node in (1, 2):
         story.open_links(node, [3 - node])
@@ -607,6 +608,7 @@ def _ended(seconds: float, fault: str = "") -> Story:
     if fault:
         story.inject(fault, [1, 2], pairs=[[1, 2]])
         story.heal()
+    story.t += int(later * 1e9)
     story.settle(frames=False)
     return story
 
@@ -627,6 +629,18 @@ def channels_the_last_session_was_short() -> Story:
 def channels_the_last_session_was_cut() -> Story:
     """The same with a session of 6 s, whose link was cut for a while."""
     return _ended(6, "partition")
+
+
+@legal("channels")
+def channels_the_last_session_was_quiet() -> Story:
+    """The same with timeouts of 4 s, a fifth of the time in which something must go on."""
+    return _ended(6, bound=20)
+
+
+@violates("channels")
+def channels_the_last_session_was_cut_long_before() -> Story:
+    """The same, and after that they were left alone for 6 s."""
+    return _ended(1, "partition", later=6)
 
 
 @violates("channels")
