@@ -111,6 +111,8 @@ def progress_nobody_leads_and_one_can_not_begin() -> Story:
     story.crash(3, do="corrupt")
     story.servers[3].life, story.servers[3].n = 2, 0
     story.event(3, "exit", code=65, why="corrupt disk")
+    for node in (1, 2):
+        story.event(node, "link", peer=3, state="closed", session=1, why="silent")
     story.members = [1, 2]
     _nothing_for(story, 6)
     story.write()
