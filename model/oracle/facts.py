@@ -517,6 +517,13 @@ class Facts:
             losses.append(min(taken, default=admitted))
         return sorted(losses)[self.run.nodes - self.quorum()]
 
+    def in_load(self, start: int, end: int) -> str:
+        """Return the time span in words, in seconds since the load began."""
+        zero = self.milestones.get("workload-started")
+        if zero is None:
+            return f"{start} to {end}"
+        return f"{(start - zero.t) / 1e9:.1f} s to {(end - zero.t) / 1e9:.1f} s of the load"
+
     def settled(self) -> Milestone | None:
         """Return the milestone that ends the liveness phase: `converged` or `not-converged`. None if there is neither."""
         return self.milestones.get("converged") or self.milestones.get("not-converged")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 Span = tuple[int, int]
+SECOND = 1_000_000_000  # ns
 FOREVER = 2**63
 
 

@@ -9,8 +9,8 @@ from zab_chaos.model.oracle.facts import READS, Request, was_served
 from zab_chaos.model.oracle.linearization import Call, GaveUp, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.properties.progress import SECOND, Progress
-from zab_chaos.model.oracle.spans import FOREVER, Span, gaps, intersection, longer, merged
+from zab_chaos.model.oracle.properties.progress import Progress
+from zab_chaos.model.oracle.spans import FOREVER, SECOND, Span, gaps, intersection, longer, merged
 from zab_chaos.model.oracle.unaffected import unaffected
 from zab_chaos.node.tree.refusal import NO_NODE
 
@@ -161,7 +161,7 @@ class ServiceProgress(Progress):
             for start, end in self._unserved(part, long, most):
                 self.findings.add(
                     f"{part[0]} {part[1]}: none of its {part[2]} was answered for {(end - start) / 1e9:.1f} s, though some "
-                    f"waited ({self._times(start, end)}); no fault was there",
+                    f"waited ({self.facts.in_load(start, end)}); no fault was there",
                     [],
                 )
 

@@ -1,31 +1,25 @@
 """The checker of liveness during the run (LADIS 2008, section 2: as long as a quorum is up and connected)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain, product
 
-from zab_chaos.model.events import Client, Complete, Invoke, Phase, Role
+from zab_chaos.model.events import Invoke, Phase, Role
+from zab_chaos.model.oracle.client_conduct import ClientConduct, Misconduct
 from zab_chaos.model.oracle.evidence import node_names, zxid_range
-from zab_chaos.model.oracle.facts import GAP, ORDERED, WRITES, Facts, Request, was_served
+from zab_chaos.model.oracle.facts import GAP, WRITES, Facts, Request, was_served
 from zab_chaos.model.oracle.following import Following
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import RequestStay, ServiceTimes
-from zab_chaos.model.oracle.spans import FOREVER, Span, difference, gaps, intersection, longer, merged
-from zab_chaos.node.clients.protocol import BROKE, CLIENT_CLOSED, REFUSED
+from zab_chaos.model.oracle.spans import FOREVER, SECOND, Span, difference, gaps, intersection, longer, merged
+from zab_chaos.node.clients.protocol import CLIENT_CLOSED, REFUSED
 from zab_chaos.node.core.broadcast import EXHAUSTED
-from zab_chaos.node.tree.refusal import NO_LEADER
 
 DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
 MAX_ELECTIONS = 10  # how often nodes may begin to lead before one of them is established, while some node could lead
-SECOND = 1_000_000_000
-STAYS = 2 * SECOND  # twice the time after which a client leaves a node that has no leader (docs/client.md)
-GREETS = SECOND  # the time that a client gives a node to greet it (docs/client.md)
-LEAVES = 4 * SECOND  # twice the silence after which a client leaves its node (docs/client.md)
-NOTICES = SECOND  # a client does not notice a silence sooner
 CONNECTS = SECOND // 10  # a client that is closed sooner may not have been connected yet
-STALLS = SECOND  # a load that sends nothing for longer may have stood still itself, with the machine
 
 
 class Progress(Checker):
@@ -67,7 +61,8 @@ class Progress(Checker):
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time, to this or to an earlier request.
 
-    Does not verify what happens while faults affect too many nodes, nor how fast single writes are.
+    Does not verify what happens while faults affect too many nodes, nor how fast single writes are. `STAYS`, `GREETS` and
+    `LEAVES` are bounds of `client_conduct`.
     """
 
     name = "progress"
@@ -103,12 +98,7 @@ class Progress(Checker):
         if self.unknown:
             return
         self._check_last_questions()
-        if facts.run.expect.get("clients_know_all_nodes") and facts.run.nodes > 1 and not facts.damaged():
-            self._check_departures()
-            self._check_connections()
-        if facts.run.expect.get("clients_are_awake") and not facts.damaged():
-            self._check_silence()
-            self._check_broken()
+        self._check_clients()
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._check_followers()
         self._check_support()
@@ -116,6 +106,10 @@ class Progress(Checker):
             self._check_changes()
         if facts.run.expect.get("links_are_reliable") or answered is not None:
             self._check_service()
+        self._check_windows(bound)
+
+    def _check_windows(self, bound: int) -> None:
+        """Check the times in which some node could have led."""
         served = self._served()
         self.checked += len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
@@ -169,133 +163,19 @@ class Progress(Checker):
                     [asked, requests[0].invoke, requests[-1].complete],
                 )
 
-    def _check_departures(self) -> None:
-        """Check that each client leaves a node that has no leader: others may have one."""
-        facts = self.facts
-        refused: dict[int, tuple[Complete, Complete]] = {}  # by client: the first and the last such refusal in a row
-        for request in facts.requests.values():
-            invoke, answer = request.invoke, request.complete
-            if answer is None or invoke.op not in ORDERED:
-                continue
-            first, last = refused.pop(invoke.client, (answer, answer))
-            if answer.error != NO_LEADER:
-                continue
-            if self._has_moved(first, answer):
-                first = answer
-            elif last.t - first.t >= STAYS and invoke.t > last.t:
-                self.checked += 1
-                self.findings.add(
-                    f"client {invoke.client} sent seq {invoke.seq} to node {answer.node}, which had refused its writes for "
-                    f"{(last.t - first.t) / 1e9:.1f} s for want of a leader, instead of leaving it",
-                    [first, last, invoke, answer],
-                )
-                continue
-            refused[invoke.client] = first, answer
+    def _check_clients(self) -> None:
+        """Check what the client library promises."""
+        facts, conduct = self.facts, ClientConduct(self.facts, self._possible)
+        if facts.damaged():
+            return
+        if facts.run.expect.get("clients_know_all_nodes") and facts.run.nodes > 1:
+            self._add(conduct.staying_without_leader(), conduct.staying_without_connection())
+        if facts.run.expect.get("clients_are_awake"):
+            self._add(conduct.staying_at_silent_node(), conduct.losing_connection())
 
-    def _check_connections(self) -> None:
-        """Check that each client tries all nodes until one greets it, instead of waiting for one that does not."""
-        connected: dict[int, list[Span]] = {}  # by client
-        for (node, client), events in self.facts.connections.items():
-            for event, following in zip(events, [*events[1:], None], strict=True):
-                if event.state == "connected":
-                    last = self.facts.lives[node, event.life].last.t
-                    end = min(last, following.t) if following is not None else last
-                    connected.setdefault(client, []).append((event.t, end))
-        waits: dict[int, list[Span]] = {}  # by client
-        for invoke, wait in self.facts.unserved_requests:
-            waits.setdefault(invoke.client, []).append(wait)
-        bound = GREETS * (self.facts.run.nodes + 1)
-        lonely = {
-            client: alone
-            for client, spans in waits.items()
-            if (alone := longer(difference(merged(spans, GREETS), connected.get(client, [])), bound))
-        }
-        greeting = merged(self._could_greet(bound)) if lonely else []
-        for client, alone in lonely.items():
-            for start, end in longer(intersection(alone, greeting), bound):
-                self.findings.add(
-                    f"client {client} was without a connection for {(end - start) / 1e9:.1f} s "
-                    f"({self._times(start, end)}), although some node could have greeted it",
-                    [],
-                )
-
-    def _check_silence(self) -> None:
-        """Check that each client leaves a node that can't answer what the client has sent to it."""
-        silences = self._silences()
-        arrivals: dict[int, list[Client]] = {}  # by client
-        for (_, client), events in self.facts.connections.items():
-            arrivals.setdefault(client, []).extend(events)
-        for request in self.facts.requests.values():
-            invoke, end = request.invoke, request.complete
-            if end is None or end.node != invoke.node or end.t - invoke.t <= LEAVES:
-                continue
-            for latest, start, until in silences.get(end.node or 0, ()):
-                span = max(start, invoke.t), min(until, end.t)
-                waited = span[1] - span[0]
-                stayed = invoke.t < latest and waited > LEAVES and _stayed(arrivals.get(invoke.client, ()), invoke, end)
-                if stayed and not any(gaps(span, self._sent, STALLS)):
-                    self.findings.add(
-                        f"client {invoke.client} waited for {waited / 1e9:.1f} s for an answer of node {end.node}, which could "
-                        f"not send one",
-                        [invoke, end],
-                    )
-                    break
-
-    def _check_broken(self) -> None:
-        """Check that no client lost its connection to a node that went on undisturbed."""
-        broken: dict[tuple[int, int], Complete] = {}  # by client and time: one of the requests that waited
-        for end in (request.complete for request in self.facts.requests.values()):
-            if end is not None and end.outcome == "unknown" and (end.error or "").startswith(BROKE):
-                broken.setdefault((end.client, end.t), end)
-        for end in broken.values():
-            span = end.t - LEAVES, end.t
-            if self._ran_on(end.node or 0, span) and not any(gaps(span, self._sent, STALLS)):
-                words = f"client {end.client} lost its connection to node {end.node}, which went on, and no fault affected it"
-                self.findings.add(words, [end])
-
-    def _ran_on(self, node: int, span: Span) -> bool:
-        """Return whether the node ran all the time and for a while longer, and no fault affected it."""
-        until = span[1] + SECOND
-        affected = any(
-            inject.t <= span[1]
-            and self.facts.healed_at.get(inject.id, FOREVER) >= span[0]
-            and node in {*inject.nodes, *chain.from_iterable(inject.pairs or ())}
-            for inject in self.facts.injects
-        )
-        return not affected and any(
-            life.boot is not None and life.boot.t <= span[0] and until < (life.exit or life.last).t
-            for life in self.facts.nodes[node].lives
-        )
-
-    @cached_property
-    def _sent(self) -> list[int]:
-        """When clients sent their requests."""
-        return sorted(request.invoke.t for request in self.facts.requests.values())
-
-    def _silences(self) -> dict[int, list[tuple[int, int, int]]]:
-        """Return the times (start, until) in which each node can't answer what was sent to it before `latest`: it has started
-        again, or is paused."""
-        found = {
-            number: [(life.boot.t, life.boot.t, FOREVER) for life in node.lives if life.boot is not None]
-            for number, node in self.facts.nodes.items()
-        }
-        for inject in self.facts.injects:
-            for node in inject.nodes if inject.do == "pause" and inject.confirmed else ():
-                found.setdefault(node, []).append(
-                    (inject.t + NOTICES, inject.t, self.facts.healed_at.get(inject.id, FOREVER))
-                )
-        return found
-
-    def _could_greet(self, bound: int) -> Iterator[Span]:
-        """Find the times longer than the bound in which one node could greet clients."""
-        for node in self.facts.nodes:
-            yield from longer(self._possible.greeting_clients(node), bound)
-
-    def _has_moved(self, before: Complete, after: Complete) -> bool:
-        """Return whether these two answers did not come over one connection."""
-        if before.node is None or before.node != after.node:
-            return True
-        return any(before.t < it.t <= after.t for it in self.facts.connections.get((before.node, before.client), ()))
+    def _add(self, *found: Iterator[Misconduct]) -> None:
+        for words, lines in chain.from_iterable(found):
+            self.findings.add(words, lines)
 
     def _check_followers(self) -> None:
         """Check that nodes join the leader that they follow, and wait for no node that follows somebody itself."""
@@ -307,13 +187,13 @@ class Progress(Checker):
         for node, leader, (start, end) in following.left_out():
             self.findings.add(
                 f"node {node} reached the leader, node {leader}, and a quorum that followed it, and did not join it for "
-                f"{(end - start) / 1e9:.1f} s ({self._times(start, end)})",
+                f"{(end - start) / 1e9:.1f} s ({self.facts.in_load(start, end)})",
                 [],
             )
         for node, leader, (start, end) in following.behind():
             self.findings.add(
                 f"node {node} did not deliver in time what its leader, node {leader}, had delivered: it was behind for more "
-                f"than {(end - start) / 1e9:.1f} s ({self._times(start, end)})",
+                f"than {(end - start) / 1e9:.1f} s ({self.facts.in_load(start, end)})",
                 [],
             )
 
@@ -328,7 +208,7 @@ class Progress(Checker):
             for start, end in longer(intersection(together, times), self._bound):
                 self.findings.add(
                     f"node {role.node} waited for node {leader} for {(end - start) / 1e9:.1f} s "
-                    f"({self._times(start, end)}), which {what}",
+                    f"({self.facts.in_load(start, end)}), which {what}",
                     [role],
                 )
 
@@ -352,7 +232,7 @@ class Progress(Checker):
                 for start, end in longer(intersection(waited, self._able.get(leader, [])), self._bound):
                     self.findings.add(
                         f"node {node}, which had lost its disk, was not admitted for {(end - start) / 1e9:.1f} s "
-                        f"({self._times(start, end)}), though it reached the leader, node {leader}",
+                        f"({self.facts.in_load(start, end)}), though it reached the leader, node {leader}",
                         [],
                     )
 
@@ -371,7 +251,7 @@ class Progress(Checker):
             ):
                 self.findings.add(
                     f"node {node} led for {(end - start) / 1e9:.1f} s without a link to a quorum of members "
-                    f"({self._times(start, end)})",
+                    f"({self.facts.in_load(start, end)})",
                     [],
                 )
 
@@ -411,7 +291,7 @@ class Progress(Checker):
             for how, able in self._under_leaders(node, self._leader_windows) if idle else ():
                 for start, end in longer(intersection(idle, able), self._bound):
                     words = f"node {node}, {how}, answered nobody for {(end - start) / 1e9:.1f} s"
-                    self.findings.add(f"{words} ({self._times(start, end)}), though clients waited for it", [])
+                    self.findings.add(f"{words} ({self.facts.in_load(start, end)}), though clients waited for it", [])
 
     def _connected_for(self, invoke: Invoke, wait: Span) -> Span | None:
         """Return the time for which a request waited over one connection that was there when it was sent; None if none was."""
@@ -481,14 +361,7 @@ class Progress(Checker):
         if any(low <= start and end <= high for low, high in self._reported):
             return  # reported already, for another node that could have led
         self._reported.append((start, end))
-        self.findings.add(f"{what} ({self._times(start, end)}); {self._who(window)}", [])
-
-    def _times(self, start: int, end: int) -> str:
-        """Return the time span in words, in seconds since the load began."""
-        zero = self.facts.milestones.get("workload-started")
-        if zero is None:
-            return f"{start} to {end}"
-        return f"{(start - zero.t) / 1e9:.1f} s to {(end - zero.t) / 1e9:.1f} s of the load"
+        self.findings.add(f"{what} ({self.facts.in_load(start, end)}); {self._who(window)}", [])
 
     def _who(self, window: LeaderWindow) -> str:
         return f"node {window.node} could have led, it reached {node_names(sorted(window.peers))}"
@@ -566,11 +439,3 @@ class Progress(Checker):
             begun = times[bisect_right(times, start) : bisect_right(times, end)]
             if len(begun) > MAX_ELECTIONS:
                 yield start, end, begun
-
-
-def _stayed(events: Iterable[Client], invoke: Invoke, end: Complete) -> bool:
-    """Return whether a client was connected to a node when it sent a request there, and connected to none until its end."""
-    before = max((it for it in events if it.node == invoke.node and it.t < invoke.t), key=lambda it: it.t, default=None)
-    if before is None or before.state != "connected":
-        return False
-    return not any(it.state == "connected" and before.t < it.t < end.t for it in events)
