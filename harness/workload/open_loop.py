@@ -10,9 +10,8 @@ A thread drives it against real nodes (`zab_chaos.harness.workload.thread`), the
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Protocol
 
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
@@ -85,23 +84,16 @@ class OperationLog(Protocol):
         """Record an operation's outcome, and return its name: ok, failed or unknown."""
 
 
-Submit = Callable[[Request, Then], Operation]
-
-
 class Lane:
-    """One client of the load, with its agenda. `submit`: how a program submits a request; None: the core is given the time."""
+    """One client of the load, with its agenda."""
 
-    def __init__(self, client: ClientCore, agenda: Agenda, submit: Submit | None) -> None:
+    def __init__(self, client: ClientCore, agenda: Agenda) -> None:
         self.client = client
         self.agenda = agenda
-        self._submit = submit
         self.delayed_by_fault = False  # the next operation was due, but has to wait for a fault
         # When to ask its last question; None while it is outstanding, and once it was answered.
         self.ask_ns: int | None = 0
         self.served = False  # whether its last question was answered
-
-    def submit(self, request: Request, now: int, then: Then) -> Operation:
-        return self.client.submit(request, now, then) if self._submit is None else self._submit(request, then)
 
     def has_room(self, window: int) -> bool:
         """Return whether another operation can be sent now, with at most `window` in flight."""
@@ -115,21 +107,11 @@ class OpenLoop:
     `effective_faults`, the faults that have taken effect with the nodes that they hit, for operations that await a fault. It
     reads `answered`, the names of the operations that were answered, for faults that await one. While `asking_last` is set,
     each client submits nothing but its last question: a read of the root, again and again until it succeeds. While
-    `stopping` is set, nothing is submitted. `submits`: of each client, how programs submit a request, if they can.
+    `stopping` is set, nothing is submitted.
     """
 
-    def __init__(
-        self,
-        load: LoadParameters,
-        seed: int,
-        log: OperationLog,
-        clients: Sequence[ClientCore],
-        submits: Sequence[Submit] = (),
-    ) -> None:
-        self.lanes = [
-            Lane(client, Agenda(load, seed, number), submit)
-            for number, (client, submit) in enumerate(zip_longest(clients, submits), 1)
-        ]
+    def __init__(self, load: LoadParameters, seed: int, log: OperationLog, clients: Sequence[ClientCore]) -> None:
+        self.lanes = [Lane(client, Agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
         self.begun = self.asking_last = self.stopping = False
         self.effective_faults: Mapping[str, Sequence[int]] = {}
         self.answered: frozenset[str] = frozenset()
@@ -243,7 +225,7 @@ class OpenLoop:
         self._invoke(lane, request, now, due, known)
 
     def _invoke(self, lane: Lane, request: Request, now: int, due: int, then: Then) -> None:
-        operation = lane.submit(request, now, then)
+        operation = lane.client.submit(request, now, then)
         self._counts["invoked"] += 1
         self._log.invoke(lane.client, operation, due)
 

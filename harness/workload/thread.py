@@ -104,8 +104,7 @@ class LoadThread(ThreadedLoad, ABC):
             self._client(self._addresses, nodes[(number - 1) % len(nodes)], number, poller)
             for number in range(1, self._load.clients + 1)
         ]
-        cores, submits = [client.core for client in clients], [client.submit for client in clients]
-        loop = OpenLoop(self._load, self._seed, self._ops, cores, submits)
+        loop = OpenLoop(self._load, self._seed, self._ops, [client.core for client in clients])
         try:
             while not self._stopping.is_set():
                 self._round(loop, clients, poller)
