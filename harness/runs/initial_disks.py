@@ -17,7 +17,6 @@ from zab_chaos.node.tree.txns import CreateTxn, Origin, Txn, encode, summary_of
 
 MILESTONE = "disk"  # the event in harness.jsonl
 NO_CLIENT = 0  # the client number in transactions that no client asked for
-FIRST_CHILD = 1_000_000  # child counters of the root are this times the epoch, plus the counter of the zxid
 
 
 def write_disk(folder: Path, disk: InitialDisk, segment_bytes: int) -> dict[str, Any]:
@@ -45,17 +44,18 @@ def write_disk(folder: Path, disk: InitialDisk, segment_bytes: int) -> dict[str,
     }
 
 
-def transaction(epoch: int, counter: int) -> bytes:
-    """Return the transaction with this zxid. It creates a znode of its own, and is the same on every disk."""
-    change = CreateTxn(f"/before-{epoch}-{counter}", f"{epoch}.{counter}".encode(), FIRST_CHILD * epoch + counter)
+def transaction(epoch: int, counter: int, children: int) -> bytes:
+    """Return the transaction with this zxid. It creates a child of the root, with which the root has had so many `children`.
+    It is the same on every disk, because every log that holds it is the same up to there."""
+    change = CreateTxn(f"/before-{epoch}-{counter}", f"{epoch}.{counter}".encode(), children)
     return encode(Txn(Origin(0, 0, NO_CLIENT, zx.zxid(epoch, counter)), change))
 
 
 def _runs(disk: InitialDisk) -> Iterator[TxnRecords]:
     """Yield the transactions of each epoch of the log."""
     history = History(None, dg.HASHES[dg.NEWEST])
-    for epoch, zxids in groupby(disk.log, key=lambda pair: pair[0]):
-        txns = [transaction(epoch, counter) for _, counter in zxids]
+    for epoch, numbered in groupby(enumerate(disk.log, 1), key=lambda entry: entry[1][0]):
+        txns = [transaction(epoch, counter, children) for children, (_, counter) in numbered]
         yield history.append(TxnRun(zx.zxid(epoch, 1), txns))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.faults.scenario import Expect, InitialDisk, Operation, Scenario, Workload
+from zab_chaos.faults.scenario import AT_ROOT, Expect, InitialDisk, Operation, Scenario, Workload
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs.initial_disks import write_disk
 from zab_chaos.model.verdict import Judgement
@@ -74,6 +74,14 @@ def test_a_later_epoch_wins_over_a_longer_log() -> None:
     held: dict[str, tuple[str | None, ...]] = {"/before-1-3": (None,), "/before-2-1": ("2.1",)}
     verdict = simulate(starts_from(old, *new, held=held), 1, None).verdict
     assert verdict.exit == 0, verdict.reasons
+
+
+def test_sequential_children_of_the_root_are_numbered_behind_those_on_the_given_disks() -> None:
+    new = [InitialDisk(node=node, accepted_epoch=2, current_epoch=2, log=(*BEFORE[:1], (2, 1))) for node in (1, 2)]
+    one = replace(starts_from(*new, held={}), workload=Workload(clients=1, keys=1, mix={AT_ROOT: 1}))
+    verdict = simulate(one, 1, None).verdict
+    assert verdict.exit == 0, verdict.reasons
+    assert verdict.metrics["acked"] > 1
 
 
 def test_a_written_disk_recovers_the_given_state(tmp_path: Path) -> None:
