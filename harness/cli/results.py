@@ -75,8 +75,8 @@ def _show_list(entries: list[StoredRun], last: int, results: Path, console: Cons
     show_table(console, table)
     hidden = len(entries) - last
     if hidden > 0:
-        say(console, f"and {hidden:,} older ones; --last {len(entries)} lists all")
-    say(console, "\nPrint the path of a run's report with: zab results NUMBER")
+        say(console, f"and {hidden:,} older; --last {len(entries)} lists all")
+    say(console, "\nTo print the path of a run's report, add its number to this command.")
 
 
 def _facts(number: int, one: StoredRun) -> dict[str, Any]:

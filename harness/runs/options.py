@@ -52,8 +52,12 @@ def scenario_for(name: str, scenario: Scenario, *, on: str, defect: str | None) 
 
 def require_known_defect(backend: Backend, name: str | None) -> None:
     """Raise BadInput unless the backend's nodes can be built with the defect; None is no defect."""
-    if name is not None:
-        check_names("defect", [name], backend.defects)
+    if name is None or name in backend.defects:
+        return
+    if able := [other.name for other in registry.ours() if name in other.defects]:
+        known = f"it can be built into those on {', '.join(able)}"
+        raise BadInput(f"the defect {name!r} can't be built into the nodes on {backend.name}; {known}")
+    check_names("defect", [name], backend.defects)
 
 
 def options_for(

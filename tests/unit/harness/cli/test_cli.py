@@ -55,6 +55,14 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["run", "steady-stat"], "Did you mean steady-state"),
         (["run", "steady-state", "--on", "processe"], "Did you mean processes"),
         (["run", "steady-state", "--defect", "ack-befor-sync"], "Did you mean ack-before-sync"),
+        (
+            ["run", "steady-state", "--defect", "no-force-sync"],
+            "nodes on processes; it can be built into those on zookeeper",
+        ),
+        (
+            ["run", "steady-state", "--on", "zookeeper", "--defect", "no-fence"],
+            "those on processes, sim, lockstep, containers",
+        ),
         (["defects", "--only", "nonsense"], "no defect is called 'nonsense'"),
         (["scenarios", "--only", "nonsense"], "no scenario is called 'nonsense'"),
         (["scenarios", "--check", "--times", "0"], "--times"),

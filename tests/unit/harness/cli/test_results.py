@@ -59,7 +59,8 @@ def test_the_list_shows_what_identifies_a_run(results: Path, capsys: pytest.Capt
     told = capsys.readouterr().out
     assert "\n1  2025-03-01 10:11:12  VIOLATION  a-rather" in told
     assert "  20250301T" in told
-    assert "and 2 older ones; --last 3 lists all" in told
+    assert "and 2 older; --last 3 lists all" in told
+    assert "add its number to this command" in told
 
 
 def test_a_report_is_made_if_it_is_missing_or_older_than_the_verdict(
