@@ -23,8 +23,9 @@ from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import DISK
 from zab_chaos.faults.kind import REQUIRED
-from zab_chaos.faults.registry import KINDS, describe_kinds
+from zab_chaos.faults.registry import KINDS, LED, describe_kinds
 from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Ticket, Workload, ZooKeeperSettings, load
+from zab_chaos.harness.backends.fitting import KEYS
 from zab_chaos.harness.backends.registry import OURS, ours
 from zab_chaos.harness.backends.zookeeper.points import LOCATIONS, Location
 from zab_chaos.harness.cli.bench import shown
@@ -141,13 +142,15 @@ def history_properties() -> str:
 
 
 def abilities() -> str:
-    """List the abilities of the built-in backends, and the faults that need them."""
+    """List the abilities of the built-in backends, and the faults and keys of scenarios that need them."""
     rows = []
     for one in Ability:
         kinds = [name for name, kind in KINDS.items() if one in kind.needs]
         keys = [f"{name} with {key.name}" for name, kind in KINDS.items() for key in kind.keys if key.needs is one]
+        targets = [f"target = {word}" for word in LED if one is Ability.LEADER]
+        tables = [f"`{what}`" for what, need, _ in KEYS if need is one]
         has = ["yes" if one in backend.abilities else "–" for backend in ours()]
-        rows.append([one.value, ", ".join([*kinds, *keys]) or "–", *has])
+        rows.append([one.value, ", ".join([*kinds, *keys, *targets, *tables]), *has])
     return table(("ability", "needed by", *OURS), rows)
 
 

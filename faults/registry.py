@@ -14,6 +14,7 @@ KINDS: dict[str, Kind] = {
     for module in (process, wait_step, crash_at, disk, at_rest, partition, links, clock, containers)
     for kind in module.KINDS
 }
+LED = ("leader", "follower")  # the targets that need a leader
 
 
 def missing_abilities(step: FaultStep, abilities: Collection[Ability]) -> list[tuple[str, Ability]]:
@@ -27,7 +28,7 @@ def missing_abilities(step: FaultStep, abilities: Collection[Ability]) -> list[t
     missing += [(what, need) for what, need in keys if need is not None and need not in abilities]
     words = (step.target,) if isinstance(step.target, str) else step.target or ()
     if Ability.LEADER not in abilities:
-        missing += [(f"target = {word}", Ability.LEADER) for word in words if word in ("leader", "follower")]
+        missing += [(f"target = {word}", Ability.LEADER) for word in words if word in LED]
     return missing
 
 
@@ -50,7 +51,7 @@ def reduced_to(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
     }
     if "crash-at" in keys:
         keys["enough"] = "all"
-    target = "one" if step.target in ("leader", "follower") and Ability.LEADER not in abilities else step.target
+    target = "one" if step.target in LED and Ability.LEADER not in abilities else step.target
     return replace(step, target=target, params={**step.params, **keys})
 
 

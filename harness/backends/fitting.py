@@ -1,8 +1,9 @@
 """Checks a scenario against the abilities of a backend, and fits its defaults to them."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,22 @@ from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.properties import judged_by
 from zab_chaos.node.config import Limits
 from zab_chaos.node.crash_points import POINTS
+
+KEYS: tuple[tuple[str, Ability, Callable[[Scenario, dict[str, Any]], object]], ...] = (
+    # What a scenario may ask for apart from faults, the ability that it needs, and whether a scenario with these tables asks.
+    ('disk = "faithful"', Ability.UNSYNCED, lambda _, tables: tables.get("scenario", {}).get("disk") == "faithful"),
+    ('disk = "fuse"', Ability.FILE_SYSTEM, lambda scenario, _: scenario.disk == "fuse"),
+    ("erratic_network = true", Ability.FRAMES, lambda scenario, _: scenario.erratic_network),
+    ("record = true", Ability.RECORDING, lambda _, tables: tables.get("scenario", {}).get("record") is True),
+    ("[[disk]]", Ability.FIRST_DISKS, lambda scenario, _: scenario.disks),
+    ("[timing]", Ability.TUNING, lambda _, tables: "timing" in tables),
+    ("[limits]", Ability.TUNING, lambda _, tables: "limits" in tables),
+    ("[workload] sessions", Ability.SESSIONS, lambda scenario, _: scenario.workload.sessions > 0),
+    ("[workload] stalls", Ability.FRAMES, lambda scenario, _: scenario.workload.stalls > 0),
+    ("[workload] visits", Ability.NEW_SESSIONS, lambda scenario, _: scenario.workload.visits > 0),
+    ("[[operation]] anew", Ability.NEW_SESSIONS, lambda scenario, _: any(one.anew for one in scenario.operations)),
+    ("[expect] state", Ability.FINAL_STATE, lambda scenario, _: scenario.expect.state),
+)
 
 
 def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
@@ -135,22 +152,8 @@ def _kind_mistakes(backend: Backend, name: str) -> Iterator[str]:
 def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
     """Yield what the scenario's tables ask for and the backend can't do, apart from faults."""
     tables = tomllib.loads(scenario.source)
-    head = tables.get("scenario", {})
-    for what, asked, need in (
-        ('disk = "faithful"', head.get("disk") == "faithful", Ability.UNSYNCED),
-        ('disk = "fuse"', scenario.disk == "fuse", Ability.FILE_SYSTEM),
-        ("erratic_network = true", scenario.erratic_network, Ability.FRAMES),
-        ("record = true", head.get("record") is True, Ability.RECORDING),
-        ("[[disk]]", bool(scenario.disks), Ability.FIRST_DISKS),
-        ("[timing]", "timing" in tables, Ability.TUNING),
-        ("[limits]", "limits" in tables, Ability.TUNING),
-        ("[workload] sessions", scenario.workload.sessions > 0, Ability.SESSIONS),
-        ("[workload] stalls", scenario.workload.stalls > 0, Ability.FRAMES),
-        ("[workload] visits", scenario.workload.visits > 0, Ability.NEW_SESSIONS),
-        ("[[operation]] anew", any(one.anew for one in scenario.operations), Ability.NEW_SESSIONS),
-        ("[expect] state", bool(scenario.expect.state), Ability.FINAL_STATE),
-    ):
-        if asked and need not in backend.abilities:
+    for what, need, asks in KEYS:
+        if need not in backend.abilities and asks(scenario, tables):
             yield refusal(backend, what, need)
     asked_for = [*tables.get("workload", {}).get("mix", ()), *(one.do for one in scenario.operations)]
     for name in dict.fromkeys(asked_for):
