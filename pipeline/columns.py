@@ -53,7 +53,7 @@ LOAD = Column("load", "int", "", "number of the ingest call that wrote the row; 
 COMMON_FIELDS = (
     Column("t", NUMBER, "ns", "the host's monotonic clock, one for all processes of a run"),
     Column("node", "int", "", "id of the node, from 1"),
-    Column("life", "int", "", "number of the process incarnation on this disk, from 1"),
+    Column("life", "int", "", "number of the process incarnation of the node, from 1"),
     Column("n", NUMBER, "", "event number in this life, from 1, without gaps"),
     Column("event", TEXT, "", "the event's name"),
 )
