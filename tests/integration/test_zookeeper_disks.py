@@ -69,7 +69,7 @@ def test_a_server_that_does_not_sync_loses_an_acknowledged_write_and_the_verdict
     assert (code, verdict["verdict"]) == (1, "VIOLATION")
     durability = next(one for one in verdict["properties"] if one["name"] == "durability")
     assert durability["verdict"] == "VIOLATION"
-    assert "was acknowledged, but node 1 and node 2 and node 3" in json.dumps(durability)
+    assert "was acknowledged, but nodes 1, 2 and 3" in json.dumps(durability)
     assert "--defect no-force-sync" in verdict["run"]["command"]
 
 

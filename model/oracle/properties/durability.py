@@ -2,7 +2,7 @@
 
 from zab_chaos.model.events import Deliver, Established, Truncate, packed
 from zab_chaos.model.oracle.delivered_history import Delivery
-from zab_chaos.model.oracle.evidence import show, zxid_range
+from zab_chaos.model.oracle.evidence import node_names, show, zxid_range
 from zab_chaos.model.oracle.facts import BY_NODES, AckedWrite, Node
 from zab_chaos.model.oracle.properties.checker import Checker
 
@@ -47,7 +47,7 @@ class Durability(Checker):
     def _check_nodes(self, write: AckedWrite, index: int, nodes: list[Node]) -> None:
         without = [node for node in nodes if not node.position.has(index) and self._up_to_date(node, write)]
         if without:
-            named = " and ".join(f"node {node.id}" for node in without)
+            named = node_names([node.id for node in without])
             lack = "lacks" if len(without) == 1 else "lack"
             self.findings.add(
                 f"{_write_words(write)}, but {named}, up to date at the end, {lack} it",

@@ -63,7 +63,7 @@ class EpochFiles(Checker):
     source = Epochs.source
     statement = (
         "A node's f.a (current epoch) is at most its f.p (accepted epoch), and neither ever decreases. A quorum keeps the "
-        "epoch of its leader, and who has joined an epoch holds what was acknowledged before it."
+        "epoch of its leader, and a server that has joined an epoch holds what was acknowledged before it."
     )
     judged_from = BY_NODES
 
