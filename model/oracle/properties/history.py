@@ -135,7 +135,7 @@ class ServiceProgress(Progress):
 
     statement = (
         "While no fault is active, writes and reads of each key, and reads at each node, succeed within the time bound, also "
-        "during the run. Writes do while a majority is left and connected, if the system promises that."
+        "during the run. If the system promises it, writes succeed during faults, too, while a connected majority is left."
     )
     idle = "no write was answered"
 
