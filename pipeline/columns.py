@@ -225,7 +225,7 @@ FAULTS = Table(
         Column("target", TEXT, "", "inject: the target as in the scenario"),
         Column("nodes", "array<int>", "", "inject: ids of the nodes that were hit"),
         Column("params", TEXT, "JSON", "inject: the fault's own keys"),
-        Column("pairs", "array<array<int>>", "", "inject: the cut links, [from, to]"),
+        Column("pairs", "array<array<int>>", "", "inject: the links that were cut or disturbed, [from, to]"),
         Column("confirmed", "boolean", "", "whether the processes themselves showed the effect"),
         Column("evidence", TEXT, "JSON", "the evidence"),
         LINE,

@@ -35,28 +35,30 @@ class Progress(Checker):
       refused for its content) within `progress_within`. A client that is closed, or rejected by its node, within `CONNECTS`
       has not waited.
     - With or without writes, some node is an established leader within `progress_within`.
-    - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established. In
-      three times as long, they are established at most as often, besides after a fault, a lost frame or an exhausted counter,
-      unless the simulated network is erratic (run.json: `delays_are_bounded`).
-    - A member that reaches an established leader, and a quorum that follows it, follows it within `progress_within`. It
-      delivers what that leader has delivered, and answers some client if any wait for it, within that time (the latter if
-      no frame gets lost by chance, and of clients that stay for a quarter of it).
+    - If it is longer than `progress_within`, nodes begin to lead at most `MAX_ELECTIONS` times before one is established.
+    - If run.json says that `delays_are_bounded`, leaders are established at most `MAX_ELECTIONS` times within three times
+      `progress_within`. One is not counted for each fault that begins or ends, each lost frame and each exhausted counter.
+    - A member that reaches an established leader, and a quorum that follows it, follows it within `progress_within`. Within
+      that time it delivers what that leader has delivered. If clients wait at it, each for a quarter of that time or longer,
+      it answers one of them within that time, too, if run.json says that `links_are_reliable` or gives `answered_within`.
     - A node that was elected to follow another one joins it within `progress_within` if that one is an established leader,
       and leaves it if that one follows somebody. The two were undisturbed, with the link between them open.
     - A node that has lost its disk is a member again within `progress_within` if it reaches an established leader that could
       have led all the time.
-    - An established leader gives up within `progress_within` if it has its links to too few members for a quorum open.
+    - An established leader gives up within `progress_within` if its open links reach too few members for a quorum.
     - A node that follows the leader answers every request within `answered_within`, if run.json gives that. So does an
       undisturbed node that has no leader (it refuses what it can't serve). The time starts anew whenever a request is
       answered that was sent earlier: an ensemble with more to do than it can serves one after the other.
 
-    At any time, verifies that no client sends another write over a connection on which its writes were refused for `STAYS` for
-    want of a leader, and that no client with something to send is without a connection for longer than `GREETS` for each node
-    of the ensemble and one more while one of them could greet it, if run.json says that `clients_know_all_nodes`.
-    No client waits for longer than `LEAVES` for the answer of a node that was paused, or has started again, since the request
-    was sent, if run.json says that `clients_are_awake`, and the clients together sent something all the time. Nor does then a
-    client's connection break to a node that runs on, and that no fault has affected for `LEAVES`. A leader that resigns
-    because its counter is exhausted has delivered all that it broadcast: no write is unknown for that.
+    Verifies at any time:
+
+    - If run.json says that `clients_know_all_nodes`: no client sends another write over a connection on which its writes were
+      refused for `STAYS` for want of a leader. No client with something to send is without a connection for longer than
+      `GREETS` times one more than there are nodes, while one of them could greet it.
+    - If run.json says that `clients_are_awake`: no client waits for longer than `LEAVES` for the answer of a node that was
+      paused, or has started again, since the request was sent, and no client's connection breaks to a node that runs on and that no
+      fault has affected for `LEAVES`, while the clients together sent something all the time.
+    - A leader that resigns because its counter is exhausted has delivered all that it broadcast: no write is unknown for that.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
     answer in time, to this or to an earlier request.
