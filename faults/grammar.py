@@ -403,9 +403,8 @@ class _Reader:
             return None
         if "target" not in table and default is None:
             return None
-        rule = Rule(
-            f"{', '.join(kind.target_words)}, node-1, ...", lambda value, nodes: read_target(value, kind, nodes, names)
-        )
+        allowed = f"{', '.join(kind.target_words)}, node-N, or a list of such"
+        rule = Rule(allowed, lambda value, nodes: read_target(value, kind, nodes, names))
         return self._read_value(path, "target", rule, table.get("target", default))
 
     def _read_table(self, name: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def scenario_text(scenario: Scenario, records: list[FaultRecord]) -> str:
         )
         steps.append(replace(record.step, at=round(record.step.at, 3), lasts=lasts))
     ends = [step.at + (step.lasts or 0.0) for step in steps]
-    with_faults = replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
+    with_faults = replace(scenario, faults=tuple(steps), duration=round(max(1.0, *ends, 0.0) + 1.0, 3))
     return (
         "# Written after an ensemble was used by hand: these are its faults, at their times. The operations are in\n"
         "# ops.jsonl; run as a scenario, it gets the load below instead.\n\n" + with_faults.to_toml()

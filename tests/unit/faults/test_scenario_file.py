@@ -158,7 +158,10 @@ def test_a_text_without_quotes_is_told_what_it_needs(value: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ('at = 1\ndo = "crash"', "the key target is missing"),
+        (
+            'at = 1\ndo = "crash"',
+            "target is missing. Allowed: leader, follower, one, minority, majority, all, node-N, or a list of",
+        ),
         ('do = "crash"\ntarget = "one"', "the key at is missing"),
         ('at = 99\ndo = "crash"\ntarget = "one"', "after the end"),
         ('at = -1\ndo = "crash"\ntarget = "one"', "out of range"),

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from zab_chaos.faults.kind import FaultError
+from zab_chaos.faults.kind import Confirmation, FaultError
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.scenario import load
+from zab_chaos.faults.scenario import load, parse
+from zab_chaos.faults.scheduler import FaultRecord
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live import Done, Ensemble, Failed, Unknown
 from zab_chaos.harness.live.fault_methods import STATE_WORDS, kind_of, method_names
+from zab_chaos.harness.live.scenario import scenario_text
 from zab_chaos.harness.report import terminal
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
@@ -382,3 +384,10 @@ def test_dir_lists_the_fault_methods(tmp_path: Path) -> None:
     with standing(tmp_path) as cluster:
         assert {"power_cut", "partitioned", "client", "until_converged"} <= set(dir(cluster))
         assert isinstance(cluster.folder, RunFolder)
+
+
+def test_the_times_of_a_scenario_that_was_written_after_use_by_hand_are_milliseconds() -> None:
+    fault = '[[fault]]\nat = 9.326\ndo = "crash"\ntarget = "one"\n'
+    scenario = parse(f'[scenario]\nname = "up"\n{fault}')
+    record = FaultRecord(1, scenario.faults[0], [1], Confirmation(True, {}), lasted=8.995)
+    assert "duration = 19.321\n" in scenario_text(scenario, [record])
