@@ -174,7 +174,7 @@ def _totals(runs: Sequence[dict[str, Any]]) -> str:
     """Format the number of runs, the number for each verdict, and the number of copies that were left out."""
     verdicts = ", ".join(f"{number} {name}" for name, number in Counter(run["verdict"] for run in runs).items())
     copies = sum(len(run["copies"]) for run in runs)
-    return f"{plural(len(runs), 'run')}: {verdicts}" + (f"; {copies} copies of these were left out" if copies else "")
+    return f"{plural(len(runs), 'run')}: {verdicts}" + (f"; copies left out: {copies}" if copies else "")
 
 
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:

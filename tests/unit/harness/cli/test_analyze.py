@@ -58,7 +58,7 @@ def test_the_worst_runs_are_shown_with_their_reasons_and_numbers() -> None:
     assert "... and 10 more, none of them worse" in said
     begin = said.index("/r/b/19: VIOLATION")
     assert [line.strip() for line in said[begin + 1 : begin + 5]] == ["one", "two", "three", ""]
-    assert "40 runs: 1 VIOLATION, 39 PASS; 2 copies of these were left out; new or changed: 7" in said
+    assert "40 runs: 1 VIOLATION, 39 PASS; copies left out: 2; new or changed: 7" in said
 
 
 def test_the_differences_are_shown_with_their_examples() -> None:
