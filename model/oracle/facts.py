@@ -600,9 +600,14 @@ class Facts:
         requests = (request.invoke for request in self.requests.values())
         return bool(self.frames_too_large) and not every_frame_fits(self.run.expect, requests)
 
+    @property
+    def faults(self) -> list[Inject]:
+        """The faults that were injected, without the steps of the schedule that only wait."""
+        return [inject for inject in self.injects if inject.do != "wait"]
+
     def fault_spans(self) -> list[Span]:
         """Return the time of each fault, from its injection until it was healed."""
-        return [(inject.t, self.healed_at.get(inject.id, FOREVER)) for inject in self.injects]
+        return [(inject.t, self.healed_at.get(inject.id, FOREVER)) for inject in self.faults]
 
     @property
     def ended_by_force(self) -> bool:

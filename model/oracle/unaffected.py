@@ -14,7 +14,7 @@ REMOVALS = KILLS | {"stop", "pause", "pause-at", "partition"}
 def unaffected(facts: Facts) -> Iterator[tuple[Span, frozenset[int]]]:
     """Find the times between any two changes of the faults, with the most nodes that are left and connected with each other
     then: all nodes if no fault is active. Times with a fault that removes nothing are left out."""
-    spans = [(inject, inject.t, facts.healed_at.get(inject.id, FOREVER)) for inject in facts.injects]
+    spans = [(inject, inject.t, facts.healed_at.get(inject.id, FOREVER)) for inject in facts.faults]
     changes = sorted({0, FOREVER, *(t for _, *span in spans for t in span)})
     for start, end in pairwise(changes):
         active = [inject for inject, begun, healed in spans if begun <= start < healed]
