@@ -153,9 +153,7 @@ def test_what_a_fork_has_delivered_is_not_called_undelivered() -> None:
         "the answer to client 1, seq 6 (get), names 2:1, which node 2 delivered after its history had forked"
     ]
     assert words["reliable delivery"][0].endswith("node 2, up at the end, has delivered up to 2:1, on another path")
-    assert words["durability"][0].endswith(
-        "(1:4) was acknowledged, but nodes 2 and 3, up to date at the end, lack it"
-    )
+    assert words["durability"][0].endswith("(1:4) was acknowledged, but nodes 2 and 3, up to date at the end, lack it")
     assert words["trace integrity"] == ["the nodes converged, and node 1 had ended before"]
 
 
