@@ -55,9 +55,9 @@ class Progress(Checker):
     - If run.json says that `clients_know_all_nodes`: no client sends another write over a connection on which its writes were
       refused for `STAYS` for want of a leader. No client with something to send is without a connection for longer than
       `GREETS` times one more than there are nodes, while one of them could greet it.
-    - If run.json says that `clients_are_awake`: no client waits for longer than `LEAVES` for the answer of a node that was
-      paused, or has started again, since the request was sent, and no client's connection breaks to a node that runs on and that no
-      fault has affected for `LEAVES`, while the clients together sent something all the time.
+    - If run.json says that `clients_are_awake`, and while the clients together sent something all the time: no client waits
+      for longer than `LEAVES` for the answer of a node that was paused, or has started again, since the request was sent. No
+      client's connection breaks to a node that runs on, and that no fault has affected for `LEAVES`.
     - A leader that resigns because its counter is exhausted has delivered all that it broadcast: no write is unknown for that.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
