@@ -51,8 +51,10 @@ def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[s
 
 def _busy(facts: Mapping[str, Any], violated: Collection[str]) -> str | None:
     """Return that the machine was busy, if all that is wrong is that something took too long."""
-    machine = facts.get("machine") or {}
-    load, cores = machine.get("load", 0), machine.get("cores", 1)
+    machine = facts.get("machine")
+    load, cores = (machine.get(name) if isinstance(machine, dict) else None for name in ("load", "cores"))
+    if not isinstance(load, int | float) or not isinstance(cores, int):
+        return None  # an older run, or a changed one
     if violated and {"recovery", "progress"}.issuperset(violated) and load >= BUSY * cores:
         return f"the machine was busy, which may be the cause: {load:.0f} processes ran or waited for {cores} cores"
     return None
