@@ -4,6 +4,7 @@ Only the fields that some property needs are decoded. An event that no property 
 events of a life can still be counted. The decoders reject every line without the documented form.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, final, get_args
 
@@ -595,12 +596,13 @@ class Run(Struct, kw_only=True):
     dump: str | None = None
 
 
-TRACE = "trace"  # the folder of the traces
+TRACE_FOLDER = "trace"
+TRACE_FILE = re.compile(TRACE_FOLDER + r"/node-(\d+)-(\d+)\.jsonl")  # `trace_name`: the node and the life
 
 
 def trace_name(node: int, life: int) -> str:
     """Return the name of a life's trace, relative to the run's folder."""
-    return f"{TRACE}/node-{node}-{life}.jsonl"
+    return f"{TRACE_FOLDER}/node-{node}-{life}.jsonl"
 
 
 SessionEvent = (

@@ -6,7 +6,6 @@ A file that is missing, was added or was changed is damage: a later judge can't 
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.model.events import UNREADABLE
+from zab_chaos.model.events import TRACE_FILE, UNREADABLE
 from zab_chaos.model.oracle.facts import Damage
 from zab_chaos.model.sealing import MANIFEST, sealing
 
@@ -24,7 +23,6 @@ MADE_LATER = frozenset({NAME, "report.html", "shrunk.toml"})
 VERDICT = "verdict.json"
 PART = ".part-"  # begins the name of a file that is being written
 DISKS = "data"  # not part of the manifest: it is kept only to be looked into
-TRACE = re.compile(r"trace/node-(\d+)-(\d+)\.jsonl")
 
 
 class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,7 +190,7 @@ def _lives(files: dict[str, FileEntry]) -> dict[str, int]:
     """Return the number of lives with a trace, by node."""
     lives: dict[str, int] = {}
     for name in files:
-        match = TRACE.fullmatch(name)
+        match = TRACE_FILE.fullmatch(name)
         if match is not None:
             lives[match[1]] = lives.get(match[1], 0) + 1
     return lives

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zab_chaos.model import events as ev
-from zab_chaos.model import manifest, runfiles
+from zab_chaos.model import runfiles
 from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.folders import SourceFolder
 
@@ -36,7 +36,7 @@ class LinesFile(NamedTuple):
 
 def lines_files(folder: SourceFolder) -> list[LinesFile]:
     """Return the files in a run's folder whose lines have a table."""
-    names = [name for name in sorted(folder.files) if name in _TABLE_OF_FILE or manifest.TRACE.fullmatch(name)]
+    names = [name for name in sorted(folder.files) if name in _TABLE_OF_FILE or ev.TRACE_FILE.fullmatch(name)]
     return [LinesFile(folder.run, folder.path, name) for name in names]
 
 

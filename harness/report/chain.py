@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.diagram import Diagram, NodeStep
-from zab_chaos.harness.report.html.evidence import TRACE, ZXID
+from zab_chaos.harness.report.html.evidence import ZXID
 from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.messages import SentMessage
 from zab_chaos.harness.results.fault_spans import MENDS, WAITS, FaultSpan
+from zab_chaos.model.events import TRACE_FILE
 from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.verdict import Evidence, Verdict, Violation
 from zab_chaos.node.core import zxid as zx
@@ -282,7 +283,7 @@ def _order(event: ChainEvent) -> tuple[int, bool]:
 
 
 def _point_of(cited: Evidence) -> Point | None:
-    match = TRACE.fullmatch(cited.file)
+    match = TRACE_FILE.fullmatch(cited.file)
     return Point(int(match[1]), _time(cited)) if match is not None else None
 
 

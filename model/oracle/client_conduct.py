@@ -111,12 +111,8 @@ class ClientConduct:
     def _ran_on(self, node: int, span: Span) -> bool:
         """Return whether the node ran all the time and for a while longer, and no fault affected it."""
         until = span[1] + SECOND
-        affected = any(
-            inject.t <= span[1]
-            and self._facts.healed_at.get(inject.id, FOREVER) >= span[0]
-            and node in {*inject.nodes, *chain.from_iterable(inject.pairs or ())}
-            for inject in self._facts.injects
-        )
+        active = self._facts.injects_during(*span)
+        affected = any(node in {*inject.nodes, *chain.from_iterable(inject.pairs or ())} for inject in active)
         return not affected and any(
             life.boot is not None and life.boot.t <= span[0] and until < (life.exit or life.last).t
             for life in self._facts.nodes[node].lives
@@ -136,9 +132,7 @@ class ClientConduct:
         }
         for inject in self._facts.injects:
             for node in inject.nodes if inject.do == "pause" and inject.confirmed else ():
-                found.setdefault(node, []).append(
-                    (inject.t + NOTICES, inject.t, self._facts.healed_at.get(inject.id, FOREVER))
-                )
+                found.setdefault(node, []).append((inject.t + NOTICES, *self._facts.span_of(inject)))
         return found
 
     def _could_greet(self, bound: int) -> Iterator[Span]:

@@ -3,7 +3,7 @@
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from zab_chaos.model.events import (
-    TRACE,
+    TRACE_FILE,
+    TRACE_FOLDER,
     TRACES,
     Abort,
     Accept,
@@ -74,10 +75,9 @@ LINK_FAULTS = FRAME_FAULTS | {
     "reset",
     "late-frames",
 }
-BY_NODES = frozenset({TRACE, "faults.jsonl", "harness.jsonl"})  # what nodes did, and what was done to them
+BY_NODES = frozenset({TRACE_FOLDER, "faults.jsonl", "harness.jsonl"})  # what nodes did, and what was done to them
 RECORDS = BY_NODES | {"ops.jsonl", "sessions.jsonl", "tree.jsonl"}
 DESCRIPTION = frozenset({"run.json", "manifest.json"})  # without these files nothing else is certain
-_TRACE_OF = re.compile(TRACE + r"/node-(\d+)-")
 DISK_FAULTS = FILE_DAMAGES | {REMOVE_FILE, WIPE}
 # ZooKeeper's epoch files, and the fields of `boot` that show their content.
 EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}
@@ -188,7 +188,7 @@ class Damage:
     def concerns(self, files: Collection[str], nodes: Collection[int] | None) -> bool:
         """Return whether something may be missing from one of the files or folders, or, if it is the folder of the traces, from
         the trace of one of the nodes. None stands for all nodes."""
-        trace = _TRACE_OF.match(self.file)
+        trace = TRACE_FILE.fullmatch(self.file)
         if trace is not None and nodes is not None and int(trace[1]) not in nodes:
             return False
         name = self.file.partition("/")[0]
@@ -606,8 +606,19 @@ class Facts:
         return [inject for inject in self.injects if inject.do != "wait"]
 
     def fault_spans(self) -> list[Span]:
-        """Return the time of each fault, from its injection until it was healed."""
-        return [(inject.t, self.healed_at.get(inject.id, FOREVER)) for inject in self.faults]
+        """Return the time of each fault."""
+        return [self.span_of(inject) for inject in self.faults]
+
+    def span_of(self, inject: Inject) -> Span:
+        """Return the time of a fault, from its injection until it was healed."""
+        return inject.t, self.healed_at.get(inject.id, FOREVER)
+
+    def injects_during(self, start: int, end: int) -> Iterator[Inject]:
+        """Find what was injected and not healed at some instant of this time."""
+        for inject in self.injects:
+            begun, healed = self.span_of(inject)
+            if begun <= end and healed >= start:
+                yield inject
 
     @property
     def ended_by_force(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from zab_chaos.model.events import TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import KILLS, Facts, Life, Node, cut_link_counters, ended_processes, evidence_of
-from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.model.oracle.spans import FOREVER, SECOND
 from zab_chaos.node.exit_codes import SANITY
 from zab_chaos.node.store.errors import CORRUPT_EXIT, DISK_EXIT
 
@@ -25,8 +25,8 @@ WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
 # Faults that kill processes at once, unless they only arm a crash point.
 KILLED_AT_ONCE = (KILLS | {"stop"}) - {"crash-at", "restart"}
-LATEST = 2_000_000_000  # ns after the time of a fault's line within which it has killed its processes
-WRITES_WITHIN = 1_000_000_000  # ns within which a process that runs writes a line to its trace (`work`)
+LATEST = 2 * SECOND  # after the time of a fault's line within which it has killed its processes
+WRITES_WITHIN = SECOND  # within which a process that runs writes a line to its trace (`work`)
 PAUSE = "pause"
 # Faults that a node is commanded to simulate. It traces each command before it obeys.
 COMMANDED = frozenset({"disk-full", "disk-error", "slow-disk", "clock-rate", "clock-jump"})

@@ -146,14 +146,14 @@ class PossibleLeaders:
         """Return the times in which a fault affected this node, besides some kinds. Faults of named links are left to
         `_link_faults`."""
         hit = [it for it in self._injects if node in it.nodes and not it.pairs and it.do not in besides]
-        return [(inject.t, self._facts.healed_at.get(inject.id, FOREVER)) for inject in hit]
+        return [self._facts.span_of(inject) for inject in hit]
 
     def _link_faults(self) -> dict[frozenset[int], list[Span]]:
         """Return the times in which a fault affected the links between two nodes, in one direction or both."""
         spans: dict[frozenset[int], list[Span]] = {}
         for inject in self._injects:
             for pair in inject.pairs or ():
-                spans.setdefault(frozenset(pair), []).append((inject.t, self._facts.healed_at.get(inject.id, FOREVER)))
+                spans.setdefault(frozenset(pair), []).append(self._facts.span_of(inject))
         return spans
 
     def _leader_disturbances(self) -> list[int]:
@@ -164,7 +164,7 @@ class PossibleLeaders:
         for inject in self._injects:
             touched = {end for pair in inject.pairs or () for end in pair} or set(inject.nodes)
             began_with: int | None = None  # the leader that was hit
-            for t in (inject.t, self._facts.healed_at.get(inject.id, FOREVER)):
+            for t in self._facts.span_of(inject):
                 leader = next((node for when, node in reversed(leads) if when <= t), None)
                 if leader in touched and t < FOREVER and (leader == began_with or _is_in(t, led[leader])):
                     began_with = leader

@@ -1,7 +1,7 @@
 """The nodes that no fault affects, as far as the faults of a run tell: for systems that do not trace their links."""
 
 from collections.abc import Iterator
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
 from zab_chaos.model.events import Inject
 from zab_chaos.model.oracle.facts import KILLS, Facts
@@ -14,10 +14,11 @@ REMOVALS = KILLS | {"stop", "pause", "pause-at", "partition"}
 def unaffected(facts: Facts) -> Iterator[tuple[Span, frozenset[int]]]:
     """Find the times between any two changes of the faults, with the most nodes that are left and connected with each other
     then: all nodes if no fault is active. Times with a fault that removes nothing are left out."""
-    spans = [(inject, inject.t, facts.healed_at.get(inject.id, FOREVER)) for inject in facts.faults]
-    changes = sorted({0, FOREVER, *(t for _, *span in spans for t in span)})
-    for start, end in pairwise(changes):
-        active = [inject for inject, begun, healed in spans if begun <= start < healed]
+    spans = facts.fault_spans()
+    for start, end in pairwise(sorted({0, FOREVER, *chain.from_iterable(spans)})):
+        active = [
+            inject for inject, (begun, healed) in zip(facts.faults, spans, strict=True) if begun <= start < healed
+        ]
         if all(inject.do in REMOVALS for inject in active):
             yield (start, end), _largest_group(facts.run.nodes, active)
 

@@ -11,12 +11,12 @@ from zab_chaos.harness.report.abridged import brief
 from zab_chaos.harness.report.headline import violated_or_uncertain
 from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.results.source import Source
+from zab_chaos.model.events import TRACE_FILE
 from zab_chaos.model.verdict import Evidence, Property, Verdict
 from zab_chaos.node.core import digest as dg
 
 ZXID = re.compile(r"\b(\d{1,9}):(\d{1,10})\b")
 FOLLOWED = 4  # transactions that one button highlights; more of them would hide each other
-TRACE = re.compile(r"trace/node-(\d+)-\d+\.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def read_shown_verdict(source: Source) -> ShownVerdict:
 
 
 def _mark(number: int, cited: Evidence, short: dict[str, Any]) -> Mark:
-    lane = TRACE.fullmatch(cited.file)
+    lane = TRACE_FILE.fullmatch(cited.file)
     t = cited.event.get("t")
     return Mark(
         number=number,

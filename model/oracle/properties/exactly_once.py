@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from zab_chaos.model.events import LOGS, TRACE, TRACES, Broadcast, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, TRACE_FOLDER, TRACES, Broadcast, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import ORDERED, RECORDS, WRITES, Request
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -137,7 +137,7 @@ class ExactlyOnce(Checker):
         node = self.facts.nodes.get(complete.node or 0)
         if node is None or not node.had_delivered(acked, complete.t):
             words = f"{_request_name(request)} was acknowledged at {show(acked)} before node {complete.node} had delivered that"
-            self._report_absence(words, [request.invoke, complete], {TRACE, "ops.jsonl"}, {complete.node or 0})
+            self._report_absence(words, [request.invoke, complete], {TRACE_FOLDER, "ops.jsonl"}, {complete.node or 0})
         if effect == acked:
             return
         index = self.facts.history.index(acked)
@@ -148,7 +148,8 @@ class ExactlyOnce(Checker):
         if known:
             where = "took no effect" if effect is None else f"took effect at {show(effect)}"
             lost = effect is None and index is None
-            (self._report_absence if lost else self.findings.add)(
+            report = self._report_absence if lost else self.findings.add
+            report(
                 f"{_request_name(request)} was acknowledged at {show(acked)}, but it {where}",
                 [request.invoke, self.facts.effects.broadcast(acked), complete],
             )

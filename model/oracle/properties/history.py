@@ -148,8 +148,7 @@ class ServiceProgress(Progress):
         """Check each part of the service: the writes of a key, the reads of a key, and the reads at a node."""
         bound = self._bound
         joined = max(bound, int((self.expected("converges_within") or 0) * SECOND))
-        everybody = self.facts.run.nodes - 1
-        quiet = [(window.start, window.end) for window in self._leader_windows if len(window.peers) == everybody]
+        quiet = [(window.start, window.end) for window in self._leader_windows if self._is_quiet(window)]
         stopped = self._end_of_load(self._served())
         waiting: dict[_Part, list[Span]] = {}
         for invoke, (start, end) in self.facts.unserved_requests:
@@ -200,8 +199,12 @@ class ServiceProgress(Progress):
         """Return nothing: clients do not know who leads."""
         return iter(())
 
+    def _is_quiet(self, window: LeaderWindow) -> bool:
+        """Return whether no fault was active: all nodes are left."""
+        return len(window.peers) == self.facts.run.nodes - 1
+
     def _who(self, window: LeaderWindow) -> str:
-        if len(window.peers) == self.facts.run.nodes - 1:
+        if self._is_quiet(window):
             return "no fault was there"
         return f"no fault affected {node_names([window.node, *sorted(window.peers)])}, a majority"
 

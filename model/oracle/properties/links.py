@@ -4,11 +4,11 @@ from zab_chaos.model.events import Abort, Channel, Exit, Line, Link
 from zab_chaos.model.oracle.facts import FRAME_FAULTS, GAP, Facts, Life
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import DEFAULT_BOUND
-from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.model.oracle.spans import SECOND
 from zab_chaos.node.events import BAD_FRAME
 
-AFTERMATH = 1_000_000_000  # what a fault has held back may still arrive, or be found missing
-SPEAKS = 5_000_000_000  # by then nodes have received heartbeats in a session, or have closed it
+AFTERMATH = SECOND  # what a fault has held back may still arrive, or be found missing
+SPEAKS = 5 * SECOND  # by then nodes have received heartbeats in a session, or have closed it
 
 
 class Channels(Checker):
@@ -45,19 +45,17 @@ class Channels(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._last: dict[tuple[int, int, int], Channel] = {}  # by (node, life, peer)
-        self._opened: dict[tuple[int, int], set[tuple[int, int]]] = {}  # by (node, life): (peer, session)
+        self._opened: dict[tuple[int, int], dict[tuple[int, int], Link]] = {}  # by (node, life) and (peer, session)
         self._sequences: list[Channel] = []
         self._bad: list[Link] = []
         self._open: dict[tuple[int, int, int], Link] = {}  # by (node, life, peer): the session that is open
-        self._openings: dict[tuple[int, int, int, int], Link] = {}  # by (node, life, peer, session)
         # The ends of sessions in which frames were missing, with their beginnings.
         self._gaps: list[tuple[Link, int]] = []
 
     def on_link(self, event: Link) -> None:
         if event.state == "opened":
-            self._opened.setdefault((event.node, event.life), set()).add((event.peer, event.session))
+            self._opened.setdefault((event.node, event.life), {})[event.peer, event.session] = event
             self._open[event.node, event.life, event.peer] = event
-            self._openings[event.node, event.life, event.peer, event.session] = event
             return
         self.checked += 1
         if event.why.startswith(BAD_FRAME):
@@ -126,17 +124,13 @@ class Channels(Checker):
     def _is_affected(self, link: Link, start: int, end: int) -> bool:
         """Return whether a fault may have affected the nodes of this link, or the link itself, in this time."""
         ends = {link.node, link.peer}
-        return any(
-            it.t <= end
-            and self.facts.healed_at.get(it.id, FOREVER) >= start - AFTERMATH
-            and (ends & {*it.nodes} or any(ends == {*p} for p in it.pairs or ()))
-            for it in self.facts.injects
-        )
+        active = self.facts.injects_during(start - AFTERMATH, end)
+        return any(ends & {*it.nodes} or any(ends == {*pair} for pair in it.pairs or ()) for it in active)
 
     def _check_lives(self) -> None:
         """Check that no frames are of a later life of their sender than the one that ran meanwhile."""
         for event in self._sequences:
-            opened = self._openings.get((event.node, event.life, event.peer, event.session))
+            opened = self._opened.get((event.node, event.life), {}).get((event.peer, event.session))
             for life in self.facts.nodes[event.peer].lives if opened is not None else ():
                 if life.boot is not None and life.boot.life < event.incarnation and _spans(life, opened, event):
                     self.findings.add(

@@ -93,7 +93,7 @@ class Progress(Checker):
 
     def _check(self) -> None:
         facts = self.facts
-        bound = self._bound = int((self.expected("progress_within") or DEFAULT_BOUND) * SECOND)
+        self._bound = int((self.expected("progress_within") or DEFAULT_BOUND) * SECOND)
         answered = self.expected("answered_within")
         self._service = ServiceTimes(facts)
         self._check_admissions()
@@ -108,18 +108,17 @@ class Progress(Checker):
             self._check_changes()
         if facts.run.expect.get("links_are_reliable") or answered is not None:
             self._check_service()
-        self._check_windows(bound)
+        self._check_windows()
 
-    def _check_windows(self, bound: int) -> None:
+    def _check_windows(self) -> None:
         """Check the times in which some node could have led."""
-        served = self._served()
+        bound, served = self._bound, self._served()
         self.checked += len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
         delayed, leaderless = list(self._delayed_requests()), list(self._leaderless(bound))
         if not idle and not livelocks and not delayed and not leaderless:
             return
-        windows = self._leader_windows
-        for window in windows:
+        for window in self._leader_windows:
             for start, end in self._stalls(window, idle, bound):
                 self._report(window, start, end, f"{self.idle} for {(end - start) / 1e9:.1f} s, though writes waited")
             for start, end in longer(intersection(leaderless, [(window.start, window.end)]), bound):
@@ -129,7 +128,7 @@ class Progress(Checker):
                 begun = bisect_right(times, high) - bisect_left(times, low)
                 if high - low > bound and begun > MAX_ELECTIONS:
                     self._report(window, low, high, f"nodes began to lead {begun} times, and none was established")
-        undisturbed = {node: list(self._undisturbed(node, windows)) for node in {stay.node for _, stay in delayed}}
+        undisturbed = {node: list(self._undisturbed(node)) for node in {stay.node for _, stay in delayed}}
         for request, stay in delayed:
             self._check_delayed(request, stay, undisturbed[stay.node])
 
@@ -290,7 +289,7 @@ class Progress(Checker):
         for node, spans in waits.items():
             waited = longer(merged(spans, self._bound // 4), self._bound)
             idle = [it for span in waited for it in gaps(span, sorted(answers.get(node, [])), self._bound)]
-            for how, able in self._under_leaders(node, self._leader_windows) if idle else ():
+            for how, able in self._under_leaders(node) if idle else ():
                 for start, end in longer(intersection(idle, able), self._bound):
                     words = f"node {node}, {how}, answered nobody for {(end - start) / 1e9:.1f} s"
                     self.findings.add(f"{words} ({self.facts.in_load(start, end)}), though clients waited for it", [])
@@ -313,16 +312,18 @@ class Progress(Checker):
                 if stay is not None and stay.end - stay.start > self._answer_bound:
                     yield request, stay
 
-    def _under_leaders(self, node: int, windows: list[LeaderWindow]) -> Iterator[tuple[str, list[Span]]]:
+    def _under_leaders(self, node: int) -> Iterator[tuple[str, list[Span]]]:
         """Find, for each leader that the node followed, the times in which the node could answer: the leader and enough
         others were undisturbed."""
         for leader, led in self._service.followed(node):
-            spans = [(it.start, it.end) for it in windows if it.node == leader and node in {leader, *it.peers}]
+            spans = [
+                (it.start, it.end) for it in self._leader_windows if it.node == leader and node in {leader, *it.peers}
+            ]
             yield f"under the leader node {leader}", intersection(led, spans)
 
-    def _undisturbed(self, node: int, windows: list[LeaderWindow]) -> Iterator[tuple[str, list[Span]]]:
+    def _undisturbed(self, node: int) -> Iterator[tuple[str, list[Span]]]:
         """Find also the times in which the node was undisturbed without a leader: it could refuse what it can't serve."""
-        yield from self._under_leaders(node, windows)
+        yield from self._under_leaders(node)
         yield "without a leader", difference(self._possible.connected(node, node), self._service.in_broadcast(node))
 
     def _check_delayed(self, request: Request, stay: RequestStay, undisturbed: list[tuple[str, list[Span]]]) -> None:
