@@ -111,7 +111,7 @@ class ClientConduct:
     def _ran_on(self, node: int, span: Span) -> bool:
         """Return whether the node ran all the time and for a while longer, and no fault affected it."""
         until = span[1] + SECOND
-        active = self._facts.injects_during(*span)
+        active = self._facts.faults_during(*span)
         affected = any(node in {*inject.nodes, *chain.from_iterable(inject.pairs or ())} for inject in active)
         return not affected and any(
             life.boot is not None and life.boot.t <= span[0] and until < (life.exit or life.last).t

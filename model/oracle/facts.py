@@ -62,6 +62,7 @@ REMOVE_FILE = "remove-file"  # whole files are lost
 WIPE = "wipe"  # the whole disk is lost
 CRASH_STATE = "crash-state"  # a milestone, not a fault: a crash at some sync could have left a wrong disk
 POWER_CUT = "power-cut"  # unsynced bytes are lost
+WAIT = "wait"  # a step of the schedule, not a fault
 FRAME_FAULTS = frozenset({"corrupt-frames", "misrouted-frames"})  # frames arrive that their receiver must refuse
 GAP = re.compile(r"frame \d+ came where|frames \d+ to \d+ are missing")  # how `zab_chaos.node.channel.session` says so
 # Faults of links only, which leave nodes and their clients alone.
@@ -226,7 +227,8 @@ class Facts:
         self.writes_done = array("q")  # times of successful writes
         self.refusals = array("q")  # times of writes refused for their content (bad version, no node, ...)
         self.faults_due = 0  # the least number of injections that must be on record
-        self.injects: list[Inject] = []
+        self.injects: list[Inject] = []  # all steps of the schedule
+        self.faults: list[Inject] = []  # without those that only wait
         self.injected: set[int | str] = set()  # ids
         self.heals: list[Heal] = []
         self.node_faults: list[NodeFault] = []
@@ -448,6 +450,8 @@ class Facts:
             self.damages.append(Damage(fault.file, fault.line, f"injects fault {fault.id} a second time"))
         self.injected.add(fault.id)
         self.injects.append(fault)
+        if fault.do != WAIT:
+            self.faults.append(fault)
 
     def heal(self, fault: Heal) -> None:
         """Add a healing. Fault 0 stands for no particular fault: the harness heals everything as a last resort."""
@@ -600,11 +604,6 @@ class Facts:
         requests = (request.invoke for request in self.requests.values())
         return bool(self.frames_too_large) and not every_frame_fits(self.run.expect, requests)
 
-    @property
-    def faults(self) -> list[Inject]:
-        """The faults that were injected, without the steps of the schedule that only wait."""
-        return [inject for inject in self.injects if inject.do != "wait"]
-
     def fault_spans(self) -> list[Span]:
         """Return the time of each fault."""
         return [self.span_of(inject) for inject in self.faults]
@@ -613,12 +612,12 @@ class Facts:
         """Return the time of a fault, from its injection until it was healed."""
         return inject.t, self.healed_at.get(inject.id, FOREVER)
 
-    def injects_during(self, start: int, end: int) -> Iterator[Inject]:
-        """Find what was injected and not healed at some instant of this time."""
-        for inject in self.injects:
-            begun, healed = self.span_of(inject)
+    def faults_during(self, start: int, end: int) -> Iterator[Inject]:
+        """Find the faults that were injected and not healed at some instant of this time."""
+        for fault in self.faults:
+            begun, healed = self.span_of(fault)
             if begun <= end and healed >= start:
-                yield inject
+                yield fault
 
     @property
     def ended_by_force(self) -> bool:

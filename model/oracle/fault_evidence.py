@@ -170,10 +170,10 @@ def _check_effect(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradi
 def _is_touched_meanwhile(facts: Facts, inject: Inject, heal: Heal) -> bool:
     """Return whether another fault that hit one of these nodes began or ended while this one was active: it may have woken
     them."""
-    nodes = {it.id: set(it.nodes) for it in facts.injects}
+    nodes = {it.id: set(it.nodes) for it in facts.faults}
     return any(
         inject.t <= line.t <= heal.t and line.id != inject.id and nodes.get(line.id, set()) & set(inject.nodes)
-        for line in (*facts.injects, *facts.heals)
+        for line in (*facts.faults, *facts.heals)
     )
 
 

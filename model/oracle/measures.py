@@ -72,7 +72,7 @@ def pause_after(facts: Facts, pause: Span) -> str | None:
     otherwise the first fault during the pause.
     """
     begin, end = pause
-    near = [it for it in facts.injects if it.t < end and facts.healed_at.get(it.id, it.t) + AFTERMATH_NS >= begin]
+    near = [it for it in facts.faults if it.t < end and facts.healed_at.get(it.id, it.t) + AFTERMATH_NS >= begin]
     near.sort(key=lambda inject: inject.t)
     before = [inject for inject in near if inject.t <= begin]
     return (before[-1] if before else near[0]).do if near else None

@@ -32,7 +32,7 @@ class PossibleLeaders:
 
     def __init__(self, facts: Facts, bound: int) -> None:
         self._facts = facts
-        self._injects = [inject for inject in facts.injects if not _is_mild(inject, bound)]
+        self._faults = [inject for inject in facts.faults if not _is_mild(inject, bound)]
         # A node counts from its first admission in a life.
         self._admitted = {(event.node, event.life): event.t for event in reversed(facts.members)}
         self._undisturbed = {
@@ -145,13 +145,13 @@ class PossibleLeaders:
     def _node_faults(self, node: int, besides: frozenset[str] = frozenset()) -> list[Span]:
         """Return the times in which a fault affected this node, besides some kinds. Faults of named links are left to
         `_link_faults`."""
-        hit = [it for it in self._injects if node in it.nodes and not it.pairs and it.do not in besides]
+        hit = [it for it in self._faults if node in it.nodes and not it.pairs and it.do not in besides]
         return [self._facts.span_of(inject) for inject in hit]
 
     def _link_faults(self) -> dict[frozenset[int], list[Span]]:
         """Return the times in which a fault affected the links between two nodes, in one direction or both."""
         spans: dict[frozenset[int], list[Span]] = {}
-        for inject in self._injects:
+        for inject in self._faults:
             for pair in inject.pairs or ():
                 spans.setdefault(frozenset(pair), []).append(self._facts.span_of(inject))
         return spans
@@ -161,7 +161,7 @@ class PossibleLeaders:
         begins when the last leader leads no more is none of these."""
         found, leads = [], sorted((event.t, event.node) for event in self._facts.established)
         led = {node: self._led(node) for node in {node for _, node in leads}}
-        for inject in self._injects:
+        for inject in self._faults:
             touched = {end for pair in inject.pairs or () for end in pair} or set(inject.nodes)
             began_with: int | None = None  # the leader that was hit
             for t in self._facts.span_of(inject):

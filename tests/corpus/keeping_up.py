@@ -38,6 +38,17 @@ def progress_a_former_leader_is_no_excuse() -> Story:
     return story
 
 
+@violates("progress")
+def progress_a_step_that_waits_is_no_excuse() -> Story:
+    """The schedule waits for a state of all nodes, and nothing is delivered for 6 s, of 4."""
+    story = _linked()
+    story.inject("wait", story.servers)
+    _nothing_for(story, 6)
+    story.write()
+    story.settle()
+    return story
+
+
 def _cut_every_3_seconds(*pair: int) -> Story:
     story = _linked(5)
     for _ in range(3):

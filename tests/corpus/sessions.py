@@ -132,13 +132,26 @@ def client_order_taken_for_a_stranger_by_a_slow_node() -> Story:
     return _taken_for_a_stranger("slow-disk")
 
 
-@violates("client order")
-def client_order_overloaded_by_one_request() -> Story:
-    """A node that waits for nothing says that it is overloaded."""
+def _overloaded_after(step: str) -> Story:
+    """Let a node that waits for nothing say that it is overloaded, soon after a step of the schedule."""
     story = ensemble(clients_are_kept=True, waiting=16)
+    story.inject(step, [1])
+    story.heal()
     story.complete(1, story.invoke(op="get"), outcome="failed", error="overloaded")
     story.settle()
     return story
+
+
+@violates("client order")
+def client_order_overloaded_by_one_request() -> Story:
+    """Nothing has happened to the node: the step only waited for its state."""
+    return _overloaded_after("wait")
+
+
+@legal("client order")
+def client_order_overloaded_after_a_fault() -> Story:
+    """Its links may be slow."""
+    return _overloaded_after("latency")
 
 
 def _second_answer(*, first_given_up_before: bool, together: bool = False) -> Story:

@@ -200,7 +200,7 @@ class ClientOrder(Checker):
         """Return whether there is a fault at the time `t`, of one of these kinds, or was shortly before."""
         return any(
             start <= t < end + SETTLES
-            for inject, (start, end) in zip(self.facts.injects, self._faults, strict=True)
+            for inject, (start, end) in zip(self.facts.faults, self._faults, strict=True)
             if kinds is None or inject.do in kinds
         )
 

@@ -124,7 +124,7 @@ class Channels(Checker):
     def _is_affected(self, link: Link, start: int, end: int) -> bool:
         """Return whether a fault may have affected the nodes of this link, or the link itself, in this time."""
         ends = {link.node, link.peer}
-        active = self.facts.injects_during(start - AFTERMATH, end)
+        active = self.facts.faults_during(start - AFTERMATH, end)
         return any(ends & {*it.nodes} or any(ends == {*pair} for pair in it.pairs or ()) for it in active)
 
     def _check_lives(self) -> None:
