@@ -1,4 +1,4 @@
-# Every target does all of its own set-up: on a new machine python3 (3.11 to 3.13, with venv) and make are enough.
+# Every target does all of its own set-up: on a new machine python3 (3.11 to 3.14, with venv) and make are enough.
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -108,7 +108,8 @@ class _Exploration:
             say(self.console, f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}")
         if self.summary.kept:
             place = shlex.quote(str(self.results / self.task.scenario.name))
-            say(self.console, f"kept     {self.summary.kept:,} runs; analyze them with: zab analyze {place}")
+            runs = "1 run" if self.summary.kept == 1 else f"{self.summary.kept:,} runs"
+            say(self.console, f"kept     {runs}; to analyze: zab analyze {place}")
 
     def show_smallest(self) -> str | None:
         """Show the run of the smallest seed that failed. Return the command that repeats it; None if no seed failed."""

@@ -1,6 +1,7 @@
 """Finds files in folders that other processes change at the same time, and checks and writes files that the user names."""
 
 import os
+import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -36,11 +37,14 @@ def write_new(file: Path, text: str) -> Path:
 def output_mistake(file: Path) -> str | None:
     """Return why a file that the user names can't be written; None if nothing is wrong so far."""
     try:
-        if file.is_dir():
+        if stat.S_ISDIR(file.stat().st_mode):  # since Python 3.14 `is_dir` is false, too, where a name is too long
             return f"{file} is a folder; name a file"
-        return None if file.parent.is_dir() else f"{file} cannot be written: there is no folder {file.parent}"
-    except OSError as error:  # for example, a name that is too long
+    except (FileNotFoundError, NotADirectoryError):
+        if not file.parent.is_dir():
+            return f"{file} cannot be written: there is no folder {file.parent}"
+    except OSError as error:
         return f"{file} cannot be written: {error.strerror}"
+    return None
 
 
 def output_file(file: Path) -> Path:

@@ -45,7 +45,7 @@ def install_command() -> str:
         return f"brew install openjdk@{OLDEST}"
     if shutil.which("apt-get"):
         sudo = "" if os.geteuid() == 0 else "sudo "
-        return f"{sudo}apt-get install -y openjdk-{OLDEST}-jre-headless"
+        return f"{sudo}apt-get install -y default-jre-headless"  # no version is in all releases; this is 17 or newer
     if shutil.which("dnf"):
-        return f"sudo dnf install -y java-{OLDEST}-openjdk-headless"
+        return "sudo dnf install -y java-21-openjdk-headless"
     return f"install a Java {OLDEST} runtime, and set JAVA_HOME to it"

@@ -152,10 +152,11 @@ class Panel(Display):
 
 
 def display(console: Console, *, quiet: bool, line_seconds: float = LINE_SECONDS) -> Display:
-    """Return the display for this console: a panel if it is a terminal, else lines, at most one in `line_seconds`."""
+    """Return the display for this console: a panel if it is a terminal that can move its cursor, else lines, at
+    most one in `line_seconds`."""
     if quiet:
         return Quiet()
-    return Panel(console) if console.is_terminal else Lines(console, seconds=line_seconds)
+    return Panel(console) if console.is_interactive else Lines(console, seconds=line_seconds)
 
 
 def _leader(now: RunStatus) -> str:

@@ -218,7 +218,7 @@ def test_kept_runs_are_those_that_zab_run_makes(short: str, tmp_path: Path, caps
     assert main(asked) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["kept"] == 3
-    assert f"kept     3 runs; analyze them with: zab analyze {one}/short" in told.err
+    assert f"kept     3 runs; to analyze: zab analyze {one}/short" in told.err
     assert main(["run", short, "--on", "sim", "--seed", "4", "--results", str(other)]) == 0
     kept, made = folders(one), folders(other)
     assert sorted(kept) == [3, 4, 5]

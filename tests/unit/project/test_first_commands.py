@@ -38,7 +38,7 @@ def test_no_python_that_is_new_enough(tmp_path: Path) -> None:
     fake_python(tmp_path / "bin", "python3", "exit 1")  # what an old Python answers to the question for its version
     done = venv(tmp_path)
     assert done.returncode == 1
-    assert "Python 3.11, 3.12 or 3.13 is needed" in done.stderr
+    assert "Python 3.11, 3.12, 3.13 or 3.14 is needed" in done.stderr
     assert "apt-get install" in done.stderr
     assert not (tmp_path / "venv").exists()
 
@@ -59,7 +59,7 @@ def test_a_given_python_is_used(tmp_path: Path) -> None:
     assert (tmp_path / "said").read_text().splitlines()[-1] == f"-m venv --clear {tmp_path}/venv"
 
 
-@pytest.mark.parametrize(("version", "taken"), [("3.10", False), ("3.11", True), ("3.13", True), ("3.14", False)])
+@pytest.mark.parametrize(("version", "taken"), [("3.10", False), ("3.11", True), ("3.14", True), ("3.15", False)])
 def test_exactly_the_declared_python_versions_are_accepted(tmp_path: Path, version: str, taken: bool) -> None:
     """A fake Python that claims to be `version`."""
     lie = f"import sys; sys.version_info = ({version.replace('.', ', ')}, 0)"

@@ -1,5 +1,6 @@
 import io
 
+import pytest
 from rich.console import Console
 
 from zab_chaos.harness.report.progress import Lines, Panel, Quiet, RunStatus, display
@@ -40,7 +41,8 @@ def test_events_are_printed_at_once_and_without_markup() -> None:
     assert out.getvalue() == "node-1 ended [by itself] with exit code 74\nnode-2 ended\n"
 
 
-def test_the_panel_fits_80_columns_without_colour() -> None:
+def test_the_panel_fits_80_columns_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # rich shows no panel on a terminal that is `dumb`
     out = io.StringIO()
     console = Console(file=out, width=80, force_terminal=True, color_system=None)
     with Panel(console) as panel:
@@ -53,7 +55,10 @@ def test_the_panel_fits_80_columns_without_colour() -> None:
     assert max(len(line) for line in text.splitlines()) <= 80 + 20  # cursor movements count as characters
 
 
-def test_the_display_suits_the_output() -> None:
+def test_the_display_suits_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")  # as an editor has it that runs commands
+    assert isinstance(display(Console(file=io.StringIO(), force_terminal=True), quiet=False), Lines)
+    monkeypatch.setenv("TERM", "xterm")
     assert isinstance(display(Console(file=io.StringIO()), quiet=False), Lines)
     assert isinstance(display(Console(file=io.StringIO(), force_terminal=True), quiet=False), Panel)
     quiet = display(Console(file=io.StringIO(), force_terminal=True), quiet=True)
