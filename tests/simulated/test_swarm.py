@@ -46,7 +46,14 @@ from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, Origin, Txn
 
 SEEDS = range(1, 200)
+DRAWN = 600  # among so many seeds are all that some tests need
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
+
+
+@pytest.fixture(scope="module")
+def drawn_scenarios(shipped: Callable[[str], Scenario]) -> list[Scenario]:
+    """What the seeds 1, 2, ... draw, without changes by a test."""
+    return [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, DRAWN)]
 
 
 @pytest.mark.parametrize("seed", sorted(random.Random("which").sample(SEEDS, TRIED)))
@@ -63,9 +70,9 @@ def test_a_drawn_scenario_is_a_scenario_file(name: str, shipped: Callable[[str],
     assert replace(parse(drawn.source), source="") == replace(drawn, source="")
 
 
-def test_some_seeds_limit_the_waiting_requests(shipped: Callable[[str], Scenario]) -> None:
+def test_some_seeds_limit_the_waiting_requests(drawn_scenarios: list[Scenario]) -> None:
     """Writes that are refused because too many wait keep their order too."""
-    drawn = {swarm.draw_swarm(shipped("long-mix"), seed).limits.waiting for seed in SEEDS}
+    drawn = {one.limits.waiting for one in drawn_scenarios[: len(SEEDS)]}
     assert drawn == {swarm.CROWDED_LIMITS["waiting"], 12, 40, Limits().waiting}
 
 
@@ -75,9 +82,9 @@ def with_load_of(other: Scenario, one: Scenario) -> Scenario:
 
 
 def test_in_some_seeds_a_crowd_of_clients_meets_a_leader_with_hardly_any_room(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    shipped: Callable[[str], Scenario], drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    drawn = drawn_scenarios
     share = swarm.CROWDED_SHARE
     monkeypatch.setattr(swarm, "CROWDED_SHARE", 0.0)
     others = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in drawn]
@@ -95,8 +102,8 @@ def test_a_drawn_scenario_is_described(shipped: Callable[[str], Scenario]) -> No
     assert f"{drawn.nodes} nodes" in swarm.describe(drawn)
 
 
-def test_runs_are_short_and_broken_from_the_start(shipped: Callable[[str], Scenario]) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+def test_runs_are_short_and_broken_from_the_start(drawn_scenarios: list[Scenario]) -> None:
+    drawn = drawn_scenarios[: len(SEEDS)]
     durations = sorted(one.duration for one in drawn)
     assert durations[len(durations) // 2] <= 10
     assert durations[-1] == 60
@@ -108,9 +115,9 @@ def test_runs_are_short_and_broken_from_the_start(shipped: Callable[[str], Scena
     assert firsts[len(firsts) // 2] < 1.5
 
 
-def test_some_seeds_have_mostly_one_fault_at_a_time(shipped: Callable[[str], Scenario]) -> None:
+def test_some_seeds_have_mostly_one_fault_at_a_time(drawn_scenarios: list[Scenario]) -> None:
     """In most others a node is hardly ever left alone for five seconds."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    drawn = drawn_scenarios
     calm = [one for one in drawn if one.nemesis is not None and one.nemesis.every == swarm.CALM_EVERY]
     assert 0.5 < len(calm) / len(drawn) / swarm.CALM.share < 1.5
     assert all(one.duration >= swarm.LONG_RUN for one in calm)
@@ -119,9 +126,9 @@ def test_some_seeds_have_mostly_one_fault_at_a_time(shipped: Callable[[str], Sce
 
 
 @pytest.mark.parametrize("focus", [swarm.YOUNG, swarm.FORGETFUL], ids=lambda focus: focus.name)
-def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, shipped: Callable[[str], Scenario]) -> None:
+def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, drawn_scenarios: list[Scenario]) -> None:
     """Little load, because a node that joined a later epoch may have the shorter history only until the epoch's first write."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     focused = [one for one in drawn if one.nemesis is not None and one.nemesis.points == focus.weights.points]
     assert 0.5 < len(focused) / len(drawn) / focus.share < 1.2
     assert not focus.rates or all(one.workload.rate <= max(focus.rates) for one in focused)
@@ -130,11 +137,11 @@ def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, shipped: C
 
 
 def test_in_some_seeds_nodes_that_come_back_get_snapshots(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their clients stay connected: reads that these had requested between two writes can't be answered any more."""
     faults = set(swarm.LAGGING.weights.faults)
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     lagging = [one for one in drawn if one.nemesis is not None and set(one.nemesis.faults) == faults]
     assert 0.5 < len(lagging) / len(drawn) / swarm.LAGGING.share < 1.5
     assert all(one.workload.burst > 1 and one.workload.mix == swarm.TURNS for one in lagging)
@@ -151,19 +158,19 @@ def test_in_some_seeds_nodes_that_come_back_get_snapshots(
     assert any(clients)
 
 
-def test_some_disks_are_lost_at_the_steps_of_an_election(shipped: Callable[[str], Scenario]) -> None:
+def test_some_disks_are_lost_at_the_steps_of_an_election(drawn_scenarios: list[Scenario]) -> None:
     steps = swarm.FORGETFUL.weights.points
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     forgetful = [one for one in drawn if one.nemesis is not None and one.nemesis.points == steps]
     lost = [step.params["point"] for one in forgetful for step in one.schedule() if step.params.get("wipe")]
     assert len(lost) > len(forgetful) / 2
     assert len([point for point in lost if point.partition("#")[0] in steps]) > 0.7 * len(lost)
 
 
-def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scenario]) -> None:
+def test_in_some_seeds_disks_break_again_and_again(drawn_scenarios: list[Scenario]) -> None:
     """State that a life has read but not made durable is lost only if the power is cut before its sync. Small limits make the
     nodes create, replace and remove files all the time."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     broken = [one for one in drawn if one.nemesis is not None and one.nemesis.points == swarm.BREAKING.weights.points]
     assert 0.2 < len(broken) / len(drawn) < 0.4
     assert all(one.disk == "faithful" and one.limits.snapshot_bytes <= 2**13 for one in broken)
@@ -174,8 +181,8 @@ def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scen
     assert {step.do for step in steps} > {"disk-error", "wipe", "corrupt", "truncate-file"}
 
 
-def test_in_some_seeds_files_are_removed(shipped: Callable[[str], Scenario]) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+def test_in_some_seeds_files_are_removed(drawn_scenarios: list[Scenario]) -> None:
+    drawn = drawn_scenarios[: len(SEEDS)]
     removing = [one for one in drawn if one.nemesis is not None and one.nemesis.faults == swarm.REMOVING_FAULTS]
     assert 0.02 < len(removing) / len(drawn) < 0.07
     removed = [step.params for one in removing for step in one.schedule() if step.do == "remove-file"]
@@ -184,17 +191,17 @@ def test_in_some_seeds_files_are_removed(shipped: Callable[[str], Scenario]) -> 
 
 
 def test_in_some_seeds_clients_keep_changing_nodes_and_are_often_refused(
-    shipped: Callable[[str], Scenario],
+    drawn_scenarios: list[Scenario],
 ) -> None:
     """The next node may not have yet what a client has seen on the last one."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     restless = [one for one in drawn if one.workload.mix == swarm.RESTLESS_MIX]
     assert 0.5 < len(restless) / len(drawn) / swarm.RESTLESS_SHARE < 1.5
     assert all(one.workload.moves == one.workload.rate and one.workload.keys <= 2 for one in restless)
 
 
-def test_in_some_seeds_clients_soon_give_up(shipped: Callable[[str], Scenario]) -> None:
-    loads = [swarm.draw_swarm(shipped("long-mix"), seed).workload for seed in SEEDS]
+def test_in_some_seeds_clients_soon_give_up(drawn_scenarios: list[Scenario]) -> None:
+    loads = [one.workload for one in drawn_scenarios[: len(SEEDS)]]
     drawn = [
         load.timeout for load in loads if load.moves < load.rate or load.mix == swarm.RESTLESS_MIX
     ]  # no OVERTAKING
@@ -206,16 +213,16 @@ def test_in_some_seeds_clients_soon_give_up(shipped: Callable[[str], Scenario]) 
     )
 
 
-def test_in_some_seeds_clients_come_and_go(shipped: Callable[[str], Scenario]) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed).workload for seed in SEEDS]
+def test_in_some_seeds_clients_come_and_go(drawn_scenarios: list[Scenario]) -> None:
+    drawn = [one.workload for one in drawn_scenarios[: len(SEEDS)]]
     visiting = [one for one in drawn if one.visits]
     assert 0.5 < len(visiting) / len(drawn) / swarm.VISITING_SHARE < 1.5
     lengths = {round(one.rate / one.visits, 6) for one in visiting}
     assert lengths == {swarm.OPERATIONS_PER_VISIT, swarm.OPERATIONS_PER_LONG_VISIT}
 
 
-def test_in_some_seeds_clients_stand_still(shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+def test_in_some_seeds_clients_stand_still(drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = drawn_scenarios[: len(SEEDS)]
     stalling = [one for one in drawn if one.workload.stalls]
     assert 0.5 < len(stalling) / len(drawn) / swarm.STALLING_SHARE < 1.5
     results: list[bool | Delivery] = []
@@ -236,10 +243,10 @@ def with_its_result(method: Callable[..., Any], results: list[Any]) -> Callable[
 
 
 def test_clients_that_come_and_go_are_forgotten(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    shipped: Callable[[str], Scenario], drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All nodes forget the same ones."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     for name in ("VISITORS_KNOWN", "WANDERERS_KNOWN"):
         monkeypatch.setattr(swarm, name, (Limits().clients_max,))
     others = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in drawn]
@@ -261,10 +268,10 @@ def test_clients_that_come_and_go_are_forgotten(
 
 
 def test_in_some_seeds_a_delayed_write_of_a_forgotten_client_arrives(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    shipped: Callable[[str], Scenario], drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader that takes the client for a new one executes it."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     long_visits = swarm.OPERATIONS_PER_LONG_VISIT
     wandering = [one for one in drawn if one.workload.visits and one.workload.visits * long_visits == one.workload.rate]
     share = swarm.VISITING_SHARE * swarm.WANDERING_SHARE
@@ -295,9 +302,9 @@ def test_in_some_seeds_a_client_that_is_forgotten_has_asked_for_a_bad_path_last(
 
 
 def test_in_some_seeds_clients_use_invalid_paths(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     astray = [one for one in drawn if one.workload.mix == swarm.BAD_PATH_MIX]
     own_load = sum(focus.share for focus in swarm.WITH_FEW_CLIENTS)
     assert 0.5 < len(astray) / len(drawn) / swarm.BAD_PATH_SHARE / (1 - swarm.RESTLESS_SHARE - own_load) < 1.5
@@ -307,18 +314,18 @@ def test_in_some_seeds_clients_use_invalid_paths(
     assert "whatever the state, a path in it is wrong" in found[0].words
 
 
-def test_in_some_seeds_clients_grow_and_fell_a_shared_znode(shipped: Callable[[str], Scenario]) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+def test_in_some_seeds_clients_grow_and_fell_a_shared_znode(drawn_scenarios: list[Scenario]) -> None:
+    drawn = drawn_scenarios[: len(SEEDS)]
     growing = [one for one in drawn if one.workload.mix == swarm.GROWING_MIX]
     assert 0.5 < len(growing) / len(drawn) / swarm.GROWING_SHARE < 1.5
     assert all(one.workload.clients >= 3 for one in growing)
 
 
 def test_in_some_seeds_clients_take_the_names_of_sequential_znodes(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader that does not look whether such a name is taken overwrites a znode."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    drawn = drawn_scenarios
     numbered = [one for one in drawn if one.workload.mix == swarm.NUMBERED_MIX]
     left = (1 - swarm.RESTLESS_SHARE) * (1 - swarm.BAD_PATH_SHARE) * (1 - swarm.GROWING_SHARE)
     assert 0.5 < len(numbered) / len(drawn) / swarm.NUMBERED_SHARE / left < 1.5
@@ -340,10 +347,10 @@ def test_in_some_seeds_clients_take_the_names_of_sequential_znodes(
 
 
 def test_in_some_seeds_clients_create_sequential_children_of_the_root(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader that does not count them while they are outstanding gives several the same number."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 300)]
+    drawn = drawn_scenarios[:299]
     at_root = [one for one in drawn if one.workload.mix == swarm.AT_ROOT_MIX]
     assert 0.01 < len(at_root) / len(drawn) < 0.05
     create = Primary._create
@@ -361,10 +368,10 @@ def test_in_some_seeds_clients_create_sequential_children_of_the_root(
 
 
 def test_in_some_seeds_clients_delete_znodes_and_create_them_again(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one multi, of which the order of the steps matters."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    drawn = drawn_scenarios
     replacing = [one for one in drawn if one.workload.mix == swarm.REPLACING_MIX]
     assert 0.03 < len(replacing) / len(drawn) < 0.1
     one = replacing[0]
@@ -387,8 +394,8 @@ class RefusesAlone(Application):
     fenced_errors = frozenset()
 
 
-def test_in_some_seeds_a_deposed_leader_is_asked_for_what_must_be_refused(shipped: Callable[[str], Scenario]) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+def test_in_some_seeds_a_deposed_leader_is_asked_for_what_must_be_refused(drawn_scenarios: list[Scenario]) -> None:
+    drawn = drawn_scenarios
     deposed = [one for one in drawn if one.workload.mix == swarm.DEPOSED_MIX]
     assert 0.015 < len(deposed) / len(drawn) < 0.04
     found = []
@@ -402,10 +409,10 @@ def test_in_some_seeds_a_deposed_leader_is_asked_for_what_must_be_refused(shippe
 
 
 def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    shipped: Callable[[str], Scenario], drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest goes with the next FORWARD."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    drawn = drawn_scenarios
     left = 1 - sum(focus.share for focus in (swarm.YOUNG, swarm.BREAKING, *swarm.WITH_FEW_CLIENTS))
     for other_share in (swarm.RESTLESS_SHARE, swarm.BAD_PATH_SHARE, swarm.GROWING_SHARE, swarm.NUMBERED_SHARE):
         left *= 1 - other_share
@@ -434,10 +441,10 @@ def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(
 
 
 def test_in_some_seeds_a_leader_refuses_more_at_once_than_fits_into_a_message(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest goes with another ANSWER."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 300)]
+    drawn = drawn_scenarios[:299]
     refused = [one for one in drawn if one.workload.mix == swarm.TIGHT_REFUSED_MIX]
     assert 0.005 < len(refused) / len(drawn) < 0.03
     one = refused[0]
@@ -452,10 +459,10 @@ def test_in_some_seeds_a_leader_refuses_more_at_once_than_fits_into_a_message(
 
 
 def test_in_some_seeds_a_multi_of_many_steps_is_too_large(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nodes that count only the largest step carry it out."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 200)]
+    drawn = drawn_scenarios[:199]
     narrow = next(one for one in drawn if one.workload.mix == swarm.NARROW_MIX)
     done = simulate(narrow, narrow.seed or 0, None)
     assert done.verdict.exit == 0, done.verdict.reasons
@@ -470,10 +477,10 @@ def test_in_some_seeds_a_multi_of_many_steps_is_too_large(
 
 
 def test_in_some_seeds_a_session_reads_more_than_has_room_at_once(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node that never forgets the answers that have left refuses all further reads of the session."""
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     large = [one for one in drawn if one.workload.payload_bytes == swarm.LARGE_PAYLOAD]
     assert 0.02 < len(large) / len(drawn) < 0.08
     assert swarm.LARGE_PAYLOAD > BATCH_BYTES
@@ -494,11 +501,11 @@ def test_in_some_seeds_a_session_reads_more_than_has_room_at_once(
 
 
 def test_in_some_seeds_a_node_comes_back_while_a_write_needs_its_disk(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader that counts a new member before this knows that it is one commits with a disk that does not count."""
     points = swarm.REJOINING.weights.points
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    drawn = drawn_scenarios
     rejoining = [one for one in drawn if one.nemesis is not None and one.nemesis.points == points]
     assert 0.5 < len(rejoining) / len(drawn) / swarm.REJOINING.share < 1.5
     assert all(one.nemesis is not None and one.nemesis.burst > 1 for one in rejoining)
@@ -516,11 +523,11 @@ def test_in_some_seeds_a_node_comes_back_while_a_write_needs_its_disk(
 
 
 def test_in_some_seeds_a_request_is_held_back_while_its_client_is_forgotten(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader that accepts a late fence of a forgotten client accepts the late writes behind it, too."""
     faults = swarm.OVERTAKING.weights.faults
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, 600)]
+    drawn = drawn_scenarios
     overtaking = [one for one in drawn if one.nemesis is not None and one.nemesis.faults == faults]
     assert 0.5 < len(overtaking) / len(drawn) / swarm.OVERTAKING.share < 1.5
     assert all(one.limits.clients_max < one.workload.clients for one in overtaking)
@@ -560,8 +567,8 @@ def test_some_ensembles_of_one_lose_their_disk_and_must_serve_nothing_more(
     assert "durability" in found.violated
 
 
-def test_some_ensembles_have_one_node(shipped: Callable[[str], Scenario]) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+def test_some_ensembles_have_one_node(drawn_scenarios: list[Scenario]) -> None:
+    drawn = drawn_scenarios[: len(SEEDS)]
     alone = [one for one in drawn if one.nodes == 1]
     assert 0.3 < len(alone) / len(drawn) / swarm.SINGLE_NODE_SHARE < 1.5
     assert all(one.schedule() for one in alone)
@@ -570,9 +577,9 @@ def test_some_ensembles_have_one_node(shipped: Callable[[str], Scenario]) -> Non
 
 
 def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_other(
-    shipped: Callable[[str], Scenario],
+    drawn_scenarios: list[Scenario],
 ) -> None:
-    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    drawn = drawn_scenarios[: len(SEEDS)]
     old = [one for one in drawn if one.disks]
     assert 0.5 < len(old) / len(drawn) / swarm.HISTORY_SHARE < 1.5
     for one in old:
@@ -586,10 +593,10 @@ def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_ot
 
 
 def test_in_some_pasts_one_node_has_promised_epochs_that_nobody_else_has(
-    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+    shipped: Callable[[str], Scenario], drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its promise is above the epoch of a leader that the others can have without it."""
-    some = [one for seed in range(1, 600) if (one := swarm.draw_swarm(shipped("long-mix"), seed)).disks]
+    some = [one for one in drawn_scenarios if one.disks]
     monkeypatch.setattr(disk_histories, "LONE_PROMISE", 0.0)
     none = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in some]
     pairs = [(one, before) for one, before in zip(some, none, strict=True) if one != before]
@@ -619,10 +626,10 @@ class EpochFromLog(Peer):
 
 @pytest.mark.parametrize(("peer", "violated"), [(Peer, set()), (EpochFromLog, {"promises"})])
 def test_initial_disks_reveal_a_node_that_does_not_know_the_epoch_it_joined(
-    peer: type[Peer], violated: set[str], shipped: Callable[[str], Scenario]
+    peer: type[Peer], violated: set[str], drawn_scenarios: list[Scenario]
 ) -> None:
     found = set()
-    drawn = [one for seed in range(1, 60) if (one := swarm.draw_swarm(shipped("long-mix"), seed)).disks]
+    drawn = [one for one in drawn_scenarios[:59] if one.disks]
     for one in drawn[:5]:
         done = simulate(one, one.seed or 0, None, replace(plan_of(one, None), peer_type=peer))
         found.update(done.verdict.violated)
