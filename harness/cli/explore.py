@@ -1,6 +1,7 @@
 """`zab explore`: run many seeds, and show the smallest that fails with the command that repeats it."""
 
 import logging
+import multiprocessing
 import re
 import shlex
 from collections.abc import Iterator
@@ -294,6 +295,7 @@ def log_to(results: Path, name: str) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(asctime)s %(processName)s %(message)s"))
     LOG.addHandler(handler)
     LOG.propagate = False
+    multiprocessing.set_start_method("fork", force=True)  # since Python 3.14 not the default, and the handler needs it
     multiprocessing_logging.install_mp_handler(LOG)
     worker_handler = LOG.handlers[-1]  # it has replaced our handler, which was the last one
     try:
