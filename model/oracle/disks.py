@@ -7,7 +7,7 @@ really there.
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 import msgspec
@@ -35,7 +35,8 @@ class DurableHistory:
         self.last = 0
         self._firsts: list[int] = []  # the first zxid of each segment, ascending
         self._digests: list[array[int]] = []  # the digests of each segment
-        self._unreported: list[tuple[int, int]] = []  # (after, upto): found at a boot, but no event shows the digests
+        # (after, upto), ascending: found at a boot, but no event shows the digests.
+        self._unreported: list[tuple[int, int]] = []
 
     def append(self, first: int, digests: "array[int]") -> None:
         """Append transactions that became durable. They replace what the log held from `first` on."""
@@ -90,12 +91,17 @@ class DurableHistory:
             digests, first = digests[max(0, self.floor + 1 - first) :], self.floor + 1
         if not digests:
             return True
-        if self._unreported and any(after < last and first <= upto for after, upto in self._unreported):
+        if self._is_unreported(first, last):
             return all(self._holds_one(first + offset, digests[offset : offset + 1]) for offset in range(len(digests)))
         return self._digests_of(first, len(digests)) == digests
 
     def _holds_one(self, zxid: int, digest: "array[int]") -> bool:
-        return any(after < zxid <= upto for after, upto in self._unreported) or self._digests_of(zxid, 1) == digest
+        return self._is_unreported(zxid, zxid) or self._digests_of(zxid, 1) == digest
+
+    def _is_unreported(self, first: int, last: int) -> bool:
+        """Return whether no event shows the digest of some of these transactions."""
+        place = bisect_left(self._unreported, first, key=lambda span: span[1])
+        return place < len(self._unreported) and self._unreported[place][0] < last
 
     def _digests_of(self, first: int, count: int) -> "array[int] | None":
         number = bisect_right(self._firsts, first) - 1

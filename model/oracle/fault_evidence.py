@@ -62,13 +62,15 @@ def _answers_of_the_dead(facts: Facts) -> Iterator[Contradiction]:
         invoke, answer = request.invoke, request.complete
         if answer is None or answer.zxid is None:
             continue
-        for last, since, until in dead.get(answer.node or 0, ()):
-            if since < invoke.t and answer.t < until:
-                yield f"node {answer.node} answered when its life {last.life} had ended", [last, invoke, answer]
+        spans = dead.get(answer.node or 0, [])
+        place = bisect_left(spans, invoke.t, key=lambda span: span[1]) - 1
+        if place >= 0 and answer.t < spans[place][2]:
+            last = spans[place][0]
+            yield f"node {answer.node} answered when its life {last.life} had ended", [last, invoke, answer]
 
 
 def _dead(facts: Facts, node: Node) -> Iterator[tuple[Event, int, int]]:
-    """Find the times (since, until) in which a node was certainly dead, each with the last event before."""
+    """Find the times (since, until) in which a node was certainly dead, ascending, each with the last event before."""
     boots = [life.boot.t for life in node.lives if life.boot is not None]
     for life, begun, until in zip(node.lives, boots, [*boots[1:], FOREVER], strict=False):
         ends = [end.t for end in (life.exit, facts.ended.get((node.id, life.last.life))) if end is not None]
@@ -77,8 +79,8 @@ def _dead(facts: Facts, node: Node) -> Iterator[tuple[Event, int, int]]:
                 within = inject.params.get("within_ms")
                 killed = inject.t + LATEST + 1_000_000 * (within if isinstance(within, int) else 0)
                 ends.append(max(killed, life.last.t + WRITES_WITHIN))
-        if ends:
-            yield life.last, max(life.last.t, min(ends)), until
+        if ends and (since := max(life.last.t, min(ends))) < until:
+            yield life.last, since, until
 
 
 def _kills_at_once(inject: Inject) -> bool:

@@ -1,5 +1,6 @@
 """The times in which each node could have led, by lives, links, lost disks and faults. Elections do not matter here."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import msgspec
@@ -40,6 +41,7 @@ class PossibleLeaders:
         }
         self._open = {pair: merged(spans, bound // 5) for pair, spans in self._open_links().items()}
         self._cuts = self._link_faults()
+        self._connected: dict[tuple[int, int], list[Span]] = {}  # what `connected` has computed
 
     def windows(self) -> Iterator[LeaderWindow]:
         """Find the windows of all nodes."""
@@ -83,7 +85,9 @@ class PossibleLeaders:
         on both sides. There are none if one of them never counted in a quorum, or is no node of this ensemble."""
         if one == other:
             return self._undisturbed.get(one, [])
-        return intersection(self._undisturbed.get(one, []), self._reached(other, one))
+        if (one, other) not in self._connected:
+            self._connected[one, other] = intersection(self._undisturbed.get(one, []), self._reached(other, one))
+        return self._connected[one, other]
 
     def greeting_clients(self, node: int) -> list[Span]:
         """Return the times in which a node was alive and could greet clients, with or without links to others."""
@@ -165,7 +169,8 @@ class PossibleLeaders:
             touched = {end for pair in inject.pairs or () for end in pair} or set(inject.nodes)
             began_with: int | None = None  # the leader that was hit
             for t in self._facts.span_of(inject):
-                leader = next((node for when, node in reversed(leads) if when <= t), None)
+                place = bisect_right(leads, (t, FOREVER))
+                leader = leads[place - 1][1] if place else None
                 if leader in touched and t < FOREVER and (leader == began_with or _is_in(t, led[leader])):
                     began_with = leader
                     found.append(t)
@@ -176,12 +181,15 @@ class PossibleLeaders:
         than its trace shows."""
         lives = self._facts.nodes[node].lives
         boots = [life.boot.t for life in lives if life.boot is not None]
-        spans = []
-        for event in self._facts.began_to_lead:
-            if event.node == node:
-                given_up = [it.t for it in self._facts.lives[node, event.life].phases if it.phase == "ELECTION"]
-                spans.append((event.t, min((t for t in (*given_up, *boots) if t > event.t), default=FOREVER)))
-        return merged(spans)
+        given_up = {life.last.life: [it.t for it in life.phases if it.phase == "ELECTION"] for life in lives}
+        led = [event for event in self._facts.began_to_lead if event.node == node]
+        return merged((event.t, min(_next(boots, event.t), _next(given_up[event.life], event.t))) for event in led)
+
+
+def _next(times: list[int], t: int) -> int:
+    """Return the first of these ascending times that is after `t`, FOREVER if none is."""
+    place = bisect_right(times, t)
+    return times[place] if place < len(times) else FOREVER
 
 
 def _is_in(t: int, spans: list[Span]) -> bool:

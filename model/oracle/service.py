@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from zab_chaos.model.events import Complete, CurrentEpoch, Invoke, packed
+from zab_chaos.model.events import Complete, CurrentEpoch, Established, Invoke, packed
 from zab_chaos.model.oracle.facts import Facts, Life, Request
 from zab_chaos.model.oracle.spans import FOREVER, Span, difference, intersection, merged
 
@@ -42,6 +42,9 @@ class ServiceTimes:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
+        self._leaders: dict[int, list[Established]] = {}  # by epoch
+        for event in facts.established:
+            self._leaders.setdefault(event.epoch, []).append(event)
         self._lives = {number: [*self._served_lives(node.lives)] for number, node in facts.nodes.items()}
 
     def was_in_broadcast(self, invoke: Invoke, complete: Complete) -> bool:
@@ -117,7 +120,16 @@ class ServiceTimes:
 
     def in_epoch(self, node: int, epoch: int) -> list[Span]:
         """Return the times in which a node was in broadcast in one epoch."""
-        return [span for other, span in self._epochs(node) if other == epoch]
+        return self._by_epoch.get((node, epoch), [])
+
+    @cached_property
+    def _by_epoch(self) -> dict[tuple[int, int], list[Span]]:
+        """The times in which each node was in broadcast, by (node, epoch)."""
+        found: dict[tuple[int, int], list[Span]] = {}
+        for node in self._lives:
+            for epoch, span in self._epochs(node):
+                found.setdefault((node, epoch), []).append(span)
+        return found
 
     def _epochs(self, node: int) -> Iterator[tuple[int, Span]]:
         for life in self._lives.get(node, []):
@@ -144,7 +156,7 @@ class ServiceTimes:
     def _delivered(self, joined: CurrentEpoch) -> int:
         """Return the zxid up to which the leader had delivered that a node joined. It is at least the end of the history with
         which the leader was established. If the epoch had several leaders, any of them may be the one."""
-        leaders = [it for it in self._facts.established if it.epoch == joined.epoch]
+        leaders = self._leaders.get(joined.epoch, [])
         return min(
             (max(packed(it.last_zxid), self._facts.nodes[it.node].delivered_before(joined.t)) for it in leaders),
             default=0,

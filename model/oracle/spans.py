@@ -1,5 +1,6 @@
 """Operations on lists of time spans (start, end), in nanoseconds, ascending and disjoint."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -20,8 +21,10 @@ def merged(spans: Iterable[Span], gap: int = 0) -> list[Span]:
 
 
 def intersection(one: list[Span], other: list[Span]) -> list[Span]:
-    """Return the times that are in both lists."""
-    found, i, j = [], 0, 0
+    """Return the times that are in both lists. What ends before the other list begins costs almost nothing."""
+    if not one or not other:
+        return []
+    found, i, j = [], _first_after(one, other[0][0]), _first_after(other, one[0][0])
     while i < len(one) and j < len(other):
         start, end = max(one[i][0], other[j][0]), min(one[i][1], other[j][1])
         if start < end:
@@ -31,6 +34,11 @@ def intersection(one: list[Span], other: list[Span]) -> list[Span]:
         else:
             j += 1
     return found
+
+
+def _first_after(spans: list[Span], t: int) -> int:
+    """Return the index of the first span that ends after `t`."""
+    return bisect_right(spans, t, key=lambda span: span[1])
 
 
 def shared(spans: Iterable[Span], least: int) -> list[Span]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from zab_chaos.model.events import TRACES, Boot, Heal, Inject
 from zab_chaos.model.oracle.cross_checks import disagreements
-from zab_chaos.model.oracle.facts import cut_link_counters, ended_processes, evidence_of, tampering
+from zab_chaos.model.oracle.facts import Life, cut_link_counters, ended_processes, evidence_of, tampering
 from zab_chaos.model.oracle.fault_evidence import contradictions
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement
@@ -72,13 +72,17 @@ class FaultTookEffect(Checker):
         for words, lines in contradictions(self.facts):
             self.findings.add(words, lines)
         heals = {heal.id: heal for heal in self.facts.heals}
+        processes: dict[tuple[int, Any], list[Life]] = {}  # by node and pid, which may be that of several lives
+        for (node, _), life in self.facts.lives.items():
+            if life.boot is not None and life.boot.pid is not None:
+                processes.setdefault((node, life.boot.pid), []).append(life)
         for inject in self.facts.injects:
             heal = heals.get(inject.id)
             if heal is None and inject.confirmed and self.facts.run.outcome == "finished":
                 self.findings.add(f"nothing says that fault {inject.id} ({inject.do}) was healed", [inject])
             if heal is not None:  # a crash point is reached between the two, so either can have the evidence
                 for node, shown in {**ended_processes(heal), **ended_processes(inject)}.items():
-                    self._check_killed(inject, heal, node, shown)
+                    self._check_killed(inject, heal, processes.get((node, shown.get("pid")), []))
 
     def _check_disk(self, old: Boot, new: Boot) -> None:
         """Check that faults alone changed what the life before `new` had left on its disk. `old`: the boot before, if any."""
@@ -90,13 +94,12 @@ class FaultTookEffect(Checker):
             words = f"a fault took the disk of node {new.node}, and its life {new.life} started with what was there"
             self.findings.add(words, [old, *takers, new])
 
-    def _check_killed(self, inject: Inject, heal: Heal, node: int, shown: dict[str, Any]) -> None:
-        for (owner, number), life in self.facts.lives.items():
-            if owner != node or life.boot is None or life.boot.pid is None or life.boot.pid != shown.get("pid"):
-                continue
-            if life.boot.t <= inject.t and life.last.t > heal.t:
+    def _check_killed(self, inject: Inject, heal: Heal, lives: list[Life]) -> None:
+        for life in lives:
+            boot = life.boot
+            if boot is not None and boot.t <= inject.t and life.last.t > heal.t:
                 self.findings.add(
-                    f"fault {inject.id} ({inject.do}): node {node}, life {number} (process {life.boot.pid}), was to be "
+                    f"fault {inject.id} ({inject.do}): node {boot.node}, life {boot.life} (process {boot.pid}), was to be "
                     f"killed, but went on",
                     [inject, life.last],
                 )

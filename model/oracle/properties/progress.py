@@ -263,9 +263,13 @@ class Progress(Checker):
         exhausted = [event.t for event in chain.from_iterable(self._roles.values()) if event.why == EXHAUSTED]
         lost = [event.t for event in facts.links if GAP.match(event.why)]
         causes = sorted([*exhausted, *lost, *chain.from_iterable(facts.fault_spans())])
+        established: dict[frozenset[int], list[int]] = {}  # by nodes: when one of them was established
         for window in self._leader_windows if len(facts.established) > MAX_ELECTIONS else ():
             # A fault that goes on, such as resets of connections, may end the leadership of the others as often.
-            done = sorted(event.t for event in facts.established if event.node in {window.node, *window.peers})
+            nodes = window.peers | {window.node}
+            if nodes not in established:
+                established[nodes] = sorted(event.t for event in facts.established if event.node in nodes)
+            done = established[nodes]
             for start in done[bisect_left(done, window.start) : bisect_right(done, window.end)]:
                 end = min(start + 3 * self._bound, window.end)
                 changes, explained = (bisect_right(it, end) - bisect_left(it, start) for it in (done, causes))
