@@ -4,6 +4,7 @@ Records are collected and processed many at a time: the world and the oracle do 
 and line by line the oracle takes twice as long.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ class _Recorded(Recording):
 
 
 class SimRecords:
-    """Takes all records of a simulated run. They go to the oracle and, if there is a folder, to files at `close`.
+    """Takes all records of a simulated run. They go to the oracle and, if there is a folder, to files.
 
     Implements `zab_chaos.model.world.world.Sink` and `zab_chaos.harness.workload.open_loop.OperationLog`. `folder`: a run's
     folder, or None to write nothing. `record`: also write recordings of the nodes' inputs.
@@ -69,10 +70,15 @@ class SimRecords:
             self._process_pending()
 
     def _process_pending(self) -> None:
-        """Process the pending records."""
+        """Process the pending records, and write their lines."""
         pending, self._pending = self._pending, []
         for record, arguments in pending:
             record(*arguments)
+        lines, self._lines = self._lines, {}
+        for name, added in lines.items():
+            assert self._folder is not None
+            with open(self._folder / name, "ab", opener=_open_private) as file:
+                file.write(b"\n".join(added) + b"\n")
 
     # ---- the nodes ----
 
@@ -170,10 +176,11 @@ class SimRecords:
             self._lines.setdefault(name, []).append(_encode(line))
 
     def close(self) -> None:
-        """Write the files."""
+        """Write what is left, and close the files."""
         self._process_pending()
         for recording in self._recordings:
             recording.drop()
-        if self._folder is not None:
-            for name, lines in self._lines.items():
-                self._folder.joinpath(name).write_bytes(b"\n".join(lines) + b"\n")
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,14 +1,19 @@
 """The load in the simulator: its start, its clients, and its end."""
 
+import stat
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from zab_chaos.faults.scenario import FaultStep, Scenario, Workload
+from zab_chaos.harness.backends.simulator import records
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.backends.simulator.records import SimRecords
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.client import log, session
 from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.run import execute
 from zab_chaos.harness.workload.open_loop import RECREATE_NS
 from zab_chaos.harness.workload.operations import load_parameters
@@ -63,6 +68,21 @@ def test_new_clients_get_numbers_that_were_not_used_before() -> None:
     clients = {client for client, _ in requests if client}
     assert len(clients) > 20
     assert all((client, 1) in requests for client in clients)
+
+
+def test_the_lines_of_a_run_are_written_while_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were once kept in memory until the end of the run, however long it was."""
+    (tmp_path / "trace").mkdir()
+    monkeypatch.setattr(records, "BATCH", 50)
+    monkeypatch.setattr(SimRecords, "close", lambda _self: None)
+    scenario = Scenario(name="long", about="no faults", duration=3.0, workload=Workload(clients=2, rate=100, keys=4))
+    deployment = SimDeployment(scenario, 1, None, RunFolder(tmp_path), False)
+    execute(scenario, 1, deployment)
+    files = [tmp_path / "ops.jsonl", *(tmp_path / "trace").iterdir()]
+    written = sum(len(file.read_bytes().splitlines()) for file in files)
+    assert len(files) == 1 + 3
+    assert written > 0.8 * (deployment.records.events + 2 * deployment.records.invoked)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
 def confident(outcome: outcomes.Outcome) -> session.Outcome:
