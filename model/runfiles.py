@@ -26,6 +26,7 @@ from zab_chaos.model.events import (
 )
 from zab_chaos.model.oracle.facts import Damage
 
+BLOCK_BYTES = 2**15  # that are read from a file at once
 _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 _L = TypeVar("_L", bound=Line)
 
@@ -136,10 +137,18 @@ class RunReader:
             yield line
 
     def _texts(self, name: str, node: int | None) -> Iterator[bytes]:
-        """Read the lines of a file, none if it does not exist. One that can't be read is damage."""
+        """Read the lines of a file, none if it does not exist. One that can't be read is damage.
+
+        Between two blocks the file is closed: a long run has more lives than a process may have open files.
+        """
+        at, lines = 0, [b""]
         try:
-            with (self.folder / name).open("rb") as file:
-                yield from file
+            while lines:
+                with (self.folder / name).open("rb") as file:
+                    file.seek(at)
+                    lines = file.readlines(BLOCK_BYTES)
+                    at = file.tell()
+                yield from lines
         except FileNotFoundError:
             return
         except OSError as error:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -75,7 +76,7 @@ def lines_executed(work: Callable[[], Any]) -> dict[str, int]:
 
 def test_twice_the_run_is_twice_the_work(tmp_path: Path) -> None:
     short, long = (long_run(tmp_path / str(epochs), epochs) for epochs in (25, 50))
-    before, after = (lines_executed(lambda folder=folder: judge(folder)) for folder in (short, long))
+    before, after = (lines_executed(partial(judge, folder)) for folder in (short, long))
     most = sum(before.values()) // 20
     assert {
         name: (before.get(name, 0), count) for name, count in after.items() if count > 2.5 * before.get(name, 0) + most

@@ -1,10 +1,13 @@
 """Reading and judging damaged run folders."""
 
 import json
+import resource
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
 
+from tests.corpus.story import ensemble
 from zab_chaos.model.manifest import seal
 from zab_chaos.model.oracle.facts import Damage
 from zab_chaos.model.oracle.oracle import judge
@@ -78,3 +81,22 @@ def test_a_last_line_that_lacks_only_its_newline_is_complete(folder: Path) -> No
 def test_an_empty_folder_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"nodes": 3}')
     assert judge(tmp_path).verdict is Outcome.UNKNOWN
+
+
+def test_a_run_may_have_more_lives_than_a_process_may_have_open_files(tmp_path: Path) -> None:
+    story = ensemble(3, 1)
+    for _ in range(40):
+        story.crash(3)
+        story.boot(3)
+    story.save(tmp_path / "run")
+    damages: list[Damage] = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
+    ten_more = next(islice((number for number in count() if number not in taken), 10, None))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (ten_more, hard))
+    try:
+        events = list(RunReader(tmp_path / "run", damages.append).events())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert damages == []
+    assert len(events) == sum(map(len, story.traces.values()))
