@@ -12,8 +12,8 @@ class AppendFile:
     The file is created if it does not exist. Nothing is buffered or synced. Opening and writing raise OSError.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    def __init__(self, path: Path, mode: int = 0o600) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
 
     def write(self, data: bytes) -> None:
         left = memoryview(data)
@@ -30,7 +30,7 @@ class NodeFile(AppendFile):
     def __init__(self, path: Path) -> None:
         self._doing = f"writing {path}"
         with disk_operation(self._doing):
-            super().__init__(path)
+            super().__init__(path, 0o644)  # the harness reads it, and in a container the node is another user
 
     def write(self, data: bytes) -> None:
         with disk_operation(self._doing):

@@ -4,8 +4,8 @@ Records are collected and processed many at a time: the world and the oracle do 
 and line by line the oracle takes twice as long.
 """
 
-import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.trace import trace_line, typed_event
 from zab_chaos.model.world.world import Line, World
+from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.tree.outcomes import Outcome
 
@@ -77,7 +78,7 @@ class SimRecords:
         lines, self._lines = self._lines, {}
         for name, added in lines.items():
             assert self._folder is not None
-            with open(self._folder / name, "ab", opener=_open_private) as file:
+            with closing(AppendFile(self._folder / name)) as file:
                 file.write(b"\n".join(added) + b"\n")
 
     # ---- the nodes ----
@@ -180,7 +181,3 @@ class SimRecords:
         self._process_pending()
         for recording in self._recordings:
             recording.drop()
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

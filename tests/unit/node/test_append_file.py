@@ -20,6 +20,18 @@ def test_what_write_2_leaves_is_written_by_further_calls(tmp_path: Path, monkeyp
     assert (tmp_path / "file").read_bytes() == b"12345678\n" * 2
 
 
+def test_only_its_user_reads_a_file_unless_a_node_writes_it(tmp_path: Path) -> None:
+    """A program with a client of its own has another umask than the harness."""
+    before = os.umask(0o022)
+    try:
+        for kind in (AppendFile, NodeFile):
+            kind(tmp_path / kind.__name__).close()
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"AppendFile": 0o600, "NodeFile": 0o644}
+
+
 @pytest.mark.parametrize(("kind", "error"), [(AppendFile, OSError), (NodeFile, DiskFailed)])
 def test_a_node_ends_when_its_file_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[AppendFile], error: type[Exception]
