@@ -94,12 +94,25 @@ def _check_own_faults(facts: Facts, heals: Mapping[int | str, Heal]) -> Iterator
         judged = event.do in COMMANDED or event.do == AT_POINT
         if judged and event.state != "lifted" and not any(_is_cause(inject, end, event) for inject, end in spans):
             yield f"node {event.node} had a fault {event.do}, and no fault was to hit it", [event]
+    yield from _check_armed(facts)
     for inject, end in spans:
         own = [it for it in facts.node_faults if it.node in inject.nodes and inject.t <= it.t <= end]
         if inject.id in heals:
             yield from _check_reached(inject, heals[inject.id], own)
         if inject.do in COMMANDED and inject.confirmed:
             yield from _check_commanded(facts, inject, end, [it for it in own if it.do == inject.do])
+
+
+def _check_armed(facts: Facts) -> Iterator[Contradiction]:
+    """Check that no node has armed a point more often than faults asked it to: each point that is armed has its own effect."""
+    armed: dict[tuple[int, str], list[NodeFault]] = {}
+    for event in facts.node_faults:
+        if (event.do, event.state) == (AT_POINT, "armed"):
+            armed.setdefault((event.node, event.detail), []).append(event)
+    for (node, point), events in armed.items():
+        asked = sum(it.params.get(name) == point for it in facts.injects if node in it.nodes for name in POINTS)
+        if 0 < asked < len(events):
+            yield f"node {node} armed the point {point} {len(events)} times, and faults asked for {asked}", events
 
 
 def _is_cause(inject: Inject, end: int, event: NodeFault) -> bool:

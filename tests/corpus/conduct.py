@@ -934,6 +934,34 @@ def fault_crash_point_is_another_one() -> Story:
     return _dies_at("before-send:ACK")
 
 
+def _armed_twice(faults: int) -> Story:
+    """Node 2 arms a point twice, and so many faults have asked for it; it dies when it reaches the point."""
+    story = ensemble()
+    pid = story.pid(2)
+    for _ in range(faults):
+        story.inject("crash-at", [2], params={"point": "after-sync:TXN", "enough": "all"})
+    for state in ("armed", "armed", "fired"):
+        story.event(2, "fault", do="crash-at", state=state, detail="after-sync:TXN")
+    story.boot(2)
+    for fault in range(faults, 0, -1):
+        story.heal(id=fault, evidence={"2": {"pid": pid, "reached": True, "exit": -9}, "up": True})
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def fault_crash_point_of_two_faults() -> Story:
+    """Two faults arm the same crash point."""
+    return _armed_twice(2)
+
+
+@leaves_unknown("fault took effect")
+def fault_crash_point_is_armed_twice() -> Story:
+    """One fault arms a crash point, and the node has armed it twice: a second crash is on nobody's record."""
+    return _armed_twice(1)
+
+
 def _slow_disk(node: int, *states: str) -> Story:
     """A slow disk of node 2 that the trace of `node` shows in these states."""
     story = ensemble()
