@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.filesystem.mount import missing_requirement
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import without_unsupported
@@ -19,7 +21,7 @@ from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.seed_runs import KeepRule, OtherBackend, keep_run
 from zab_chaos.harness.explore.simulate import simulate
-from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
+from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm, with_mounted_disks
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.model.coverage import Combination, CoverageRecorder, recording_types
@@ -55,7 +57,10 @@ class Task:
         drawn = draw_swarm(self.scenario, seed, self.weights)
         if self.other_backend is None:
             return drawn
-        return without_unsupported(registry.find(self.other_backend.on), drawn)
+        backend = registry.find(self.other_backend.on)
+        if Ability.FILE_SYSTEM in backend.abilities and missing_requirement() is None:
+            drawn = with_mounted_disks(drawn)
+        return without_unsupported(backend, drawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.explore import exploration
 from zab_chaos.harness.explore.exploration import Task, explore_seed
 from zab_chaos.harness.explore.seed_runs import OtherBackend, scenario_file
 from zab_chaos.harness.explore.seeds import read_seeds
@@ -301,6 +302,31 @@ def test_faults_that_the_swarm_draws_for_a_backend_can_be_done_there(on: str) ->
         kinds.update(drawn.kinds)
     can = {name for name, kind in KINDS.items() if kind.draw is not None and kind.needs <= backend.abilities}
     assert kinds == can
+
+
+@pytest.mark.parametrize(
+    ("on", "lack", "drawn"),
+    [
+        ("processes", None, {"faithful", "ordinary", "fuse"}),
+        ("processes", ("there is no /dev/fuse", "sudo modprobe fuse"), {"faithful", "ordinary"}),
+        ("containers", None, {"faithful", "ordinary"}),
+    ],
+)
+def test_some_seeds_have_disks_that_are_mounted_where_that_is_possible(
+    on: str, lack: tuple[str, str] | None, drawn: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exploration, "missing_requirement", lambda: lack)
+    other_backend = OtherBackend(on=on, release=None, name="long-mix", nodes=None, results=Path("r"))
+    task = Task(scenario=load(catalogue.find("long-mix")), swarm=True, other_backend=other_backend)
+    assert {task.scenario_of(seed).disk for seed in range(1, 31)} == drawn
+    assert {replace(task, other_backend=None).scenario_of(seed).disk for seed in range(1, 31)} == {
+        "faithful",
+        "ordinary",
+    }
+    given = parse(
+        SHORT + '[[fault]]\nat = 1\ndo = "crash-at"\ntarget = "one"\npoint = "after-write:TXN"\nvariant = "torn"\n'
+    )
+    assert "fuse" not in {replace(task, scenario=given).scenario_of(seed).disk for seed in range(1, 31)}
 
 
 @pytest.mark.parametrize("keep", ["0", "-1", "some", "9" * 5000])
