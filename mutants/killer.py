@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 3 * 2**30
 SIM = "sim"
-SHIPPED = ("power-outage", "answer-and-die", "leader-pause", "rolling-restart")  # run on processes, before any seed
+# The scenarios that are run on processes, before any seed, and the disk of each, if it is not the scenario's own.
+SHIPPED = {"power-outage-pages": "fuse"} | dict.fromkeys(
+    ("power-outage", "answer-and-die", "leader-pause", "rolling-restart", "disk-full", "killed-between-syncs"), ""
+)
 # How long one run may take: in the simulator of CPU time, where it takes well under one second without a mutant; on processes
 # it takes up to 40.
 LIMITS = {SIM: (signal.ITIMER_PROF, 60), "processes": (signal.ITIMER_REAL, 180)}
@@ -38,19 +41,20 @@ def runs_of(scenario: str, seeds: int, on: str) -> Iterator[tuple[int | str, Cal
 
     from zab_chaos.harness.explore.exploration import Task, explore_seed, simulate_seed
     from zab_chaos.harness.explore.seed_runs import OtherBackend
-    from zab_chaos.harness.runs.options import read_scenario
+    from zab_chaos.harness.runs.options import load_scenario, scenario_for
 
-    def runner(name: str, *, swarm: bool, seed: int | None = None) -> Callable[[], tuple["SeedResult", str]]:
-        read = read_scenario(name, on=on, nodes=None, defect=None)
+    def runner(name: str, *, disk: str = "", seed: int | None = None) -> Callable[[], tuple["SeedResult", str]]:
+        read = scenario_for(name, load_scenario(name, nodes=None, disk=disk or None), on=on, defect=None)
         results = Path(tempfile.gettempdir())
         other = OtherBackend(on=on, release=None, name=name, nodes=None, results=results) if on != SIM else None
-        task, number = Task(scenario=read, swarm=swarm, other_backend=other), read.seed if seed is None else seed
+        task = Task(scenario=read, swarm=seed is not None, other_backend=other)
+        number = read.seed if seed is None else seed
         return lambda: simulate_seed(task, number) if on == SIM else (explore_seed(task, number), "")
 
-    for name in SHIPPED if on != SIM else ():
-        yield name, runner(name, swarm=False)
+    for name, disk in SHIPPED.items() if on != SIM else ():
+        yield name, runner(name, disk=disk)
     for seed in range(1, seeds + 1):
-        yield seed, runner(scenario, swarm=True, seed=seed)
+        yield seed, runner(scenario, seed=seed)
 
 
 def explore(scenario: str, seeds: int, on: str) -> dict[str, Any]:
