@@ -156,22 +156,23 @@ class DiskFull(DiskFault):
 
 
 class DiskError(DiskFault):
-    """A failing disk: EIO at the next write or sync. The node ends with exit code 74."""
+    """A failing disk: EIO at each write or sync, or at one of them. The node ends with exit code 74."""
 
     command, end_arguments = "disk-error", {"op": None}
 
     def inject(self) -> None:
-        self.begin_arguments = {"op": self.params["op"]}
+        self.begin_arguments = {"op": self.params["op"]} | ({"once": True} if self.params["once"] else {})
         faithful_disk = self.cluster.faithful and not disk_states(self.cluster, self.nodes)
         if self.params["stays_readable"] and faithful_disk:
             self.begin_arguments["stays_readable"] = True
         super().inject()
 
     def was_in_effect(self, counts: Mapping[str, int]) -> bool:
-        return counts["writes" if self.params["op"] == "write" else "syncs"] == 0
+        done = counts["writes" if self.params["op"] == "write" else "syncs"]
+        return done == 0 or (self.params["once"] and counts.get("failed") == 1)
 
     def describe(self) -> str:
-        return f"{node_names(self.nodes)}: disk error at {self.params['op']}"
+        return f"{node_names(self.nodes)}: disk error at {'one ' if self.params['once'] else ''}{self.params['op']}"
 
 
 class SlowDisk(DiskFault):
@@ -212,8 +213,8 @@ def _check_disk_error(params: Mapping[str, Any], _target: Any, _nodes: int) -> l
 
 
 def _draw_disk_error(random: Any) -> dict[str, Any]:
-    op, stays = random.choice(("write", "sync")), random.random() < 0.5
-    return {"op": op, "stays_readable": op == "sync" and stays}
+    op, which = random.choice(("write", "sync")), int(4 * random.random())
+    return {"op": op, "stays_readable": op == "sync" and which < 2, "once": which % 2 == 0}
 
 
 KINDS = (
@@ -260,6 +261,13 @@ KINDS = (
         needs=frozenset({Ability.DISK_TROUBLE}),
         keys=(
             Key(name="op", rule=choice("write", "sync"), default="sync", doc="the operation that fails"),
+            Key(
+                name="once",
+                rule=boolean(),
+                default=False,
+                doc="whether only the next one fails: tried again, it succeeds, although what a failed sync should have written "
+                "is lost at a power cut, as on Linux",
+            ),
             Key(
                 name="stays_readable",
                 rule=boolean(),

@@ -139,18 +139,19 @@ class Commands:
         self._trace("disk-full", "armed" if on else "lifted", "")
         return self._disk_work("disk-full")
 
-    def disk_error(self, op: str | None, stays_readable: bool = False) -> dict[str, Any]:
+    def disk_error(self, op: str | None, stays_readable: bool = False, once: bool = False) -> dict[str, Any]:
         if op not in (None, "write", "sync"):
             raise ValueError(f"op {op!r}: a disk fails at write or sync, or null lifts it")
         if stays_readable and not self._disk.faults.can_cut_power:
             raise ValueError("on an ordinary disk the file system decides what stays readable after a failed sync")
-        self._disk.faults.error, self._disk.faults.stays_readable = op, stays_readable
+        faults = self._disk.faults
+        faults.error, faults.stays_readable, faults.error_once = op, stays_readable, once
         self._trace("disk-error", "armed" if op else "lifted", op or "")
         return self._disk_work("disk-error")
 
     def _disk_work(self, command: str) -> dict[str, Any]:
         disk = self._disk
-        work = {"writes": disk.writes, "syncs": disk.syncs, "slowed": disk.faults.slowed}
+        work = {"writes": disk.writes, "syncs": disk.syncs, "slowed": disk.faults.slowed, "failed": disk.faults.failed}
         return self._count_command(command) | work
 
     def _count_command(self, what: str) -> dict[str, Any]:

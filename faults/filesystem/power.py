@@ -134,9 +134,9 @@ class MountedVolume:
         """Refuse writes with ENOSPC, or accept them again."""
         self.faults.full = on
 
-    def fail(self, op: FailingOperation | None) -> None:
-        """Let operations of one kind fail with EIO; None: none."""
-        self.faults.error = op
+    def fail(self, op: FailingOperation | None, once: bool = False) -> None:
+        """Let operations of one kind, or the next one of it, fail with EIO; None: none."""
+        self.faults.error, self.faults.error_once = op, once
 
     def cut(self, variant: Variant = "plain", seed: int = 0) -> None:
         """Cut the power and restore it, while no process runs on the disk."""

@@ -36,6 +36,8 @@ class DiskFaults:
         self.slowed = 0  # number of syncs that were measured to be slowed down
         self.full = False  # writes and preallocations raise ENOSPC
         self.error: FailingOperation | None = None  # the operation that raises EIO
+        self.error_once = False  # only the next such operation does
+        self.failed = 0  # number of operations that did
         self.stays_readable = False  # after a failed sync: its bytes stay readable and count as clean
         self.can_cut_power = can_cut_power
         self._power_cut: tuple[Variant, int] | None = None
@@ -77,6 +79,9 @@ class DiskFaults:
     def fail_if(self, operation: FailingOperation) -> None:
         """Raise EIO if this operation is to fail."""
         if self.error == operation:
+            self.failed += 1
+            if self.error_once:
+                self.error = None
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 

@@ -68,6 +68,7 @@ def shown(fault: Fault) -> bool:
 FULL = ("disk-full", {})
 FAILS_WRITES = ("disk-error", {"op": "write"})
 FAILS_SYNCS = ("disk-error", {"op": "sync"})
+FAILS_ONE_SYNC = ("disk-error", {"op": "sync", "once": True})
 SLOW = ("slow-disk", {"ms": 5})
 
 
@@ -117,6 +118,11 @@ def test_a_disk_s_counters_are_compared_at_the_first_healing(make: Make) -> None
         (FULL, {"writes": 73}, False),
         (FAILS_SYNCS, {"syncs": 50, "failed": 1}, True),
         (FAILS_SYNCS, {"syncs": 51}, False),
+        (FAILS_SYNCS, {"syncs": 60, "failed": 1}, False),
+        (FAILS_ONE_SYNC, {}, True),
+        (FAILS_ONE_SYNC, {"syncs": 60, "failed": 1}, True),
+        (FAILS_ONE_SYNC, {"syncs": 51}, False),
+        (FAILS_ONE_SYNC, {"syncs": 60, "failed": 2}, False),
         (SLOW, {"syncs": 51, "slowed": 1}, True),
         (SLOW, {"syncs": 51}, False),
     ],

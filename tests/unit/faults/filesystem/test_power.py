@@ -40,6 +40,22 @@ def written(disk: MountedVolume) -> File:
     return file
 
 
+def test_what_one_failed_sync_has_not_written_stays_lost_though_the_next_one_succeeds() -> None:
+    """As on Linux: the pages count as clean, and a reader sees them until the power is cut."""
+    disk = MountedVolume("journal")
+    disk.attach()
+    disk.fail("sync", once=True)
+    file = written(disk)
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.sync(file)
+    disk.sync(file)
+    assert (disk.counts.failed, disk.counts.syncs) == (1, 1)
+    assert bytes(file.contents.visible) == b"x"
+    disk.detach()
+    disk.cut()
+    assert b"x" not in bytes(file.contents.visible)
+
+
 def armed() -> MountedVolume:
     disk = MountedVolume("journal")
     disk.attach()

@@ -407,7 +407,7 @@ def test_a_crash_at_each_crash_point_leaves_a_legal_state(kind: type, tmp_path: 
 # ---- a failing disk ----
 
 
-@pytest.mark.parametrize("fault", ["full", "write", "sync"])
+@pytest.mark.parametrize("fault", ["full", "write", "sync", "one sync"])
 @pytest.mark.parametrize("make", [OrdinaryDisk, faithful])
 def test_a_disk_error_ends_the_store_for_good(make: type, fault: str, tmp_path: Path) -> None:
     disk = make(tmp_path)
@@ -418,7 +418,7 @@ def test_a_disk_error_ends_the_store_for_good(make: type, fault: str, tmp_path: 
     if fault == "full":
         disk.faults.full = True
     else:
-        disk.faults.error = fault
+        disk.faults.error, disk.faults.error_once = fault.removeprefix("one "), fault == "one sync"
     for record in BATCH:
         store.append(record)
     with pytest.raises(DiskFailed, match="log-00000001") as raised:
