@@ -28,6 +28,7 @@ from zab_chaos.model.oracle.facts import Damage
 
 BLOCK_BYTES = 2**15  # that are read from a file at once
 _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
+OnRead = Callable[[int], None]  # called with the number of bytes that were read since its last call
 _L = TypeVar("_L", bound=Line)
 
 _DECODERS: dict[str, Callable[[bytes], Any]] = {
@@ -37,6 +38,10 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "sessions.jsonl": msgspec.json.Decoder(SessionEvent).decode,
     "tree.jsonl": msgspec.json.Decoder(FinalZnode).decode,
 }
+
+
+def unheard(_count: int) -> None:
+    """Take no notice of what was read."""
 
 
 class NotARun(Exception):
@@ -67,9 +72,10 @@ def decoder(name: str) -> Callable[[bytes], Any]:
 class RunReader:
     """Reads the files of one run's folder. `on_damage` is called for each place that can't be read."""
 
-    def __init__(self, folder: Path, on_damage: Callable[[Damage], None]) -> None:
+    def __init__(self, folder: Path, on_damage: Callable[[Damage], None], on_read: OnRead = unheard) -> None:
         self.folder = folder
         self._on_damage = on_damage
+        self._on_read = on_read
 
     def events(self) -> Iterator[Event]:
         """Return all trace events of all nodes, merged by time, then node and life. The order within each life is kept."""
@@ -147,7 +153,8 @@ class RunReader:
                 with (self.folder / name).open("rb") as file:
                     file.seek(at)
                     lines = file.readlines(BLOCK_BYTES)
-                    at = file.tell()
+                    before, at = at, file.tell()
+                self._on_read(at - before)
                 yield from lines
         except FileNotFoundError:
             return

@@ -21,7 +21,7 @@ from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.session import Line
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.report.progress import UNSHOWN, Display, Steps
 from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
@@ -118,6 +118,7 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     monitor: Monitor
     records: MilestoneLog
     outcomes: OutcomeCounts  # of the clients that are used by hand
+    steps: Steps = UNSHOWN  # may show how far `judge` is
 
     @property
     @abstractmethod
@@ -207,7 +208,7 @@ class FolderDeployment(Deployment):
         return self.folder.file("faults.jsonl")
 
     def judge(self, outcome: str) -> Verdict:
-        return oracle.judge(self.folder.path, stored=False)
+        return oracle.judge(self.folder.path, stored=False, on_read=self.steps.judging(self.folder.path))
 
 
 class Backend(ABC):

@@ -18,7 +18,7 @@ from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report import terminal
 from zab_chaos.harness.report.console import say
-from zab_chaos.harness.report.progress import display
+from zab_chaos.harness.report.progress import Steps, display
 from zab_chaos.harness.runs.phases import Unfinished
 from zab_chaos.node.net import keys
 
@@ -36,7 +36,8 @@ def up_command(
 ) -> int:  # fmt: skip
     """Run an ensemble until Ctrl-C or SIGTERM. Then stop all processes, judge the run and show the verdict.
 
-    During the start, Ctrl-C stops all processes at once, and nothing is judged.
+    A further Ctrl-C ends that with what is known by then. During the start, Ctrl-C stops all processes at once, and nothing
+    is judged.
 
     Raises BadInput, HarnessError.
     """
@@ -53,7 +54,9 @@ def up_command(
     try:
         with ensemble:
             _serve(ensemble, results, console, quiet=quiet)
-            say(console, "stopping the nodes and judging the run ...")
+            say(console, "stopping the nodes and judging the run ... (Ctrl-C: show what is known so far)")
+            with ensemble.interrupt, display(console, quiet=quiet) as screen:
+                ensemble.finish(Steps(screen))
     except Unfinished as error:
         raise HarnessError(f"{error}; the logs are in {_folder(ensemble)}/log") from None
     assert ensemble.verdict is not None

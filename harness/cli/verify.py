@@ -10,6 +10,7 @@ from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
+from zab_chaos.harness.report.progress import Steps, display
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
@@ -29,7 +30,8 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
             salvaged = _salvage(folder)
             if salvaged is not None:
                 say(console, salvaged, "yellow")
-            verdict = judge(folder.path)
+            with display(console, quiet=quiet) as screen:
+                verdict = judge(folder.path, steps=Steps(screen))
             _write_verdict(folder, verdict, console)
             terminal.show(folder, console, brief=quiet, judged=verdict)
             verdicts.append(verdict)

@@ -33,13 +33,13 @@ from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.live.clients import InteractiveLoad
 from zab_chaos.harness.live.fault_methods import FaultInjector, InjectedFault, kind_of, method_names
 from zab_chaos.harness.live.scenario import build_scenario, scenario_text
-from zab_chaos.harness.machine.interrupt import Forced, Interrupt
-from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
+from zab_chaos.harness.report.progress import UNSHOWN, Quiet, Steps
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import RunOptions, defect_option, implied_backend
 from zab_chaos.harness.runs.phases import FINISHED, INTERRUPTED, RunPhases, Unfinished
-from zab_chaos.harness.runs.run import Run, reason, running
+from zab_chaos.harness.runs.run import Run, judge_unless_interrupted, reason, running
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.verdict import Verdict
 
@@ -101,6 +101,7 @@ class Ensemble:
             on=on,
             release=backend.release(zookeeper) if zookeeper is not None else None,
         )
+        self.interrupt = Interrupt(GRACE)
         self.folder: RunFolder | None = None
         self.verdict: Verdict | None = None  # once it is finished
         self._entered = ExitStack()
@@ -135,7 +136,7 @@ class Ensemble:
         deployment, backend = self._deployment, self._run.backend
         load = InteractiveLoad(deployment.outcomes, self._sessions)
         self._phases = RunPhases(
-            self.scenario, self._options.seed, deployment, Quiet(), Interrupt(), load, abilities=backend.abilities
+            self.scenario, self._options.seed, deployment, Quiet(), self.interrupt, load, abilities=backend.abilities
         )
         self._phases.start_ensemble()
         self._scheduler = self._phases.start_load()
@@ -158,33 +159,44 @@ class Ensemble:
         else:
             self.abandon(error)
 
-    def finish(self) -> Verdict:
+    def finish(self, steps: Steps = UNSHOWN) -> Verdict:
         """Heal everything, wait for the nodes to converge, end them, judge the run and return the verdict.
 
-        May be called again. Raises ValueError if the ensemble was never entered, or was abandoned.
+        May be called again. While `interrupt` is entered, the first signal ends it with what is known so far. `steps`: shows
+        how far the judgement is. Raises ValueError if the ensemble was never entered, or was abandoned.
         """
         if self.verdict is None:
             if not self._open:
                 raise ValueError("this ensemble was never entered, or was given up: there is nothing to judge")
             with results.private():
-                self._record_end(*self._end())
-                self.verdict = self._run.judge()
+                self._finish()
+                self.verdict = judge_unless_interrupted(self.interrupt, partial(self._run.judge, steps))
                 self._run.store(self.verdict, keep=self.verdict.exit != 0 or self._options.keep_data)
         return self.verdict
+
+    def _finish(self) -> None:
+        """End the nodes, and record how the run ended."""
+        try:
+            self._record_end(*self._end())
+        except Stopped:
+            self._record_end(INTERRUPTED)
+        except Forced:
+            self._record_end(INTERRUPTED)
+            raise
 
     def _end(self) -> tuple[str, str]:
         """Converge and end the nodes. Return the run's outcome (run.json) and, if the harness failed, its traceback."""
         outcome, trouble = FINISHED, ""
-        try:
-            self._deployment.check()
-            self._phases.converge()
-        except Exception as error:
-            outcome, trouble = _outcome(error), traceback.format_exc()
-        try:
-            self._phases.close()
-        finally:
-            self._open = False
-            self._entered.close()
+        with self._entered:
+            try:
+                self._deployment.check()
+                self._phases.converge()
+            except Exception as error:
+                outcome, trouble = _outcome(error), traceback.format_exc()
+            try:
+                self._phases.close()
+            finally:
+                self._open = False
         return outcome, trouble
 
     def abandon(self, error: BaseException) -> None:

@@ -1,17 +1,21 @@
 """Shows what goes on, such as a run: a live panel on a terminal, plain lines elsewhere, nothing with --quiet."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.report.console import say
+from zab_chaos.model.runfiles import OnRead, unheard
 
+BAR_WIDTH = 40  # columns
 LINE_SECONDS = 1.0  # without a terminal: at most one line a second
 ROLE_COLOURS = {"leading": "bold green", "following": "green", "looking": "yellow"}  # of other states: red
 
@@ -80,6 +84,7 @@ class Display:
     """Shows events and the state of something; the base class shows nothing. `update` may be called from another thread."""
 
     period = 1.0  # seconds between two updates
+    step_period = 10.0  # seconds from the begin of a long step to the first update, and between two
     wants_updates = False  # whether `update` needs to be called
 
     def __enter__(self) -> Self:
@@ -131,6 +136,7 @@ class Panel(Display):
     """A panel that is redrawn in place; events scroll above it."""
 
     period = 0.25
+    step_period = 0.25
     wants_updates = True
 
     def __init__(self, console: Console) -> None:
@@ -149,6 +155,59 @@ class Panel(Display):
 
     def update(self, now: Shown) -> None:
         self._live.update(now.panel())
+
+
+@dataclass(frozen=True, slots=True)
+class StepStatus:
+    """How far a step of a long work is: the bytes that were read, and those that have to be."""
+
+    name: str
+    done: int
+    total: int
+
+    def line(self) -> str:
+        """Format the state as one line: `judging: 40 of 120 MB`."""
+        return f"{self.name}: {self.done / 1e6:.0f} of {self.total / 1e6:.0f} MB"
+
+    def panel(self) -> Group:
+        """Format the state as a line with a bar."""
+        row = Table.grid(padding=(0, 2))
+        row.add_row(self.line(), ProgressBar(max(self.total, 1), self.done, width=BAR_WIDTH))
+        return Group(row)
+
+
+class Steps:
+    """Shows how far the steps of a long work are: on a panel at any time, as lines only for steps that take long."""
+
+    def __init__(self, screen: Display, clock: Callable[[], float] = time.monotonic) -> None:
+        self._screen = screen
+        self._clock = clock
+
+    def judging(self, folder: Path) -> OnRead:
+        """Begin to judge the run in the folder. Return the function to call with the bytes that were read."""
+        return self._begin("judging", [*folder.glob("trace/*"), *folder.glob("*.jsonl")])
+
+    def replaying(self, folder: Path) -> OnRead:
+        """Begin to replay the run in the folder, as above."""
+        return self._begin("replaying the nodes", folder.glob("record/*"))
+
+    def _begin(self, name: str, files: Iterable[Path]) -> OnRead:
+        if not self._screen.wants_updates:
+            return unheard
+        period, total, done = self._screen.step_period, sum(file.stat().st_size for file in files), 0
+        due = self._clock() + period
+
+        def read(count: int) -> None:
+            nonlocal done, due
+            done += count
+            if (now := self._clock()) >= due:
+                due = now + period
+                self._screen.update(StepStatus(name, done, total))
+
+        return read
+
+
+UNSHOWN = Steps(Quiet())
 
 
 def display(console: Console, *, quiet: bool, line_seconds: float = LINE_SECONDS) -> Display:

@@ -8,6 +8,7 @@ import msgspec
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.report.progress import UNSHOWN, Steps
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.replay.replay import ReplayResult, equality_property, replay
@@ -20,17 +21,19 @@ class UnknownDefect(Exception):
     """run.json names a defect that this version does not have."""
 
 
-def judge(folder: Path, *, stored: bool = True) -> Verdict:
+def judge(folder: Path, *, stored: bool = True, steps: Steps = UNSHOWN) -> Verdict:
     """Return the verdict on all properties of the run in `folder`. Does not raise for damage in the folder.
 
     `stored`: whether the folder has a manifest.
     """
-    return with_replay(oracle.judge(folder, stored=stored), folder)
+    verdict = oracle.judge(folder, stored=stored, on_read=steps.judging(folder))
+    return with_replay(verdict, folder, steps)
 
 
-def with_replay(verdict: Verdict, folder: Path) -> Verdict:
+def with_replay(verdict: Verdict, folder: Path, steps: Steps = UNSHOWN) -> Verdict:
     """Add the property "replay equality" to the oracle's verdict on the run in `folder`, if the run was recorded."""
-    return including_replay(verdict, RunFolder(folder).read_run(), lambda core: replay(folder, core))
+    replayed = steps.replaying(folder)
+    return including_replay(verdict, RunFolder(folder).read_run(), lambda core: replay(folder, core, replayed))
 
 
 def including_replay(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -21,10 +22,10 @@ from zab_chaos.harness.backends.backend import Backend, Deployment
 from zab_chaos.harness.errors import BadInput, HarnessError, Interrupted
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
-from zab_chaos.harness.report.progress import Display, Quiet, display
+from zab_chaos.harness.report.progress import UNSHOWN, Display, Quiet, Steps, display
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs.judgement import with_replay
+from zab_chaos.harness.runs.judgement import unknown, with_replay
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.phases import INTERRUPTED, RunPhases
 from zab_chaos.harness.workload.thread import WorkloadError
@@ -76,10 +77,16 @@ class Run:
         if trouble:
             self.folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
 
-    def judge(self) -> Verdict:
-        """Return the verdict. An interrupted run is judged without the replay."""
+    def judge(self, steps: Steps = UNSHOWN) -> Verdict:
+        """Return the verdict. An interrupted run is judged without the replay, and so is one whose replay is interrupted."""
+        self.deployment.steps = steps
         verdict = self.deployment.judge(self.facts["outcome"])
-        return verdict if self.facts["outcome"] == INTERRUPTED else with_replay(verdict, self.folder.path)
+        if self.facts["outcome"] == INTERRUPTED:
+            return verdict
+        try:
+            return with_replay(verdict, self.folder.path, steps)
+        except Stopped:
+            return verdict.including(unknown(), ["interrupted before the nodes were replayed; `zab verify` does that"])
 
     def store(self, verdict: Verdict, *, keep: bool) -> None:
         """Write the verdict and complete the folder: nothing is written after this.
@@ -145,7 +152,7 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun
             except Forced:
                 this_run.record_outcome(INTERRUPTED)
                 raise
-            verdict = judge_unless_interrupted(interrupt, this_run.judge)
+            verdict = judge_unless_interrupted(interrupt, partial(this_run.judge, Steps(screen)))
         interrupted = interrupt.requested.is_set()
         this_run.store(verdict, keep=not interrupted)
     return FinishedRun(this_run.folder, verdict, interrupted)

@@ -305,7 +305,7 @@ class Oracle:
 
 
 @seldom_collected()
-def judge(folder: Path, *, stored: bool = True) -> Verdict:
+def judge(folder: Path, *, stored: bool = True, on_read: runfiles.OnRead = runfiles.unheard) -> Verdict:
     """Judge the run in `folder` (results/README.md). `stored` is False for a run that has just ended and has no manifest yet.
 
     A wrong folder does not raise. Without a readable run.json the verdict is HARNESS-ERROR. With unreadable lines, or if the
@@ -324,7 +324,7 @@ def judge(folder: Path, *, stored: bool = True) -> Verdict:
     oracle = Oracle(run.evidence)
     if stored:
         _check_manifest(oracle, folder, run)
-    reader = runfiles.RunReader(folder, oracle.add_damage)
+    reader = runfiles.RunReader(folder, oracle.add_damage, on_read)
     for milestone in reader.milestones():  # first: they show what was on the disks before the start
         oracle.add_milestone(milestone)
     for event in reader.events():

@@ -22,6 +22,7 @@ from zab_chaos.model.replay import descriptions as words
 from zab_chaos.model.replay.difference import Difference, DifferenceFound, output_difference, record_name
 from zab_chaos.model.replay.trace import UnreadableTrace
 from zab_chaos.model.replay.trace_matcher import TraceMatcher
+from zab_chaos.model.runfiles import OnRead, unheard
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.messages import Message
@@ -81,7 +82,7 @@ class Rerun:
     machine: Peer
     tree: Tree
 
-    def __init__(self, folder: Path, node: int, life: int, peer_type: type[Peer]) -> None:
+    def __init__(self, folder: Path, node: int, life: int, peer_type: type[Peer], on_read: OnRead = unheard) -> None:
         self.node = node
         self.life = life
         self.booted = False
@@ -90,6 +91,7 @@ class Rerun:
         self.difference: Difference | None = None
         self.observer: ReplayObserver | None = None
         self._peer_type = peer_type
+        self._on_read = on_read
         self._reader = RecordingReader(folder / record_name(node, life))
         self.matcher = TraceMatcher(folder, node, life)
         self._recent: deque[AnyEntry] = deque(maxlen=REMEMBERED)
@@ -152,7 +154,10 @@ class Rerun:
 
     def _blocks(self) -> Iterator[list[AnyEntry]]:
         """Yield the blocks of the recording. Only the last one may have events that the trace lacks."""
+        read = 0
         for block in self._reader.blocks():
+            before, read = read, self._reader.offset
+            self._on_read(read - before)
             if self.matcher.untraced is not None:
                 raise DifferenceFound("the trace ends, the recording goes on", "no line", self.matcher.untraced)
             yield block

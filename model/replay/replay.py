@@ -16,6 +16,7 @@ from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.replay.difference import Difference, record_name
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.trace import CoreTrace, UnreadableTrace
+from zab_chaos.model.runfiles import OnRead, unheard
 from zab_chaos.model.verdict import Evidence, Judgement, Property, Violation
 from zab_chaos.node.core.peer import Peer
 
@@ -46,7 +47,7 @@ def recorded_lives(folder: Path) -> list[tuple[int, int]]:
     return _lives_in(folder / "record", _RECORD)
 
 
-def replay(folder: Path, peer_type: type[Peer] = Peer) -> Iterator[ReplayResult]:
+def replay(folder: Path, peer_type: type[Peer] = Peer, on_read: OnRead = unheard) -> Iterator[ReplayResult]:
     """Replay every life of the run, one after the other. `peer_type`: the class of the nodes' core, which may be a defect's.
 
     A life whose trace has events of its core but which has no recording counts as a difference.
@@ -54,18 +55,20 @@ def replay(folder: Path, peer_type: type[Peer] = Peer) -> Iterator[ReplayResult]
     recorded = recorded_lives(folder)
     for node, life in sorted({*recorded, *_lives_in(folder / "trace", _TRACE)}):
         if (node, life) in recorded:
-            yield replay_life(folder, node, life, peer_type)
+            yield replay_life(folder, node, life, peer_type, on_read)
         elif (missing := _unrecorded(folder, node, life)) is not None:
             yield missing
 
 
 @seldom_collected()
-def replay_life(folder: Path, node: int, life: int, peer_type: type[Peer] = Peer) -> ReplayResult:
-    """Replay one life, to its end or its first difference."""
+def replay_life(
+    folder: Path, node: int, life: int, peer_type: type[Peer] = Peer, on_read: OnRead = unheard
+) -> ReplayResult:
+    """Replay one life, to its end or its first difference. `on_read` hears of the bytes of its recording."""
     if not (folder / trace_name(node, life)).is_file():
         what = "there is a recording, and no trace"
         return _missing_file(folder, node, life, what, trace_name(node, life))
-    rerun = Rerun(folder, node, life, peer_type)
+    rerun = Rerun(folder, node, life, peer_type, on_read)
     rerun.run()
     return ReplayResult(
         node=node,

@@ -46,7 +46,7 @@ class LockstepDeployment(SimDeployment):
 
     def judge(self, outcome: str) -> Verdict:
         """Return the verdict on the files that the processes have written."""
-        return oracle.judge(self._folder.path, stored=False)
+        return oracle.judge(self._folder.path, stored=False, on_read=self.steps.judging(self._folder.path))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:

@@ -1,9 +1,11 @@
 import io
+import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from zab_chaos.harness.report.progress import Lines, Panel, Quiet, RunStatus, display
+from zab_chaos.harness.report.progress import Lines, Panel, Quiet, RunStatus, Steps, display
 
 
 def moment(**changes: object) -> RunStatus:
@@ -63,3 +65,39 @@ def test_the_display_suits_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(display(Console(file=io.StringIO(), force_terminal=True), quiet=False), Panel)
     quiet = display(Console(file=io.StringIO(), force_terminal=True), quiet=True)
     assert type(quiet) is Quiet
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a run with a trace of 3 MB and a recording of 5 MB."""
+    for name, size in (("trace/node-1-1.jsonl", 2_900_000), ("ops.jsonl", 100_000), ("record/node-1-1.bin", 5_000_000)):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        with file.open("wb") as written:
+            written.truncate(size)
+    return tmp_path
+
+
+def test_a_long_step_prints_a_line_each_ten_seconds_and_a_short_one_none(folder: Path) -> None:
+    out, time = io.StringIO(), [0.0]
+    steps = Steps(Lines(Console(file=out), clock=lambda: time[0]), clock=lambda: time[0])
+    for begin, count in ((steps.judging, 29), (steps.judging, 3), (steps.replaying, 12)):
+        read = begin(folder)
+        for _ in range(count):
+            time[0] += 1.0
+            read(100_000)
+    assert out.getvalue().splitlines() == [
+        "judging: 1 of 3 MB", "judging: 2 of 3 MB", "replaying the nodes: 1 of 5 MB",
+    ]  # fmt: skip
+
+
+def test_the_panel_shows_a_step_with_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    out, time = io.StringIO(), [0.0]
+    console = Console(file=out, width=80, force_terminal=True, color_system=None)
+    with Panel(console) as panel:
+        read = Steps(panel, clock=lambda: time[0]).replaying(folder)
+        time[0] = 1.0
+        read(2_500_000)
+        panel._live.refresh()
+    assert re.search(r"replaying the nodes: 2 of 5 MB +━{20}(?!━)", out.getvalue())

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from zab_chaos.faults.defects.durability import AckBeforeSync, PromiseNotDurable
+from zab_chaos.model.oracle import oracle
 from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import ReplayStop, Rerun
 from zab_chaos.model.replay.replay import ReplayResult, equality_property, recorded_lives, replay, replay_life
@@ -75,6 +76,17 @@ def test_every_life_of_an_eventful_run_is_equal(original: Path) -> None:
     found = equality_property(lives)
     assert found.verdict is Judgement.PASS
     assert found.checked == sum(one.inputs + one.outputs + one.events for one in lives)
+
+
+def test_the_bytes_that_are_read_are_told(original: Path) -> None:
+    judged: list[int] = []
+    oracle.judge(original, on_read=judged.append)
+    assert sum(judged) == sum(file.stat().st_size for file in [*original.glob("trace/*"), *original.glob("*.jsonl")])
+    replayed: list[int] = []
+    lives = list(replay(original, on_read=replayed.append))
+    size = sum(file.stat().st_size for file in original.glob("record/*"))
+    assert len(replayed) == sum(len(blocks(recording(original, one.node, one.life))) for one in lives)
+    assert 0.9 * size < sum(replayed) <= size
 
 
 def test_the_run_has_all_that_the_tests_need(original: Path) -> None:
