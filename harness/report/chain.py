@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zab_chaos.harness.report.headline import first_violation
-from zab_chaos.harness.report.html.diagram import Diagram, NodeStep
+from zab_chaos.harness.report.html.diagram import STEP_KINDS, Diagram, NodeStep
 from zab_chaos.harness.report.html.evidence import ZXID
 from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.messages import SentMessage
@@ -26,6 +26,7 @@ from zab_chaos.node.core import zxid as zx
 
 CLIENT = re.compile(r"client (\d+), seq (\d+)")
 SEQ = re.compile(r"\bseq (\d+)")
+BROADCAST = STEP_KINDS.index("broadcast")
 DELIVERY_TRIGGERS = ("ACK", "COMMIT", "COMMIT-LD")  # the messages upon which a node delivers
 DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
 SAME_COST, OTHER_COST, PING_COST = 1, 3, 12  # of a message about the chain's transactions, about others, of a heartbeat
@@ -195,8 +196,9 @@ class _Search:
                 yield ChainEvent(step.t, f"node {step.node} broadcast {zxid_range(step.first, step.last)}", step=at)
 
     def _find_broadcast(self, zxid: int) -> int | None:
-        steps = self._diagram.steps
-        return next((at for at, it in enumerate(steps) if it.kind == "broadcast" and it.first <= zxid <= it.last), None)
+        _, _, kinds, _, firsts, lasts = self._diagram.steps.columns
+        spans = enumerate(zip(kinds, firsts, lasts, strict=True))
+        return next((at for at, (kind, first, last) in spans if kind == BROADCAST and first <= zxid <= last), None)
 
     def _late_deliveries(self) -> Iterator[ChainEvent]:
         """Yield deliveries at the last cited node that came only after the violation: the effect that came too late."""

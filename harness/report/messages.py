@@ -10,13 +10,17 @@ clock, and so shows how the node's clock ran. A message was sent after the last 
 the clock reading of its round.
 """
 
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from zab_chaos.harness.report.columns import Columns, Words
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay import descriptions
 from zab_chaos.model.replay.life import Rerun
@@ -25,6 +29,7 @@ from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, ReadyTaken, Started, Stepped, Ticked
 
+NEVER = -1  # the time of receipt, in columns, of a message that was not received
 NOT_RECORDED = "the run was not recorded, or its backend records nothing"
 
 
@@ -51,11 +56,36 @@ class SentMessage(NamedTuple):
     received: int | None
 
 
+class Messages(Columns[SentMessage]):
+    """Messages as columns: source, target, kind, epoch, first, last, words, sent, received (or NEVER).
+
+    Kinds and words are numbers of `words`.
+    """
+
+    def __init__(self, records: Iterable[SentMessage] = ()) -> None:
+        self.words = Words()
+        super().__init__(9, records)
+
+    def _numbers(self, record: SentMessage) -> tuple[int, ...]:
+        source, target, (kind, epoch, first, last, words), sent, received = record
+        number = self.words.number
+        return (
+            source, target, number(kind), epoch, first, last, number(words), sent,
+            NEVER if received is None else received,
+        )  # fmt: skip
+
+    def _record(self, *numbers: int) -> SentMessage:
+        source, target, kind, epoch, first, last, words, sent, received = numbers
+        said = self.words.all
+        content = MessageContent(said[kind], epoch, first, last, said[words])
+        return SentMessage(source, target, content, sent, None if received == NEVER else received)
+
+
 @dataclass(slots=True)
 class Exchange:
     """All messages of a run, in the order of sending. `gaps` says in words which messages are missing, and why."""
 
-    messages: list[SentMessage] = field(default_factory=list)
+    messages: Messages = field(default_factory=Messages)
     gaps: list[str] = field(default_factory=list)
 
 
@@ -82,7 +112,7 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
             found.gaps.append(f"node {node}, life {number}: {why}")
     for life in lives:
         life.convert_times(own_clocks=own_clocks)
-    found.messages = sorted(_pair_messages(lives), key=lambda one: one.sent)
+    found.messages = Messages(_pair_messages(lives))
     return found
 
 
@@ -90,6 +120,22 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
 
 TimedContent = tuple[int, MessageContent]  # index of the moment at which the message was sent or received, its content
 SessionKey = tuple[int, int]  # peer, session number
+
+
+class TimedContents(Columns[TimedContent]):
+    """The messages that were sent, or received, in one session."""
+
+    def __init__(self, records: Iterable[TimedContent] = ()) -> None:
+        self._words = Words()
+        super().__init__(6, records)
+
+    def _numbers(self, record: TimedContent) -> tuple[int, ...]:
+        moment, (kind, epoch, first, last, words) = record
+        return moment, self._words.number(kind), epoch, first, last, self._words.number(words)
+
+    def _record(self, *numbers: int) -> TimedContent:
+        moment, kind, epoch, first, last, words = numbers
+        return moment, MessageContent(self._words.all[kind], epoch, first, last, self._words.all[words])
 
 
 class LifeMessages:
@@ -102,12 +148,12 @@ class LifeMessages:
     def __init__(self, node: int) -> None:
         self.node = node
         self.rerun: Rerun  # set by `re_execute`
-        self.outgoing: dict[SessionKey, list[TimedContent]] = defaultdict(list)
-        self.incoming: dict[SessionKey, list[TimedContent]] = defaultdict(list)
+        self.outgoing: dict[SessionKey, TimedContents] = defaultdict(TimedContents)
+        self.incoming: dict[SessionKey, TimedContents] = defaultdict(TimedContents)
         self.opened_at: dict[SessionKey, int] = {}
-        self.times: list[int] = []
-        self._moments: list[tuple[int, int]] = []
-        self._clock_points: list[tuple[int, int]] = []  # (node's clock, host's clock) where both are known
+        self.times: Sequence[int] = ()
+        self._moments: Columns[tuple[int, int]] = Columns(2)
+        self._clock_points: Columns[tuple[int, int]] = Columns(2)  # (node's clock, host's clock) where both are known
         self._sessions: dict[int, int] = {}
         self._line_before_round: int | None = None  # until the round's answer: time of the last trace line
 
@@ -164,10 +210,7 @@ class LifeMessages:
     def convert_times(self, *, own_clocks: bool) -> None:
         """Convert all moments to ascending times of the host's clock."""
         host = _host_clock(self._clock_points) if own_clocks else _unchanged
-        latest = 0
-        for now, traced in self._moments:
-            latest = max(latest, traced, host(now))
-            self.times.append(latest)
+        self.times = array("q", accumulate((max(traced, host(now)) for now, traced in self._moments), max))
 
     @property
     def moment(self) -> int:
@@ -183,7 +226,7 @@ def _unchanged(now: int) -> int:
     return now
 
 
-def _host_clock(seen: list[tuple[int, int]]) -> Callable[[int], int]:
+def _host_clock(seen: Iterable[tuple[int, int]]) -> Callable[[int], int]:
     """Return a function from a node's clock to the host's, interpolated linearly between the points where both are known."""
     points = sorted(dict(seen).items())
     shown, real = [one for one, _ in points], [other for _, other in points]
@@ -205,19 +248,23 @@ def _host_clock(seen: list[tuple[int, int]]) -> Callable[[int], int]:
 
 
 def _pair_messages(lives: list[LifeMessages]) -> Iterator[SentMessage]:
+    """Return the messages of all sessions in the order of sending, in which those of each session are already."""
     senders: dict[tuple[int, int, int], list[LifeMessages]] = defaultdict(list)  # by node, peer, session
     for life in lives:
         for peer, session in life.outgoing:
             senders[life.node, peer, session].append(life)
-    receivers: dict[tuple[int, SessionKey], list[tuple[LifeMessages, list[TimedContent]]]] = defaultdict(list)
+    receivers: dict[tuple[int, SessionKey], list[tuple[LifeMessages, TimedContents]]] = defaultdict(list)
     for life in lives:
         for (peer, session), items in life.incoming.items():
             sender = _sender(senders[peer, life.node, session], life.opened_at.get((peer, session), 0), life, session)
             if sender is not None:
                 receivers[id(sender), (life.node, session)].append((life, items))
-    for life in lives:
-        for key, items in life.outgoing.items():
-            yield from _session_messages(life, key, items, receivers.get((id(life), key), []))
+    sessions = (
+        _session_messages(life, key, items, receivers.get((id(life), key), []))
+        for life in lives
+        for key, items in life.outgoing.items()
+    )
+    return merge(*sessions, key=lambda one: one.sent)
 
 
 def _sender(candidates: list[LifeMessages], opened: int, receiver: LifeMessages, session: int) -> LifeMessages | None:
@@ -229,8 +276,8 @@ def _sender(candidates: list[LifeMessages], opened: int, receiver: LifeMessages,
 def _session_messages(
     life: LifeMessages,
     key: SessionKey,
-    items: list[TimedContent],
-    receivers: list[tuple[LifeMessages, list[TimedContent]]],
+    items: TimedContents,
+    receivers: list[tuple[LifeMessages, TimedContents]],
 ) -> Iterator[SentMessage]:
     """Yield each message of one session, with its receipt if there was one; once for each time that it was received."""
     arrivals: dict[int, list[int]] = defaultdict(list)
@@ -243,7 +290,7 @@ def _session_messages(
             yield SentMessage(life.node, key[0], content, sent, None if received is None else max(received, sent))
 
 
-def _arrivals(sent: list[TimedContent], received_items: list[TimedContent]) -> Iterator[tuple[int, int]]:
+def _arrivals(sent: TimedContents, received_items: TimedContents) -> Iterator[tuple[int, int]]:
     """Match received messages with sent ones: yield (index in `sent`, moment of receipt).
 
     A received message is the next equal one that was sent. If there is none, an earlier one was received again.

@@ -13,7 +13,7 @@ from tests.integration.test_report_html import BLUE, GREEN, RED, Report, driver,
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import RunData, read_run_data
-from zab_chaos.harness.report.messages import Exchange, MessageContent, SentMessage
+from zab_chaos.harness.report.messages import Exchange, MessageContent, Messages, SentMessage
 from zab_chaos.node.core import zxid as zx
 
 __all__ = ["driver", "pytestmark"]  # the browser is the other tests'
@@ -370,7 +370,7 @@ def busy(folder: Path, messages: int) -> RunData:
         found.append(
             SentMessage(source, target, MessageContent(kind, 1, z, z), sent, sent + int(draw.expovariate(1e-6)))
         )
-    story.diagram.exchange = Exchange(found)
+    story.diagram.exchange = Exchange(Messages(found))
     return story
 
 

@@ -4,14 +4,15 @@ Times are nanoseconds; the packed data for the page has microseconds. What can't
 missing and why.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zab_chaos.harness.report.columns import Columns, Words
 from zab_chaos.harness.report.html.lifetimes import TRACE
 from zab_chaos.harness.report.html.packed import differences, pack
-from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, SentMessage, read_messages
+from zab_chaos.harness.report.messages import NEVER, NOT_RECORDED, Exchange, Messages, read_messages
 from zab_chaos.harness.results.source import OperationLine, Source, TraceLine
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.node.core import digest as dg
@@ -47,6 +48,20 @@ class NodeStep:
     last: int
 
 
+class NodeSteps(Columns[NodeStep]):
+    """Steps as columns, in the order of their fields. `kind` is an index into STEP_KINDS."""
+
+    def __init__(self, records: Iterable[NodeStep] = ()) -> None:
+        super().__init__(6, records)
+
+    def _numbers(self, record: NodeStep) -> tuple[int, ...]:
+        return record.t, record.node, STEP_KINDS.index(record.kind), record.epoch, record.first, record.last
+
+    def _record(self, *numbers: int) -> NodeStep:
+        t, node, kind, *rest = numbers
+        return NodeStep(t, node, STEP_KINDS[kind], *rest)
+
+
 @dataclass(slots=True)
 class ClientOperation:
     """A client's operation. `answered` is None if it was never answered; `by` is the node that answered."""
@@ -66,9 +81,9 @@ class Diagram:
     """The data of the diagram. `owners`: (zxid, index of its request)."""
 
     exchange: Exchange = field(default_factory=Exchange)
-    steps: list[NodeStep] = field(default_factory=list)
+    steps: NodeSteps = field(default_factory=NodeSteps)
     requests: list[ClientOperation] = field(default_factory=list)
-    owners: list[tuple[int, int]] = field(default_factory=list)
+    owners: Columns[tuple[int, int]] = field(default_factory=lambda: Columns(2))
 
     @property
     def gaps(self) -> list[str]:
@@ -79,93 +94,79 @@ class Diagram:
         return {"gaps": self.gaps, "steps": STEP_KINDS, "packed": self._packed(zero)}
 
     def _packed(self, zero: int) -> str:
-        paths, clients, kinds, said = _Words(), _Words(), _Words(), _Words()
+        paths, clients, kinds, said = Words(), Words(), Words(), Words()
         columns = {
             **_messages(self.exchange.messages, zero, kinds, said),
             **_steps(self.steps, zero),
             **_requests(self.requests, zero, paths, clients),
-            "owner.epoch": differences([zxid >> 32 for zxid, _ in self.owners]),
-            "owner.counter": differences([zxid & 0xFFFFFFFF for zxid, _ in self.owners]),
-            "owner.request": differences([request for _, request in self.owners]),
+            "owner.epoch": differences(zxid >> 32 for zxid in self.owners.columns[0]),
+            "owner.counter": differences(zxid & 0xFFFFFFFF for zxid in self.owners.columns[0]),
+            "owner.request": differences(self.owners.columns[1]),
         }
         words = {"kinds": kinds.all, "said": said.all, "paths": paths.all, "clients": clients.all}
         return pack(columns, words)
-
-
-class _Words:
-    """Numbers distinct words in the order in which they first occur."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, word: str) -> int:
-        return self._numbers.setdefault(word, len(self._numbers))
-
-    @property
-    def all(self) -> list[str]:
-        return list(self._numbers)
 
 
 def _micros(t: int, zero: int) -> int:
     return (t - zero) // 1000
 
 
-def _messages(messages: list[SentMessage], zero: int, kinds: _Words, said: _Words) -> dict[str, list[int]]:
+def _messages(messages: Messages, zero: int, kinds: Words, said: Words) -> dict[str, Iterable[int]]:
     """Return the columns of the messages. `took` is the transfer time in microseconds plus 1, or 0 if it was never received."""
-    sent = [_micros(one.sent, zero) for one in messages]
-    took = [
-        0 if one.received is None else _micros(one.received, zero) - at + 1
-        for one, at in zip(messages, sent, strict=True)
-    ]
-    contents = [one.content for one in messages]
+    source, target, kind, epoch, first, last, words, sent, received = messages.columns
+    word = messages.words.all
     said.number("")
     return {
-        "message.sent": differences(sent),
-        "message.took": took,
-        "message.source": [one.source for one in messages],
-        "message.target": [one.target for one in messages],
-        "message.kind": [kinds.number(one.kind) for one in contents],
-        "message.said": [said.number(one.words) for one in contents],
-        "message.epoch": differences([one.epoch for one in contents]),
-        **_zxids("message", [(one.first, one.last) for one in contents]),
+        "message.sent": differences(_micros(t, zero) for t in sent),
+        "message.took": (
+            0 if there == NEVER else _micros(there, zero) - _micros(t, zero) + 1
+            for t, there in zip(sent, received, strict=True)
+        ),
+        "message.source": source,
+        "message.target": target,
+        "message.kind": (kinds.number(word[number]) for number in kind),
+        "message.said": (said.number(word[number]) for number in words),
+        "message.epoch": differences(epoch),
+        **_zxids("message", first, last),
     }
 
 
-def _zxids(name: str, spans: list[tuple[int, int]]) -> dict[str, list[int]]:
+def _zxids(name: str, first: Sequence[int], last: Sequence[int]) -> dict[str, Iterable[int]]:
     """Return the columns of spans of zxids: epoch and counter of the last, and by how much the first one's are lower."""
     return {
-        f"{name}.zepoch": differences([last >> 32 for _, last in spans]),
-        f"{name}.counter": differences([last & 0xFFFFFFFF for _, last in spans]),
-        f"{name}.back": [(last >> 32) - (first >> 32) for first, last in spans],
-        f"{name}.many": [(last & 0xFFFFFFFF) - (first & 0xFFFFFFFF) for first, last in spans],
+        f"{name}.zepoch": differences(one >> 32 for one in last),
+        f"{name}.counter": differences(one & 0xFFFFFFFF for one in last),
+        f"{name}.back": ((it >> 32) - (one >> 32) for one, it in zip(first, last, strict=True)),
+        f"{name}.many": ((it & 0xFFFFFFFF) - (one & 0xFFFFFFFF) for one, it in zip(first, last, strict=True)),
     }
 
 
-def _steps(all_of: list[NodeStep], zero: int) -> dict[str, list[int]]:
+def _steps(all_of: NodeSteps, zero: int) -> dict[str, Iterable[int]]:
+    t, node, kind, epoch, first, last = all_of.columns
     return {
-        "step.t": differences([_micros(one.t, zero) for one in all_of]),
-        "step.node": [one.node for one in all_of],
-        "step.kind": [STEP_KINDS.index(one.kind) for one in all_of],
-        "step.epoch": [one.epoch for one in all_of],
-        **_zxids("step", [(one.first, one.last) for one in all_of]),
+        "step.t": differences(_micros(one, zero) for one in t),
+        "step.node": node,
+        "step.kind": kind,
+        "step.epoch": epoch,
+        **_zxids("step", first, last),
     }
 
 
-def _requests(requests: list[ClientOperation], zero: int, paths: _Words, clients: _Words) -> dict[str, list[int]]:
+def _requests(requests: list[ClientOperation], zero: int, paths: Words, clients: Words) -> dict[str, Iterable[int]]:
     sent = [_micros(one.sent, zero) for one in requests]
     return {
         "request.sent": differences(sent),
-        "request.took": [
+        "request.took": (
             0 if one.answered is None else _micros(one.answered, zero) - at + 1
             for one, at in zip(requests, sent, strict=True)
-        ],
-        "request.client": [clients.number(str(one.client)) for one in requests],
-        "request.seq": [one.seq for one in requests],
-        "request.path": [paths.number(one.path) for one in requests],
-        "request.node": [one.node for one in requests],
-        "request.by": [one.by for one in requests],
-        "request.epoch": differences([one.zxid >> 32 for one in requests]),
-        "request.counter": differences([one.zxid & 0xFFFFFFFF for one in requests]),
+        ),
+        "request.client": (clients.number(str(one.client)) for one in requests),
+        "request.seq": (one.seq for one in requests),
+        "request.path": (paths.number(one.path) for one in requests),
+        "request.node": (one.node for one in requests),
+        "request.by": (one.by for one in requests),
+        "request.epoch": differences(one.zxid >> 32 for one in requests),
+        "request.counter": differences(one.zxid & 0xFFFFFFFF for one in requests),
     }
 
 
@@ -184,9 +185,11 @@ def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool) -> D
             continue
         lives.append((int(match[1]), int(match[2])))
         for _, line in source.lines(f"trace/{path.name}", StepLine, may_be_cut=True):
-            found.steps += _steps_of(int(match[1]), line)
-            found.owners += _owners(line, asked)
-    found.steps.sort(key=lambda step: step.t)
+            for step in _steps_of(int(match[1]), line):
+                found.steps.append(step)
+            for owner in _owners(line, asked):
+                found.owners.append(owner)
+    found.steps.sort(0)
     if isinstance(core, str):
         found.exchange.gaps.append(core if recorded_lives(folder) else NOT_RECORDED)
     else:

@@ -5,9 +5,12 @@ counter. So two nodes can be compared by one number. A restarted node keeps its 
 log. An amnesiac node starts at 0.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from heapq import merge
 from typing import Any
 
+from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.report.html.lifetimes import TracedLife
 from zab_chaos.harness.results.source import TraceLine
 
@@ -59,19 +62,29 @@ def lags(lives: list[TracedLife], length: int) -> list[Lag]:
     return [lag for lag in found.values() if lag.t]
 
 
-def _advances(lives: list[TracedLife]) -> list[tuple[int, int, int]]:
+def _advances(lives: list[TracedLife]) -> Iterator[tuple[int, int, int]]:
     """Return every advance of every life as (time, index of the life, position reached), by time."""
-    steps = [(t, index, (epoch, counter)) for index, life in enumerate(lives) for t, epoch, counter in life.delivered]
-    for index, life in enumerate(lives):
-        steps += [(event.t, index, zxid) for event in life.events if (zxid := _restored(event)) is not None]
     longest: dict[int, int] = {}
-    for _, _, (epoch, counter) in steps:
-        longest[epoch] = max(longest.get(epoch, 0), counter)
+    for life in lives:
+        for _, epoch, counter in _reached(life):
+            longest[epoch] = max(longest.get(epoch, 0), counter)
     base, total = {}, 0
     for epoch in sorted(longest):
         base[epoch] = total
         total += longest[epoch]
-    return sorted((t, index, base[epoch] + counter) for t, index, (epoch, counter) in steps)
+    found = (
+        Columns(3, sorted((t, index, base[epoch] + counter) for t, epoch, counter in _reached(life)))
+        for index, life in enumerate(lives)
+    )
+    return merge(*found)
+
+
+def _reached(life: TracedLife) -> Iterator[tuple[int, int, int]]:
+    """Yield (time, epoch, counter) of all that the life delivered, then of the snapshots that it restored."""
+    yield from life.delivered
+    for event in life.events:
+        if (zxid := _restored(event)) is not None:
+            yield event.t, *zxid
 
 
 def _restored(event: TraceLine) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from zab_chaos.faults.registry import KINDS
+from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.results.fault_spans import FaultSpan
 from zab_chaos.harness.results.source import MilestoneLine, Source, TraceLine
 from zab_chaos.model.events import trace_name
@@ -39,7 +40,7 @@ class TracedLife:
     begin: int
     last: int  # time of its last trace event
     events: list[TraceLine] = field(default_factory=list)  # those that are drawn, in order
-    delivered: list[tuple[int, int, int]] = field(default_factory=list)  # (t, epoch, counter of the last transaction)
+    delivered: Columns[tuple[int, int, int]] = field(default_factory=lambda: Columns(3))  # (t, epoch, last counter)
     end: int | None = None  # None: it lived until the end of the run
     why: str = ""  # why it ended
 

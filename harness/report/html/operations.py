@@ -34,12 +34,12 @@ class Operations:
         """Return the columns for the page: times in microseconds, `due` and `line` as differences, digits as text."""
         due = [(one - zero) // 1000 for one in self.due]
         return {
-            "due": differences(due),
+            "due": list(differences(due)),
             "took": [one if one == UNANSWERED else one // 1000 for one in self.took],
             "outcome": "".join(map(str, self.outcome)),
             "op": "".join(map(str, self.op)),
             "node": self.node.tolist(),
-            "line": differences(self.line.tolist()),
+            "line": list(differences(self.line)),
         }
 
     def quantiles(self) -> list[tuple[str, int, list[float]]]:

@@ -9,29 +9,41 @@ import sys
 import zlib
 from array import array
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 
 import msgspec
 
-INT32_LIMIT = 2**31
 
+def pack(columns: Mapping[str, Iterable[int]], words: Mapping[str, Sequence[str]]) -> str:
+    """Pack columns and words, each with a name. A column is written as 32-bit integers if they suffice, else as doubles.
 
-def pack(columns: Mapping[str, Sequence[int]], words: Mapping[str, Sequence[str]]) -> str:
-    """Pack columns and words, each with a name. A column is written as 32-bit integers if they suffice, else as doubles."""
-    planes, head = [], []
-    for name, values in columns.items():
-        code = "i" if not values or (min(values) >= -INT32_LIMIT and max(values) < INT32_LIMIT) else "d"
-        column = array(code, values)
+    The columns are read one after the other, and the words after them: reading a column may add to them.
+    """
+    packed = {name: _narrow(values) for name, values in columns.items()}
+    head = [(name, column.typecode, len(column)) for name, column in packed.items()]
+    said = msgspec.json.encode({"columns": head, "words": words})
+    zipper = zlib.compressobj()
+    parts = [zipper.compress(len(said).to_bytes(4, "little")), zipper.compress(said)]
+    for column in packed.values():
         if sys.byteorder == "big":
             column.byteswap()
         data = column.tobytes()
-        head.append((name, code, len(values)))
-        planes += [data[plane :: column.itemsize] for plane in range(column.itemsize)]
-    said = msgspec.json.encode({"columns": head, "words": words})
-    return urlsafe_b64encode(zlib.compress(b"".join([len(said).to_bytes(4, "little"), said, *planes]))).decode()
+        parts += [zipper.compress(data[plane :: column.itemsize]) for plane in range(column.itemsize)]
+    return urlsafe_b64encode(b"".join([*parts, zipper.flush()])).decode()
 
 
-def differences(values: Sequence[int]) -> list[int]:
+def _narrow(values: Iterable[int]) -> "array[int] | array[float]":
+    """Return a column as 32-bit integers if they suffice, else as doubles."""
+    column, rest = array("i"), iter(values)
+    for value in rest:
+        try:
+            column.append(value)
+        except OverflowError:
+            return array("d", chain(column, [value], rest))
+    return column
+
+
+def differences(values: Iterable[int]) -> Iterator[int]:
     """Return the difference of each value to the one before; the first value's to 0."""
-    return [after - before for before, after in pairwise([0, *values])]
+    return (after - before for before, after in pairwise(chain([0], values)))

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from zab_chaos.harness.report.html.diagram import STEP_KINDS, Diagram, NodeStep
+from zab_chaos.harness.report.html.diagram import STEP_KINDS, Diagram, NodeStep, NodeSteps
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.lanes import LaneSegment
 from zab_chaos.harness.report.html.markup import element
 from zab_chaos.harness.report.html.operations import Operations
 from zab_chaos.harness.report.html.page import LEGENDS, PANELS, SCRIPTS, data_script, pictures
-from zab_chaos.harness.report.messages import Exchange, SentMessage, content_of
+from zab_chaos.harness.report.messages import Exchange, Messages, SentMessage, content_of
 from zab_chaos.model.transcripts.drawing import DrawnEnsemble, NodeEvent
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
@@ -21,7 +21,8 @@ SHOWN = ("lanes", "messages")
 def transcript_page(name: str, text: str, drawn: DrawnEnsemble) -> str:
     """Return the page as a whole HTML file. `text`: the transcript; `drawn`: what the nodes did when it was performed."""
     paragraph, _, rest = text.partition("\n\n")
-    diagram = Diagram(_exchange(drawn), [step for done in drawn.events if (step := _step(done)) is not None])
+    steps = NodeSteps(step for done in drawn.events if (step := _step(done)) is not None)
+    diagram = Diagram(_exchange(drawn), steps)
     header = element("header", element("h1", name), element("p", paragraph.replace("\n", " ")))
     main = element(
         "main",
@@ -58,7 +59,7 @@ def _exchange(drawn: DrawnEnsemble) -> Exchange:
         )
         for one in drawn.arrows
     ]
-    return Exchange(sorted(found, key=lambda one: one.sent))
+    return Exchange(Messages(sorted(found, key=lambda one: one.sent)))
 
 
 def _step(done: NodeEvent) -> NodeStep | None:

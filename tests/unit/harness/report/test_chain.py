@@ -8,9 +8,10 @@ import pytest
 from tests.corpus.conduct import steady_state
 from tests.corpus.delivery import agreement_fork
 from zab_chaos.harness.report.chain import Chain, Point, chain_of, preceding_fault, shortest_path
-from zab_chaos.harness.report.html.diagram import ClientOperation, Diagram, NodeStep
+from zab_chaos.harness.report.columns import Columns
+from zab_chaos.harness.report.html.diagram import ClientOperation, Diagram, NodeStep, NodeSteps
 from zab_chaos.harness.report.html.run_data import read_run_data
-from zab_chaos.harness.report.messages import Exchange, MessageContent, SentMessage
+from zab_chaos.harness.report.messages import Exchange, MessageContent, Messages, SentMessage
 from zab_chaos.harness.results.fault_spans import FaultSpan
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation
@@ -117,7 +118,7 @@ def by_hand(accepted: int) -> Diagram:
         ClientOperation(4, 9, "/a", 2, 100, answered=410, by=2, zxid=SEVEN),
         ClientOperation(4, 10, "/c", 1, 420),
     ]
-    return Diagram(Exchange(messages), steps, requests, [(SIX, 0), (SEVEN, 1)])
+    return Diagram(Exchange(Messages(messages)), NodeSteps(steps), requests, Columns(2, [(SIX, 0), (SEVEN, 1)]))
 
 
 def span(do: str, at: int, nodes: list[int], healed: int | None = None) -> FaultSpan:
@@ -247,7 +248,9 @@ def test_the_messages_on_the_way_are_shown_with_what_they_made_durable(accepted:
 def test_a_durable_step_belongs_to_the_message_of_its_epoch() -> None:
     steps = [NodeStep(12, 2, "accepted_epoch", 1, 0, 0), NodeStep(13, 2, "accepted_epoch", 2, 0, 0)]
     steps += [NodeStep(14, 2, "current_epoch", 2, 0, 0)]
-    diagram = Diagram(Exchange([SentMessage(1, 2, MessageContent("NEWEPOCH", 2, 0, 0), 10, 11)]), steps)
+    diagram = Diagram(
+        Exchange(Messages([SentMessage(1, 2, MessageContent("NEWEPOCH", 2, 0, 0), 10, 11)])), NodeSteps(steps)
+    )
     chain = chain_by_hand("two leaders", looks(2, 20), spans=[span("crash", 5, [1])], diagram=diagram)
     assert told(chain)[:-1] == ["node 1 sent NEWEPOCH of epoch 2 to node 2", "node 2 promised epoch 2, durably"]
 

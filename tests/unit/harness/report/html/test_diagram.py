@@ -12,10 +12,11 @@ import pytest
 
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
-from zab_chaos.harness.report.html.diagram import ClientOperation, Diagram, read_diagram
+from zab_chaos.harness.report.columns import Columns
+from zab_chaos.harness.report.html.diagram import ClientOperation, Diagram, NodeSteps, read_diagram
 from zab_chaos.harness.report.html.evidence import read_shown_verdict
 from zab_chaos.harness.report.html.packed import differences, pack
-from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, MessageContent, SentMessage
+from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, MessageContent, Messages, SentMessage
 from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.node.core.peer import Peer
@@ -54,13 +55,15 @@ def test_times_are_microseconds_and_lost_messages_are_marked() -> None:
     propose = MessageContent("PROPOSE", 1, zxid(1, 4), zxid(1, 6))
     newleader = MessageContent("NEWLEADER", 2, zxid(1, 6), zxid(2, 1), "NEWLEADER e=2")
     exchange = Exchange(
-        [SentMessage(3, 1, propose, 5_000_000, 5_250_000), SentMessage(3, 2, newleader, 6_000_000, None)]
+        Messages([SentMessage(3, 1, propose, 5_000_000, 5_250_000), SentMessage(3, 2, newleader, 6_000_000, None)])
     )
     requests = [
         ClientOperation(9, 1, "/a", 2, 4_000_000, 7_000_000, 2, zxid(1, 4)),
         ClientOperation(2**63, 2, "/b", 1, 4_500_000),
     ]
-    columns, words = unpack(Diagram(exchange, [], requests, [(zxid(1, 4), 0)]).as_json(1_000_000)["packed"])
+    columns, words = unpack(
+        Diagram(exchange, NodeSteps(), requests, Columns(2, [(zxid(1, 4), 0)])).as_json(1_000_000)["packed"]
+    )
     assert list(accumulate(columns["message.sent"])) == [4000, 5000]
     assert columns["message.took"] == [251, 0]
     assert [words["kinds"][int(kind)] for kind in columns["message.kind"]] == ["PROPOSE", "NEWLEADER"]

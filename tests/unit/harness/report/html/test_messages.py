@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.report.messages import (
     Exchange,
     LifeMessages,
     MessageContent,
     SentMessage,
+    TimedContents,
     _pair_messages,
     content_of,
     read_messages,
@@ -212,7 +214,7 @@ def life(node: int, peer: int, opened: int, at: int, content: MessageContent | N
     found = LifeMessages(node)
     found.times, found.opened_at = [at], {(peer, 5): opened}
     if content is not None:
-        (found.outgoing if sends else found.incoming)[peer, 5] = [(0, content)]
+        (found.outgoing if sends else found.incoming)[peer, 5] = TimedContents([(0, content)])
     return found
 
 
@@ -228,9 +230,10 @@ def test_lost_and_repeated_messages_are_matched_by_their_content() -> None:
     """The second was lost, and the third was received twice, as defects can do."""
     contents = [MessageContent("ACK", 1, zxid, zxid) for zxid in (7, 8, 9, 7)]
     sender, receiver = LifeMessages(1), LifeMessages(2)
-    sender.times, sender.outgoing[2, 5] = [10, 20, 30, 40], list(enumerate(contents))
+    sender.times, sender.outgoing[2, 5] = [10, 20, 30, 40], TimedContents(enumerate(contents))
     receiver.times = [15, 35, 36, 45, 46]
-    receiver.incoming[1, 5] = [(moment, contents[index]) for moment, index in enumerate((0, 2, 2, 3, 3))]
+    received = [(moment, contents[index]) for moment, index in enumerate((0, 2, 2, 3, 3))]
+    receiver.incoming[1, 5] = TimedContents(received)
     found = sorted((one.sent, one.received) for one in _pair_messages([sender, receiver]) if one.received)
     assert found == [(10, 15), (30, 35), (30, 36), (40, 45), (40, 46)]
 
@@ -267,6 +270,6 @@ def test_the_content_of_a_message(message: m.Message, kind: str, epoch: int, fir
 def test_the_times_of_a_life_do_not_go_back() -> None:
     """The node's clock is set back between two rounds."""
     found = LifeMessages(1)
-    found._moments = [(100, 90), (80, 95), (120, 130)]
+    found._moments = Columns(2, [(100, 90), (80, 95), (120, 130)])
     found.convert_times(own_clocks=False)
-    assert found.times == [100, 100, 130]
+    assert list(found.times) == [100, 100, 130]
