@@ -7,6 +7,7 @@ each `[kind, arguments...]`. So a changed byte, a dropped entry and two swapped 
 and a dropped or moved block breaks that of the next one. Only the last block may be incomplete.
 """
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -244,30 +245,32 @@ class RecordingReader:
 
     def blocks(self) -> Iterator[list[AnyEntry]]:
         """Yield each block's entries. Raises DamagedRecording, OSError."""
-        data = memoryview(self._path.read_bytes())
-        magic = bytes(data[: len(MAGIC)])
-        if not MAGIC.startswith(magic):
-            raise DamagedRecording(0, f"does not begin as a recording does, with {MAGIC!r}")
-        running, end = 0, len(MAGIC)
-        while end < len(data):
-            self.offset = end
-            body = end + _HEADER.size
-            if body > len(data):
-                break
-            length, checksum, own = _HEADER.unpack_from(data, end)
-            if crc32(data[end : end + 8], running) != own:
-                raise DamagedRecording(end, "the checksum of the block's header is wrong")
-            end = body + length
-            if end > len(data):
-                break
-            running = crc32(data[body:end], running)
-            if running != checksum:
-                raise DamagedRecording(self.offset, f"the checksum of the block of {length} bytes is wrong")
-            yield self._entries(data[body:end])
-        if end != len(data):
-            self.torn = self.offset
+        with self._path.open("rb") as file:
+            size, magic = os.fstat(file.fileno()).st_size, file.read(len(MAGIC))
+            if not MAGIC.startswith(magic):
+                raise DamagedRecording(0, f"does not begin as a recording does, with {MAGIC!r}")
+            running, end = 0, len(MAGIC)
+            while end < size:
+                self.offset = end
+                body = end + _HEADER.size
+                if body > size:
+                    break
+                header = file.read(_HEADER.size)
+                length, checksum, own = _HEADER.unpack(header)
+                if crc32(header[:8], running) != own:
+                    raise DamagedRecording(end, "the checksum of the block's header is wrong")
+                end = body + length
+                if end > size:
+                    break
+                content = file.read(length)
+                running = crc32(content, running)
+                if running != checksum:
+                    raise DamagedRecording(self.offset, f"the checksum of the block of {length} bytes is wrong")
+                yield self._entries(content)
+            if end != size:
+                self.torn = self.offset
 
-    def _entries(self, body: memoryview) -> list[AnyEntry]:
+    def _entries(self, body: bytes) -> list[AnyEntry]:
         try:
             return _decode(body)
         except msgspec.MsgspecError as error:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from zab_chaos.harness.report.columns import Columns, Words
 from zab_chaos.model.events import trace_name
+from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.replay import descriptions
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.replay import recorded_lives
@@ -107,11 +108,11 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
     for node, number in recorded:
         life = LifeMessages(node)
         why = life.re_execute(folder, number, core)
+        life.convert_times(own_clocks=own_clocks)
+        life.release()
         lives.append(life)
         if why is not None:
             found.gaps.append(f"node {node}, life {number}: {why}")
-    for life in lives:
-        life.convert_times(own_clocks=own_clocks)
     found.messages = Messages(_pair_messages(lives))
     return found
 
@@ -157,6 +158,7 @@ class LifeMessages:
         self._sessions: dict[int, int] = {}
         self._line_before_round: int | None = None  # until the round's answer: time of the last trace line
 
+    @seldom_collected()
     def re_execute(self, folder: Path, number: int, core: type[Peer]) -> str | None:
         """Re-execute life `number` from its recording. Return why that failed, or None."""
         if not (folder / trace_name(self.node, number)).is_file():
@@ -211,6 +213,12 @@ class LifeMessages:
         """Convert all moments to ascending times of the host's clock."""
         host = _host_clock(self._clock_points) if own_clocks else _unchanged
         self.times = array("q", accumulate((max(traced, host(now)) for now, traced in self._moments), max))
+
+    def release(self) -> None:
+        """Let go of what only the re-execution needs: the core has the node's whole history. `times` must be converted."""
+        self._moments, self._clock_points = Columns(2), Columns(2)
+        if hasattr(self, "rerun"):
+            del self.rerun, self._matcher
 
     @property
     def moment(self) -> int:
