@@ -10,6 +10,7 @@ clock, and so shows how the node's clock ran. A message was sent after the last 
 the clock reading of its round.
 """
 
+import gc
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
@@ -219,6 +220,7 @@ class LifeMessages:
         self._moments, self._clock_points = Columns(2), Columns(2)
         if hasattr(self, "rerun"):
             del self.rerun, self._matcher
+            gc.collect()  # a core and its parts refer to each other
 
     @property
     def moment(self) -> int:
@@ -288,14 +290,19 @@ def _session_messages(
     receivers: list[tuple[LifeMessages, TimedContents]],
 ) -> Iterator[SentMessage]:
     """Yield each message of one session, with its receipt if there was one; once for each time that it was received."""
-    arrivals: dict[int, list[int]] = defaultdict(list)
+    arrivals = array("q", [NEVER]) * len(items)
+    again: dict[int, list[int]] = defaultdict(list)
     for receiver, received_items in receivers:
         for index, moment in _arrivals(items, received_items):
-            arrivals[index].append(receiver.time(moment))
+            if arrivals[index] == NEVER:
+                arrivals[index] = receiver.time(moment)
+            else:
+                again[index].append(receiver.time(moment))
     for index, (moment, content) in enumerate(items):
         sent = life.time(moment)
-        for received in arrivals.get(index, [None]):
-            yield SentMessage(life.node, key[0], content, sent, None if received is None else max(received, sent))
+        for received in (arrivals[index], *again.get(index, ())):
+            there = None if received == NEVER else max(received, sent)
+            yield SentMessage(life.node, key[0], content, sent, there)
 
 
 def _arrivals(sent: TimedContents, received_items: TimedContents) -> Iterator[tuple[int, int]]:
