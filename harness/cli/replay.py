@@ -6,7 +6,7 @@ On a terminal it opens the stepper; with --until and --show it stops at an event
 import importlib.util
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.run_data import have_own_clocks
+from zab_chaos.harness.report.progress import Steps, display
 from zab_chaos.harness.report.steps import read_steps
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results import run_folder as stored
@@ -92,11 +93,21 @@ def _replay(
     """Replay the chosen lives, or stop within one. `all_lives`: replay all of them, also those whose recording is missing."""
     if stop_at is not None or show:
         return _replay_until(folder, chosen[0], stop_at, peer_type, console, show=show, json=json)
-    lives = (
-        replay(folder.path, peer_type) if all_lives else (replay_life(folder.path, *one, peer_type) for one in chosen)
-    )
+    lives = _replayed(folder.path, None if all_lives else chosen, peer_type, console)
     edited = edited_files(folder.path, None if all_lives else chosen)
     return _show_lives(folder, lives, edited, console, json=json)
+
+
+def _replayed(
+    folder: Path, chosen: list[tuple[int, int]] | None, peer_type: type[Peer], console: Console
+) -> Iterator[ReplayResult]:
+    """Replay the chosen lives, or all, and show how far that is."""
+    with display(console, quiet=False) as screen:
+        steps = Steps(screen)
+        if chosen is None:
+            yield from replay(folder, peer_type, steps.replaying(folder))
+        for node, life in chosen or ():
+            yield replay_life(folder, node, life, peer_type, steps.replaying(folder, f"node-{node}-{life}.bin"))
 
 
 def _why_nothing_is_recorded(facts: dict[str, Any]) -> str:

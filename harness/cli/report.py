@@ -13,6 +13,7 @@ from zab_chaos.harness.report.html.campaign import campaign_csv, read_campaign
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import RunData, read_run_data
+from zab_chaos.harness.report.progress import Steps, display
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder, write_atomically
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of
@@ -51,9 +52,10 @@ def _folder_of_runs(name: str, results: Path) -> Path | None:
     return None
 
 
-def write_report(folder: RunFolder, file: Path) -> RunData:
-    """Write the page of one run, and return the data on it. Raises HarnessError."""
-    data = read_run_data(folder.path, _core(folder.read_run()))
+def write_report(folder: RunFolder, file: Path, *, quiet: bool = False) -> RunData:
+    """Write the page of one run, and return the data on it. `quiet`: do not show how far that is. Raises HarnessError."""
+    with display(Console(stderr=True), quiet=quiet) as screen:
+        data = read_run_data(folder.path, _core(folder.read_run()), Steps(screen))
     with writing(file):
         write_atomically(file, page(data))
     return data
@@ -84,7 +86,7 @@ def _write_missing_reports(folders: list[Path]) -> None:
     missing = [folder for folder in folders if not folder.joinpath("report.html").exists()]
     console = Console(stderr=True)
     for folder in track(missing, "reports", console=console, transient=True, disable=not console.is_terminal):
-        write_report(RunFolder(folder), folder / "report.html")
+        write_report(RunFolder(folder), folder / "report.html", quiet=True)  # one bar is enough
 
 
 def _print_path(file: Path, answer: dict[str, Any], *, json: bool) -> int:

@@ -27,6 +27,7 @@ from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.replay import descriptions
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.replay import recorded_lives
+from zab_chaos.model.runfiles import OnRead, unheard
 from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, ReadyTaken, Started, Stepped, Ticked
@@ -91,11 +92,13 @@ class Exchange:
     gaps: list[str] = field(default_factory=list)
 
 
-def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, int]], *, own_clocks: bool) -> Exchange:
+def read_messages(
+    folder: Path, core: type[Peer], traced: Iterable[tuple[int, int]], *, own_clocks: bool, on_read: OnRead = unheard
+) -> Exchange:
     """Read all messages from the recordings in a run's folder. Damaged recordings are listed in `gaps`; they raise nothing.
 
     `core`: the class that the nodes ran. `traced`: (node, life) of every life with a trace. `own_clocks`: whether the nodes'
-    clocks may differ from the host's.
+    clocks may differ from the host's. `on_read` hears of the bytes of the recordings.
     """
     found = Exchange()
     lives = []
@@ -108,7 +111,7 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
         ]
     for node, number in recorded:
         life = LifeMessages(node)
-        why = life.re_execute(folder, number, core)
+        why = life.re_execute(folder, number, core, on_read)
         life.convert_times(own_clocks=own_clocks)
         life.release()
         lives.append(life)
@@ -160,11 +163,11 @@ class LifeMessages:
         self._line_before_round: int | None = None  # until the round's answer: time of the last trace line
 
     @seldom_collected()
-    def re_execute(self, folder: Path, number: int, core: type[Peer]) -> str | None:
+    def re_execute(self, folder: Path, number: int, core: type[Peer], on_read: OnRead = unheard) -> str | None:
         """Re-execute life `number` from its recording. Return why that failed, or None."""
         if not (folder / trace_name(self.node, number)).is_file():
             return "it has no trace"
-        rerun = Rerun(folder, self.node, number, core)
+        rerun = Rerun(folder, self.node, number, core, on_read)
         self.rerun, self._matcher, rerun.observer = rerun, rerun.matcher, self
         try:
             rerun.run()

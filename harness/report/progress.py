@@ -185,11 +185,15 @@ class Steps:
 
     def judging(self, folder: Path) -> OnRead:
         """Begin to judge the run in the folder. Return the function to call with the bytes that were read."""
-        return self._begin("judging", [*folder.glob("trace/*"), *folder.glob("*.jsonl")])
+        return self._begin("judging", _lines_of(folder))
 
-    def replaying(self, folder: Path) -> OnRead:
-        """Begin to replay the run in the folder, as above."""
-        return self._begin("replaying the nodes", folder.glob("record/*"))
+    def reading(self, folder: Path) -> OnRead:
+        """Begin to read the run in the folder for a report, as above."""
+        return self._begin("reading the traces", _lines_of(folder))
+
+    def replaying(self, folder: Path, recordings: str = "*") -> OnRead:
+        """Begin to replay the run in the folder, or some of its lives, as above."""
+        return self._begin("replaying the nodes", folder.glob(f"record/{recordings}"))
 
     def _begin(self, name: str, files: Iterable[Path]) -> OnRead:
         if not self._screen.wants_updates:
@@ -208,6 +212,10 @@ class Steps:
 
 
 UNSHOWN = Steps(Quiet())
+
+
+def _lines_of(folder: Path) -> list[Path]:
+    return [*folder.glob("trace/*"), *folder.glob("*.jsonl")]
 
 
 def display(console: Console, *, quiet: bool, line_seconds: float = LINE_SECONDS) -> Display:

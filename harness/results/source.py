@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from zab_chaos.model.events import UNREADABLE
+from zab_chaos.model.runfiles import OnRead, unheard
 
 DAMAGES_MAX = 50  # damaged places that are listed; a file of garbage has a million
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # a time, an id or a count; a greater number is damage
@@ -97,8 +98,9 @@ class Source:
     `damages`: the unreadable places found so far, at most DAMAGES_MAX; `more`: the number of those beyond that.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, on_read: OnRead = unheard) -> None:
         self.folder = folder
+        self._on_read = on_read
         self.damages: list[UnreadablePlace] = []
         self.more = 0
 
@@ -111,6 +113,7 @@ class Source:
         try:
             with (self.folder / name).open("rb") as file:
                 for number, text in enumerate(file, 1):
+                    self._on_read(len(text))
                     line = self._decode(decoder, name, number, text, may_be_cut=may_be_cut)
                     if line is not None:
                         yield number, line

@@ -13,6 +13,7 @@ from zab_chaos.harness.report.columns import Columns, Words
 from zab_chaos.harness.report.html.lifetimes import TRACE
 from zab_chaos.harness.report.html.packed import differences, pack
 from zab_chaos.harness.report.messages import NEVER, NOT_RECORDED, Exchange, Messages, read_messages
+from zab_chaos.harness.report.progress import UNSHOWN, Steps
 from zab_chaos.harness.results.source import OperationLine, Source, TraceLine
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.node.core import digest as dg
@@ -173,9 +174,11 @@ def _requests(requests: list[ClientOperation], zero: int, paths: Words, clients:
 # ---- reading ----
 
 
-def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool) -> Diagram:
+def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool, progress: Steps = UNSHOWN) -> Diagram:
     """Read the diagram's data from a run's folder. `core`: the class that the nodes ran, or why it is not known."""
-    source = Source(folder)  # its list of damages is not used: whoever reads the rest of these files lists them
+    source = Source(
+        folder, progress.reading(folder)
+    )  # its list of damages is not used: whoever reads the rest of these files lists them
     found = Diagram(requests=_read_requests(source))
     asked = {(one.client, one.seq): index for index, one in enumerate(found.requests)}
     lives = []
@@ -193,7 +196,8 @@ def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool) -> D
     if isinstance(core, str):
         found.exchange.gaps.append(core if recorded_lives(folder) else NOT_RECORDED)
     else:
-        found.exchange = read_messages(folder, core, lives, own_clocks=own_clocks)
+        replayed = progress.replaying(folder)
+        found.exchange = read_messages(folder, core, lives, own_clocks=own_clocks, on_read=replayed)
     return found
 
 

@@ -12,6 +12,7 @@ from zab_chaos.harness.report.html.lanes import LaneSegment, lane_segments
 from zab_chaos.harness.report.html.lifetimes import TracedLife, determine_ends, read_lives
 from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import describe_line
+from zab_chaos.harness.report.progress import UNSHOWN, Steps
 from zab_chaos.harness.results.fault_spans import MENDS, FaultSpan, LinkFault, pauses, read_spans, touched_links
 from zab_chaos.harness.results.run_folder import read_json
 from zab_chaos.harness.results.source import MilestoneLine, Source
@@ -149,13 +150,13 @@ class RunData:
         return found
 
 
-def read_run_data(folder: Path, core: type[Peer] | str = Peer) -> RunData:
+def read_run_data(folder: Path, core: type[Peer] | str = Peer, steps: Steps = UNSHOWN) -> RunData:
     """Read the data of a run. Missing or damaged files raise nothing; `source.damages` lists them.
 
     `core`: the class that the nodes ran, or why it is not known. The recorded lives are re-executed with it, to find their
-    messages.
+    messages. `steps` shows how far that is.
     """
-    source = Source(folder)
+    source = Source(folder, steps.reading(folder))
     facts = read_json(folder / "run.json")
     if not facts:
         source.damaged("run.json", 0, "does not describe a run")
@@ -173,7 +174,7 @@ def read_run_data(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         ]
         for node in {life.node for life in lives}
     }
-    diagram = read_diagram(folder, core, own_clocks=have_own_clocks(facts, spans))
+    diagram = read_diagram(folder, core, own_clocks=have_own_clocks(facts, spans), progress=steps)
     return RunData(
         folder=folder,
         facts=facts,

@@ -1,10 +1,12 @@
 import io
 import re
+from itertools import count
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from zab_chaos.harness.report.html.run_data import read_run_data
 from zab_chaos.harness.report.progress import Lines, Panel, Quiet, RunStatus, Steps, display
 
 
@@ -81,9 +83,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_long_step_prints_a_line_each_ten_seconds_and_a_short_one_none(folder: Path) -> None:
     out, time = io.StringIO(), [0.0]
     steps = Steps(Lines(Console(file=out), clock=lambda: time[0]), clock=lambda: time[0])
-    for begin, count in ((steps.judging, 29), (steps.judging, 3), (steps.replaying, 12)):
+    for begin, seconds in ((steps.judging, 29), (steps.judging, 3), (steps.replaying, 12)):
         read = begin(folder)
-        for _ in range(count):
+        for _ in range(seconds):
             time[0] += 1.0
             read(100_000)
     assert out.getvalue().splitlines() == [
@@ -101,3 +103,16 @@ def test_the_panel_shows_a_step_with_a_bar(folder: Path, monkeypatch: pytest.Mon
         read(2_500_000)
         panel._live.refresh()
     assert re.search(r"replaying the nodes: 2 of 5 MB +━{20}(?!━)", out.getvalue())
+
+
+def test_a_report_tells_the_bytes_that_it_reads(folder: Path) -> None:
+    """The lines are read twice: for the tables and charts, and for the messages."""
+    (folder / "ops.jsonl").write_bytes(b"?\n")
+    (folder / "trace" / "node-1-1.jsonl").write_bytes((b"?" * 999 + b"\n") * 3000)
+    (folder / "record" / "node-1-1.bin").write_bytes(b"")
+    out, time = io.StringIO(), count()
+    steps = Steps(Lines(Console(file=out), clock=lambda: next(time)), clock=lambda: next(time))
+    read_run_data(folder, steps=steps)
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith("reading the traces: 0 of 3 MB")
+    assert [line for line in lines if line == "reading the traces: 3 of 3 MB"] == ["reading the traces: 3 of 3 MB"] * 2
