@@ -1,11 +1,13 @@
 """The messages of a recorded run equal those that the simulated network carried, with the same times."""
 
+import gc
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -99,7 +101,7 @@ def read(folder: Path) -> Exchange:
     return read_messages(folder, core_of(facts), recorded_lives(folder), own_clocks=True)
 
 
-def by_link(messages: list[SentMessage], time: Callable[[SentMessage], int | None]) -> Seen:
+def by_link(messages: Iterable[SentMessage], time: Callable[[SentMessage], int | None]) -> Seen:
     found: Seen = defaultdict(list)
     for one in messages:
         at = time(one)
@@ -162,6 +164,25 @@ def test_no_message_arrives_before_it_was_sent_and_they_are_in_order(spied: tupl
     messages = read(spied[0]).messages
     assert all(one.received is None or one.received >= one.sent for one in messages)
     assert [one.sent for one in messages] == sorted(one.sent for one in messages)
+
+
+def test_a_message_is_no_object_and_no_core_is_kept_beside_the_next_one(run: Path) -> None:
+    """A run of an hour has millions of messages, and a core its node's whole history."""
+    cores: WeakSet[Peer] = WeakSet()
+    together: list[int] = []
+
+    class Counted(Peer):
+        def start(self, now: int) -> None:
+            cores.add(self)
+            together.append(len(cores))
+            super().start(now)
+
+    gc.collect()
+    before = len(gc.get_objects())
+    found = read_messages(run, Counted, recorded_lives(run), own_clocks=True)
+    gc.collect()
+    assert len(gc.get_objects()) - before < len(found.messages) / 10
+    assert together == [1] * len(recorded_lives(run))
 
 
 def test_a_run_that_was_not_recorded_says_so(run: Path) -> None:
