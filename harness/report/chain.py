@@ -17,7 +17,7 @@ from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.diagram import STEP_KINDS, Diagram, NodeStep
 from zab_chaos.harness.report.html.evidence import ZXID
 from zab_chaos.harness.report.html.sentences import describe_line
-from zab_chaos.harness.report.messages import SentMessage
+from zab_chaos.harness.report.messages import NEVER, Messages, SentMessage
 from zab_chaos.harness.results.fault_spans import MENDS, WAITS, FaultSpan
 from zab_chaos.model.events import TRACE_FILE
 from zab_chaos.model.oracle.evidence import show, zxid_range
@@ -26,7 +26,7 @@ from zab_chaos.node.core import zxid as zx
 
 CLIENT = re.compile(r"client (\d+), seq (\d+)")
 SEQ = re.compile(r"\bseq (\d+)")
-BROADCAST = STEP_KINDS.index("broadcast")
+BROADCAST, DELIVER = STEP_KINDS.index("broadcast"), STEP_KINDS.index("deliver")
 DELIVERY_TRIGGERS = ("ACK", "COMMIT", "COMMIT-LD")  # the messages upon which a node delivers
 DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
 SAME_COST, OTHER_COST, PING_COST = 1, 3, 12  # of a message about the chain's transactions, about others, of a heartbeat
@@ -196,20 +196,27 @@ class _Search:
                 yield ChainEvent(step.t, f"node {step.node} broadcast {zxid_range(step.first, step.last)}", step=at)
 
     def _find_broadcast(self, zxid: int) -> int | None:
-        _, _, kinds, _, firsts, lasts = self._diagram.steps.columns
-        spans = enumerate(zip(kinds, firsts, lasts, strict=True))
-        return next((at for at, (kind, first, last) in spans if kind == BROADCAST and first <= zxid <= last), None)
+        return self._find_step(BROADCAST, zxid)
+
+    def _find_step(self, wanted: int, zxid: int, at_node: int | None = None) -> int | None:
+        """Return the index of the first step of a kind, at any node or at one, with this transaction."""
+        _, nodes, kinds, _, firsts, lasts = self._diagram.steps.columns
+        found = (
+            at
+            for at, (node, kind, first, last) in enumerate(zip(nodes, kinds, firsts, lasts, strict=True))
+            if kind == wanted and first <= zxid <= last and at_node in (None, node)
+        )
+        return next(found, None)
 
     def _late_deliveries(self) -> Iterator[ChainEvent]:
         """Yield deliveries at the last cited node that came only after the violation: the effect that came too late."""
         point = _point_of(self._cited[-1])
         if point is None:
             return
-        steps = [(at, it) for at, it in enumerate(self._diagram.steps) if (it.kind, it.node) == ("deliver", point.line)]
         for zxid in self._zxids:
-            first = next(((at, step) for at, step in steps if step.first <= zxid <= step.last), None)
-            if first is not None and first[1].t > self._end:
-                yield ChainEvent(first[1].t, f"node {point.line} delivered {show(zxid)}", step=first[0])
+            at = self._find_step(DELIVER, zxid, point.line)
+            if at is not None and (t := self._diagram.steps[at].t) > self._end:
+                yield ChainEvent(t, f"node {point.line} delivered {show(zxid)}", step=at)
 
     # ---- the messages between the cited events ----
 
@@ -245,11 +252,16 @@ class _Search:
                 wanted = zx.zxid(epoch, first)
             case _:
                 return None
+        messages = self._diagram.exchange.messages
+        triggers = {number for number, word in enumerate(messages.words.all) if word in DELIVERY_TRIGGERS}
+        _, targets, kinds, epochs, _, lasts, _, _, received = messages.columns
         found = [
-            (one.received, at)
-            for at, one in enumerate(self._diagram.exchange.messages)
-            if one.target == point.line and one.received is not None and one.received <= point.t
-            and one.content.kind in DELIVERY_TRIGGERS and one.content.epoch == epoch and one.content.last >= wanted
+            (there, at)
+            for at, (target, kind, e, last, there) in enumerate(
+                zip(targets, kinds, epochs, lasts, received, strict=True)
+            )
+            if target == point.line and there != NEVER and there <= point.t
+            and kind in triggers and e == epoch and last >= wanted
         ]  # fmt: skip
         return max(found)[1] if found else None
 
@@ -310,9 +322,7 @@ def _step_words(step: NodeStep) -> str:
 START, ARRIVAL, DEPARTURE, INSTANT_ARRIVAL = range(4)  # in the order in which they count at the same time
 
 
-def shortest_path(
-    messages: Sequence[SentMessage], starts: Iterable[Point], target: Point, zxids: Sequence[int]
-) -> list[int]:
+def shortest_path(messages: Messages, starts: Iterable[Point], target: Point, zxids: Sequence[int]) -> list[int]:
     """Return the indices of the cheapest messages that lead from one of the starts to the target.
 
     Empty if no message is needed, or if no path exists. The search is one sweep in order of time: `reached` has, for each
@@ -322,19 +332,20 @@ def shortest_path(
     reached: dict[int, _Path] = {}
     moments = [(start.t, START, -1, start.line) for start in starts]
     begin = min((start[0] for start in moments), default=0)
-    for index, one in enumerate(messages):
-        if one.received is not None and one.sent >= begin and one.received <= target.t:
-            arrival = INSTANT_ARRIVAL if one.received == one.sent else ARRIVAL
-            moments += [(one.sent, DEPARTURE, index, one.source), (one.received, arrival, index, 0)]
+    sources, targets, *_, departures, arrivals = messages.columns
+    for index, (source, sent, received) in enumerate(zip(sources, departures, arrivals, strict=True)):
+        if received != NEVER and sent >= begin and received <= target.t:
+            arrival = INSTANT_ARRIVAL if received == sent else ARRIVAL
+            moments += [(sent, DEPARTURE, index, source), (received, arrival, index, 0)]
     in_flight: dict[int, _Path] = {}
     for _, kind, index, line in sorted(moments):
         if kind == START:
             reached[line] = _Path(0, -1, None)
         elif kind == DEPARTURE:
             if (path := reached.get(line)) is not None:
-                in_flight[index] = _Path(path.cost + _cost(messages[index], zxids), index, path)
+                in_flight[index] = _Path(path.cost + _cost(messages, index, zxids), index, path)
         elif (arrived := in_flight.pop(index, None)) is not None:
-            node = messages[index].target
+            node = targets[index]
             if node not in reached or arrived.cost < reached[node].cost:
                 reached[node] = arrived
     return reached[target.line].messages() if target.line in reached else []
@@ -357,8 +368,9 @@ class _Path(NamedTuple):
         return found[::-1]
 
 
-def _cost(one: SentMessage, zxids: Sequence[int]) -> int:
-    content = one.content
-    if content.kind == "PING":
+def _cost(messages: Messages, index: int, zxids: Sequence[int]) -> int:
+    _, _, kinds, _, firsts, lasts, *_ = messages.columns
+    if messages.words.all[kinds[index]] == "PING":
         return PING_COST
-    return SAME_COST if content.first and any(content.first <= zxid <= content.last for zxid in zxids) else OTHER_COST
+    first, last = firsts[index], lasts[index]
+    return SAME_COST if first and any(first <= zxid <= last for zxid in zxids) else OTHER_COST

@@ -23,7 +23,7 @@ def sent(source: int, target: int, at: int, there: int | None, kind: str = "PROP
 
 
 def way(messages: list[SentMessage], zxids: list[int] | None = None, line: int = 3) -> list[int]:
-    return shortest_path(messages, [Point(1, 10)], Point(line, 100), zxids or [])
+    return shortest_path(Messages(messages), [Point(1, 10)], Point(line, 100), zxids or [])
 
 
 def test_the_path_with_the_fewest_messages_is_found() -> None:
