@@ -71,7 +71,7 @@ def commit() -> str | None:
     root = checkout.root()
     if root is None or not root.joinpath(".git").exists():
         return None
-    git = ["git", "-C", str(root)]
+    git = ["git", "--no-optional-locks", "-C", str(root)]  # a killed `git status` would leave a lock
     try:
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
         changes = subprocess.run(
