@@ -265,8 +265,8 @@ KINDS = (
                 name="once",
                 rule=boolean(),
                 default=False,
-                doc="whether only the next one fails: tried again, it succeeds, although what a failed sync should have written "
-                "is lost at a power cut, as on Linux",
+                doc="whether only the next one fails: tried again, it succeeds, although what a failed sync should have "
+                "written is lost at a power cut, as on Linux",
             ),
             Key(
                 name="stays_readable",
