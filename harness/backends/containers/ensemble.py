@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import psutil
@@ -68,6 +68,8 @@ class Containers(ZabCluster):
         ports = {CLIENT: _port(own.client), CONTROL: _port(own.control)}
         command = node_command("python", f"{INSIDE}/config/{self._config(node).name}", number, crash_at)
         name = f"node-{node}"
+        if node in self._copied_out:
+            self._resources.remove_volume(name)  # what was removed from the copy must not be on the disk, either
         container = self._resources.create(f"{name}-{number}", command, log, ports, disk=name)
         if node not in self._unplugged:
             self._resources.connect(container, name)
@@ -168,25 +170,29 @@ def _port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-def _copy_out(container: object, folder: Path) -> None:
+def _copy_out(container: Any, folder: Path) -> None:
     """Copy a container's disk into a folder."""
+    files = _read_disk(container)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def _read_disk(container: Any) -> dict[str, bytes]:
+    """Return the contents of the files on a container's disk by their names. A disk is flat, see node/store/disk.py."""
     with translate_errors("copying a disk out of its container"), tempfile.TemporaryFile() as file:
-        chunks, _ = container.get_archive(DATA)  # type: ignore[attr-defined]
+        chunks, _ = container.get_archive(DATA)
         for chunk in chunks:
             file.write(chunk)
         file.seek(0)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
         with tarfile.open(fileobj=file) as archive:
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
-            for member in archive.getmembers():
-                if member.isfile():
-                    member.name = Path(member.name).name  # a disk is flat, see node/store/disk.py
-                    archive.extract(member, folder)
+            files = {Path(it.name).name: archive.extractfile(it) for it in archive.getmembers() if it.isfile()}
+            return {name: content.read() for name, content in files.items() if content is not None}
 
 
-def _copy_in(container: object, folder: Path) -> None:
-    """Replace the files on a container's disk by those of a folder."""
+def _copy_in(container: Any, folder: Path) -> None:
+    """Copy the files of a folder to a container's disk, which is empty. Raises ClusterError if it then has anything else."""
 
     def set_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid, member.gid = user()
@@ -196,4 +202,6 @@ def _copy_in(container: object, folder: Path) -> None:
         with tarfile.open(fileobj=file, mode="w") as archive:
             for path in sorted(folder.iterdir()):
                 archive.add(path, path.name, filter=set_owner)
-        container.put_archive(DATA, file.getvalue())  # type: ignore[attr-defined]
+        container.put_archive(DATA, file.getvalue())
+    if _read_disk(container) != {path.name: path.read_bytes() for path in folder.iterdir()}:
+        raise ClusterError(f"the disk of {folder.name} is not as the faults have left it")
