@@ -180,6 +180,7 @@ class ZooKeeperDeployment(ProcessDeployment):
             role_samples=self._sampler.samples,
             established=[led for one in logs for led in server_log.read_established(*one)],
             mismatches=[mismatch for one in logs for mismatch in server_log.read_tree_mismatches(*one)],
+            points=[point for one in logs for point in server_log.read_points(*one)],
             trees_equal=self._tree is not None and self._tree.since == self._tree.zxid,
             clock_offset=clock_offset(self.folder.lines("harness.jsonl")),
         )

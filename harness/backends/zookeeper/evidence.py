@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
+from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, PointReached, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog
 from zab_chaos.model.events import Complete, Invoke
 
@@ -48,9 +48,9 @@ class RoleSample:
 class RunEvidence:
     """Everything that is on record of a run.
 
-    `nodes` is the size of the ensemble, `sessions` the sessions that each client has had, by its number. `established` and
-    `mismatches` are from the servers' log files. `trees_equal`: in the end all servers showed one tree, which is on record.
-    `clock_offset` is added to nanoseconds of the wall clock to get monotonic ones.
+    `nodes` is the size of the ensemble, `sessions` the sessions that each client has had, by its number. `established`,
+    `mismatches` and `points` are from the servers' log files. `trees_equal`: in the end all servers showed one tree, which
+    is on record. `clock_offset` is added to nanoseconds of the wall clock to get monotonic ones.
     """
 
     nodes: int
@@ -60,6 +60,7 @@ class RunEvidence:
     role_samples: Sequence[RoleSample] = ()
     established: Sequence[LeaderEstablished] = ()
     mismatches: Sequence[TreeMismatch] = ()
+    points: Sequence[PointReached] = ()
     trees_equal: bool = False
     clock_offset: int = 0
 
@@ -77,7 +78,7 @@ class RunEvidence:
         return {life_key(life): life for life in self.lives}
 
 
-def life_key(record: ServerLife | RoleSample | LeaderEstablished | TreeMismatch) -> tuple[int, int]:
+def life_key(record: ServerLife | RoleSample | LeaderEstablished | TreeMismatch | PointReached) -> tuple[int, int]:
     """Return the (node, life) that a record is about."""
     return record.node, record.life
 

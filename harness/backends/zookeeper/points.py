@@ -6,7 +6,8 @@ EPOCH the file acceptedEpoch, TXN a transaction of the log, TRUNC the truncation
 NEWEPOCH LEADERINFO, ACK-E ACKEPOCH, ACK-LD the ACK of NEWLEADER, COMMIT-LD UPTODATE, PROPOSE PROPOSAL. A leader's messages wait
 in a queue for each follower: "before-send" is before they are put there.
 
-The rule of a point that is armed at the start is loaded with the server; later rules are sent to Byteman's agent.
+The rule of a point that is armed at the start is loaded with the server; later rules are sent to Byteman's agent. A server
+that reaches a point first says so in its log file (`server_log.read_points`).
 """
 
 import re
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.harness.backends.zookeeper.server_log import REACHED
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.crash_points import parse
 
@@ -114,10 +116,11 @@ def rule(point: str, action: str, release: tuple[int, int, int]) -> str:
         version = ".".join(map(str, release))
         raise ClusterError(f"a server of ZooKeeper {version} can't be made to {action} at {point}")
     (location,) = locations
+    say = f'traceln("{REACHED} {point} at " + java.lang.System.nanoTime())'
     count = f'incrementCounter("{name(point, action)}", 1) == {parsed.nth}'
     return (
         f"RULE {name(point, action)}\nCLASS {location.class_name}\nMETHOD {location.method}\nAT {location.at}\n"
-        f"IF {location.condition} AND {count}\nDO {ACTIONS[action]}\nENDRULE\n"
+        f"IF {location.condition} AND {count}\nDO {say}; {ACTIONS[action]}\nENDRULE\n"
     )
 
 

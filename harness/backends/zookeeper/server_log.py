@@ -1,4 +1,5 @@
-"""Reads a ZooKeeper server's log file: the epochs that it led, trees that differed from its leader's, and why it ended.
+"""Reads a ZooKeeper server's log file: the epochs that it led, trees that differed from its leader's, crash points, and why it
+ended.
 
 `2026-01-31 12:00:00,250 [...] INFO Leader - Have quorum of supporters, sids: [[2, 3]]; starting up and setting last processed
 zxid: 0x100000000`: a quorum has acknowledged NEWLEADER. Every release writes this line; before 3.4.6 without the servers' ids.
@@ -6,6 +7,9 @@ zxid: 0x100000000`: a quorum has acknowledged NEWLEADER. Every release writes th
 `2026-01-31 12:00:00,250 [...] WARN DataTree - Message:Digests are not matching. Value is Zxid. Value:8589934593`: since 3.6 a
 leader sends the digest of its tree with each transaction, and a server that applies the transaction compares its own. The first
 difference is written at once; `Last value` is written after a minute, or earlier if the trees are equal again.
+
+`zab-chaos: reached before-write:TXN#2 at 83518677495433`: a rule of `points` is about to act. The time
+is monotonic nanoseconds.
 
 A tree that a leader sends, at `Getting a snapshot from leader 0x...`, may have effects of transactions that come after it. They
 are sent too, and until the last of them is applied, before NEWLEADER, the trees differ although nothing is wrong.
@@ -29,6 +33,8 @@ _MISMATCH = re.compile(
     re.MULTILINE,
 )
 _MINUTE = 60_000
+REACHED = "zab-chaos: reached"
+_POINT = re.compile(rf"{REACHED} (\S+) at (\d+)$".encode(), re.MULTILINE)
 _ERROR = re.compile(
     rb"^[-\d]{10} [:\d]{8},\d{3} (?:.*\] )?ERROR .*? - (?!Exiting JVM)(.*\n(?:(?![-\d]{10} [:\d]{8},\d{3} ).*\n)*)",
     re.MULTILINE,
@@ -62,6 +68,22 @@ class TreeMismatch:
     life: int
     zxid: int
     receiving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PointReached:
+    """A server reached a crash point at `time` (monotonic nanoseconds)."""
+
+    time: int
+    node: int
+    life: int
+    point: str
+
+
+def read_points(file: Path, node: int, life: int) -> Iterator[PointReached]:
+    """Yield the crash points that this life has reached, in the order of time; none if there is no log file."""
+    for point, time in _POINT.findall(_read(file)):
+        yield PointReached(int(time), node, life, point.decode())
 
 
 def read_established(file: Path, node: int, life: int) -> Iterator[LeaderEstablished]:

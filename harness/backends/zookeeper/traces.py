@@ -13,6 +13,7 @@ A server writes no trace. From the disks, the log files and the clients' records
 - `role`, `phase`: as they were sampled; `member`: a server that had lost its disk was seen to serve again.
 - `established`: from the leader's log file; the history that it led with is what its disk has of the epochs before.
 - `differs`: from the server's log file, in releases that compare trees.
+- `fault`: a crash point that was reached, from the server's log file.
 
 Nothing is known of promises, of other acknowledgements between servers, of when something became durable, and of what was in
 flight.
@@ -56,7 +57,7 @@ def traces(evidence: RunEvidence) -> dict[tuple[int, int], list[Event]]:
     history = final_history(evidence, by_zxid)
     add_ephemeral_deletes(by_zxid, history)
     events = [*_disks(evidence), *_roles_and_phases(evidence), *_members(evidence), *_truncations(evidence)]
-    events += [*_established(evidence), *_tree_mismatches(evidence)]
+    events += [*_established(evidence), *_tree_mismatches(evidence), *_points(evidence)]
     events += _broadcasts(evidence, by_zxid, history)
     events += _deliveries(evidence, by_zxid)
     found: dict[tuple[int, int], list[Event]] = {life_key(life): [] for life in evidence.lives}
@@ -180,6 +181,15 @@ def _tree_mismatches(evidence: RunEvidence) -> Iterator[Event]:
         life, t = lives[life_key(mismatch)], evidence.monotonic(mismatch.time)
         if t <= life.ended:
             yield _event(life, t, "differs", zxid=pair(Zxid(mismatch.zxid)))
+
+
+def _points(evidence: RunEvidence) -> Iterator[Event]:
+    """Yield an event for each crash point that a server reached."""
+    lives = evidence.lives_by_key()
+    for reached in evidence.points:
+        yield _event(
+            lives[life_key(reached)], reached.time, "fault", do="crash-at", state="fired", detail=reached.point
+        )
 
 
 # Broadcasts

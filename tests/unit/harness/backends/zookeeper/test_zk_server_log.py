@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from zab_chaos.harness.backends.zookeeper import points
 from zab_chaos.harness.backends.zookeeper.server_log import (
     LeaderEstablished,
+    PointReached,
     TreeMismatch,
     exit_reason,
     read_established,
+    read_points,
     read_tree_mismatches,
 )
 
@@ -58,6 +61,20 @@ def test_a_life_may_lead_several_epochs_or_none(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert list(read_established(log(tmp_path, OTHERS), 3, 2)) == []
     assert list(read_established(tmp_path / "node-3-9.log", 3, 9)) == []
+
+
+def test_a_server_says_which_crash_points_it_has_reached(tmp_path: Path) -> None:
+    text = f"{OTHERS}zab-chaos: reached before-write:TXN#2 at 83518677495433\n{OTHERS}"
+    assert list(read_points(log(tmp_path, text), 3, 2)) == [PointReached(83518677495433, 3, 2, "before-write:TXN#2")]
+    assert list(read_points(tmp_path / "node-3-9.log", 3, 9)) == []
+
+
+def test_the_rule_of_a_crash_point_says_it_before_it_acts() -> None:
+    (act,) = [
+        line for line in points.rule("after-sync:TXN#3", "crash", (3, 9, 5)).splitlines() if line.startswith("DO ")
+    ]
+    say = 'DO traceln("zab-chaos: reached after-sync:TXN#3 at " + java.lang.System.nanoTime())'
+    assert act == f"{say}; killJVM()"
 
 
 def test_a_server_logs_a_tree_mismatch_at_once_and_later_how_many(tmp_path: Path) -> None:

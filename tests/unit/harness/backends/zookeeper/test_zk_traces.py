@@ -7,10 +7,10 @@ from typing import Any
 from zab_chaos.harness.backends.zookeeper.evidence import RoleSample, RunEvidence, ServerLife
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.backends.zookeeper.request_matching import NO_CLIENT
-from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, TreeMismatch
+from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, PointReached, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.traces import traces
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Step, Transaction, TxnLog
-from zab_chaos.model.events import LOGS, Complete, Invoke, Milestone, RequestStep, Run, event_from_dict
+from zab_chaos.model.events import LOGS, Complete, Heal, Inject, Invoke, Milestone, RequestStep, Run, event_from_dict
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.oracle.properties import ALL
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
@@ -71,8 +71,10 @@ def evidence(
     return RunEvidence(nodes=3, lives=found, operations=operations, sessions={9: [SESSION_ID]}, **more)
 
 
-def judge(given: RunEvidence) -> Verdict:
+def judge(given: RunEvidence, faults: Sequence[Inject | Heal] = ()) -> Verdict:
     oracle = Oracle(LOGS)
+    for fault in faults:
+        oracle.add_fault(fault)
     events = [event for trace in traces(given).values() for event in trace]
     for event in sorted(events, key=lambda one: (one["t"], one["node"], one["life"])):
         oracle.add_event(event_from_dict(event))
@@ -512,3 +514,19 @@ def test_a_session_end_that_only_a_deposed_leader_logged_does_not_count() -> Non
     stale = log(BEGIN, first, late, last, snapshots=(close.zxid,), epochs=(2, 2))
     for order in ((right, stale), (stale, right)):
         assert session_ends(evidence(lives(*order), [])) == {ANNE: close}
+
+
+def test_a_fault_at_a_crash_point_needs_a_server_that_says_that_it_reached_this_point() -> None:
+    """The exit status and the state of a process do not show at which point it ended or paused."""
+    inject = Inject(
+        t=100 * MS, id=1, do="pause-at", nodes=[2], params={"point": "before-sync:TXN", "enough": "all"}, confirmed=True
+    )
+    faults = [inject, Heal(t=300 * MS, id=1, confirmed=True, evidence={"2": {"reached": True}})]
+    words = "fault 1 (pause-at) is confirmed, but by the traces no node reached before-sync:TXN"
+    for point, node, right in (
+        ("before-sync:TXN", 2, True),
+        ("before-write:TXN", 2, False),
+        ("before-sync:TXN", 3, False),
+    ):
+        given = evidence(lives(*[log(*ALL_FOUR)] * 3), points=[PointReached(200 * MS, node, 1, point)])
+        assert (words not in str(judge(given, faults))) is right
