@@ -13,6 +13,7 @@ from zab_chaos.faults.process import (
     CRASH_AT,
     ENOUGH,
     NodeDown,
+    awake_nodes,
     command_all,
     command_if_up,
     command_unless_paused,
@@ -286,6 +287,7 @@ class PauseAt(Fault):
 
     def heal(self) -> None:
         self.watch(0.0)
+        self.awake = awake_nodes(self.cluster, sorted(self.reached))
         for node in self.nodes:
             if self.cluster.alive(node):
                 self._resume_and_disarm(node)
@@ -323,7 +325,7 @@ class PauseAt(Fault):
 
     def recovered(self) -> Confirmation:
         evidence = {str(node): {"pid": self.cluster.pid(node), "reached": node in self.reached} for node in self.nodes}
-        return Confirmation(self.took_effect(), evidence)
+        return Confirmation(self.took_effect(), evidence | {"awake": self.awake})
 
     def describe(self) -> str:
         return f"{node_names(self.nodes)} to pause at {self.params['point']}"

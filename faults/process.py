@@ -176,6 +176,7 @@ class Pause(Fault):
             self.cluster.pause(node)
 
     def heal(self) -> None:
+        self.awake = awake_nodes(self.cluster, self.nodes)
         for node in self.nodes:
             if is_paused(self.cluster, node):
                 self.cluster.resume(node)
@@ -193,7 +194,7 @@ class Pause(Fault):
             or ended_by_other_fault(self.context, node)  # which need not wake up
             for node, state in states.items()
         )
-        return Confirmation(awake, evidence_by_node(states, "state"))
+        return Confirmation(awake, evidence_by_node(states, "state") | {"awake": self.awake})
 
     def is_over(self) -> bool:
         return not any(is_paused(self.cluster, node) for node in self.nodes)
@@ -216,6 +217,11 @@ class Resume(Momentary):
 
     def describe(self) -> str:
         return f"{node_names(self.nodes)} awake again"
+
+
+def awake_nodes(cluster: Cluster, nodes: Iterable[int]) -> list[int]:
+    """Return the nodes that run and are not paused. Before the healing of a pause, only another fault can have woken them."""
+    return [node for node in nodes if cluster.alive(node) and not cluster.paused(node)]
 
 
 def node_names(nodes: Iterable[int]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from zab_chaos.model.events import TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
+from zab_chaos.model.events import HISTORY, TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import KILLS, Facts, Life, Node, cut_link_counters, ended_processes, evidence_of
 from zab_chaos.model.oracle.spans import FOREVER, SECOND
@@ -47,11 +47,14 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
             yield from _check_evidence(inject, line)
             yield from processes.check_alive(inject, heal, line)
             yield from processes.check_exits(inject, line)
+        if heal is not None and heal.confirmed:
+            yield from _check_awake(facts, inject, heal)
         if facts.run.evidence == TRACES and inject.confirmed and heal is not None and heal.confirmed:
             yield from _check_effect(facts, inject, heal)
     yield from processes.unexplained_ends()
-    if facts.run.evidence == TRACES:
+    if facts.run.evidence != HISTORY:
         yield from _check_own_faults(facts, heals)
+    if facts.run.evidence == TRACES:
         yield from _answers_of_the_dead(facts)
 
 
@@ -172,7 +175,7 @@ def _check_effect(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradi
         for (node, number), life in facts.lives.items():
             if node in inject.nodes and life.boot is not None and life.boot.t <= inject.t and life.last.t > heal.t:
                 yield f"{who}: node {node}, life {number}, was to be killed, but went on", [inject, life.last]
-    elif inject.do == PAUSE and not _is_touched_meanwhile(facts, inject, heal):
+    elif inject.do == PAUSE and not _is_touched_meanwhile(facts, inject, heal, inject.nodes):
         for number in inject.nodes:
             times = facts.nodes[number].delivered_times
             within = times[bisect_right(times, inject.t) : bisect_left(times, heal.t)]
@@ -182,12 +185,21 @@ def _check_effect(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradi
                 yield f"{who}: node {number} went on delivering while it was paused", [inject, heal]
 
 
-def _is_touched_meanwhile(facts: Facts, inject: Inject, heal: Heal) -> bool:
+def _check_awake(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradiction]:
+    """Check that no node that a fault had paused was awake before it was healed, unless another fault may have woken it."""
+    awake = evidence_of(heal).get("awake")
+    for node in awake if isinstance(awake, list) else ():
+        if not _is_touched_meanwhile(facts, inject, heal, [node]):
+            words = f"fault {inject.id} ({inject.do}): node {node} was awake before it was healed, and no fault had woken it"
+            yield words, [inject, heal]
+
+
+def _is_touched_meanwhile(facts: Facts, inject: Inject, heal: Heal, hit: Sequence[int]) -> bool:
     """Return whether another fault that hit one of these nodes began or ended while this one was active: it may have woken
     them."""
     nodes = {it.id: set(it.nodes) for it in facts.faults}
     return any(
-        inject.t <= line.t <= heal.t and line.id != inject.id and nodes.get(line.id, set()) & set(inject.nodes)
+        inject.t <= line.t <= heal.t and line.id != inject.id and not nodes.get(line.id, set()).isdisjoint(hit)
         for line in (*facts.faults, *facts.heals)
     )
 

@@ -765,6 +765,29 @@ def fault_of_a_process_without_a_number() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def fault_paused_node_was_woken_too_early() -> Story:
+    """Node 3 was paused, and was awake before the pause was healed, although no fault had woken it."""
+    story = ensemble()
+    story.inject("pause", [3], evidence={"3": {"state": "stopped"}})
+    story.heal(evidence={"3": {"state": "running"}, "awake": [3]})
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def fault_paused_node_was_woken_by_another_fault() -> Story:
+    """Node 3 was paused, and awake before the pause was healed, because a step of the schedule had resumed it."""
+    story = ensemble()
+    story.inject("pause", [3], evidence={"3": {"state": "stopped"}})
+    paused = story.fault_ids
+    story.inject("resume", [3], evidence={"3": {"state": "running"}})
+    story.heal(evidence={})
+    story.heal(id=paused, evidence={"3": {"state": "running"}, "awake": [3]})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
 def fault_never_healed() -> Story:
     """Node 3 was paused, and nothing says that it was woken, although the run finished."""
     story = ensemble()

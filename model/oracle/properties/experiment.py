@@ -20,7 +20,8 @@ class FaultTookEffect(Checker):
     - Nothing but the harness changed the links, as far as the comparison before each healing and at the end shows it, nor the
       disk of a server that was down, as far as the harness reads disks.
     - Every process that was to be killed has an exit status, and wrote nothing after the fault was healed, nor after
-      the next life of its node had begun. A node that was paused delivered nothing for a quarter of that time. A disk
+      the next life of its node had begun. A node that was paused delivered nothing for a quarter of that time, and
+      was not awake before it was healed, unless another fault had hit it. A disk
       that a fault took is not found again. No node answered a request that was sent when its process had ended.
     - No frame crossed a cut link: the receiver's counters are equal at injection and at healing.
     - No node ended by itself, except with a disk that a fault let fail. (A failed check of its own and a disk that it refuses
