@@ -108,6 +108,9 @@ class Contained(Cluster, Protocol):
     def limit_cpu(self, node: int, cores: float | None) -> None:
         """Limit a node's CPU time, in cores; None removes the limit."""
 
+    def cpu_limited(self, node: int) -> bool:
+        """Return whether a node's CPU time is limited."""
+
     def throttled(self, node: int) -> int:
         """Return the number of scheduling periods in which the kernel has throttled the node so far."""
 

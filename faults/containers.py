@@ -68,10 +68,11 @@ class CpuLimit(InContainers):
     """A limit of CPU time: the kernel lets the node run for only a part of each tenth of a second. A restart removes it.
 
     Confirmed by the kernel's count of the periods in which the node wanted more than it got: a limit that is never reached
-    is no fault.
+    is no fault. At the healing the kernel must still have the limit, and then have it no more.
     """
 
     def inject(self) -> None:
+        self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         self.before = {node: self.containers.throttled(node) for node in self.nodes}
         for node in self.nodes:
             self.containers.limit_cpu(node, self.params["cores"])
@@ -87,11 +88,19 @@ class CpuLimit(InContainers):
 
     def heal(self) -> None:
         self.healed = [node for node in self.nodes if self.cluster.alive(node)]
+        self.lost = [
+            node for node in self.healed if not self._limited(node) and self.cluster.pid(node) == self.pids[node]
+        ]
         for node in self.healed:
             self.containers.limit_cpu(node, None)
 
     def recovered(self) -> Confirmation:
-        return Confirmation(True, {"healed": self.healed})
+        still = [node for node in self.healed if self._limited(node)]
+        evidence = {"healed": self.healed, "not limited any more": self.lost, "still limited": still}
+        return Confirmation(not self.lost and not still, evidence)
+
+    def _limited(self, node: int) -> bool:
+        return self.cluster.alive(node) and self.containers.cpu_limited(node)
 
     def describe(self) -> str:
         return f"{node_names(self.nodes)}: {self.params['cores']:g} cores"

@@ -13,7 +13,7 @@ from zab_chaos.harness.backends.processes.life import KILL_SECONDS, Life
 from zab_chaos.harness.machine.waiting import wait_until
 
 SIGNALLED = 128  # the exit status of a container's init is this plus the signal that killed its child
-CGROUPS = Path("/sys/fs/cgroup")
+CGROUPS, PROC = Path("/sys/fs/cgroup"), Path("/proc")
 
 
 class ContainerEnd:
@@ -61,11 +61,15 @@ class ContainerLife(Life):
 
     @property
     def stopped(self) -> bool:
-        """Whether the harness has frozen the node, or the node has stopped itself at an armed crash point.
+        """Whether the node is frozen, by the kernel, or has stopped itself at an armed crash point.
 
         The engine is asked only if a point is armed.
         """
-        return self._frozen or (self.crash_at is not None and self.alive and self._has_stopped_itself())
+        return self._is_frozen() or (self.crash_at is not None and self.alive and self._has_stopped_itself())
+
+    def _is_frozen(self) -> bool:
+        """Return whether the harness has frozen the node and, if the kernel can be asked, nobody has woken it since."""
+        return self._frozen and is_cgroup_frozen(self._pid) is not False
 
     def is_halted(self) -> bool:
         """Return whether the container's processes are frozen or stopped. If the kernel can't be asked, the engine is."""
@@ -107,11 +111,11 @@ class ContainerLife(Life):
             raise ClusterError(f"node {self.node} (pid {self.pid}) did not freeze")
 
     def resume(self) -> None:
-        if not self._frozen:
+        if not self._is_frozen():
             self.signal(SIGCONT)
-            return
-        with translate_errors(f"waking node {self.node}"):
-            self.container.unpause()
+        else:
+            with translate_errors(f"waking node {self.node}"):
+                self.container.unpause()
         self._frozen = False
 
     def release(self) -> None:
@@ -120,13 +124,26 @@ class ContainerLife(Life):
 
 def is_cgroup_frozen(pid: int) -> bool | None:
     """Return whether the kernel has frozen the cgroup of a process; None if that can't be read here."""
+    text = _read_cgroup(pid, "freezer", "freezer.state", "cgroup.events")
+    return text if text is None else text.strip() == "FROZEN" or "frozen 1" in text.splitlines()
+
+
+def cgroup_cpu_quota(pid: int) -> int | None:
+    """Return the microseconds of CPU time that the kernel lets a process's cgroup have in each period, -1 if it is not limited;
+    None if that can't be read here."""
+    text = _read_cgroup(pid, "cpu", "cpu.cfs_quota_us", "cpu.max")
+    return text if text is None else int(text.split()[0].replace("max", "-1"))
+
+
+def _read_cgroup(pid: int, controller: str, name: str, unified_name: str) -> str | None:
+    """Return the content of a file of a process's cgroup: `name` in the controller's own hierarchy, or else `unified_name`."""
     try:
-        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        for line in (PROC / str(pid) / "cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            if controllers == "freezer":
-                return (CGROUPS / "freezer" / path.lstrip("/") / "freezer.state").read_text().strip() == "FROZEN"
-            if not controllers and (events := CGROUPS / path.lstrip("/") / "cgroup.events").is_file():
-                return "frozen 1" in events.read_text().splitlines()
+            if controller in controllers.split(","):
+                return (CGROUPS / controllers / path.lstrip("/") / name).read_text()
+            if not controllers and (file := CGROUPS / path.lstrip("/") / unified_name).is_file():
+                return file.read_text()
     except OSError:
         return None
     return None

@@ -14,7 +14,7 @@ import psutil
 
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.host import ThisHost
-from zab_chaos.harness.backends.containers.container import ContainerLife
+from zab_chaos.harness.backends.containers.container import ContainerLife, cgroup_cpu_quota
 from zab_chaos.harness.backends.containers.engine import translate_errors
 from zab_chaos.harness.backends.containers.heartbeat import SILENCE_MS
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE, EngineResources, user
@@ -134,6 +134,15 @@ class Containers(ZabCluster):
         container = self._container(node).container
         with translate_errors(f"limiting node {node}"):
             container.update(cpu_period=CPU_PERIOD, cpu_quota=int(CPU_PERIOD * cores) if cores is not None else -1)
+
+    def cpu_limited(self, node: int) -> bool:
+        life = self._container(node)
+        quota = cgroup_cpu_quota(life.pid)
+        if quota is None:
+            with translate_errors(f"looking at node {node}"):
+                life.container.reload()
+            quota = life.container.attrs["HostConfig"]["CpuQuota"]
+        return quota > 0
 
     def throttled(self, node: int) -> int:
         container = self._container(node).container

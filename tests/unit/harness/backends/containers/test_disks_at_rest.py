@@ -93,7 +93,9 @@ def cluster(tmp_path: Path, resources: Resources, monkeypatch: pytest.MonkeyPatc
     cluster.close(ask=False)
 
 
-def test_a_file_that_was_removed_from_a_disk_is_gone_in_the_next_life(cluster: Containers, resources: Resources) -> None:
+def test_a_file_that_was_removed_from_a_disk_is_gone_in_the_next_life(
+    cluster: Containers, resources: Resources
+) -> None:
     cluster.start(1)
     resources.volumes["node-1"] |= {"log-00000001": b"1", "log-00000002": b"2", "snapshot-1": b"3"}
     cluster.kill(1)
