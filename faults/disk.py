@@ -55,7 +55,7 @@ class PowerCut(KillFault):
         for node, now in disk_states(self.cluster, self.before).items():
             lost = counter_growth(LOSS_COUNTERS, self.before[node], now)
             evidence[str(node)] = evidence.get(str(node), {}) | lost
-            cut = cut and (lost["cuts"] == 1 or node not in self.pids)
+            cut = cut and (node not in self.pids or (lost["cuts"] == 1 and not still_unsynced(now)))
         return Confirmation(cut, evidence)
 
     def describe(self) -> str:
@@ -67,6 +67,11 @@ def disk_states(cluster: Cluster, nodes: Iterable[int]) -> dict[int, dict[str, A
     """Return the counters of the file systems under the nodes' disks, by node; other disks are left out."""
     found = {node: cluster.disk_state(node) for node in nodes}
     return {node: state for node, state in found.items() if state is not None}
+
+
+def still_unsynced(state: Mapping[str, Any]) -> bool:
+    """Return whether a disk still has what a power cut would have lost, by its state."""
+    return bool(state.get("unsynced_bytes") or state.get("unsynced_changes"))
 
 
 def counter_growth(names: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int]:

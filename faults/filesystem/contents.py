@@ -24,6 +24,10 @@ class Write:
         """Apply only the change of the file's size."""
         image.extend(bytes(max(0, self.offset + len(self.data) - len(image))))
 
+    def bytes_between(self, start: int, end: int) -> int:
+        """Return how many of its bytes lie between two offsets of the file."""
+        return max(0, min(end, self.offset + len(self.data)) - max(start, self.offset))
+
 
 @dataclass(frozen=True, slots=True)
 class Resize:
@@ -38,6 +42,9 @@ class Resize:
         image.extend(bytes(self.size - len(image)))
 
     resize = apply
+
+    def bytes_between(self, start: int, end: int) -> int:
+        return 0
 
 
 Unsynced = Write | Resize
@@ -77,8 +84,10 @@ class Contents:
     def unsynced_bytes(self) -> int:
         return sum(len(one.data) for one in self.unsynced)
 
-    def some_pages(self, random: Random) -> bytearray:
-        """Return the bytes after a power cut: each unsynced page survives or not, and the changes of size up to some point."""
+    def keep_some_pages(self, random: Random) -> int:
+        """Make durable what a power cut leaves: each unsynced page survives or not, and the changes of size up to some point.
+        Return how many unsynced bytes survive."""
+        kept = 0
         image = bytearray(self.durable)
         for one in self.unsynced[: random.randrange(len(self.unsynced) + 1)]:
             one.resize(image)
@@ -87,7 +96,9 @@ class Contents:
                 start, end = page * PAGE, min((page + 1) * PAGE, len(image), len(self.visible))
                 if start < end:
                     image[start:end] = self.visible[start:end]
-        return image
+                    kept += sum(one.bytes_between(start, end) for one in self.unsynced)
+        self.durable = image
+        return kept
 
     def _unsynced_pages(self) -> Iterator[int]:
         for one in self.unsynced:
@@ -96,7 +107,7 @@ class Contents:
 
 
 def surviving(unsynced: list[Unsynced], variant: Variant, random: Random) -> list[Unsynced]:
-    """Return the unsynced changes that survive a power cut; see `Variant`, and for `pages` `Contents.some_pages`.
+    """Return the unsynced changes that survive a power cut; see `Variant`, and for `pages` `Contents.keep_some_pages`.
 
     `unsynced`: all unsynced changes of a volume, in order.
     """

@@ -147,8 +147,7 @@ class Volume:
 
     def unsynced_bytes(self) -> int:
         """Return the bytes that a power cut would lose: those of files that have a name, or would have one after it."""
-        named = (file for file in self._unsynced if file.durable_location is not None or not file.removed)
-        return sum(file.contents.unsynced_bytes() for file in named)
+        return sum(file.contents.unsynced_bytes() for file in self._unsynced if _has_or_gets_name(file))
 
     def unsynced_changes(self) -> int:
         """Return the number of changes of names that a power cut would lose."""
@@ -320,21 +319,33 @@ class Volume:
         """Cut and restore the power, and return what was lost. With `killed` the power stays on: only the last writes of the
         killed process are lost, and the others stay unsynced."""
         random = Random(seed)
-        unsynced = Losses(self.unsynced_bytes(), len(self._changes))
         if variant == "killed":
+            before = self.unsynced_bytes()
             self._keep_only(self._survivors(variant, random))
-            return Losses(unsynced.bytes - self.unsynced_bytes(), 0)
-        if variant == "pages":
-            for file in self._unsynced:
-                file.contents.durable = file.contents.some_pages(random)
-        else:
-            for file, kept in self._survivors(variant, random).items():
-                for one in kept:
-                    one.apply(file.contents.durable)
-        for change in surviving_changes(self._changes, variant, random):
+            return Losses(before - self.unsynced_bytes(), 0)
+        unsynced = {file: file.contents.unsynced_bytes() for file in self._unsynced}
+        named = {file for file in unsynced if _has_or_gets_name(file)}
+        kept = self._keep_contents(variant, random)
+        survivors = surviving_changes(self._changes, variant, random)
+        changes = len(self._changes) - len(survivors)
+        for change in survivors:
             self._make_durable(change)
         self._reset_to_durable()
-        return unsynced
+        there = {inode for _, inode in self.walk()}
+        lost = [
+            count - (kept[file] if file in there else 0) for file, count in unsynced.items() if file in named | there
+        ]
+        return Losses(sum(lost), changes)
+
+    def _keep_contents(self, variant: Variant, random: Random) -> dict[File, int]:
+        """Make durable what survives of the unsynced changes of contents. Return how many bytes that is, by file."""
+        if variant == "pages":
+            return {file: file.contents.keep_some_pages(random) for file in self._unsynced}
+        survivors = self._survivors(variant, random)
+        for file, kept in survivors.items():
+            for one in kept:
+                one.apply(file.contents.durable)
+        return {file: sum(len(one.data) for one in kept) for file, kept in survivors.items()}
 
     def _survivors(self, variant: Variant, random: Random) -> dict[File, list[Unsynced]]:
         """Draw the unsynced changes of contents that survive, by file."""
@@ -371,6 +382,11 @@ class Volume:
 
     def _update_used(self) -> None:
         self.used = sum(len(inode.contents.visible) for _, inode in self.walk() if isinstance(inode, File))
+
+
+def _has_or_gets_name(file: File) -> bool:
+    """Return whether a file has a name, or would have one after a power cut."""
+    return file.durable_location is not None or not file.removed
 
 
 def _remove_durable(inode: File | Folder) -> None:

@@ -220,6 +220,14 @@ def test_a_power_cut_that_the_file_system_has_not_counted_is_not_confirmed(make:
     assert fault.injected().evidence["1"]["cuts"] == cut
 
 
+@pytest.mark.parametrize("left", ["unsynced_bytes", "unsynced_changes"])
+def test_a_power_cut_after_which_there_is_still_something_to_lose_is_not_confirmed(make: Make, left: str) -> None:
+    fault = make("power-cut", [], variant="plain")
+    fault.cluster.disks[1] = ZEROS | {left: 1}
+    fault.inject()
+    assert not fault.injected().confirmed
+
+
 class Answering:
     """Answers each command of each node with the number of such commands, and keeps the commands."""
 

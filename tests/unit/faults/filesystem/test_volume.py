@@ -197,6 +197,22 @@ def test_what_was_synced_is_there_and_what_was_not_is_gone() -> None:
     assert seen(volume) == {"/a": b"abcdef"}
 
 
+@pytest.mark.parametrize("variant", CUTS)
+def test_the_bytes_and_names_that_are_said_to_be_lost_are_those_that_are_gone(variant: Variant) -> None:
+    for seed in range(40):
+        volume = Volume("journal")
+        file = laid(volume, "/a", b"")
+        for number in range(1, 7):
+            volume.write(file, bytes([number]) * PAGE, (number - 1) * PAGE)
+        new = [volume.create(f"/new-{number}", 0o644) for number in range(4)]
+        volume.write(new[0], b"x" * 10, 0)
+        lost = volume.cut(variant, seed)
+        left = seen(volume)
+        there = (left["/a"] or b"") + (left.get("/new-0") or b"")
+        assert lost == Losses(6 * PAGE + 10 - len(there.replace(b"\0", b"")), 5 - len(left))
+        assert variant != "plain" or lost == Losses(6 * PAGE + 10, 4)
+
+
 @pytest.mark.parametrize("variant", ["torn", "reordered", "pages"])
 def test_every_kind_of_cut_leaves_something_and_takes_something(variant: Variant) -> None:
     """Of three writes, each a page: what is left differs from seed to seed."""
