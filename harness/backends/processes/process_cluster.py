@@ -240,11 +240,12 @@ class ProcessCluster(ABC):
     def wipe(self, node: int) -> None:
         if self.alive(node):
             raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
+        folder = self.disk_folder(node)  # after this, what the last life has left there is on record
         if self._disks is not None:
             self._disks.wipe(node)
             return
         try:
-            shutil.rmtree(self.disk_folder(node))
+            shutil.rmtree(folder)
         except FileNotFoundError:
             return
         except OSError as error:
