@@ -86,7 +86,7 @@ class ContainerLife(Life):
         except (docker.errors.DockerException, OSError):
             return False  # it has just ended
         state = table["Titles"].index("STAT")
-        return any(row[state].startswith("T") for row in table["Processes"])
+        return any(row[state].startswith("T") for row in table["Processes"] or ())  # None: while it ends
 
     def signal(self, number: Signals) -> None:
         if number == SIGKILL and self.alive:

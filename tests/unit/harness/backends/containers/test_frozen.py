@@ -42,6 +42,18 @@ def test_where_the_kernel_cannot_be_asked_a_frozen_container_is_paused_until_it_
 
 
 @pytest.mark.parametrize(
+    ("processes", "stopped"), [([["9", "Ss"], ["10", "Tl"]], True), ([["9", "Ss"]], False), (None, False)]
+)
+def test_a_node_with_an_armed_point_is_stopped_if_one_of_its_processes_is(
+    life: ContainerLife, processes: list[list[str]] | None, stopped: bool
+) -> None:
+    """The engine has no list of the processes while the container ends."""
+    life.crash_at = "after-sync:TXN"
+    life.container.top.return_value = {"Titles": ["PID", "STAT"], "Processes": processes}
+    assert life.stopped is stopped
+
+
+@pytest.mark.parametrize(
     ("lines", "files", "frozen", "quota"),
     [
         ("6:freezer:/a\n0::/a", {"freezer/a/freezer.state": "FROZEN\n"}, True, None),
