@@ -6,6 +6,7 @@ from signal import SIGCONT, SIGKILL, Signals
 from typing import Any
 
 import docker.errors
+import psutil
 
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.backends.containers.engine import translate_errors
@@ -61,10 +62,7 @@ class ContainerLife(Life):
 
     @property
     def stopped(self) -> bool:
-        """Whether the node is frozen, by the kernel, or has stopped itself at an armed crash point.
-
-        The engine is asked only if a point is armed.
-        """
+        """Whether the node is frozen, by the kernel, or has stopped itself at an armed crash point."""
         return self._is_frozen() or (self.crash_at is not None and self.alive and self._has_stopped_itself())
 
     def _is_frozen(self) -> bool:
@@ -81,6 +79,11 @@ class ContainerLife(Life):
         return frozen or self._has_stopped_itself()
 
     def _has_stopped_itself(self) -> bool:
+        """Return whether one of the container's processes is stopped. The engine, which is slow, is asked only if the kernel
+        can't be."""
+        stopped = is_stopped_in_cgroup(self._pid)
+        if stopped is not None:
+            return stopped
         try:
             table = self.container.top(ps_args="-eo pid,stat,comm")
         except (docker.errors.DockerException, OSError):
@@ -126,6 +129,19 @@ def is_cgroup_frozen(pid: int) -> bool | None:
     """Return whether the kernel has frozen the cgroup of a process; None if that can't be read here."""
     text = _read_cgroup(pid, "freezer", "freezer.state", "cgroup.events")
     return text if text is None else text.strip() == "FROZEN" or "frozen 1" in text.splitlines()
+
+
+def is_stopped_in_cgroup(pid: int) -> bool | None:
+    """Return whether any process of the cgroup of a process is stopped; None if that can't be read here."""
+    text = _read_cgroup(pid, "freezer", "cgroup.procs", "cgroup.procs")
+    return text if text is None else any(_is_stopped(int(number)) for number in text.split())
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
 
 
 def cgroup_cpu_quota(pid: int) -> int | None:

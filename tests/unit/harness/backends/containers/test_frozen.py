@@ -1,5 +1,8 @@
 """Whether a container is paused is what the kernel says, and not what the harness has asked for."""
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -7,6 +10,7 @@ import pytest
 
 from zab_chaos.harness.backends.containers import container
 from zab_chaos.harness.backends.containers.container import ContainerLife, cgroup_cpu_quota, is_cgroup_frozen
+from zab_chaos.harness.machine.waiting import wait_until
 
 PID = 4711
 
@@ -47,7 +51,7 @@ def test_where_the_kernel_cannot_be_asked_a_frozen_container_is_paused_until_it_
 def test_a_node_with_an_armed_point_is_stopped_if_one_of_its_processes_is(
     life: ContainerLife, processes: list[list[str]] | None, stopped: bool
 ) -> None:
-    """The engine has no list of the processes while the container ends."""
+    """The engine is asked where the kernel can't be. It has no list of the processes while the container ends."""
     life.crash_at = "after-sync:TXN"
     life.container.top.return_value = {"Titles": ["PID", "STAT"], "Processes": processes}
     assert life.stopped is stopped
@@ -79,3 +83,23 @@ def test_both_versions_of_cgroups_are_read(
     monkeypatch.setattr(container, "CGROUPS", tmp_path)
     monkeypatch.setattr(container, "PROC", tmp_path)
     assert (is_cgroup_frozen(PID), cgroup_cpu_quota(PID)) == (frozen, quota)
+
+
+@pytest.mark.parametrize("folder", ["freezer/a", "a"])
+def test_a_stopped_process_is_found_without_the_engine(
+    folder: str, life: ContainerLife, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine takes so long that nodes which are to lose power at one instant would lose it one after the other."""
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / str(PID)).mkdir()
+    (tmp_path / str(PID) / "cgroup").write_text("6:freezer:/a" if folder == "freezer/a" else "0::/a")
+    monkeypatch.setattr(container, "CGROUPS", tmp_path)
+    monkeypatch.setattr(container, "PROC", tmp_path)
+    life.crash_at = "after-sync:TXN"
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        (tmp_path / folder / "cgroup.procs").write_text(f"{os.getpid()}\n{sleeper.pid}\n")
+        assert not life.stopped
+        sleeper.send_signal(signal.SIGSTOP)
+        assert wait_until(lambda: life.stopped, 10.0)
+        sleeper.kill()
+    life.container.top.assert_not_called()
