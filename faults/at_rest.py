@@ -85,9 +85,11 @@ class FileDamage(DiskDamage):
         clear_volatile(folder)
         before = _files(folder)
         damage = self.damage_files(folder)
-        if _files(folder) == before and not self.context.drawn:
-            raise FaultError(f"the disk of node {node} is as it was before the damage {damage}")
-        return damage
+        if _files(folder) != before:
+            return damage
+        if self.context.drawn:
+            return damage | {"unchanged": True}
+        raise FaultError(f"the disk of node {node} is as it was before the damage {damage}")
 
     @abstractmethod
     def damage_files(self, folder: Path) -> dict[str, Any]:

@@ -574,6 +574,10 @@ class Facts:
             return self.disk_lost(old, new)
         return any(inject.do in DISK_FAULTS and new.node in inject.nodes for inject in self._between(old, new))
 
+    def file_damages(self, old: Boot, new: Boot) -> list[Inject]:
+        """Return the faults that by their evidence changed or removed files of the node's disk between two of its starts."""
+        return [inject for inject in self._between(old, new) if damages_files(inject, new.node)]
+
     def power_cut(self, old: Boot, new: Boot | DiskAfterLife) -> bool:
         """Return whether the node lost power, and so its unsynced bytes, between two readings of its disk."""
         return any(inject.do == POWER_CUT and new.node in inject.nodes for inject in self._between(old, new))
@@ -653,6 +657,14 @@ def takes_disk(inject: Inject, node: int) -> bool:
     shown = evidence_of(inject).get(str(node))
     wiped = isinstance(shown, dict) and shown.get("wiped") is True
     return wiped or (inject.do == WIPE and inject.confirmed)
+
+
+def damages_files(inject: Inject, node: int) -> bool:
+    """Return whether the evidence shows that the fault changed or removed files of this node's disk."""
+    if inject.do not in FILE_DAMAGES | {REMOVE_FILE} or not inject.confirmed:
+        return False
+    shown = evidence_of(inject).get(str(node))
+    return isinstance(shown, dict) and bool(shown.get("file") or shown.get("files")) and not shown.get("unchanged")
 
 
 def fields_damaged_by(inject: Inject, node: int) -> frozenset[str]:

@@ -14,6 +14,7 @@ too. Contents that make a server refuse to start are reported as damage.
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -73,7 +74,7 @@ class TxnLog:
     `transactions` are in the order of their zxids. `snapshots` are the zxids in the names of complete snapshots. `torn` is the
     number of bytes of an incomplete last transaction. `damage` says in words where a file could not be read on, and which
     transactions could not be decoded. `epochs` are (accepted, current), None where the file is missing. `disorder` is
-    the first pair of zxids that the files have in the wrong order, the greater one first.
+    the first pair of zxids that the files have in the wrong order, the greater one first. `checksum` is of all bytes of a disk.
     """
 
     transactions: tuple[Transaction, ...] = ()
@@ -82,6 +83,7 @@ class TxnLog:
     damage: tuple[str, ...] = ()
     epochs: tuple[int | None, int | None] = (None, None)
     disorder: tuple[int, int] | None = None
+    checksum: int = 0
 
     @property
     def last(self) -> int:
@@ -114,7 +116,16 @@ def read_disk(folder: Path) -> TxnLog:
     snapshots = tuple(number for kind, number, path in files if kind == "snapshot" and _is_complete(path))
     in_order = tuple(transactions[zxid] for zxid in sorted(transactions))
     disorder = next(((one, other) for one, other in pairwise(transactions) if one > other), None)
-    return TxnLog(in_order, snapshots, torn, tuple(damage), epochs, disorder)
+    return TxnLog(in_order, snapshots, torn, tuple(damage), epochs, disorder, _checksum(folder / VERSION_2))
+
+
+def _checksum(folder: Path) -> int:
+    """Return the CRC-32 of the names and bytes of all files in a folder. Raises OSError."""
+    checksum = 0
+    for path in sorted(folder.glob("*")):
+        with suppress(FileNotFoundError):  # a running server has removed it
+            checksum = crc32(path.read_bytes(), crc32(path.name.encode(), checksum))
+    return checksum
 
 
 class LogEnd:

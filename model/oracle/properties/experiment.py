@@ -18,7 +18,8 @@ class FaultTookEffect(Checker):
 
     - The injection of every fault is on record and was confirmed, and so, in a run that finished, was its healing.
     - Nothing but the harness changed the links, as far as the comparison before each healing and at the end shows it, nor the
-      disk of a server that was down, as far as the harness reads disks.
+      disk of a server that was down, as far as the harness reads disks. Damage that a fault did to such a disk is still there
+      at the next start.
     - Every process that was to be killed has an exit status, and wrote nothing after the fault was healed, nor after
       the next life of its node had begun. A node that was paused delivered nothing for a quarter of that time, and
       was not awake before it was healed, unless another fault had hit it. A disk
@@ -90,6 +91,10 @@ class FaultTookEffect(Checker):
         if new.as_left is False and not (self.facts.disk_damaged(old, new) or self.facts.power_cut(old, new)):
             words = f"somebody else changed the disk of node {new.node} before its life {new.life}"
             self.findings.add(f"{words}: the life before had left something else there", [new])
+        damages = self.facts.file_damages(old, new)
+        if new.as_left and damages:
+            words = f"a fault damaged the disk of node {new.node}, and its life {new.life} started with what there was before"
+            self.findings.add(words, [old, *damages, new])
         takers = self.facts.disk_takers(old, new)
         if self.facts.run.evidence == TRACES and takers and not new.found_nothing:
             words = f"a fault took the disk of node {new.node}, and its life {new.life} started with what was there"

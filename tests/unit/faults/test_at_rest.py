@@ -145,7 +145,11 @@ def test_there_may_be_no_older_file_to_remove_only_in_a_drawn_schedule(tmp_path:
     (tmp_path / "log-0000000001").write_bytes(b"x")
     cluster: Any = Disks(tmp_path)
     params = {"file": "log", "which": "older"}
-    assert RemoveFile(FaultContext(cluster, None, drawn=True), [1], params).damage_disk(1) == {"files": [], "left": 1}
+    assert RemoveFile(FaultContext(cluster, None, drawn=True), [1], params).damage_disk(1) == {
+        "files": [],
+        "left": 1,
+        "unchanged": True,
+    }
     with pytest.raises(FaultError, match="as it was"):
         RemoveFile(FaultContext(cluster, None), [1], params).damage_disk(1)
 

@@ -278,6 +278,21 @@ def damaged_between_lives(files: list[str], *, node: int = 2, do: str = "remove-
     return story
 
 
+@pytest.mark.parametrize(
+    ("do", "files"), [("remove-file", ["snapshot.3"]), ("corrupt", ["log.1"]), ("truncate-file", ["log.1"])]
+)
+def test_damage_to_a_disk_is_still_there_when_its_server_starts(do: str, files: list[str], tmp_path: Path) -> None:
+    words = "a fault damaged the disk of node 2, and its life 2 started with what there was before"
+    for number, (found, undone) in enumerate([({"as_left": True}, True), ({"as_left": False}, False), ({}, False)]):
+        verdict = judged(damaged_between_lives(files, do=do, **found), "logs", tmp_path / str(number))
+        violations = verdict.property("fault took effect").violations
+        assert (words in [violation.words for violation in violations]) is undone
+    verdict = judged(
+        damaged_between_lives([], as_left=True), "logs", tmp_path / "none"
+    )  # it had found nothing to remove
+    assert words not in [violation.words for violation in verdict.property("fault took effect").violations]
+
+
 NO_PROMISE: dict[str, object] = {"accepted_epoch": 0}
 NOT_JOINED: dict[str, object] = {"current_epoch": 0}
 SHORT: dict[str, object] = {"last_zxid": [1, 2]}  # of an acknowledged history up to 1:3

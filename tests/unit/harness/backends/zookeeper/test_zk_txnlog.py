@@ -212,6 +212,19 @@ def test_the_files_of_a_disk_are_read_in_the_order_of_their_names(tmp_path: Path
     assert read_disk(tmp_path / "none") == TxnLog()
 
 
+def test_a_disk_of_which_any_byte_changes_is_not_the_same(tmp_path: Path) -> None:
+    inside = tmp_path / "version-2"
+    inside.mkdir()
+    (inside / "log.5").write_bytes(HEAD + record(body(5)))
+    (inside / "snapshot.6").write_bytes(b"an incomplete one")
+    before = read_disk(tmp_path)
+    assert before == read_disk(tmp_path)
+    (inside / "snapshot.6").write_bytes(b"An incomplete one")
+    assert read_disk(tmp_path) != before
+    (inside / "snapshot.6").rename(inside / "snapshot.7")
+    assert read_disk(tmp_path) != before
+
+
 def test_an_incomplete_snapshot_does_not_count(tmp_path: Path) -> None:
     """A server then reads the snapshot before. Since 3.6 the data after the tree has its own checksum."""
     inside = tmp_path / "version-2"
