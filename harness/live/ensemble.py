@@ -33,13 +33,13 @@ from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.live.clients import InteractiveLoad
 from zab_chaos.harness.live.fault_methods import FaultInjector, InjectedFault, kind_of, method_names
 from zab_chaos.harness.live.scenario import build_scenario, scenario_text
-from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
+from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt
 from zab_chaos.harness.report.progress import UNSHOWN, Quiet, Steps
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import RunOptions, defect_option, implied_backend
 from zab_chaos.harness.runs.phases import FINISHED, INTERRUPTED, RunPhases, Unfinished
-from zab_chaos.harness.runs.run import Run, judge_unless_interrupted, reason, running
+from zab_chaos.harness.runs.run import Run, judge_unless_interrupted, reason, record_end, running
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.verdict import Verdict
 
@@ -169,20 +169,10 @@ class Ensemble:
             if not self._open:
                 raise ValueError("this ensemble was never entered, or was given up: there is nothing to judge")
             with results.private():
-                self._finish()
+                record_end(self._end, self._record_end)
                 self.verdict = judge_unless_interrupted(self.interrupt, partial(self._run.judge, steps))
                 self._run.store(self.verdict, keep=self.verdict.exit != 0 or self._options.keep_data)
         return self.verdict
-
-    def _finish(self) -> None:
-        """End the nodes, and record how the run ended."""
-        try:
-            self._record_end(*self._end())
-        except Stopped:
-            self._record_end(INTERRUPTED)
-        except Forced:
-            self._record_end(INTERRUPTED)
-            raise
 
     def _end(self) -> tuple[str, str]:
         """Converge and end the nodes. Return the run's outcome (run.json) and, if the harness failed, its traceback."""

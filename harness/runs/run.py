@@ -135,6 +135,17 @@ def execute(
         return f"harness-error: {reason(error)}", traceback.format_exc()
 
 
+def record_end(end: Callable[[], tuple[str, str]], record: Callable[[str, str], None]) -> None:
+    """Bring a run to its end, and record its outcome and the harness's traceback, also if a signal interrupts that."""
+    try:
+        record(*end())
+    except Stopped:
+        record(INTERRUPTED, "")
+    except Forced:
+        record(INTERRUPTED, "")
+        raise
+
+
 def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun:
     """Run the scenario and judge it. Call it from the main thread: nodes die with the thread that spawned them.
 
@@ -143,15 +154,10 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun
     this_run = Run(scenario, options, screen)
     with results.private():
         with Interrupt(GRACE) as interrupt:
-            try:
-                this_run.record_outcome(
-                    *execute(scenario, options.seed, this_run.deployment, screen, interrupt, this_run.backend)
-                )
-            except Stopped:
-                this_run.record_outcome(INTERRUPTED)
-            except Forced:
-                this_run.record_outcome(INTERRUPTED)
-                raise
+            deployment, backend = this_run.deployment, this_run.backend
+            record_end(
+                lambda: execute(scenario, options.seed, deployment, screen, interrupt, backend), this_run.record_outcome
+            )
             verdict = judge_unless_interrupted(interrupt, partial(this_run.judge, Steps(screen)))
         interrupted = interrupt.requested.is_set()
         this_run.store(verdict, keep=not interrupted)

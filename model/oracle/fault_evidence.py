@@ -92,7 +92,7 @@ def _kills_at_once(inject: Inject) -> bool:
 
 def _check_own_faults(facts: Facts, heals: Mapping[int | str, Heal]) -> Iterator[Contradiction]:
     """Check that the faults inside the nodes, as their own traces have them, are those that the harness has injected."""
-    spans = [(inject, heals[inject.id].t if inject.id in heals else FOREVER) for inject in facts.injects]
+    spans = [(inject, facts.span_of(inject)[1]) for inject in facts.injects]
     for event in facts.node_faults:
         judged = event.do in COMMANDED or event.do == AT_POINT
         if judged and event.state != "lifted" and not any(_is_cause(inject, end, event) for inject, end in spans):

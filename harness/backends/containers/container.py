@@ -6,11 +6,10 @@ from signal import SIGCONT, SIGKILL, Signals
 from typing import Any
 
 import docker.errors
-import psutil
 
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.backends.containers.engine import translate_errors
-from zab_chaos.harness.backends.processes.life import KILL_SECONDS, Life
+from zab_chaos.harness.backends.processes.life import KILL_SECONDS, Life, is_process_stopped
 from zab_chaos.harness.machine.waiting import wait_until
 
 SIGNALLED = 128  # the exit status of a container's init is this plus the signal that killed its child
@@ -134,14 +133,7 @@ def is_cgroup_frozen(pid: int) -> bool | None:
 def is_stopped_in_cgroup(pid: int) -> bool | None:
     """Return whether any process of the cgroup of a process is stopped; None if that can't be read here."""
     text = _read_cgroup(pid, "freezer", "cgroup.procs", "cgroup.procs")
-    return text if text is None else any(_is_stopped(int(number)) for number in text.split())
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
-    except psutil.Error:
-        return False
+    return text if text is None else any(is_process_stopped(int(number)) for number in text.split())
 
 
 def cgroup_cpu_quota(pid: int) -> int | None:

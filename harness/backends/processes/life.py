@@ -134,10 +134,7 @@ class ProcessLife(Life):
     @property
     def stopped(self) -> bool:
         """Whether the kernel shows the process as stopped (SIGSTOP)."""
-        try:
-            return bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
-        except psutil.NoSuchProcess:
-            return False
+        return is_process_stopped(self.pid)
 
     def signal(self, number: signal.Signals) -> None:
         if number == signal.SIGKILL and self.alive:
@@ -163,6 +160,14 @@ class ProcessLife(Life):
         """Close our end of the process's stdin."""
         if self.process.stdin is not None and not self.process.stdin.closed:
             self.process.stdin.close()
+
+
+def is_process_stopped(pid: int) -> bool:
+    """Return whether the kernel shows a process as stopped (SIGSTOP); False if it is gone, or is hidden from this user."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
 
 
 def write_config(path: Path, config: NodeConfig) -> None:

@@ -176,9 +176,8 @@ def _requests(requests: list[ClientOperation], zero: int, paths: Words, clients:
 
 def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool, progress: Steps = UNSHOWN) -> Diagram:
     """Read the diagram's data from a run's folder. `core`: the class that the nodes ran, or why it is not known."""
-    source = Source(
-        folder, progress.reading(folder)
-    )  # its list of damages is not used: whoever reads the rest of these files lists them
+    # Its list of damages is not used: whoever reads the rest of these files lists them.
+    source = Source(folder, progress.reading(folder))
     found = Diagram(requests=_read_requests(source))
     asked = {(one.client, one.seq): index for index, one in enumerate(found.requests)}
     lives = []
