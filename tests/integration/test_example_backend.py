@@ -75,6 +75,67 @@ def test_a_power_cut_loses_unsynced_writes(
     assert judgements(answer)["linearizable keys"] == ends[1]
 
 
+ONE_ADDRESS = """
+import examplekv
+
+class SharedKV(examplekv.ExampleKV):
+    name = "sharedkv"
+    one_address = True
+
+    def command(self, place, defect):
+        assert all(place.address != address for address in place.peers.values())
+        return super().command(place, defect)
+"""
+
+CUTS = """
+[scenario]
+name = "cuts"
+nodes = 3
+duration = 7
+
+[workload]
+clients = 3
+rate = 60
+keys = 2
+mix = { set = 1, get = 1 }
+
+[[fault]]
+at = 1
+do = "partition"
+shape = "one-way"
+target = "node-1"
+for = 1
+
+[[fault]]
+at = 3
+do = "partition"
+how = "disable"
+target = "node-2"
+for = 1
+
+[[fault]]
+at = 5
+do = "crash"
+target = "node-3"
+for = 0.5
+
+[expect]
+min_acked = 50
+"""
+
+
+def test_nodes_that_tell_each_other_their_addresses_can_be_cut_off(environment: dict[str, str], tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.joinpath("sharedkv.py").write_text(ONE_ADDRESS)
+    points = site / "examplekv-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[zab_chaos.backends]\nsharedkv = sharedkv:SharedKV\n")
+    scenario = tmp_path / "cuts.toml"
+    scenario.write_text(CUTS)
+    code, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "sharedkv")
+    assert (code, answer["verdict"]) == (0, "PASS"), (answer.get("reasons"), said)
+    assert judgements(answer)["fault took effect"] == "PASS"
+
+
 def test_a_scenario_that_it_does_not_support_is_refused_before_anything_starts(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

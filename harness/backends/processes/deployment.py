@@ -130,14 +130,16 @@ class ProcessDeployment(FolderDeployment):
         self.toxiproxy_version, self._server = server.version, server
         return server
 
-    def _proxies(self, listen: Mapping[int, str], stack: ExitStack) -> dict[Link, str]:
-        """Start toxiproxy with a proxy for each link, set `network`, and return the address of each proxy.
+    def _proxies(
+        self, listen: Mapping[int, str], stack: ExitStack, network: type[Network] = Network
+    ) -> dict[Link, str]:
+        """Start toxiproxy with a proxy for each link, set `network` of this type, and return the address of each proxy.
 
         `listen`: the address at which each node takes the links of the others.
         """
         ports = self._ports(len(self._pairs), stack)
         links = {pair: f"{HOST}:{port}" for pair, port in zip(self._pairs, ports, strict=True)}
         server = self._toxiproxy(stack)
-        self.network = Network(server.address, server.key, server.gone)
+        self.network = network(server.address, server.key, server.gone)
         self.network.create_links({pair: (address, listen[pair[1]]) for pair, address in links.items()})
         return links

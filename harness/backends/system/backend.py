@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
@@ -22,13 +23,15 @@ class Place:
     """The addresses and the folder of one node. Addresses are `host:port`.
 
     The node listens for other nodes at `listen`, and for clients at `client`. It reaches each other node at its address in
-    `peers`: that is a proxy, not that node's own `listen`. `data` is the node's folder. It is kept from one life to the next
+    `peers`: that is a proxy, not that node's own `listen`. `address` is where the others reach this node, if the backend has
+    `one_address`: the one to advertise. `data` is the node's folder. It is kept from one life to the next
     and deleted by a wipe. A power cut loses what was not synced in it.
     """
 
     node: int
     listen: str
     client: str
+    address: str
     peers: Mapping[int, str]
     data: Path
 
@@ -38,8 +41,11 @@ class SystemBackend(Backend):
 
     Its `abilities` are PAUSE, WIPE and those of its disk. Overriding `received` adds LINKS, and overriding `leader` adds
     LEADER.
+
+    `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others.
     """
 
+    one_address: ClassVar[bool] = False
     operations = frozenset({"get", "set"})
     evidence = HISTORY
 
@@ -47,8 +53,7 @@ class SystemBackend(Backend):
     def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
         methods = {Ability.LINKS: "received", Ability.LEADER: "leader"}
         overridden = {ability for ability, name in methods.items() if _overrides(type(self), name)}
-        refusing = {Ability.ONE_WAY_REFUSAL} if Ability.LINKS in overridden else set()
-        return frozenset({Ability.PAUSE, Ability.WIPE, *disks.ABILITIES, *overridden, *refusing})
+        return frozenset({Ability.PAUSE, Ability.WIPE, *disks.ABILITIES, *overridden})
 
     @abstractmethod
     def command(self, place: Place, defect: str | None) -> Sequence[str]:

@@ -5,11 +5,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.two_way_network import TwoWayNetwork
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import node_names
 from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
@@ -18,6 +22,7 @@ from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses, host_and_port
 from zab_chaos.harness.backends.system.workload import SystemLoad
 from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.report.progress import Display
@@ -46,6 +51,17 @@ class SystemCluster(ProcessCluster):
         self.places = places
         self._backend = backend
         self._defect = defect
+        self._spawning = Lock()  # held while a node is being started, when its process is not in `_lives` yet
+
+    def opener(self, port: int, other: int) -> int | None:
+        """Return the node that has the connection from this local port to the other port, or None if no node has it."""
+        with self._spawning:
+            pids = {node: self.pid(node) for node in self.nodes}
+        return next((node for node, pid in pids.items() if pid is not None and _has_connection(pid, port, other)), None)
+
+    def _spawn(self, node: int, crash_at: str | None) -> None:
+        with self._spawning:
+            super()._spawn(node, crash_at)
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
         """Return a status if the node is up and accepts clients, else None. The system's own state is not known."""
@@ -53,7 +69,7 @@ class SystemCluster(ProcessCluster):
             return None
         place = self.places[node]
         try:
-            socket.create_connection(_host_and_port(place.client), timeout).close()
+            socket.create_connection(host_and_port(place.client), timeout).close()
             frames = dict(self._backend.received(place)) if Ability.LINKS in self._backend.abilities else {}
         except OSError:
             return None
@@ -102,13 +118,19 @@ class SystemDeployment(ProcessDeployment):
         nodes = range(1, self._scenario.nodes + 1)
         addresses = [f"{HOST}:{port}" for port in self._ports(2 * len(nodes), stack)]
         listen, client = dict(zip(nodes, addresses[::2], strict=True)), dict(zip(nodes, addresses[1::2], strict=True))
-        links = {pair: listen[pair[1]] for pair in self._pairs}
+        links, shared = {pair: listen[pair[1]] for pair in self._pairs}, listen
         if Ability.LINKS in self._backend.abilities:
-            links = self._proxies(listen, stack)
+            links = self._proxies(listen, stack, TwoWayNetwork)
+            if self._backend.one_address:
+                shared = {
+                    node: f"{HOST}:{port}" for node, port in zip(nodes, self._ports(len(nodes), stack), strict=True)
+                }
+                stack.enter_context(SharedAddresses(shared, links, listen, lambda *ports: self.cluster.opener(*ports)))
+                links = {pair: shared[pair[1]] for pair in self._pairs}
         places = {
             node: Place(
                 node=node, listen=listen[node], client=client[node], data=self.folder.file("data", f"node-{node}"),
-                peers={target: address for (source, target), address in links.items() if source == node},
+                address=shared[node], peers={target: address for (source, target), address in links.items() if source == node},
             )
             for node in nodes
         }  # fmt: skip
@@ -210,6 +232,14 @@ def _value(outcome: Outcome) -> bytes | None:
     return outcome.data if isinstance(outcome, Ok) else None
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
+def _has_connection(pid: int, port: int, other: int) -> bool:
+    """Return whether a process, or one that it has started, has the connection from this local port to the other port."""
+    try:
+        process = psutil.Process(pid)
+        return any(
+            found.laddr.port == port and found.raddr and found.raddr.port == other
+            for one in [process, *process.children(recursive=True)]
+            for found in one.net_connections("tcp")
+        )
+    except psutil.Error:  # it has ended
+        return False

@@ -9,29 +9,27 @@ really one-way.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from itertools import permutations
 from threading import Lock
 
 from zab_chaos.faults import tcp_signature
-from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, proxy_name
+from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.proxies import SECONDS
+from zab_chaos.faults.two_way_network import TwoWayNetwork
 from zab_chaos.harness.backends.zookeeper.server import HOST, Plan, proxy_host
 from zab_chaos.harness.backends.zookeeper.sockets import connections
 
 QUORUM, ELECTION = PORTS = (1, 2)  # the third number in a proxy's name
 RELAY = 0  # the fourth number in the name of a relay, the second proxy of a connection
-CUT_TOXICS = {
-    "timeout": Toxic("timeout", "upstream", (("timeout", 0),)),
-    "stall": Toxic("bandwidth", "upstream", (("rate", 0),)),
-}
 
 _SENT = re.compile(r"^toxiproxy_proxy_sent_bytes_total\{([^}]*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
-class QuorumNetwork(Network):
-    """The network of a ZooKeeper ensemble, in which a link has four streams. Each operation is applied to all of them."""
+class QuorumNetwork(TwoWayNetwork):
+    """The network of a ZooKeeper ensemble, in which a link has four streams."""
+
+    proxies_of_a_pair = ((QUORUM,), (ELECTION,))
 
     def create(self, plan: Plan) -> None:
         """Create a proxy for each ordered pair of servers and port, and a relay behind each, which faults never touch.
@@ -44,65 +42,6 @@ class QuorumNetwork(Network):
                 relay = f"{relay_host(source, target)}:{number}"
                 self._create((source, target, port, RELAY), relay, f"{HOST}:{number}")
                 self._create((source, target, port), f"{proxy_host(source, target)}:{number}", relay)
-
-    def cut(self, pairs: Iterable[Pair], how: str = "timeout", name: str = "cut") -> None:
-        """See `Network.cut`. `disable` closes connections, which carry data both ways, so both directions must be in
-        `pairs`."""
-        pairs = list(pairs)
-        if how == "disable":
-            self._require_both_directions(pairs)
-            super().cut([(*pair, port) for pair in pairs for port in PORTS], how, f"{name}.upstream")
-            return
-        if how not in CUT_TOXICS:
-            super().cut([], how, name)  # raises the error that lists the allowed values
-        self.disturb(pairs, [CUT_TOXICS[how]], name)
-
-    def disturb(self, pairs: Iterable[Pair], toxics: Iterable[Toxic], name: str, fresh: bool = False) -> None:
-        """See `Network.disturb`. Only toxics of the stream that carries the data (`upstream`) are used."""
-        toxics = [toxic for toxic in toxics if toxic.stream == "upstream"]
-        for proxy, stream in _streams(pairs):
-            on_stream = [Toxic(toxic.kind, stream, toxic.attributes) for toxic in toxics]
-            super().disturb([proxy], on_stream, f"{name}.{stream}", fresh)
-
-    def heal(self, pairs: Iterable[Pair], name: str = "cut", release: bool = False) -> None:
-        streams = list(_streams(pairs))
-        for direction in BOTH:
-            proxies = [proxy for proxy, stream in streams if stream == direction]
-            super().heal(proxies, f"{name}.{direction}", release)
-
-    def toxics(self, pair: Pair) -> list[Toxic]:
-        """Return the toxics that are on all streams of a link."""
-        by_stream = [self._stream_toxics(proxy, stream) for proxy, stream in _streams([pair])]
-        return sorted(set.intersection(*by_stream), key=str)
-
-    def _stream_toxics(self, proxy: Pair, stream: str) -> set[Toxic]:
-        found = super().toxics(proxy)
-        return {Toxic(toxic.kind, "upstream", toxic.attributes) for toxic in found if toxic.stream == stream}
-
-    def broken(self) -> dict[Pair, list[str]]:
-        found: dict[Pair, set[str]] = {}
-        for (source, target, *_), effects in super().broken().items():
-            for effect in effects:
-                name, _, stream = effect.rpartition(".")
-                found.setdefault((source, target) if stream == "upstream" else (target, source), set()).add(name)
-        return {pair: sorted(names) for pair, names in sorted(found.items())}
-
-    def _require_both_directions(self, pairs: list[Pair]) -> None:
-        """Raise NetworkError unless the reverse of each link is also there."""
-        single = [pair for pair in pairs if pair[::-1] not in pairs]
-        if single:
-            raise NetworkError(
-                f"link {proxy_name(single[0])} can't be disabled alone: a connection between two servers carries both ways. "
-                'Cut it with how = "timeout" or "stall"'
-            )
-
-
-def _streams(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, str]]:
-    """Yield the four streams of each link, as (proxy, stream)."""
-    for source, target in pairs:
-        for port in PORTS:
-            yield (source, target, port), "upstream"
-            yield (target, source, port), "downstream"
 
 
 def relay_host(source: int, target: int) -> str:

@@ -82,7 +82,10 @@ class Run:
         options = RunOptions(seed=1, results=folder, command="")
         scenario: Any = build(SCENARIO, "two-keys")
         self.deployment = SystemDeployment(self.backend, scenario, options, RunFolder(folder), Quiet())
-        places = {node: Place(node=node, listen="", client="", peers={}, data=folder) for node in self.backend.held}
+        places = {
+            node: Place(node=node, listen="", client="", address="", peers={}, data=folder)
+            for node in self.backend.held
+        }
         cluster: Any = SimpleNamespace(nodes=[1, 2], places=places, status=lambda node, timeout: node)
         self.deployment.cluster = cluster
         self.deployment._history = HistoryFile(folder / "ops.jsonl", self.deployment.outcomes)

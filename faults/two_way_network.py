@@ -1,0 +1,83 @@
+"""The network of a system whose connections carry data both ways: whoever has opened a connection, both ends send over it.
+
+Link (i, j), which is what i sends to j, consists of the "upstream" of each proxy through which i connects to j, and of the
+"downstream" of each through which j connects to i. A fault's effect is put on all of them, with a different name for each
+stream. What j sends to i is not touched, so partitions are really one-way.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, proxy_name
+
+CUT_TOXICS = {
+    "timeout": Toxic("timeout", "upstream", (("timeout", 0),)),
+    "stall": Toxic("bandwidth", "upstream", (("rate", 0),)),
+}
+
+
+class TwoWayNetwork(Network):
+    """A network in which a link consists of several streams. Each operation is applied to all of them."""
+
+    # What follows a pair in the names of its proxies. By default there is one proxy, without a further number.
+    proxies_of_a_pair: ClassVar[tuple[tuple[int, ...], ...]] = ((),)
+
+    def cut(self, pairs: Iterable[Pair], how: str = "timeout", name: str = "cut") -> None:
+        """See `Network.cut`. `disable` closes connections, which carry data both ways, so both directions must be in
+        `pairs`."""
+        pairs = list(pairs)
+        if how == "disable":
+            self._require_both_directions(pairs)
+            super().cut(
+                [(*pair, *proxy) for pair in pairs for proxy in self.proxies_of_a_pair], how, f"{name}.upstream"
+            )
+            return
+        if how not in CUT_TOXICS:
+            super().cut([], how, name)  # raises the error that lists the allowed values
+        self.disturb(pairs, [CUT_TOXICS[how]], name)
+
+    def disturb(self, pairs: Iterable[Pair], toxics: Iterable[Toxic], name: str, fresh: bool = False) -> None:
+        """See `Network.disturb`. Only toxics of the stream that carries the data (`upstream`) are used."""
+        toxics = [toxic for toxic in toxics if toxic.stream == "upstream"]
+        for proxy, stream in self._streams(pairs):
+            on_stream = [Toxic(toxic.kind, stream, toxic.attributes) for toxic in toxics]
+            super().disturb([proxy], on_stream, f"{name}.{stream}", fresh)
+
+    def heal(self, pairs: Iterable[Pair], name: str = "cut", release: bool = False) -> None:
+        streams = list(self._streams(pairs))
+        for direction in BOTH:
+            proxies = [proxy for proxy, stream in streams if stream == direction]
+            super().heal(proxies, f"{name}.{direction}", release)
+
+    def toxics(self, pair: Pair) -> list[Toxic]:
+        """Return the toxics that are on all streams of a link."""
+        by_stream = [self._stream_toxics(proxy, stream) for proxy, stream in self._streams([pair])]
+        return sorted(set.intersection(*by_stream), key=str)
+
+    def _stream_toxics(self, proxy: Pair, stream: str) -> set[Toxic]:
+        found = super().toxics(proxy)
+        return {Toxic(toxic.kind, "upstream", toxic.attributes) for toxic in found if toxic.stream == stream}
+
+    def broken(self) -> dict[Pair, list[str]]:
+        found: dict[Pair, set[str]] = {}
+        for (source, target, *_), effects in super().broken().items():
+            for effect in effects:
+                name, _, stream = effect.rpartition(".")
+                found.setdefault((source, target) if stream == "upstream" else (target, source), set()).add(name)
+        return {pair: sorted(names) for pair, names in sorted(found.items())}
+
+    def _require_both_directions(self, pairs: list[Pair]) -> None:
+        """Raise NetworkError unless the reverse of each link is also there."""
+        single = [pair for pair in pairs if pair[::-1] not in pairs]
+        if single:
+            raise NetworkError(
+                f"link {proxy_name(single[0])} can't be disabled alone: a connection between two servers carries both ways. "
+                'Cut it with how = "timeout" or "stall"'
+            )
+
+    def _streams(self, pairs: Iterable[Pair]) -> Iterator[tuple[Pair, str]]:
+        """Yield the streams of each link, as (proxy, stream)."""
+        for source, target in pairs:
+            for proxy in self.proxies_of_a_pair:
+                yield (source, target, *proxy), "upstream"
+                yield (target, source, *proxy), "downstream"

@@ -1,0 +1,44 @@
+"""Links of systems whose connections carry data both ways: a cut of one direction takes it on every connection."""
+
+import pytest
+
+from tests.unit.faults.proxies_in_memory import ProxiesInMemory
+from zab_chaos.faults.network import NetworkError
+from zab_chaos.faults.two_way_network import TwoWayNetwork
+
+PAIRS = [(1, 2), (2, 1)]
+
+
+@pytest.fixture
+def server() -> ProxiesInMemory:
+    return ProxiesInMemory()
+
+
+@pytest.fixture
+def network(server: ProxiesInMemory) -> TwoWayNetwork:
+    made = TwoWayNetwork("nowhere:0")
+    made._proxies = server
+    made.create_links({pair: (f"here:{pair[0]}", f"there:{pair[1]}") for pair in PAIRS})
+    return made
+
+
+@pytest.mark.parametrize("how", ["timeout", "stall"])
+def test_what_one_node_sends_is_cut_on_the_connections_of_both(
+    network: TwoWayNetwork, server: ProxiesInMemory, how: str
+) -> None:
+    network.cut([(1, 2)], how)
+    streams = {name: [one["stream"] for one in state.toxics.values()] for name, state in server.there.items()}
+    assert streams == {"1-2": ["upstream"], "2-1": ["downstream"]}
+    assert network.broken() == {(1, 2): ["cut"]}
+    network.heal([(1, 2)])
+    assert not any(state.toxics for state in server.there.values())
+    assert network.take_foreign_changes() == []
+
+
+def test_a_connection_can_be_refused_only_in_both_directions(network: TwoWayNetwork, server: ProxiesInMemory) -> None:
+    with pytest.raises(NetworkError, match="1-2 can't be disabled alone"):
+        network.cut([(1, 2)], "disable")
+    network.cut(PAIRS, "disable")
+    assert not any(state.enabled for state in server.there.values())
+    network.heal(PAIRS)
+    assert all(state.enabled for state in server.there.values())

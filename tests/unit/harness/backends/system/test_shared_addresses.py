@@ -1,0 +1,120 @@
+"""One address for each node: a connection goes through the proxy of the link from the node that has opened it."""
+
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from zab_chaos.harness.backends.system.deployment import _has_connection
+from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses, host_and_port
+from zab_chaos.harness.machine.ports import free_ports, release_ports
+
+SECONDS = 20.0  # after which a socket that should have had something fails the test
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def listener(stack: ExitStack) -> tuple[socket.socket, str]:
+    """Return a listening socket and its address."""
+    one = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    one.settimeout(SECONDS)
+    return one, f"127.0.0.1:{one.getsockname()[1]}"
+
+
+class Openers:
+    """Says which node has opened a connection, as a cluster would."""
+
+    def __init__(self) -> None:
+        self.by_port: dict[int, int] = {}
+        self.known = threading.Event()
+
+    def __call__(self, port: int, _other: int) -> int | None:
+        assert self.known.wait(SECONDS)
+        return self.by_port.get(port)
+
+    def connect(self, stack: ExitStack, address: str, node: int | None) -> socket.socket:
+        """Connect to an address as this node."""
+        self.known.clear()
+        one = stack.enter_context(socket.create_connection(host_and_port(address), SECONDS))
+        if node is not None:
+            self.by_port[one.getsockname()[1]] = node
+        self.known.set()
+        return one
+
+
+class Three:
+    """Three nodes' shared addresses, and listeners in place of the proxies of the links to node 2 and of node 2 itself."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        ports = free_ports(3)
+        stack.callback(release_ports, ports)
+        self.shared = {node: f"127.0.0.1:{port}" for node, port in zip((1, 2, 3), ports, strict=True)}
+        self.from_1, address_1 = listener(stack)
+        self.from_3, self.address_3 = listener(stack)
+        self.itself, own = listener(stack)
+        self.openers = Openers()
+        proxies = {(1, 2): address_1, (3, 2): self.address_3}
+        stack.enter_context(SharedAddresses(self.shared, proxies, {2: own}, self.openers))
+
+
+@pytest.fixture
+def three(stack: ExitStack) -> Three:
+    return Three(stack)
+
+
+def test_connections_take_the_way_of_the_node_that_has_opened_them(stack: ExitStack, three: Three) -> None:
+    for node, way in ((1, three.from_1), (3, three.from_3), (2, three.itself)):
+        near = three.openers.connect(stack, three.shared[2], node)
+        far, _ = way.accept()
+        stack.enter_context(far)
+        far.settimeout(SECONDS)
+        near.sendall(b"to 2")
+        assert far.recv(10) == b"to 2"
+        far.sendall(b"from 2")
+        assert near.recv(10) == b"from 2"
+
+
+def test_an_end_of_one_direction_leaves_the_other_open(stack: ExitStack, three: Three) -> None:
+    near = three.openers.connect(stack, three.shared[2], 1)
+    far = stack.enter_context(three.from_1.accept()[0])
+    far.settimeout(SECONDS)
+    near.sendall(b"question")
+    near.shutdown(socket.SHUT_WR)
+    assert far.makefile("rb").read() == b"question"
+    far.sendall(b"answer")
+    far.close()
+    assert near.makefile("rb").read() == b"answer"
+
+
+def test_a_reset_at_one_end_reaches_the_other(stack: ExitStack, three: Three) -> None:
+    near = three.openers.connect(stack, three.shared[2], 1)
+    far = three.from_1.accept()[0]
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    far.close()
+    with pytest.raises(ConnectionResetError):
+        near.recv(1)
+
+
+def test_a_connection_of_nobody_and_one_through_a_disabled_proxy_are_closed(stack: ExitStack, three: Three) -> None:
+    three.from_3.close()
+    for node in (None, 3):
+        near = three.openers.connect(stack, three.shared[2], node)
+        with pytest.raises(ConnectionResetError):
+            near.recv(1)
+
+
+def test_the_process_that_has_a_connection_is_found_by_its_two_ports(stack: ExitStack) -> None:
+    one, address = listener(stack)
+    near = stack.enter_context(socket.create_connection(host_and_port(address), SECONDS))
+    port, other = near.getsockname()[1], one.getsockname()[1]
+    assert _has_connection(os.getpid(), port, other)
+    assert not _has_connection(os.getpid(), port, other + 1)
+    assert not _has_connection(2**22 + 1, port, other)  # no such process
