@@ -311,15 +311,21 @@ class Scheduler:
         self.records.append(record)  # before anything is done: what was begun must be healed
         self._lost_disk.update(nodes if step.do in LOSSES else ())
         started = self.host.now_ns()
+        log, later = self._log, list[dict[str, Any]]()
+        self._log = later.append  # a disk that is lost meanwhile: lines are written in the order of their times
         try:
             fault.inject()
             record.injected = fault.injected()
         except _ERRORS as error:
             record.injected = Confirmation(False, {"error": str(error)})
+        finally:
+            self._log = log
+            self._write_inject(record, started)
+            for line in later:
+                self._log(line)
         if step.lasts is not None:
             # Counted from now, not from the beginning of this round: healings in it, and the injection, may have taken long.
             record.heals_at = self.host.now() + step.lasts
-        self._write_inject(record, started)
         if kind.leaves == "down":
             self._tell_killed(record)
         if kind.leaves == "paused":

@@ -78,6 +78,9 @@ def test_a_restart_of_a_node_that_has_just_died_there_finds_the_disk_lost(play: 
     assert restart.step.do == "restart"
     assert p.cluster.alive(2)
     assert not holds(p, 2)
+    assert [line["do"] for line in p.lines() if line["type"] == "inject"] == ["crash-at", "restart", "wipe"]
+    times = [line["t"] for line in p.lines()]
+    assert times == sorted(times), "the judge takes a line that is earlier than the one before it as damage"
 
 
 def test_a_node_that_does_not_reach_the_point_keeps_its_disk(play: Callable[..., Play]) -> None:
