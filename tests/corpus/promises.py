@@ -201,6 +201,25 @@ def epochs_joins_after_another_promise() -> Story:
     return story
 
 
+@violates("epochs")
+def epochs_serves_without_having_joined() -> Story:
+    """Node 3 takes over the history of epoch 2, forgets to make that its current epoch, and goes on to phase 3 and its end."""
+    story = ensemble()
+    story.crash(3)
+    story.elect(2, epoch=2, members=[1, 2])
+    zxid = story.write()
+    story.boot(3)
+    story.event(3, "role", role="FOLLOWING", leader=2, why="elected")
+    story.promise(3, 2)
+    story.accept(3, zxid, in_epoch=2)
+    story.servers[3].current_epoch = 2
+    story.serve((3,), 2)
+    story.members = [1, 2, 3]
+    story.write()
+    story.settle()
+    return story
+
+
 @legal("epochs")
 def epochs_disk_lost() -> Story:
     """Node 3 loses its disk and comes back amnesiac: its epochs begin again, and it counts in no quorum meanwhile."""

@@ -10,6 +10,7 @@ from zab_chaos.model.events import (
     CurrentEpoch,
     Established,
     Line,
+    Phase,
     TraceEvent,
 )
 from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
@@ -32,8 +33,8 @@ class Epochs(Checker):
 
     Verifies that f.a <= f.p, that neither ever decreases within a life, and that a node takes part in no epoch but the one
     that it promised last (invariants 1 and 3): it joins no other one, is established for no other one, and broadcasts,
-    accepts and confirms in no other one. Does not verify that they survive a restart (disk does), nor promises that were
-    made and never traced.
+    accepts and confirms in no other one. It begins phase 3 of no epoch but the one that it has joined (step f.2.1). Does not
+    verify that they survive a restart (disk does), nor promises that were made and never traced.
     """
 
     name = "epochs"
@@ -81,6 +82,14 @@ class Epochs(Checker):
             )
         self._check_promised(event, event.epoch, f"joined epoch {event.epoch}")
         held.current, held.current_in = event.epoch, event
+
+    def on_phase(self, event: Phase) -> None:
+        held = self._held.get(event.node)
+        if held is not None and event.phase == "BROADCAST":
+            self.checked += 1
+            if event.epoch != held.current:
+                words = f"node {event.node} began phase 3 of epoch {event.epoch}, although it had joined epoch {held.current}"
+                self.findings.add(words, [held.current_in, event])
 
     def on_accept(self, event: Accept) -> None:
         self._check_promised(
