@@ -1,5 +1,6 @@
 """What clients of the client library must do, and what must not happen to their connections, seen from the whole run."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -144,7 +145,9 @@ class ClientConduct:
         """Return whether these two answers did not come over one connection."""
         if before.node is None or before.node != after.node:
             return True
-        return any(before.t < it.t <= after.t for it in self._facts.connections.get((before.node, before.client), ()))
+        events = self._facts.connections.get((before.node, before.client), [])
+        place = bisect_right(events, before.t, key=lambda event: event.t)
+        return place < len(events) and events[place].t <= after.t
 
 
 def _stayed(events: Iterable[Client], invoke: Invoke, end: Complete) -> bool:

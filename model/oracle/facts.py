@@ -2,11 +2,12 @@
 
 import re
 from array import array
-from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -33,6 +34,7 @@ from zab_chaos.model.events import (
     Heal,
     Inject,
     Invoke,
+    Line,
     Link,
     Member,
     Milestone,
@@ -88,6 +90,7 @@ WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})
 NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals without a judgement of the request
 ORDERED = WRITES | {"check"}  # operations that get a transaction, and so a zxid
+_L = TypeVar("_L", bound=Line)
 
 
 @dataclass(slots=True)
@@ -139,6 +142,11 @@ class Node:
         """Return the zxid up to which the node's lives had delivered before the time `t`, 0 for nothing."""
         place = bisect_left(self.delivered_times, t)
         return self.delivered_zxids[place - 1] if place else 0
+
+    def life_at(self, t: int) -> Life | None:
+        """Return the life that had begun last at the time `t`, None if none had. It may be over."""
+        place = bisect_right(self.lives, t, key=lambda life: life.boot.t if life.boot is not None else 0)
+        return self.lives[place - 1] if place else None
 
     @property
     def disks(self) -> list[DiskHistory]:
@@ -587,8 +595,8 @@ class Facts:
         damaged or removed. Only for ZooKeeper's servers."""
         return frozenset().union(*(fields_damaged_by(inject, new.node) for inject in self._between(old, new)))
 
-    def _between(self, old: Boot, new: Boot | DiskAfterLife | Exit) -> list[Inject]:
-        return [inject for inject in self.injects if old.t <= inject.t <= new.t]
+    def _between(self, old: Boot, new: Boot | DiskAfterLife | Exit) -> Sequence[Inject]:
+        return in_time(self.injects, old.t, new.t)
 
     @property
     def links_tampered(self) -> bool:
@@ -617,11 +625,14 @@ class Facts:
         return inject.t, self.healed_at.get(inject.id, FOREVER)
 
     def faults_during(self, start: int, end: int) -> Iterator[Inject]:
-        """Find the faults that were injected and not healed at some instant of this time."""
-        for fault in self.faults:
-            begun, healed = self.span_of(fault)
-            if begun <= end and healed >= start:
-                yield fault
+        """Find the faults that were injected and not healed at some instant of this time. Use it only at the end of a run."""
+        first, after = bisect_left(self._healed_by, start), bisect_right(self.faults, end, key=_time)
+        yield from (fault for fault in self.faults[first:after] if self.span_of(fault)[1] >= start)
+
+    @cached_property
+    def _healed_by(self) -> list[int]:
+        """For each fault, when it and all before it were healed."""
+        return list(accumulate((healed for _, healed in self.fault_spans()), max))
 
     @property
     def ended_by_force(self) -> bool:
@@ -633,6 +644,15 @@ class Facts:
         return self.ended_by_force or any(
             node in ended_processes(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
         )
+
+
+def in_time(lines: Sequence[_L], start: int, end: int) -> Sequence[_L]:
+    """Return those of the lines, whose times ascend, that are in this time."""
+    return lines[bisect_left(lines, start, key=_time) : bisect_right(lines, end, key=_time)]
+
+
+def _time(line: Line) -> int:
+    return line.t
 
 
 def zxid_of(answer: Complete) -> int | None:

@@ -11,7 +11,16 @@ from typing import Any
 
 from zab_chaos.model.events import HISTORY, TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import KILLS, Facts, Life, Node, cut_link_counters, ended_processes, evidence_of
+from zab_chaos.model.oracle.facts import (
+    KILLS,
+    Facts,
+    Life,
+    Node,
+    cut_link_counters,
+    ended_processes,
+    evidence_of,
+    in_time,
+)
 from zab_chaos.model.oracle.spans import FOREVER, SECOND
 from zab_chaos.node.exit_codes import SANITY
 from zab_chaos.node.store.errors import CORRUPT_EXIT, DISK_EXIT
@@ -77,8 +86,8 @@ def _dead(facts: Facts, node: Node) -> Iterator[tuple[Event, int, int]]:
     boots = [life.boot.t for life in node.lives if life.boot is not None]
     for life, begun, until in zip(node.lives, boots, [*boots[1:], FOREVER], strict=False):
         ends = [end.t for end in (life.exit, facts.ended.get((node.id, life.last.life))) if end is not None]
-        for inject in facts.injects:
-            if _kills_at_once(inject) and node.id in inject.nodes and inject.confirmed and begun <= inject.t <= until:
+        for inject in in_time(facts.injects, begun, until):
+            if _kills_at_once(inject) and node.id in inject.nodes and inject.confirmed:
                 within = inject.params.get("within_ms")
                 killed = inject.t + LATEST + 1_000_000 * (within if isinstance(within, int) else 0)
                 ends.append(max(killed, life.last.t + WRITES_WITHIN))
@@ -92,14 +101,15 @@ def _kills_at_once(inject: Inject) -> bool:
 
 def _check_own_faults(facts: Facts, heals: Mapping[int | str, Heal]) -> Iterator[Contradiction]:
     """Check that the faults inside the nodes, as their own traces have them, are those that the harness has injected."""
-    spans = [(inject, facts.span_of(inject)[1]) for inject in facts.injects]
     for event in facts.node_faults:
-        judged = event.do in COMMANDED or event.do == AT_POINT
-        if judged and event.state != "lifted" and not any(_is_cause(inject, end, event) for inject, end in spans):
+        judged = (event.do in COMMANDED or event.do == AT_POINT) and event.state != "lifted"
+        begun = in_time(facts.injects, 0, event.t) if judged else ()
+        if judged and not any(_is_cause(inject, facts.span_of(inject)[1], event) for inject in reversed(begun)):
             yield f"node {event.node} had a fault {event.do}, and no fault was to hit it", [event]
     yield from _check_armed(facts)
-    for inject, end in spans:
-        own = [it for it in facts.node_faults if it.node in inject.nodes and inject.t <= it.t <= end]
+    for inject in facts.injects:
+        end = facts.span_of(inject)[1]
+        own = [it for it in in_time(facts.node_faults, inject.t, end) if it.node in inject.nodes]
         if inject.id in heals:
             yield from _check_reached(inject, heals[inject.id], own)
         if inject.do in COMMANDED and inject.confirmed:
@@ -119,8 +129,9 @@ def _check_armed(facts: Facts) -> Iterator[Contradiction]:
 
 
 def _is_cause(inject: Inject, end: int, event: NodeFault) -> bool:
-    """Return whether a fault, which was active until `end`, explains what a node traced. A point may be armed too late."""
-    if event.node not in inject.nodes or event.t < inject.t:
+    """Return whether an earlier fault, which was active until `end`, explains what a node traced. A point may be armed too
+    late."""
+    if event.node not in inject.nodes:
         return False
     if event.do in COMMANDED:
         return event.do == inject.do and event.t <= end
@@ -172,9 +183,10 @@ def _check_effect(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradi
     """Check that no process went on that was killed, and that none delivered anything while it was paused."""
     who = f"fault {inject.id} ({inject.do})"
     if _kills_at_once(inject):
-        for (node, number), life in facts.lives.items():
-            if node in inject.nodes and life.boot is not None and life.boot.t <= inject.t and life.last.t > heal.t:
-                yield f"{who}: node {node}, life {number}, was to be killed, but went on", [inject, life.last]
+        for node in inject.nodes:
+            life = facts.nodes[node].life_at(inject.t)
+            if life is not None and life.last.t > heal.t:
+                yield f"{who}: node {node}, life {life.last.life}, was to be killed, but went on", [inject, life.last]
     elif inject.do == PAUSE and not _is_touched_meanwhile(facts, inject, heal, inject.nodes):
         for number in inject.nodes:
             times = facts.nodes[number].delivered_times
@@ -197,11 +209,10 @@ def _check_awake(facts: Facts, inject: Inject, heal: Heal) -> Iterator[Contradic
 def _is_touched_meanwhile(facts: Facts, inject: Inject, heal: Heal, hit: Sequence[int]) -> bool:
     """Return whether another fault that hit one of these nodes began or ended while this one was active: it may have woken
     them."""
-    nodes = {it.id: set(it.nodes) for it in facts.faults}
-    return any(
-        inject.t <= line.t <= heal.t and line.id != inject.id and not nodes.get(line.id, set()).isdisjoint(hit)
-        for line in (*facts.faults, *facts.heals)
+    others = (
+        it for it in facts.faults_during(inject.t, heal.t) if it.id != inject.id and not {*hit}.isdisjoint(it.nodes)
     )
+    return any(inject.t <= t <= heal.t for it in others for t in facts.span_of(it))
 
 
 def _check_targets(inject: Inject, nodes: int) -> Iterator[Contradiction]:

@@ -193,7 +193,8 @@ def _next(times: list[int], t: int) -> int:
 
 
 def _is_in(t: int, spans: list[Span]) -> bool:
-    return any(start <= t <= end for start, end in spans)
+    place = bisect_right(spans, (t, FOREVER))
+    return place > 0 and t <= spans[place - 1][1]
 
 
 def _is_mild(inject: Inject, bound: int) -> bool:

@@ -10,7 +10,6 @@ from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import ORDERED, READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.spans import Span
 from zab_chaos.node.clients.claims import FALSE_CLAIM
 from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
 from zab_chaos.node.clients.sessions import SHARE
@@ -198,11 +197,7 @@ class ClientOrder(Checker):
 
     def _is_soon_after_fault(self, t: int, kinds: Collection[str] | None = None) -> bool:
         """Return whether there is a fault at the time `t`, of one of these kinds, or was shortly before."""
-        return any(
-            start <= t < end + SETTLES
-            for inject, (start, end) in zip(self.facts.faults, self._faults, strict=True)
-            if kinds is None or inject.do in kinds
-        )
+        return any(kinds is None or it.do in kinds for it in self.facts.faults_during(t - SETTLES, t))
 
     def _may_refuse(self, t: int) -> bool:
         """Return whether a node may refuse to serve at the time `t`: links are slow, or it may have been asked for too much."""
@@ -226,7 +221,7 @@ class ClientOrder(Checker):
         if not isinstance(limit, int):
             return True
         since = last.t if last is not None else 0
-        others = {client for _, (client, _, _) in self.facts.effects.known_txns()} - self._requests_by_client.keys()
+        others = set(self._unrecorded_clients)
         for client, requests in self._requests_by_client.items():
             if client != refusal.client and any(
                 it.invoke.t < refusal.t and (it.complete is None or not it.known or it.complete.t > since)
@@ -247,8 +242,9 @@ class ClientOrder(Checker):
         return by_client
 
     @cached_property
-    def _faults(self) -> list[Span]:
-        return self.facts.fault_spans()
+    def _unrecorded_clients(self) -> set[int]:
+        """The clients whose writes were delivered, and that kept no record."""
+        return {client for _, (client, _, _) in self.facts.effects.known_txns()} - self._requests_by_client.keys()
 
     @cached_property
     def _asks_for_much(self) -> bool:

@@ -1,7 +1,7 @@
 """The checkers of the channels between nodes, and of their own sanity checks (DSN 2011, section II; LADIS 2008, section 2)."""
 
-from zab_chaos.model.events import Abort, Channel, Exit, Line, Link
-from zab_chaos.model.oracle.facts import FRAME_FAULTS, GAP, Facts, Life
+from zab_chaos.model.events import Abort, Channel, Exit, Link
+from zab_chaos.model.oracle.facts import FRAME_FAULTS, GAP, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import DEFAULT_BOUND
 from zab_chaos.model.oracle.spans import SECOND
@@ -131,13 +131,13 @@ class Channels(Checker):
         """Check that no frames are of a later life of their sender than the one that ran meanwhile."""
         for event in self._sequences:
             opened = self._opened.get((event.node, event.life), {}).get((event.peer, event.session))
-            for life in self.facts.nodes[event.peer].lives if opened is not None else ():
-                if life.boot is not None and life.boot.life < event.incarnation and _spans(life, opened, event):
-                    self.findings.add(
-                        f"node {event.node} took frames of life {event.incarnation} of node {event.peer}, while life "
-                        f"{life.boot.life} of that node ran",
-                        [life.boot, opened, event],
-                    )
+            life = self.facts.nodes[event.peer].life_at(opened.t) if opened is not None else None
+            if life is not None and life.last.life < event.incarnation and event.t < life.last.t:
+                self.findings.add(
+                    f"node {event.node} took frames of life {event.incarnation} of node {event.peer}, while life "
+                    f"{life.last.life} of that node ran",
+                    [life.boot, opened, event],
+                )
 
     def _check_exits(self) -> None:
         """Check that the frames that a node took last are on record, unless it was killed."""
@@ -154,11 +154,6 @@ class Channels(Checker):
                     f"session {opened.session}",
                     [opened, ended],
                 )
-
-
-def _spans(life: Life, first: Line | None, last: Line) -> bool:
-    """Return whether a life had begun before the first of these lines, and went on after the last one."""
-    return life.boot is not None and first is not None and life.boot.t < first.t and last.t < life.last.t
 
 
 class Sanity(Checker):

@@ -7,7 +7,7 @@ from zab_chaos.model.events import BEFORE_START, Broadcast, Established, packed
 from zab_chaos.model.oracle.broadcasts import PrimaryBroadcast
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
-from zab_chaos.model.oracle.facts import BY_NODES
+from zab_chaos.model.oracle.facts import BY_NODES, Facts
 from zab_chaos.model.oracle.properties.checker import Checker, DeliveryChecker
 
 
@@ -112,7 +112,8 @@ class PrimaryIntegrity(Checker):
             return
         self.checked += 1
         if not any(
-            (it.epoch, it.node, it.life) == (event.epoch, event.node, event.life) for it in self.facts.established[::-1]
+            (it.epoch, it.node, it.life) == (event.epoch, event.node, event.life)
+            for it in reversed(self.facts.established)
         ):
             self.findings.add(
                 f"node {event.node} broadcast {show(event.zxid)} before it was established for epoch {event.epoch}",
@@ -171,16 +172,19 @@ class OneEstablished(Checker):
     statement = "At most one process is ever established as the leader of an epoch."
     rests_on_absence = False
 
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._first: dict[int, Established] = {}  # by epoch
+
     def on_established(self, event: Established) -> None:
         self.checked += 1
-        for other in self.facts.established:
-            if other is not event and other.epoch == event.epoch:
-                self.findings.add(
-                    f"node {event.node} (life {event.life}) was established for epoch {event.epoch}, as node "
-                    f"{other.node} (life {other.life}) had been",
-                    [other, event],
-                )
-                return
+        other = self._first.setdefault(event.epoch, event)
+        if other is not event:
+            self.findings.add(
+                f"node {event.node} (life {event.life}) was established for epoch {event.epoch}, as node "
+                f"{other.node} (life {other.life}) had been",
+                [other, event],
+            )
 
 
 class OneLeader(OneEstablished):

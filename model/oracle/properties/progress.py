@@ -79,10 +79,10 @@ class Progress(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._reported: list[Span] = []
-        self._roles: dict[int, list[Role]] = {}  # by node
+        self._roles: dict[tuple[int, int], list[Role]] = {}  # by (node, life)
 
     def on_role(self, event: Role) -> None:
-        self._roles.setdefault(event.node, []).append(event)
+        self._roles.setdefault((event.node, event.life), []).append(event)
         if event.why == EXHAUSTED:
             self._check_resignation(event)
 
@@ -133,8 +133,9 @@ class Progress(Checker):
             self._check_delayed(request, stay, undisturbed[stay.node])
 
     def _check_resignation(self, event: Role) -> None:
-        delivered = self.facts.nodes[event.node].position.last
-        for primary in chain.from_iterable(self.facts.broadcasts.epochs.values()):
+        node = self.facts.nodes[event.node]
+        delivered = node.position.last
+        for primary in self.facts.broadcasts.epochs.get(node.disk.current_epoch, ()):
             last = primary.epoch << 32 | len(primary.digests)
             if (primary.node, primary.life) == (event.node, event.life) and last > delivered:
                 words = f"node {event.node} resigned before it had delivered {zxid_range(delivered + 1, last)}"
@@ -180,7 +181,7 @@ class Progress(Checker):
 
     def _check_followers(self) -> None:
         """Check that nodes join the leader that they follow, and wait for no node that follows somebody itself."""
-        for node in self._roles:
+        for node in list(self.facts.nodes):
             for role, wait in self._followings(node, until_joined=True):
                 if wait[1] - wait[0] > self._bound:
                     self._check_wait(role, wait)
@@ -216,7 +217,7 @@ class Progress(Checker):
     def _followings(self, node: int, *, until_joined: bool = False) -> Iterator[tuple[Role, Span]]:
         """Find the times in which a node followed another one; if `until_joined`, only until it was in broadcast."""
         for life in self.facts.nodes[node].lives:
-            events: list[Role | Phase] = [role for role in self._roles.get(node, []) if role.life == life.last.life]
+            events: list[Role | Phase] = [*self._roles.get((node, life.last.life), [])]
             if until_joined:
                 events += [phase for phase in life.phases if phase.phase == "BROADCAST"]
                 events.sort(key=lambda event: event.n)

@@ -41,9 +41,10 @@ class Promises(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._quorums: list[tuple[Established | Member, set[int]]] = []
-        self._confirmations: dict[int, list[Confirmed]] = {}  # by node
+        self._confirmations: dict[tuple[int, int], list[Confirmed]] = {}  # by (node, epoch)
         # Each choice of a history, with the number of promises that were held at one instant and confirmed later.
         self._choices: list[tuple[Phase, int]] = []
+        self._chosen: set[tuple[int, int, int]] = set()  # who made them: (node, life, epoch)
         self._unconfirmed: list[tuple[str, list[Line]]] = []
         # Boots as a member without a traced readmission, with the number of others that had confirmed it.
         self._untraced_members: list[tuple[Boot, JoinedEpoch, int]] = []
@@ -93,13 +94,14 @@ class Promises(Checker):
     # ---- the choice of a history ----
 
     def on_confirmed(self, event: Confirmed) -> None:
-        self._confirmations.setdefault(event.node, []).append(event)
+        self._confirmations.setdefault((event.node, event.epoch), []).append(event)
 
     def on_phase(self, event: Phase) -> None:
         """Note that a leader chose a history: it enters synchronization."""
         if event.phase == "SYNCHRONIZATION" and self.facts.nodes[event.node].role == "LEADING":
             self.checked += 1
             self._choices.append((event, self._simultaneous_promises(event)))
+            self._chosen.add((event.node, event.life, event.epoch))
 
     def _simultaneous_promises(self, choice: Phase) -> int:
         """Return the highest number of nodes, the leader included, that held a promise of the epoch at one instant and
@@ -116,17 +118,14 @@ class Promises(Checker):
             for it in disk.promises.get(choice.epoch, ())
             if it.event.leader == choice.node and not it.amnesiac
         ]
-        confirmed = [
-            it for it in self._confirmations.get(node, ()) if (it.epoch, it.leader) == (choice.epoch, choice.node)
-        ]
+        confirmed = [it for it in self._confirmations.get((node, choice.epoch), ()) if it.leader == choice.node]
         return next(((it.t, last.t) for it in given for last in confirmed[-1:] if it.life == last.life), None)
 
     # ---- established leaders ----
 
     def on_established(self, event: Established) -> None:
         self.checked += 1
-        chosen = {(choice.node, choice.life, choice.epoch) for choice, _ in self._choices}
-        if (event.node, event.life, event.epoch) not in chosen:
+        if (event.node, event.life, event.epoch) not in self._chosen:
             words = f"node {event.node} was established for epoch {event.epoch}, for which it had chosen no history"
             self.findings.add(words, [event])
         self._quorums.append((event, set(event.quorum)))
@@ -228,8 +227,8 @@ class Promises(Checker):
         """Return whether this node leads the epoch, or has confirmed it since another one joined it."""
         if (joined.event.epoch, node) in self.facts.self_promises:
             return True
-        confirmed = self._confirmations.get(node, ())
-        return any(it.epoch == joined.event.epoch and it.t > joined.event.t for it in confirmed)
+        confirmed = self._confirmations.get((node, joined.event.epoch), ())
+        return any(it.t > joined.event.t for it in confirmed)
 
     # ---- quorums ----
 
