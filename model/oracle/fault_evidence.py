@@ -156,7 +156,8 @@ def _check_commanded(facts: Facts, inject: Inject, end: int, own: Sequence[NodeF
     who = f"fault {inject.id} ({inject.do})"
     for node, answer in by_node(inject):
         key = node, answer.get("life", 0)
-        began = [it for it in own if (it.node, it.life) == key and it.state != "lifted"]
+        normal = inject.params.get("rate") == 1  # what a node traces as the end of another rate
+        began = [it for it in own if (it.node, it.life) == key and (it.state != "lifted" or normal)]
         life = facts.lives.get(key)
         if life is None:
             continue  # not the node, but the file system under its disk has answered

@@ -1,6 +1,7 @@
 """Cases about clients, states, recovery, links, and the experiment itself."""
 
 import json
+from typing import Any
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import STEP, Story, digest, ensemble
@@ -985,12 +986,12 @@ def fault_crash_point_is_armed_twice() -> Story:
     return _armed_twice(1)
 
 
-def _slow_disk(node: int, *states: str) -> Story:
-    """A slow disk of node 2 that the trace of `node` shows in these states."""
+def _slow_disk(node: int, *states: str, do: str = "slow-disk", **params: Any) -> Story:
+    """A slow disk, or another fault, inside node 2 that the trace of `node` shows in these states."""
     story = ensemble()
-    story.inject("slow-disk", [2], evidence={"answers": {"2": {"life": story.servers[2].life}}})
+    story.inject(do, [2], params=params, evidence={"answers": {"2": {"life": story.servers[2].life}}})
     for state in states:
-        story.event(node, "fault", do="slow-disk", state=state, detail="")
+        story.event(node, "fault", do=do, state=state, detail="")
     story.heal()
     story.write()
     story.settle()
@@ -1001,6 +1002,18 @@ def _slow_disk(node: int, *states: str) -> Story:
 def fault_inside_a_node_is_traced() -> Story:
     """The trace of node 2 shows when its disk is slow."""
     return _slow_disk(2, "armed", "lifted")
+
+
+@legal("fault took effect")
+def fault_clock_at_its_own_rate() -> Story:
+    """The clock of node 2 is to run as it does anyway: it traces that as the end of another rate."""
+    return _slow_disk(2, "lifted", "lifted", do="clock-rate", rate=1)
+
+
+@leaves_unknown("fault took effect")
+def fault_clock_rate_is_only_lifted() -> Story:
+    """The clock of node 2 was to be fast, and its trace shows only the end of that."""
+    return _slow_disk(2, "lifted", do="clock-rate", rate=2)
 
 
 @leaves_unknown("fault took effect")
