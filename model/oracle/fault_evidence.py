@@ -34,7 +34,7 @@ WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
 # Faults that kill processes at once, unless they only arm a crash point.
 KILLED_AT_ONCE = (KILLS | {"stop"}) - {"crash-at", "restart"}
-LATEST = 2 * SECOND  # after the time of a fault's line within which it has killed its processes
+LATEST = 2 * SECOND  # after the time of a fault's line, or of its healing, within which it has ended its processes
 WRITES_WITHIN = SECOND  # within which a process that runs writes a line to its trace (`work`)
 PAUSE = "pause"
 # Faults that a node is commanded to simulate. It traces each command before it obeys.
@@ -343,9 +343,9 @@ class _Processes:
         return exit_.code != DISK_EXIT or not any(
             inject.do in DISK_FAILURES
             and exit_.node in inject.nodes
-            and inject.t <= exit_.t
-            and boot.t <= self._facts.healed_at.get(inject.id, FOREVER)
-            for inject in self._facts.injects
+            and boot.t <= self._facts.span_of(inject)[1]
+            and exit_.t <= self._facts.span_of(inject)[1] + LATEST
+            for inject in in_time(self._facts.injects, 0, exit_.t)
         )
 
 

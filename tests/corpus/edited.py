@@ -425,14 +425,18 @@ def edited_end_by_a_signal_of_nobody() -> Story:
     return _died(armed=False)
 
 
-def _ended(code: int, fault: str | None = None) -> Story:
-    """Return a run in which node 3 ends with an exit status that the harness has not asked for, and is started again."""
+def _ended(code: int, fault: str | None = None, after: int | None = None) -> Story:
+    """Return a run in which node 3 ends with an exit status that the harness has not asked for, and is started again. `after`:
+    so many seconds after the healing of the fault."""
     story = ensemble()
     if fault is not None:
         story.inject(fault, [3])
+    if after is not None:
+        story.heal()
+        story.t += after * 1000 * STEP
     story.event(3, "exit", code=code, why="as in a test")
     story.milestone("ended", node=3, life=1, code=code, armed=False)
-    if fault is not None:
+    if fault is not None and after is None:
         story.heal()
     story.boot(3)
     story.join(3)
@@ -456,6 +460,18 @@ def edited_end_by_a_disk_that_fails_under_another_fault() -> Story:
 def edited_end_by_a_full_disk() -> Story:
     """Node 3's disk is made full."""
     return _ended(74, "disk-full")
+
+
+@legal("fault took effect")
+def edited_end_by_a_disk_that_had_failed() -> Story:
+    """Node 3's disk was full, and the node has noticed a write that failed when there was room again."""
+    return _ended(74, "disk-full", after=1)
+
+
+@leaves_unknown("fault took effect")
+def edited_end_by_a_disk_that_had_been_repaired() -> Story:
+    """Node 3's disk fails 3 s after the fault that made it fail was healed."""
+    return _ended(74, "disk-full", after=3)
 
 
 @leaves_unknown("fault took effect")
