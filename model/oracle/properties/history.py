@@ -88,30 +88,37 @@ class ReadableInTheEnd(Checker):
         for path, requests in sorted(by_key(self.facts.requests.values())):
             writes = [one for one in requests if one.invoke.op in ("set", "create", "delete")]
             last_return = max((_returned(one) for one in writes if _acknowledged(one)), default=0)
+            reported = False  # other reads of the key show the same loss
             for read in requests:
                 if read.invoke.op == "get" and read.complete is not None and read.invoke.t > last_return:
-                    self._check_read(path, read, read.complete, writes)
+                    found = self._lost(read.complete, writes)
+                    if found is not None and not reported:
+                        self._report(path, read, *found)
+                        reported = True
 
-    def _check_read(self, path: str, read: Request, answer: Complete, writes: list[Request]) -> None:
+    def _lost(self, answer: Complete, writes: list[Request]) -> tuple[Request | None, list[Request]] | None:
+        """Return the write that a read shows, if any, and the acknowledged ones after it; None if no write is lost."""
         if answer.outcome != "ok" and answer.error != NO_NODE:
-            return
+            return None
         self.checked += 1
+        if answer.error == NO_NODE and any(one.invoke.op == "delete" for one in writes):
+            return None
         wrote = [one for one in writes if answer.outcome == "ok" and one.invoke.value == answer.value]
         shown = max(wrote, key=_returned, default=None)
-        if answer.error == NO_NODE and any(one.invoke.op == "delete" for one in writes):
-            return
         since = _returned(shown) if shown is not None else -1  # before everything
         lost = [one for one in writes if _acknowledged(one) and one.invoke.op != "delete" and one.invoke.t > since]
-        if lost:
-            result = (
-                f"shows that of {_request_name(shown.invoke.client, shown.invoke.seq)}" if shown else "does not show it"
-            )
-            write = _request_name(lost[0].invoke.client, lost[0].invoke.seq)
-            self.findings.add(
-                f"{path}: the write of {write} was acknowledged, but a read after all "
-                f"writes {result}, which was over before (acknowledged writes that are gone: {len(lost)})",
-                [shown.complete if shown else None, lost[0].invoke, lost[0].complete, read.invoke, answer],
-            )
+        return (shown, lost) if lost else None
+
+    def _report(self, path: str, read: Request, shown: Request | None, lost: list[Request]) -> None:
+        write, reader = (_request_name(one.invoke.client, one.invoke.seq) for one in (lost[-1], read))
+        result = "finds no such key" if _value(read) is None else "shows data that no client wrote"
+        if shown is not None:
+            result = f"shows the older write of {_request_name(shown.invoke.client, shown.invoke.seq)}"
+        more = f", and {len(lost) - 1} acknowledged before it" if len(lost) > 1 else ""
+        self.findings.add(
+            f"{path}: the write of {write} was acknowledged and is lost{more}: the later read of {reader} {result}",
+            [shown.complete if shown else None, lost[-1].invoke, lost[-1].complete, read.invoke, read.complete],
+        )
 
 
 class ServiceProgress(Progress):

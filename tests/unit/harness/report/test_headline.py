@@ -88,10 +88,16 @@ def test_a_consequential_violation_is_not_the_headline() -> None:
     assert found == "agreement violated: two histories; 3 more properties are violated"
 
 
+def test_a_lost_write_is_the_headline_rather_than_an_answer_that_it_explains() -> None:
+    found = headline(judged(Outcome.VIOLATION, prop("linearizable keys", (1, "odd")), prop("durability", (2, "lost"))))
+    assert found == "durability violated: lost; 1 more property is violated"
+
+
 @pytest.mark.parametrize(
     "name",
     [
         "durability",
+        "linearizable keys",
         "reliable delivery",
         "recovery",
         "progress",

@@ -89,6 +89,18 @@ def test_a_created_key_must_not_be_missing_at_the_end(tmp_path: Path) -> None:
     assert run_of(tmp_path, operation(1, "create", 0, 1), missing).violated == ["linearizable keys", "durability"]
 
 
+def test_a_lost_key_is_reported_once_however_often_it_is_read(tmp_path: Path) -> None:
+    """So the number of violations is that of the keys, and not six times as high."""
+    reads = [operation(seq, "get", seq, seq + 0.5, outcome="failed", error="no node") for seq in (3, 4, 5)]
+    verdict = run_of(tmp_path, operation(1, "set", 0, 0.5, 7), operation(2, "set", 1, 2, 8), *reads)
+    durability = verdict.property("durability")
+    assert [one.words for one in durability.violations] == [
+        "/a: the write of client 2, seq 1 was acknowledged and is lost, and 1 acknowledged before it: "
+        "the later read of client 3, seq 1 finds no such key"
+    ]
+    assert (durability.checked, durability.more) == (3, 0)
+
+
 def test_a_write_that_was_refused_is_not_lost(tmp_path: Path) -> None:
     refused = operation(2, "set", 2, 3, 8, outcome="failed", error="overloaded")
     assert run_of(tmp_path, operation(1, "set", 0, 1, 7), refused, operation(3, "get", 4, 5, 7)).violated == []
