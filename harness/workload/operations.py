@@ -208,6 +208,10 @@ class Draw:
             if (number := outcome.path[-NAME_BYTES:]).isdigit():  # else the answer is wrong, and the judge says so
                 self._numbers[parent_of(outcome.path)] = int(number)
 
+    def has_seen_version(self, path: str) -> bool:
+        """Return whether an answer named a version of the key."""
+        return path in self._versions
+
     def _condition(self, path: str) -> int:
         """Return the version that was seen last, or sometimes the one before."""
         seen = self._versions.get(path, 0)
@@ -376,6 +380,10 @@ class Agenda:
     def learn(self, request: Request, outcome: Outcome) -> None:
         """See `Draw.learn`."""
         self._draw.learn(request, outcome)
+
+    def has_seen_version(self, path: str) -> bool:
+        """See `Draw.has_seen_version`."""
+        return self._draw.has_seen_version(path)
 
 
 def written_operations(load: LoadParameters, seed: int, seconds: float) -> tuple[Operation, ...]:

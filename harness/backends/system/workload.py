@@ -14,7 +14,7 @@ from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, 
 from zab_chaos.harness.workload.thread import ThreadedLoad
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
-from zab_chaos.node.tree.requests import Create, Exists, Get, Request, Set
+from zab_chaos.node.tree.requests import Create, Delete, Exists, Get, Request, Set
 
 POLL_SECONDS = 0.05
 CREATED_SHARE = 0.5  # of random reads that ask for a key which a client has created, if there is one
@@ -119,6 +119,8 @@ class SystemLoad(ThreadedLoad):
                     return
                 due_ns = time.monotonic_ns()  # not before the fault has taken effect
             request, asked = agenda.next_operation()
+            if isinstance(request, Delete) and asked.version is None and not agenda.has_seen_version(request.path):
+                request = Delete(request.path)  # the system may have no versions
             nodes = nodes_named(asked.node, self._effective_faults)
             if nodes:
                 line.move(nodes[0])

@@ -10,13 +10,14 @@ import pytest
 
 from zab_chaos.faults.scenario import Operation
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
-from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, Unknown, done
+from zab_chaos.harness.backends.system import Client, Create, Delete, Failed, Get, Request, Unknown, done
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.workload import SystemLoad
 from zab_chaos.harness.workload import open_loop
 from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.model.oracle.oracle import judge
+from zab_chaos.node.tree.requests import ANY
 
 ENOUGH = 300  # answers
 
@@ -154,3 +155,33 @@ def test_a_store_that_loses_keys_for_a_while_is_found(tmp_path: Path) -> None:
     assert verdict.violated[0] == "linearizable keys"
     words = verdict.property("linearizable keys").violations[0].words
     assert own(words.split(" ")[0]), words
+
+
+def test_keys_are_deleted_on_condition_of_a_version_only_if_answers_name_versions(tmp_path: Path) -> None:
+    """A system without versions could not tell whether the condition is true."""
+
+    def conditions(version: int | None) -> set[int]:
+        asked: list[int] = []
+        enough = threading.Event()
+
+        def ask(request: Request) -> object:
+            if isinstance(request, Delete):
+                asked.append(request.version)
+                if len(asked) == 200:
+                    enough.set()
+            return done(version=version)
+
+        history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+        work = LoadParameters(clients=1, rate=1000.0, keys=2, mix={"create": 1, "delete": 1})
+        connect = {1: lambda: OfStore(ask)}
+        load = SystemLoad(
+            lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=True
+        )
+        load.start()
+        assert enough.wait(60)
+        load.stop()
+        history.close()
+        return set(asked)
+
+    assert conditions(None) == {ANY}
+    assert conditions(0) == {ANY, 0, 1}
