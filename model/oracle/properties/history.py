@@ -75,7 +75,7 @@ class LinearizableKeys(Checker):
 class ReadableInTheEnd(Checker):
     """LADIS 2008: a write that a client saw succeed is never forgotten.
 
-    Verifies for every read of a key after all its acknowledged writes have returned: it does not show a value that an
+    Verifies for every read of a key after all acknowledged writes of the load have returned: it does not show a value that an
     acknowledged write must have replaced, because that write was called after the value's own write had returned. Does not
     verify keys that were not read after that, nor the keys of a multi.
     """
@@ -85,18 +85,21 @@ class ReadableInTheEnd(Checker):
     statement = "Every write that a client saw succeed can be read in the end, unless a later one has replaced it."
 
     def at_end(self) -> None:
+        stopped = self.facts.milestones.get("workload-stopped")
+        load_end = stopped.t if stopped is not None else FOREVER  # then the harness reads keys, and writes some of them
         for path, requests in sorted(by_key(self.facts.requests.values())):
             writes = [one for one in requests if one.invoke.op in ("set", "create", "delete")]
-            last_return = max((_returned(one) for one in writes if _acknowledged(one)), default=0)
+            in_load = [one for one in writes if _acknowledged(one) and one.invoke.t < load_end]
+            last_return = max(map(_returned, in_load), default=0)
             reported = False  # other reads of the key show the same loss
             for read in requests:
                 if read.invoke.op == "get" and read.complete is not None and read.invoke.t > last_return:
-                    found = self._lost(read.complete, writes)
+                    found = self._lost(read.invoke.t, read.complete, writes)
                     if found is not None and not reported:
                         self._report(path, read, *found)
                         reported = True
 
-    def _lost(self, answer: Complete, writes: list[Request]) -> tuple[Request | None, list[Request]] | None:
+    def _lost(self, asked: int, answer: Complete, writes: list[Request]) -> tuple[Request | None, list[Request]] | None:
         """Return the write that a read shows, if any, and the acknowledged ones after it; None if no write is lost."""
         if answer.outcome != "ok" and answer.error != NO_NODE:
             return None
@@ -106,7 +109,7 @@ class ReadableInTheEnd(Checker):
         wrote = [one for one in writes if answer.outcome == "ok" and one.invoke.value == answer.value]
         shown = max(wrote, key=_returned, default=None)
         since = _returned(shown) if shown is not None else -1  # before everything
-        lost = [one for one in writes if _acknowledged(one) and one.invoke.op != "delete" and one.invoke.t > since]
+        lost = [one for one in writes if one.invoke.op != "delete" and since < one.invoke.t and _returned(one) < asked]
         return (shown, lost) if lost else None
 
     def _report(self, path: str, read: Request, shown: Request | None, lost: list[Request]) -> None:
@@ -114,9 +117,9 @@ class ReadableInTheEnd(Checker):
         result = "finds no such key" if _value(read) is None else "shows data that no client wrote"
         if shown is not None:
             result = f"shows the older write of {_request_name(shown.invoke.client, shown.invoke.seq)}"
-        more = f", and {len(lost) - 1} acknowledged before it" if len(lost) > 1 else ""
+        more = f" (and {len(lost) - 1} before it)" if len(lost) > 1 else ""
         self.findings.add(
-            f"{path}: the write of {write} was acknowledged and is lost{more}: the later read of {reader} {result}",
+            f"{path}: the write of {write}{more} was acknowledged, but the later read of {reader} {result}",
             [shown.complete if shown else None, lost[-1].invoke, lost[-1].complete, read.invoke, read.complete],
         )
 
