@@ -216,7 +216,10 @@ def fuse() -> Finding:
         return Finding("fuse", "ok", "disks whose power can be cut can be mounted")
     what, how_to_fix = missing
     return Finding(
-        "fuse", "absent", f"only disk faults of `--on zookeeper` and `--disk fuse` need it; {what}", how_to_fix
+        "fuse",
+        "absent",
+        f"only disk faults of ZooKeeper and of your own system, and `--disk fuse`, need it; {what}",
+        how_to_fix,
     )
 
 

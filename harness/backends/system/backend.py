@@ -66,6 +66,12 @@ class SystemBackend(Backend):
     def client(self, place: Place, timeout: float) -> Client:
         """Return a new client of this node, used by the calling thread only. Raises OSError if it can't connect."""
 
+    def set_up(self, places: Sequence[Place]) -> None:
+        """Create what the clients need, for example a table. An exception ends the run.
+
+        It is called once, when the nodes are up and there is a leader. What they have written when it returns is durable.
+        """
+
     def received(self, place: Place) -> Mapping[int, int]:
         """Return how many messages the node has received from each peer in its present life.
 

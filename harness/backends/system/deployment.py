@@ -140,7 +140,8 @@ class SystemDeployment(ProcessDeployment):
         self.cluster = SystemCluster(self._backend, places, self.folder, self._defect, self._disks)
 
     def on_established(self) -> None:
-        """Sync the disks: what the nodes wrote at their first start is durable, as it would be half a minute later anyway."""
+        """Set up the system, and sync the disks: what the nodes have written is durable, as half a minute later anyway."""
+        self._backend.set_up(list(self.cluster.places.values()))
         if self._disks is not None:
             self._disks.sync()
 

@@ -103,6 +103,14 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
+def test_what_the_backend_sets_up_is_durable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[object] = []
+    monkeypatch.setattr(run.backend, "set_up", lambda places: done.append([place.node for place in places]))
+    monkeypatch.setattr(run.deployment, "_disks", SimpleNamespace(sync=lambda: done.append("synced")), raising=False)
+    run.deployment.on_established()
+    assert done == [[1, 2], "synced"]
+
+
 def test_the_workloads_keys_and_created_keys_are_read_through_each_node(run: Run) -> None:
     run.write(Set("/key-1", b"1"))
     run.write(Create("/key-1/3-17", b"2"))
