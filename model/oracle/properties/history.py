@@ -15,6 +15,7 @@ from zab_chaos.model.oracle.unaffected import unaffected
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
+WRITES = ("set", "create", "delete")
 _Part = tuple[str, str, str]  # a part of the service: "key" or "node", its name, and "reads" or "writes"
 
 
@@ -43,7 +44,12 @@ class LinearizableKeys(Checker):
             try:
                 wrong = first_unexplained(calls)
             except GaveUp as error:
-                self.unknown.append(f"{self.name}: {path} was given up: {error}")
+                writes = [one for one in requests if one.invoke.op in WRITES]
+                outdated = next((one for one in requests if _found(one) and _replaced(one, writes)), None)
+                if outdated is not None and outdated.complete is not None:
+                    self._report_unexplained(path, outdated.complete, requests)
+                else:
+                    self.unknown.append(f"{self.name}: {path} was given up: {error}")
                 continue
             if wrong is not None and wrong.answer is not None:
                 self._report_unexplained(path, wrong.answer, requests)
@@ -75,9 +81,9 @@ class LinearizableKeys(Checker):
 class ReadableInTheEnd(Checker):
     """LADIS 2008: a write that a client saw succeed is never forgotten.
 
-    Verifies for every read of a key after all acknowledged writes of the load have returned: it does not show a value that an
-    acknowledged write must have replaced, because that write was called after the value's own write had returned. Does not
-    verify keys that were not read after that, nor the keys of a multi.
+    Verifies for the last read of a key after all acknowledged writes of the load have returned, and for the last one after the
+    writes of the harness that follow: it does not show a value that an acknowledged write must have replaced. Does not verify
+    keys that were not read after that, nor the keys of a multi.
     """
 
     name = "durability"
@@ -88,29 +94,20 @@ class ReadableInTheEnd(Checker):
         stopped = self.facts.milestones.get("workload-stopped")
         load_end = stopped.t if stopped is not None else FOREVER  # then the harness reads keys, and writes some of them
         for path, requests in sorted(by_key(self.facts.requests.values())):
-            writes = [one for one in requests if one.invoke.op in ("set", "create", "delete")]
-            in_load = [one for one in writes if _acknowledged(one) and one.invoke.t < load_end]
-            last_return = max(map(_returned, in_load), default=0)
-            reported = False  # other reads of the key show the same loss
-            for read in requests:
-                if read.invoke.op == "get" and read.complete is not None and read.invoke.t > last_return:
-                    found = self._lost(read.invoke.t, read.complete, writes)
-                    if found is not None and not reported:
-                        self._report(path, read, *found)
-                        reported = True
-
-    def _lost(self, asked: int, answer: Complete, writes: list[Request]) -> tuple[Request | None, list[Request]] | None:
-        """Return the write that a read shows, if any, and the acknowledged ones after it; None if no write is lost."""
-        if answer.outcome != "ok" and answer.error != NO_NODE:
-            return None
-        self.checked += 1
-        if answer.error == NO_NODE and any(one.invoke.op == "delete" for one in writes):
-            return None
-        wrote = [one for one in writes if answer.outcome == "ok" and one.invoke.value == answer.value]
-        shown = max(wrote, key=_returned, default=None)
-        since = _returned(shown) if shown is not None else -1  # before everything
-        lost = [one for one in writes if one.invoke.op != "delete" and since < one.invoke.t and _returned(one) < asked]
-        return (shown, lost) if lost else None
+            writes = [one for one in requests if one.invoke.op in WRITES]
+            reads = [one for one in requests if _found(one)]
+            acked = [one for one in writes if _acknowledged(one)]
+            in_load = max((_returned(one) for one in acked if one.invoke.t < load_end), default=0)
+            written_again = min((one.invoke.t for one in writes if one.invoke.t >= load_end), default=FOREVER)
+            in_all = max(map(_returned, acked), default=0)
+            for group in (
+                [one for one in reads if in_load < one.invoke.t and one.complete and one.complete.t < written_again],
+                [one for one in reads if max(in_all, written_again) < one.invoke.t],
+            ):
+                self.checked += len(group)
+                if group and (replaced := _replaced(group[-1], writes)) is not None:
+                    self._report(path, group[-1], *replaced)
+                    break
 
     def _report(self, path: str, read: Request, shown: Request | None, lost: list[Request]) -> None:
         write, reader = (_request_name(one.invoke.client, one.invoke.seq) for one in (lost[-1], read))
@@ -256,6 +253,25 @@ def _acknowledged(request: Request) -> bool:
 def _returned(request: Request) -> int:
     """Return the time at which the effect of a request was certain, `FOREVER` if it was not acknowledged."""
     return request.complete.t if request.complete is not None and _acknowledged(request) else FOREVER
+
+
+def _found(request: Request) -> bool:
+    """Return whether a read shows the key's value, or that there is no such key."""
+    answer = request.complete
+    return request.invoke.op == "get" and answer is not None and (answer.outcome == "ok" or answer.error == NO_NODE)
+
+
+def _replaced(read: Request, writes: list[Request]) -> tuple[Request | None, list[Request]] | None:
+    """Return the write whose value a read shows, if any, and the acknowledged ones that must have replaced it before: they were
+    called after it had returned. None if there are none."""
+    if not _acknowledged(read) and any(one.invoke.op == "delete" for one in writes):
+        return None
+    wrote = [one for one in writes if _acknowledged(read) and one.invoke.value == _value(read)]
+    shown = max(wrote, key=_returned, default=None)
+    since = _returned(shown) if shown is not None else -1  # before everything
+    later = [one for one in writes if one.invoke.op != "delete" and since < one.invoke.t]
+    replaced = [one for one in later if _returned(one) < read.invoke.t]
+    return (shown, replaced) if replaced else None
 
 
 def _value(request: Request) -> int | None:

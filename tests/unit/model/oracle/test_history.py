@@ -81,10 +81,11 @@ def test_a_write_that_is_lost_at_the_end_was_not_durable(tmp_path: Path) -> None
     assert "client 3, seq 1 (get)" in verdict.property("linearizable keys").violations[0].words
 
 
-def test_each_read_at_the_end_must_show_what_was_written(tmp_path: Path) -> None:
+def test_a_write_that_only_one_of_the_reads_at_the_end_does_not_show_is_not_lost(tmp_path: Path) -> None:
+    """A node that was cut off may still answer with an older value for a moment. That is not linearizable."""
     writes = [operation(1, "set", 0, 1, 7), operation(2, "set", 2, 3, 8)]
     verdict = run_of(tmp_path, *writes, operation(3, "get", 4, 5, 7), operation(4, "get", 6, 7, 8))
-    assert verdict.violated == ["linearizable keys", "durability"]
+    assert verdict.violated == ["linearizable keys"]
 
 
 def test_a_created_key_must_not_be_missing_at_the_end(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_a_lost_key_is_reported_once_however_often_it_is_read(tmp_path: Path) ->
     durability = verdict.property("durability")
     assert [one.words for one in durability.violations] == [
         "/a: the write of client 2, seq 1 (and 1 before it) was acknowledged, but "
-        "the later read of client 3, seq 1 finds no such key"
+        "the later read of client 5, seq 1 finds no such key"
     ]
     assert (durability.checked, durability.more) == (3, 0)
 
@@ -302,6 +303,17 @@ def test_a_sequential_create_is_judged_under_its_numbered_name(tmp_path: Path) -
     assert (verdict.exit, verdict.reasons) == (0, [])
     made.append([line | {"client": 4, "t": line["t"] + 3 * SECOND} for line in made[1]])
     assert run_of(tmp_path, *made).violated == ["linearizable keys"]
+
+
+def test_an_outdated_answer_is_found_in_a_key_with_too_many_possibilities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linearization, "MAX_CONFIGURATIONS", 3)
+    late = [operation(number, "set", 1, None, number) for number in (3, 4, 5)]
+    writes = [operation(1, "set", 0, 2, 7), operation(2, "set", 0, 2, 7), *late, operation(6, "set", 3, 4, 8)]
+    verdict = run_of(tmp_path, *writes, operation(7, "get", 5, 6, 7), operation(8, "get", 7, 8, 8))
+    assert verdict.violated == ["linearizable keys"]
+    assert "client 7, seq 1 (get)" in verdict.property("linearizable keys").violations[0].words
 
 
 def test_a_key_with_too_many_possibilities_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
