@@ -44,7 +44,7 @@ class LinearizableKeys(Checker):
             try:
                 wrong = first_unexplained(calls)
             except GaveUp as error:
-                writes = [one for one in requests if one.invoke.op in WRITES]
+                writes = _writes(requests)
                 outdated = next((one for one in requests if _found(one) and _replaced(one, writes)), None)
                 if outdated is not None and outdated.complete is not None:
                     self._report_unexplained(path, outdated.complete, requests)
@@ -94,7 +94,7 @@ class ReadableInTheEnd(Checker):
         stopped = self.facts.milestones.get("workload-stopped")
         load_end = stopped.t if stopped is not None else FOREVER  # then the harness reads keys, and writes some of them
         for path, requests in sorted(by_key(self.facts.requests.values())):
-            writes = [one for one in requests if one.invoke.op in WRITES]
+            writes = _writes(requests)
             reads = [one for one in requests if _found(one)]
             acked = [one for one in writes if _acknowledged(one)]
             in_load = max((_returned(one) for one in acked if one.invoke.t < load_end), default=0)
@@ -244,6 +244,13 @@ def _path(request: Request) -> str | None:
     if not request.invoke.sequential:
         return request.invoke.path
     return request.complete.path if request.complete is not None else None
+
+
+def _writes(requests: Iterable[Request]) -> list[Request]:
+    """Return the writes that may have taken effect."""
+    return [
+        it for it in requests if it.invoke.op in WRITES and (it.complete is None or it.complete.outcome != "failed")
+    ]
 
 
 def _acknowledged(request: Request) -> bool:

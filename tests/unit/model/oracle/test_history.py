@@ -119,6 +119,13 @@ def test_a_lost_key_is_reported_once_however_often_it_is_read(tmp_path: Path) ->
     assert (durability.checked, durability.more) == (3, 0)
 
 
+def test_a_delete_that_was_refused_does_not_explain_that_a_key_is_missing(tmp_path: Path) -> None:
+    refused = operation(2, "delete", 2, 3, outcome="failed", error="no leader")
+    missing = operation(3, "get", 4, 5, outcome="failed", error="no node")
+    verdict = run_of(tmp_path, operation(1, "create", 0, 1), refused, missing)
+    assert verdict.violated == ["linearizable keys", "durability"]
+
+
 def test_a_write_that_was_refused_is_not_lost(tmp_path: Path) -> None:
     refused = operation(2, "set", 2, 3, 8, outcome="failed", error="overloaded")
     assert run_of(tmp_path, operation(1, "set", 0, 1, 7), refused, operation(3, "get", 4, 5, 7)).violated == []
