@@ -1,8 +1,8 @@
 """The FUSE operations: carries out the system calls of programs on the disk.
 
-Files are opened for direct I/O, so that the kernel caches nothing: what a program has written is here. A shared writable
-mapping is refused (ENODEV), and so are links, special files and extended attributes. An attribute of `DiskOperations` must
-not have the name of a FUSE operation, such as `lock`: the library would call it.
+The kernel passes each write on at once; what was changed in a shared mapping comes with the next sync, or when the process
+ends. What it keeps for reading it drops when a file is opened. Links, special files and extended attributes are refused. An
+attribute of `DiskOperations` must not have the name of a FUSE operation, such as `lock`: the library would call it.
 """
 
 import errno
@@ -25,7 +25,6 @@ OPTIONS = {
     "entry_timeout": 0,
     "negative_timeout": 0,
     "hard_remove": True,  # remove a file also while it is open; by default the library only hides it
-    "direct_io": True,
     "auto_unmount": True,  # also when this process is killed
     "max_threads": 64,  # each slow sync occupies one, and must not hold back other syncs or reads
 }

@@ -130,14 +130,32 @@ def test_appending_goes_to_the_end_that_there_is_after_a_power_cut(mount: Mount)
     assert path.read_bytes() == b"onetwo"
 
 
-def test_mappings_are_read_only_or_private_or_refused(mount: Mount) -> None:
+MAPPED = """
+import mmap, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR)
+shared = mmap.mmap(fd, 5000)
+shared[:6] = b"synced"
+shared.flush()
+shared[4990:4994] = b"lost"
+os.pwrite(fd, b"too", 4995)
+print(shared[4990:5000], os.pread(fd, 6, 0), flush=True)
+time.sleep(3600)
+"""
+
+
+def test_what_a_mapping_has_not_synced_is_lost(mount: Mount) -> None:
     path = mount.folder / "a"
     path.write_bytes(b"x" * 5000)
-    with opened(path) as fd:
-        assert refused(lambda: mmap.mmap(fd, 5000)) == "ENODEV"
-        with mmap.mmap(fd, 5000, access=mmap.ACCESS_COPY) as private:
-            private[:3] = b"abc"
-    assert path.read_bytes() == b"x" * 5000
+    synced(path)
+    synced(mount.folder)
+    with subprocess.Popen([sys.executable, "-c", MAPPED, str(path)], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"b'lostxtooxx' b'synced'\n"
+        child.kill()
+    assert path.read_bytes() == b"synced".ljust(4990, b"x") + b"lostxtooxx"
+    assert cut(mount) == {"a": b"synced".ljust(5000, b"x")}
+    with opened(path, os.O_RDONLY) as fd, mmap.mmap(fd, 5000, prot=mmap.PROT_READ) as again:
+        assert again[4990:] == b"x" * 10
 
 
 def test_what_it_does_not_have_is_refused(mount: Mount) -> None:
