@@ -58,6 +58,7 @@ class ProcessCluster(ABC):
 
     start_seconds = START_SECONDS
     crashed = -signal.SIGKILL  # the exit status of a node that ends at a crash point
+    terminated: int = 0  # the exit status of a node that ends because of SIGTERM, if it is not 0
 
     def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool, disks: Disks | None = None) -> None:
         """`faithful`: unsynced bytes are lost with a process. `disks`: file systems mounted on the nodes' data folders."""
@@ -229,7 +230,9 @@ class ProcessCluster(ABC):
         self._running_life(node).resume()
 
     def stop(self, node: int) -> int:
-        return self._running_life(node).end(STOP_SECONDS)
+        """See `Cluster.stop`. The status is 0 for a node that ended because of SIGTERM."""
+        status = self._running_life(node).end(STOP_SECONDS)
+        return 0 if status == self.terminated else status
 
     def wait_exit(self, node: int, timeout: float) -> int | None:
         life = self._lives.get(node)

@@ -25,7 +25,7 @@ class Place:
     The node listens for other nodes at `listen`, and for clients at `client`. It reaches each other node at its address in
     `peers`: that is a proxy, not that node's own `listen`. `address` is where the others reach this node, if the backend has
     `one_address`: the one to advertise. `data` is the node's folder. It is kept from one life to the next
-    and deleted by a wipe. A power cut loses what was not synced in it.
+    and deleted by a wipe. A power cut loses what was not synced in it. `defect` is a value of the backend's `defects`, or None.
     """
 
     node: int
@@ -34,18 +34,21 @@ class Place:
     address: str
     peers: Mapping[int, str]
     data: Path
+    defect: str | None = None
 
 
 class SystemBackend(Backend):
     """A backend for a system of your own. A subclass defines `name`, `operations`, `command` and `client`.
 
-    Its `abilities` are PAUSE, WIPE and those of its disk. Overriding `received` adds LINKS, and overriding `leader` adds
-    LEADER.
+    Its `abilities` are PAUSE and those of its disk. `survives_wipe` adds WIPE, overriding `received` adds LINKS, and overriding
+    `leader` adds LEADER.
 
     `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others.
+    `survives_wipe`: a node can come back with an empty disk.
     """
 
     one_address: ClassVar[bool] = False
+    survives_wipe: ClassVar[bool] = True
     operations = frozenset({"get", "set"})
     evidence = HISTORY
 
@@ -53,13 +56,14 @@ class SystemBackend(Backend):
     def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
         methods = {Ability.LINKS: "received", Ability.LEADER: "leader"}
         overridden = {ability for ability, name in methods.items() if _overrides(type(self), name)}
-        return frozenset({Ability.PAUSE, Ability.WIPE, *disks.ABILITIES, *overridden})
+        wiped = {Ability.WIPE} if self.survives_wipe else set()
+        return frozenset({Ability.PAUSE, *wiped, *disks.ABILITIES, *overridden})
 
     @abstractmethod
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         """Return the command that starts the node in the foreground: the process must be the node (a script ends with `exec`).
 
-        At SIGTERM the process must end with exit code 0. `defect` is a value of `defects`, or None.
+        At SIGTERM the process must end. `defect` is a value of `defects`, or None.
         """
 
     @abstractmethod

@@ -1,5 +1,6 @@
 """The deployment of a run of a foreign system: ports, toxiproxy, the nodes' processes, and the clients' history."""
 
+import signal
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -43,14 +44,14 @@ FINAL_CLIENTS = 1_000_000  # the numbers of the clients that send requests at th
 class SystemCluster(ProcessCluster):
     """The nodes of a foreign system: each is a process that the backend's command starts."""
 
+    terminated = -signal.SIGTERM  # of a program that leaves SIGTERM alone, or sends it to itself when it has shut down
+
     def __init__(
-        self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, defect: str | None,
-        disks: Disks | None,
-    ) -> None:  # fmt: skip
+        self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, disks: Disks | None
+    ) -> None:
         super().__init__(folder, list(places), faithful=False, disks=disks)
         self.places = places
         self._backend = backend
-        self._defect = defect
         self._spawning = Lock()  # held while a node is being started, when its process is not in `_lives` yet
 
     def opener(self, port: int, other: int) -> int | None:
@@ -90,7 +91,7 @@ class SystemCluster(ProcessCluster):
             raise ClusterError(f"node {node} has no crash points")
         place = self.places[node]
         place.data.mkdir(parents=True, exist_ok=True)
-        command = tied(*map(str, self._backend.command(place, self._defect)))
+        command = tied(*map(str, self._backend.command(place, place.defect)))
         process = launch(node, command, log, self._folder.path, self._backend.environment())
         return ProcessLife(node, number, process, log)
 
@@ -131,13 +132,14 @@ class SystemDeployment(ProcessDeployment):
             node: Place(
                 node=node, listen=listen[node], client=client[node], data=self.folder.file("data", f"node-{node}"),
                 address=shared[node], peers={target: address for (source, target), address in links.items() if source == node},
+                defect=self._defect,
             )
             for node in nodes
         }  # fmt: skip
         self._history = HistoryFile(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)
         self._disks = self._own_disks("journal", stack, with_process=False)
-        self.cluster = SystemCluster(self._backend, places, self.folder, self._defect, self._disks)
+        self.cluster = SystemCluster(self._backend, places, self.folder, self._disks)
 
     def on_established(self) -> None:
         """Set up the system, and sync the disks: what the nodes have written is durable, as half a minute later anyway."""

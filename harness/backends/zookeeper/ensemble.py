@@ -24,7 +24,6 @@ from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 DISK_REFUSED = "Unable to load database on disk"  # log line of a server that refuses to start with its disk
 LOG_LINES = 200
-TERMINATED = 128 + signal.SIGTERM  # exit status of a JVM that ends because of SIGTERM
 
 
 class ZooKeeperCluster(ProcessCluster):
@@ -36,6 +35,7 @@ class ZooKeeperCluster(ProcessCluster):
 
     start_seconds = 60.0  # a JVM starts slowly on a busy machine
     crashed = CRASHED
+    terminated = 128 + signal.SIGTERM  # that of a JVM
 
     def __init__(self, folder: RunFolder, plan: Plan, meter: ByteMeter, disks: Disks | None = None) -> None:
         super().__init__(folder, plan.nodes, faithful=False, disks=disks)
@@ -202,11 +202,6 @@ class ZooKeeperCluster(ProcessCluster):
     def last_words(self, node: int) -> str:
         """Return why the server ended by itself, in its own words; without an error, the last lines of its log."""
         return server_log.exit_reason(self._lives[node].log) or super().last_words(node)
-
-    def stop(self, node: int) -> int:
-        """End the server and return its exit status; 0 for a JVM that ended because of SIGTERM, whose own status is 143."""
-        status = super().stop(node)
-        return 0 if status == TERMINATED else status
 
     def wait_exit(self, node: int, timeout: float) -> int | None:
         """Return the exit status as our own nodes have it: `CORRUPT_EXIT` for a server that refused its disk."""
