@@ -10,7 +10,7 @@ import struct
 import threading
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 
 from zab_chaos.harness.backends.processes.deployment import Link
@@ -64,6 +64,10 @@ class SharedAddresses:
                 server.close()  # and the runner cancels what is left of the connections
 
     async def _accept(self, target: int, reader: StreamReader, writer: StreamWriter) -> None:
+        with closing(writer), suppress(asyncio.CancelledError):  # at the end, which asyncio would report as an error
+            await self._join(target, reader, writer)
+
+    async def _join(self, target: int, reader: StreamReader, writer: StreamWriter) -> None:
         """Connect a new connection with the proxy of the link from the node that has opened it."""
         (_, theirs, *_), (_, ours, *_) = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
         source = await asyncio.to_thread(self._opener, theirs, ours)
@@ -84,7 +88,6 @@ class SharedAddresses:
             _reset(writer)
             _reset(onward_writer)
         finally:
-            writer.close()
             onward_writer.close()
 
 
@@ -97,7 +100,9 @@ async def _copy(reader: StreamReader, writer: StreamWriter) -> None:
 
 
 def _reset(writer: StreamWriter) -> None:
-    """Close a connection with a reset, as if it had been refused or its other end had died."""
+    """Close a connection with a reset, as if it had been refused or its other end had died. It may have been reset already."""
+    if writer.transport.is_closing():
+        return
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 

@@ -94,13 +94,21 @@ def test_an_end_of_one_direction_leaves_the_other_open(stack: ExitStack, three: 
     assert near.makefile("rb").read() == b"answer"
 
 
-def test_a_reset_at_one_end_reaches_the_other(stack: ExitStack, three: Three) -> None:
-    near = three.openers.connect(stack, three.shared[2], 1)
-    far = three.from_1.accept()[0]
-    far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    far.close()
-    with pytest.raises(ConnectionResetError):
-        near.recv(1)
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_reset_at_one_end_reaches_the_other(caplog: pytest.LogCaptureFixture, side: int) -> None:
+    with ExitStack() as stack:
+        three = Three(stack)
+        near = three.openers.connect(stack, three.shared[2], 1)
+        far = stack.enter_context(three.from_1.accept()[0])
+        far.settimeout(SECONDS)
+        ends = (near, far)
+        ends[side].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        ends[side].close()
+        with pytest.raises(ConnectionResetError):
+            ends[1 - side].recv(1)
+        three.openers.connect(stack, three.shared[2], 1)  # which is still open at the end
+        stack.enter_context(three.from_1.accept()[0])
+    assert [record.getMessage() for record in caplog.records] == []  # which asyncio would report to the user
 
 
 def test_a_connection_of_nobody_and_one_through_a_disabled_proxy_are_closed(stack: ExitStack, three: Three) -> None:
