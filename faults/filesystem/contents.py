@@ -106,10 +106,10 @@ class Contents:
                 yield from range(one.offset // PAGE, -(-(one.offset + len(one.data)) // PAGE))
 
 
-def surviving(unsynced: list[Unsynced], variant: Variant, random: Random) -> list[Unsynced]:
+def surviving(unsynced: list[Unsynced], variant: Variant, random: Random, whole: int = 1) -> list[Unsynced]:
     """Return the unsynced changes that survive a power cut; see `Variant`, and for `pages` `Contents.keep_some_pages`.
 
-    `unsynced`: all unsynced changes of a volume, in order.
+    `unsynced`: all unsynced changes of a volume, in order. `whole`: a `torn` write ends at a multiple of it in its file.
     """
     if variant == "plain" or not unsynced:
         return []
@@ -118,17 +118,18 @@ def surviving(unsynced: list[Unsynced], variant: Variant, random: Random) -> lis
     total = sum(len(one.data) for one in unsynced)
     everything = variant == "killed" and random.random() < FULLY_WRITTEN_PROBABILITY
     kept = total if everything else random.randrange(total) if total else 0
-    return list(_prefix(unsynced, kept))
+    return list(_prefix(unsynced, kept, whole if variant == "torn" else 1))
 
 
-def _prefix(unsynced: list[Unsynced], left: int) -> Iterator[Unsynced]:
-    """Yield the changes up to the first `left` bytes; the last write may be cut off in the middle."""
+def _prefix(unsynced: list[Unsynced], left: int, whole: int) -> Iterator[Unsynced]:
+    """Yield the changes up to the first `left` bytes; the last write may be cut off in the middle, at a multiple of `whole`."""
     for one in unsynced:
         if isinstance(one, Resize):
             yield one
             continue
         if left < len(one.data):
-            if left:
+            left -= (one.offset + left) % whole
+            if left > 0:
                 yield Write(one.order, one.offset, one.data[:left])
             return
         left -= len(one.data)

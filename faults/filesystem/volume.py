@@ -23,6 +23,7 @@ Names = Literal["folder", "journal"]
 - journal: at the next sync of anything, as on ext4 and XFS.
 """
 CAPACITY = 2**30  # bytes of all files together, including holes; everything is held in memory
+SECTOR = 512  # bytes
 NAME_BYTES = 255
 
 
@@ -108,6 +109,7 @@ class Volume:
         self.capacity = capacity
         self.used = 0
         self._rule = names
+        self._whole = SECTOR if names == "journal" else 1  # bytes that a disk writes as a whole, or not at all
         self._order = 0
         self._unsynced: dict[File, None] = {}  # files with unsynced changes of their contents
         self._changes: list[NameChange] = []
@@ -352,7 +354,7 @@ class Volume:
         owners = {one.order: file for file in self._unsynced for one in file.contents.unsynced}
         everything = [one for file in self._unsynced for one in file.contents.unsynced]
         found: dict[File, list[Unsynced]] = {file: [] for file in self._unsynced}
-        for one in surviving(sorted(everything, key=lambda one: one.order), variant, random):
+        for one in surviving(sorted(everything, key=lambda one: one.order), variant, random, self._whole):
             found[owners[one.order]].append(one)
         return found
 

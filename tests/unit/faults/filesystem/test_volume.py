@@ -248,6 +248,19 @@ def test_a_torn_cut_is_inside_of_a_write_and_across_files_in_the_order_of_time()
     assert ends == {(b"", b""), (b"1", b""), (b"12", b""), (b"12", b"a"), (b"12", b"ab"), (b"123", b"ab")}
 
 
+def test_where_names_are_as_on_ext4_a_torn_write_ends_with_a_sector() -> None:
+    ends = set()
+    for seed in range(200):
+        volume = Volume("journal")
+        file = laid(volume, "/a", b"old" * 100)
+        volume.write(file, b"b" * 100, 300)
+        volume.write(file, b"c" * 1500, 400)
+        volume.write(file, b"d" * 10, 1900)
+        volume.cut("torn", seed)
+        ends.add(len(seen(volume)["/a"] or b""))
+    assert ends == {300, 400, 512, 1024, 1536, 1900}
+
+
 def test_with_pages_the_size_may_be_there_without_the_bytes_and_the_other_way_round() -> None:
     found = set()
     for seed in range(100):
