@@ -25,6 +25,7 @@ from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses, host_and_port
 from zab_chaos.harness.backends.system.workload import SystemLoad
+from zab_chaos.harness.machine.connections import connection_end, open_files
 from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -58,7 +59,11 @@ class SystemCluster(ProcessCluster):
         """Return the node that has the connection from this local port to the other port, or None if no node has it."""
         with self._spawning:
             pids = {node: self.pid(node) for node in self.nodes}
-        return next((node for node, pid in pids.items() if pid is not None and _has_connection(pid, port, other)), None)
+        up = {node: pid for node, pid in pids.items() if pid is not None}
+        end = connection_end((HOST, port), (HOST, other))
+        return next(
+            (node for which in (open_files, _of_children) for node, pid in up.items() if end in which(pid)), None
+        )
 
     def _spawn(self, node: int, crash_at: str | None) -> None:
         with self._spawning:
@@ -235,14 +240,9 @@ def _value(outcome: Outcome) -> bytes | None:
     return outcome.data if isinstance(outcome, Ok) else None
 
 
-def _has_connection(pid: int, port: int, other: int) -> bool:
-    """Return whether a process, or one that it has started, has the connection from this local port to the other port."""
+def _of_children(pid: int) -> set[str]:
+    """Return what the processes have open that this one has started."""
     try:
-        process = psutil.Process(pid)
-        return any(
-            found.laddr.port == port and found.raddr and found.raddr.port == other
-            for one in [process, *process.children(recursive=True)]
-            for found in one.net_connections("tcp")
-        )
+        return {name for child in psutil.Process(pid).children(recursive=True) for name in open_files(child.pid)}
     except psutil.Error:  # it has ended
-        return False
+        return set()

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from zab_chaos.harness.backends.system.deployment import _has_connection
+from zab_chaos.harness.backends.processes.deployment import HOST
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses, host_and_port
+from zab_chaos.harness.machine.connections import connection_end, open_files
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 
 SECONDS = 20.0  # after which a socket that should have had something fails the test
@@ -119,10 +120,17 @@ def test_a_connection_of_nobody_and_one_through_a_disabled_proxy_are_closed(stac
             near.recv(1)
 
 
-def test_the_process_that_has_a_connection_is_found_by_its_two_ports(stack: ExitStack) -> None:
-    one, address = listener(stack)
-    near = stack.enter_context(socket.create_connection(host_and_port(address), SECONDS))
-    port, other = near.getsockname()[1], one.getsockname()[1]
-    assert _has_connection(os.getpid(), port, other)
-    assert not _has_connection(os.getpid(), port, other + 1)
-    assert not _has_connection(2**22 + 1, port, other)  # no such process
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_the_process_that_has_a_connection_is_found_by_its_two_ends(
+    stack: ExitStack, family: socket.AddressFamily
+) -> None:
+    """Also if it connects with a socket for IPv6, as JVMs do."""
+    one, _ = listener(stack)
+    near = stack.enter_context(socket.socket(family))
+    near.connect(("127.0.0.1" if family == socket.AF_INET else "::ffff:127.0.0.1", one.getsockname()[1]))
+    mine, other = near.getsockname()[1], one.getsockname()[1]
+    end = connection_end((HOST, mine), (HOST, other))
+    assert end == f"socket:[{os.fstat(near.fileno()).st_ino}]"
+    assert end in open_files(os.getpid())
+    assert connection_end((HOST, mine), (HOST, other + 1)) is None
+    assert open_files(2**22 + 1) == set()  # no such process
