@@ -25,7 +25,7 @@ from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses, host_and_port
 from zab_chaos.harness.backends.system.workload import SystemLoad
-from zab_chaos.harness.machine.connections import connection_end, open_files
+from zab_chaos.harness.machine.connections import connection, open_files
 from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -60,9 +60,11 @@ class SystemCluster(ProcessCluster):
         with self._spawning:
             pids = {node: self.pid(node) for node in self.nodes}
         up = {node: pid for node, pid in pids.items() if pid is not None}
-        end = connection_end((HOST, port), (HOST, other))
+        found = connection((HOST, port), (HOST, other))
+        if found is None:
+            return None
         return next(
-            (node for which in (open_files, _of_children) for node, pid in up.items() if end in which(pid)), None
+            (node for which in (open_files, _of_children) for node, pid in up.items() if found.file in which(pid)), None
         )
 
     def _spawn(self, node: int, crash_at: str | None) -> None:

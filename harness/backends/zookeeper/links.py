@@ -17,7 +17,7 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.proxies import SECONDS
 from zab_chaos.faults.two_way_network import TwoWayNetwork
 from zab_chaos.harness.backends.zookeeper.server import HOST, Plan, proxy_host
-from zab_chaos.harness.backends.zookeeper.sockets import connections
+from zab_chaos.harness.machine.connections import connections
 
 QUORUM, ELECTION = PORTS = (1, 2)  # the third number in a proxy's name
 RELAY = 0  # the fourth number in the name of a relay, the second proxy of a connection

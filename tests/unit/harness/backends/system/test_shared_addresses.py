@@ -11,7 +11,7 @@ import pytest
 
 from zab_chaos.harness.backends.processes.deployment import HOST
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses, host_and_port
-from zab_chaos.harness.machine.connections import connection_end, open_files
+from zab_chaos.harness.machine.connections import connection, open_files
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 
 SECONDS = 20.0  # after which a socket that should have had something fails the test
@@ -129,8 +129,9 @@ def test_the_process_that_has_a_connection_is_found_by_its_two_ends(
     near = stack.enter_context(socket.socket(family))
     near.connect(("127.0.0.1" if family == socket.AF_INET else "::ffff:127.0.0.1", one.getsockname()[1]))
     mine, other = near.getsockname()[1], one.getsockname()[1]
-    end = connection_end((HOST, mine), (HOST, other))
-    assert end == f"socket:[{os.fstat(near.fileno()).st_ino}]"
-    assert end in open_files(os.getpid())
-    assert connection_end((HOST, mine), (HOST, other + 1)) is None
+    found = connection((HOST, mine), (HOST, other))
+    assert found is not None
+    assert found.file == f"socket:[{os.fstat(near.fileno()).st_ino}]"
+    assert found.file in open_files(os.getpid())
+    assert connection((HOST, mine), (HOST, other + 1)) is None
     assert open_files(2**22 + 1) == set()  # no such process

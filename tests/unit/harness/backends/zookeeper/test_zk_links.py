@@ -11,7 +11,7 @@ from zab_chaos.harness.backends.zookeeper import links
 from zab_chaos.harness.backends.zookeeper.links import ByteMeter, QuorumNetwork, read_metrics
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
-from zab_chaos.harness.backends.zookeeper.sockets import TcpConnection, connections
+from zab_chaos.harness.machine.connections import TcpConnection, connections
 
 PLAN = Plan(
     release=Release("3.9.4", (), Path("byteman.jar")),
@@ -159,10 +159,10 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> Metrics:
 def test_bytes_of_open_and_ended_connections_are_added(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     meter = ByteMeter(PLAN, "nowhere:0", None)
     there = [
-        TcpConnection(("127.0.0.1", 9), ("127.102.1.2", 201), 11),  # 1 has called 2: what goes to 2
-        TcpConnection(("127.101.1.2", 201), ("127.0.0.1", 8), 20),  # and what comes back
-        TcpConnection(("127.0.0.1", 8), ("127.101.1.2", 201), 99),  # what has not passed the proxy yet
-        TcpConnection(("127.0.0.1", 7), ("127.0.0.1", 201), 98),  # what has passed it before
+        TcpConnection(("127.0.0.1", 9), ("127.102.1.2", 201), 11, ""),  # 1 has called 2: what goes to 2
+        TcpConnection(("127.101.1.2", 201), ("127.0.0.1", 8), 20, ""),  # and what comes back
+        TcpConnection(("127.0.0.1", 8), ("127.101.1.2", 201), 99, ""),  # what has not passed the proxy yet
+        TcpConnection(("127.0.0.1", 7), ("127.0.0.1", 201), 98, ""),  # what has passed it before
     ]
     monkeypatch.setattr(links, "connections", lambda: iter(there))
     assert meter.totals() == {(1, 2): 15, (1, 3): 0, (2, 1): 20, (2, 3): 0, (3, 1): 0, (3, 2): 0}
@@ -172,7 +172,7 @@ def test_bytes_of_open_and_ended_connections_are_added(metrics: Metrics, monkeyp
 def test_a_servers_new_life_counts_from_zero(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that was down when a link was cut, and starts behind the cut, has received nothing."""
     meter = ByteMeter(PLAN, "nowhere:0", None)
-    there = [TcpConnection(("127.0.0.1", 9), ("127.102.1.2", 201), 11)]
+    there = [TcpConnection(("127.0.0.1", 9), ("127.102.1.2", 201), 11, "")]
     monkeypatch.setattr(links, "connections", lambda: iter(there))
     meter.begin(2)
     assert meter.received(2) == {1: 0, 3: 0}
@@ -190,7 +190,7 @@ def test_bytes_of_a_closed_connection_that_a_toxic_holds_back_still_count(
     def passed(*counts: int, ended: int) -> int:
         metrics.ended = ended
         there[:] = [
-            TcpConnection(("127.0.0.1", port), ("127.102.1.2", 201), 1 + count) for port, count in enumerate(counts)
+            TcpConnection(("127.0.0.1", port), ("127.102.1.2", 201), 1 + count, "") for port, count in enumerate(counts)
         ]
         return meter.totals()[1, 2]
 
