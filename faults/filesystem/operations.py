@@ -1,8 +1,9 @@
 """The FUSE operations: carries out the system calls of programs on the disk.
 
-The kernel passes each write on at once; what was changed in a shared mapping comes with the next sync, or when the process
-ends. What it keeps for reading it drops when a file is opened. Links, special files and extended attributes are refused. An
-attribute of `DiskOperations` must not have the name of a FUSE operation, such as `lock`: the library would call it.
+The kernel caches what is read until the file is opened again, and passes on each write at once. What a program stores
+through a shared mapping arrives as a write at the latest when the file is synced, or when the mapping ends, also by SIGKILL;
+when the power is off then, it is lost. Links, special files and extended attributes are refused. An attribute of
+`DiskOperations` must not have the name of a FUSE operation, such as `lock`: the library would call it.
 """
 
 import errno

@@ -130,32 +130,47 @@ def test_appending_goes_to_the_end_that_there_is_after_a_power_cut(mount: Mount)
     assert path.read_bytes() == b"onetwo"
 
 
-MAPPED = """
-import mmap, os, sys, time
-fd = os.open(sys.argv[1], os.O_RDWR)
-shared = mmap.mmap(fd, 5000)
-shared[:6] = b"synced"
-shared.flush()
-shared[4990:4994] = b"lost"
-os.pwrite(fd, b"too", 4995)
-print(shared[4990:5000], os.pread(fd, 6, 0), flush=True)
-time.sleep(3600)
+def test_a_private_mapping_changes_nothing_and_a_shared_one_is_durable_once_it_is_synced(mount: Mount) -> None:
+    path = mount.folder / "a"
+    path.write_bytes(b"x" * 5000)
+    synced(mount.folder)
+    with opened(path) as fd:
+        with mmap.mmap(fd, 5000, access=mmap.ACCESS_COPY) as private:
+            private[:3] = b"abc"
+        with mmap.mmap(fd, 5000) as shared:
+            shared[:3] = b"abc"
+            shared.flush()
+            shared[4990:] = b"not synced"
+            assert os.pread(fd, 5000, 0) == b"abc" + b"x" * 4987 + b"not synced"
+    assert path.read_bytes().endswith(b"not synced")
+    assert cut(mount) == {"a": b"abc" + b"x" * 4997}
+
+
+STORER = """
+import mmap, os, sys
+shared = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 5000)
+shared[:3] = b"abc"
+os.write(1, b".")
+input()
 """
 
 
-def test_what_a_mapping_has_not_synced_is_lost(mount: Mount) -> None:
+@pytest.mark.parametrize("power", [True, False])
+def test_what_a_killed_program_has_stored_through_a_mapping_is_lost_only_with_the_power(mount: Mount, power: bool) -> None:
     path = mount.folder / "a"
     path.write_bytes(b"x" * 5000)
     synced(path)
     synced(mount.folder)
-    with subprocess.Popen([sys.executable, "-c", MAPPED, str(path)], stdout=subprocess.PIPE) as child:
+    with subprocess.Popen([sys.executable, "-c", STORER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        assert child.stdout.readline() == b"b'lostxtooxx' b'synced'\n"
-        child.kill()
-    assert path.read_bytes() == b"synced".ljust(4990, b"x") + b"lostxtooxx"
-    assert cut(mount) == {"a": b"synced".ljust(5000, b"x")}
-    with opened(path, os.O_RDONLY) as fd, mmap.mmap(fd, 5000, prot=mmap.PROT_READ) as again:
-        assert again[4990:] == b"x" * 10
+        assert child.stdout.read(1) == b"."
+        if power:
+            mount.command("cut_at_sync", pid=child.pid, variant="plain", seed=1, within_ms=1)
+        else:
+            child.kill()
+        assert child.wait(SECONDS) == -signal.SIGKILL
+    mount.command("attach")
+    assert path.read_bytes()[:3] == (b"xxx" if power else b"abc")
 
 
 def test_what_it_does_not_have_is_refused(mount: Mount) -> None:
