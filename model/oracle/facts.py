@@ -540,6 +540,13 @@ class Facts:
         """Return the milestone that ends the liveness phase: `converged` or `not-converged`. None if there is neither."""
         return self.milestones.get("converged") or self.milestones.get("not-converged")
 
+    def convergence_seconds(self) -> float | None:
+        """Return the time from the healing until the look began that found all nodes equal; None if none did."""
+        begin, settled = self.milestones.get("safety-ended"), self.milestones.get("converged")
+        if settled is None or begin is None:
+            return None
+        return (settled.t - begin.t) / 1e9 if settled.seconds is None else settled.seconds
+
     def why_unsettled(self) -> str:
         """Say why it is not known whether the nodes recovered, in a run that lacks a milestone of the liveness phase."""
         if self.run.outcome == "interrupted":

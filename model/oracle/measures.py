@@ -104,7 +104,6 @@ def metrics(facts: Facts) -> dict[str, Any]:
     """Return the verdict's `metrics`. Counts include writes and reads unless the name has `writes`. Times are in seconds
     unless the name has `ms`."""
     latencies = sorted(facts.latencies)
-    begin, settled = facts.milestones.get("safety-ended"), facts.settled()
     pause = longest_pause(facts)
     return {
         "acked": facts.outcomes["ok"],
@@ -123,5 +122,5 @@ def metrics(facts: Facts) -> dict[str, Any]:
         "unknown_with_effect": unknown_with_effect(facts),
         "longest_unavailability_s": _seconds_of(pause),
         "longest_unavailability_fault": pause_after(facts, pause),
-        "converged_s": (settled.t - begin.t) / 1e9 if begin and settled and settled.event == "converged" else None,
+        "converged_s": facts.convergence_seconds(),
     }

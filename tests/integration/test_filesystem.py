@@ -156,12 +156,16 @@ input()
 
 
 @pytest.mark.parametrize("power", [True, False])
-def test_what_a_killed_program_has_stored_through_a_mapping_is_lost_only_with_the_power(mount: Mount, power: bool) -> None:
+def test_what_a_killed_program_has_stored_through_a_mapping_is_lost_only_with_the_power(
+    mount: Mount, power: bool
+) -> None:
     path = mount.folder / "a"
     path.write_bytes(b"x" * 5000)
     synced(path)
     synced(mount.folder)
-    with subprocess.Popen([sys.executable, "-c", STORER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", STORER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         assert child.stdout is not None
         assert child.stdout.read(1) == b"."
         if power:

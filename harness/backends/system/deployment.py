@@ -5,6 +5,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from operator import contains
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -195,7 +196,7 @@ class SystemDeployment(ProcessDeployment):
         workload = set(self._keys)
         others = [path for path in self._history.written if path not in workload][-MAX_FINAL_KEYS:]
         keys = self._keys + others
-        held = {node: self._ask(node, [Get(path) for path in keys]) for node in self.cluster.nodes}
+        held = self._ask(self.cluster.nodes, [Get(path) for path in keys])
         for path in keys:
             found = {node: answers[path] for node, answers in held.items() if path in answers}
             unread = [node for node, outcome in found.items() if not _is_conclusive(outcome)]
@@ -209,7 +210,7 @@ class SystemDeployment(ProcessDeployment):
         """Write the keys that are still unwritten, and return in words the first one that no node could write, or None."""
         for node in self.cluster.nodes:
             value = f"end-{self._final_clients}".encode()
-            outcomes = self._ask(node, [Set(path, value) for path in self._unwritten])
+            outcomes = self._ask([node], [Set(path, value) for path in self._unwritten])[node]
             self._unwritten = [
                 path for path in self._unwritten if path not in outcomes or not _is_conclusive(outcomes[path])
             ]
@@ -218,18 +219,23 @@ class SystemDeployment(ProcessDeployment):
         path = self._unwritten[0]
         return f"no node takes a write of {path}: {outcomes[path]}"
 
-    def _ask(self, node: int, requests: Sequence[Get | Set]) -> dict[str, Outcome]:
-        """Send requests to a node, and return the outcome for each key, up to the first one that is not conclusive."""
-        self._final_clients += 1
-        line = self.line(FINAL_CLIENTS + self._final_clients, node, TIMEOUT_SECONDS)
-        found: dict[str, Outcome] = {}
+    def _ask(self, nodes: Sequence[int], requests: Sequence[Get | Set]) -> dict[int, dict[str, Outcome]]:
+        """Send requests to all of these nodes at a time, and return for each the outcome of each key, up to the first one that
+        is not conclusive."""
+        found: dict[int, dict[str, Outcome]] = {node: {} for node in nodes}
+        lines = {}
+        for node in nodes:
+            self._final_clients += 1
+            lines[node] = self.line(FINAL_CLIENTS + self._final_clients, node, TIMEOUT_SECONDS)
         for request in requests:
-            path = request.path
-            line.submit(request, partial(found.__setitem__, path))
-            line.wait(lambda path=path: path in found, 2 * TIMEOUT_SECONDS)  # type: ignore[misc]
-            if not _is_conclusive(found[path]):
-                break
-        line.close()
+            for node in lines:
+                lines[node].submit(request, partial(found[node].__setitem__, request.path))
+            for node in list(lines):
+                lines[node].wait(partial(contains, found[node], request.path), 2 * TIMEOUT_SECONDS)
+                if not _is_conclusive(found[node][request.path]):
+                    lines.pop(node).close()
+        for line in lines.values():
+            line.close()
         return found
 
 

@@ -104,3 +104,16 @@ def test_nodes_that_hold_something_of_their_clients_are_found_without_a_quiet_ti
     found = [json.loads(line) for line in ran.folder.file("harness.jsonl").read_text().splitlines()]
     assert [line["why"] for line in found if line.get("event") == "left-alone"] == reported
     assert ("recovery" in ran.verdict.violated) == bool(reported)
+
+
+def test_the_time_that_the_harness_needs_to_see_that_the_nodes_have_converged_is_not_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of keys are read through each node of a foreign system, which takes long if a read does."""
+
+    def look(deployment: SimDeployment) -> None:
+        deployment.host.sleep(25)
+
+    monkeypatch.setattr(SimDeployment, "disagreement", look)
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert ran.verdict.violated == []

@@ -115,7 +115,7 @@ def test_the_workloads_keys_and_created_keys_are_read_through_each_node(run: Run
     run.write(Set("/key-1", b"1"))
     run.write(Create("/key-1/3-17", b"2"))
     assert run.deployment.disagreement() is None
-    once = [(node, path) for node in (1, 2) for path in ("/key-0", "/key-1", "/key-1/3-17")]
+    once = [(node, path) for path in ("/key-0", "/key-1", "/key-1/3-17") for node in (1, 2)]
     assert run.backend.asked == once + once  # before each of the workload's keys is written, and after it
 
 
