@@ -162,8 +162,9 @@ class MountedVolume:
 
     def _carry_out(self, cut: _PendingCut) -> None:
         self._drop_pending_cut()
-        with suppress(ProcessLookupError):
-            os.kill(cut.pid, signal.SIGKILL)
+        for kill in (os.killpg, os.kill):  # what the process has started ends with it
+            with suppress(ProcessLookupError):
+                kill(cut.pid, signal.SIGKILL)
         self._cut_power(cut.variant, cut.seed)
 
     def _drop_pending_cut(self) -> None:

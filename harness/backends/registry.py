@@ -38,9 +38,9 @@ def ours() -> list[Backend]:
 def _loaded(point: EntryPoint) -> Backend:
     try:
         found = point.load()
-    except (ImportError, AttributeError) as error:
-        raise BadInput(f"the backend {point.name!r}, {point.value}, can't be loaded: {error}") from error
-    backend = found() if isinstance(found, type) else found
+        backend = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise BadInput(f"the backend {point.name!r}, {point.value}, can't be loaded: {error or repr(error)}") from error
     if not isinstance(backend, Backend):
         raise BadInput(f"the backend {point.name!r}, {point.value}, is not a {Backend.__module__}.Backend")
     return backend

@@ -531,10 +531,11 @@ class Facts:
 
     def in_load(self, start: int, end: int) -> str:
         """Return the time span in words, in seconds since the load began."""
-        zero = self.milestones.get("workload-started")
+        zero, what = self.milestones.get("workload-started"), "the load"
         if zero is None:
-            return f"{start} to {end}"
-        return f"{(start - zero.t) / 1e9:.1f} s to {(end - zero.t) / 1e9:.1f} s of the load"
+            zero, what = self.milestones.get("started"), "the run"
+        begin = zero.t if zero is not None else 0
+        return f"{(start - begin) / 1e9:.1f} s to {(end - begin) / 1e9:.1f} s of {what}"
 
     def settled(self) -> Milestone | None:
         """Return the milestone that ends the liveness phase: `converged` or `not-converged`. None if there is neither."""

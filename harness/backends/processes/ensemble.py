@@ -5,6 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -57,6 +58,17 @@ class ClusterPlan:
 
 class ZabCluster(ProcessCluster):
     """Implements `zab_chaos.faults.cluster.Cluster` for our own nodes. Subclasses start a life in `_start_life`."""
+
+    exit_meanings = MappingProxyType(
+        {
+            0: "it was asked to end",
+            65: "its disk is corrupt",
+            70: "a sanity check failed",
+            74: "disk error or disk full",
+            75: "its address is in use",
+            78: "its configuration or a key file cannot be used",
+        }
+    )
 
     def __init__(self, folder: RunFolder, plan: ClusterPlan, disks: Disks | None = None) -> None:
         super().__init__(folder, list(plan.addresses), plan.faithful, disks)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -137,9 +138,17 @@ class ProcessLife(Life):
         return is_process_stopped(self.pid)
 
     def signal(self, number: signal.Signals) -> None:
-        if number == signal.SIGKILL and self.alive:
-            self.ending = True
-        self.process.send_signal(number)
+        if self.alive:
+            self.ending = self.ending or number == signal.SIGKILL
+            try:
+                os.killpg(self.pid, number)  # what it has started, too
+            except ProcessLookupError:  # it leads no group
+                self.process.send_signal(number)
+
+    def kill(self) -> int:
+        status = super().kill()
+        wait_until(lambda: not _group_lives(self.pid), KILL_SECONDS)
+        return status
 
     def wait(self, seconds: float) -> int | None:
         try:
@@ -168,6 +177,19 @@ def is_process_stopped(pid: int) -> bool:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:
         return False
+
+
+def _group_lives(leader: int) -> bool:
+    """Return whether processes of a group are left whose leader is gone."""
+    try:
+        os.killpg(leader, 0)
+    except OSError:
+        return False
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if os.getpgid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False
 
 
 def write_config(path: Path, config: NodeConfig) -> None:

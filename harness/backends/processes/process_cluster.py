@@ -4,11 +4,12 @@ import shutil
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from zab_chaos.faults.cluster import ClusterError, Status
@@ -24,15 +25,6 @@ STOP_SECONDS = 10.0  # a node that was asked to end is killed after this time
 
 _T = TypeVar("_T")
 
-EXIT_MEANINGS = {
-    0: "it was asked to end",
-    65: "its disk is corrupt",
-    70: "a sanity check failed",
-    74: "disk error or disk full",
-    75: "its address is in use",
-    78: "its configuration or a key file cannot be used",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class UnexpectedEnd:
@@ -42,11 +34,12 @@ class UnexpectedEnd:
     life: int
     code: int
     armed: bool  # a crash point was armed for this life, and the exit status is that of a crash point
+    meaning: str = "see its log"  # of the exit code
 
     def __str__(self) -> str:
         if self.code < 0:
             return f"node-{self.node} was killed by {signal.Signals(-self.code).name}"
-        return f"node-{self.node} ended by itself with exit code {self.code}: {EXIT_MEANINGS.get(self.code, 'see its log')}"
+        return f"node-{self.node} ended by itself with exit code {self.code}: {self.meaning}"
 
 
 class ProcessCluster(ABC):
@@ -57,6 +50,7 @@ class ProcessCluster(ABC):
     """
 
     start_seconds = START_SECONDS
+    exit_meanings: Mapping[int, str] = MappingProxyType({})  # of exit codes of the nodes' program
     crashed = -signal.SIGKILL  # the exit status of a node that ends at a crash point
     terminated: int = 0  # the exit status of a node that ends because of SIGTERM, if it is not 0
 
@@ -114,7 +108,8 @@ class ProcessCluster(ABC):
                 return
             self._noted.add((life.node, life.life))
             armed = life.crash_at is not None and code == self.crashed
-            self._unexpected_ends.append(UnexpectedEnd(life.node, life.life, code, armed))
+            meaning = self.exit_meanings.get(code, f"see log/{life.log.name}")
+            self._unexpected_ends.append(UnexpectedEnd(life.node, life.life, code, armed, meaning))
         life.release()
 
     def last_words(self, node: int) -> str:
@@ -169,9 +164,13 @@ class ProcessCluster(ABC):
         for node in nodes:
             if not wait_until(partial(settled, node), deadline - time.monotonic()):
                 raise ClusterError(
-                    f"node {node} does not answer {self.start_seconds:.0f} s after its start. The end of its log:\n"
-                    + self._lives[node].last_words()
+                    f"node {node} does not {self.awaited_answer(node)} {self.start_seconds:.0f} s after its start. "
+                    f"The end of its log:\n{self._lives[node].last_words() or 'it logged nothing'}"
                 )
+
+    def awaited_answer(self, node: int) -> str:
+        """Return in words what a node that has been started must do to count as started."""
+        return "answer"
 
     def kill(self, node: int) -> int:
         return self.kill_all([node])[node]

@@ -86,6 +86,14 @@ def _require_valid(outcome: object) -> None:
     """Raise TypeError if a backend's client returned something that is no outcome, ValueError if the error is unknown."""
     if not isinstance(outcome, Ok | Failed | Unknown):
         raise TypeError(f"a client's answer must be done(...), Failed(...) or Unknown(...), not {outcome!r}")
+    if isinstance(outcome, Ok):
+        for name, value, kind in (
+            ("value", outcome.data, bytes),
+            ("version", outcome.version, int),
+            ("path", outcome.path, str),
+        ):
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"the {name} in done(...) must be {kind.__name__} or None, not {value!r}")
     if isinstance(outcome, Failed) and outcome.error not in ERRORS:
         raise ValueError(
             f"{outcome!r}: a client's errors are {', '.join(map(repr, ERRORS))}; what may have an effect is Unknown"

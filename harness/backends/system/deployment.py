@@ -8,6 +8,7 @@ from functools import partial
 from operator import contains
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -47,6 +48,7 @@ class SystemCluster(ProcessCluster):
     """The nodes of a foreign system: each is a process that the backend's command starts."""
 
     terminated = -signal.SIGTERM  # of a program that leaves SIGTERM alone, or sends it to itself when it has shut down
+    exit_meanings = MappingProxyType({0: "it did not stay in the foreground until it was asked to end"})
 
     def __init__(
         self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, disks: Disks | None
@@ -79,14 +81,24 @@ class SystemCluster(ProcessCluster):
         place = self.places[node]
         try:
             socket.create_connection(host_and_port(place.client), timeout).close()
-            frames = dict(self._backend.received(place)) if Ability.LINKS in self._backend.abilities else {}
+            frames = self._backend.received(place) if Ability.LINKS in self._backend.abilities else {}
         except OSError:
             return None
-        return Status(node=node, life=self._lives[node].life, frames=frames)
+        if not isinstance(frames, Mapping) or not all(
+            peer in place.peers and isinstance(count, int) for peer, count in frames.items()
+        ):
+            raise ClusterError(f"`received` must return a number for each of node {node}'s peers, not {frames!r}")
+        return Status(node=node, life=self._lives[node].life, frames=dict(frames))
+
+    def awaited_answer(self, node: int) -> str:
+        return f"accept connections at its `client` address {self.places[node].client}"
 
     def leader(self) -> int | None:
         up = [self.places[node] for node in self.nodes if self.alive(node) and not self.paused(node)]
-        return self._backend.leader(up)
+        leader = self._backend.leader(up)
+        if leader is not None and leader not in self.nodes:
+            raise ClusterError(f"`leader` must return the number of a node or None, not {leader!r}")
+        return leader
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         answer = self._command_disk_only(node, command, arguments)
@@ -99,8 +111,10 @@ class SystemCluster(ProcessCluster):
             raise ClusterError(f"node {node} has no crash points")
         place = self.places[node]
         place.data.mkdir(parents=True, exist_ok=True)
-        command = tied(*map(str, self._backend.command(place, place.defect)))
-        process = launch(node, command, log, self._folder.path, self._backend.environment())
+        command = self._backend.command(place, place.defect)
+        if not isinstance(command, list | tuple):
+            raise ClusterError(f"`command` must return a list, such as ['server', '--port', '7000'], not {command!r}")
+        process = launch(node, tied(*map(str, command)), log, self._folder.path, self._backend.environment())
         return ProcessLife(node, number, process, log)
 
 

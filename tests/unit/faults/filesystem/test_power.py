@@ -29,6 +29,7 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 def killed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     processes: list[int] = []
     monkeypatch.setattr(os, "kill", lambda process, signal: processes.append(process))
+    monkeypatch.setattr(os, "killpg", lambda group, signal: None)
     return processes
 
 

@@ -5,13 +5,22 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.processes.life import ProcessLife, environment, launch, node_command, spawn
+from zab_chaos.harness.backends.processes.life import (
+    ProcessLife,
+    environment,
+    is_process_stopped,
+    launch,
+    node_command,
+    spawn,
+)
+from zab_chaos.harness.machine.waiting import wait_until
 
 OBEYS = "import os, sys; print('up', flush=True); sys.stdin.read(); os._exit(0)"
 STUBBORN = (
@@ -55,6 +64,30 @@ def test_pause_is_confirmed_by_the_kernel_and_a_paused_process_can_be_killed(
     assert not life.stopped
     life.pause()
     assert life.kill() == -signal.SIGKILL
+
+
+HAS_CHILD = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.parametrize("end", [ProcessLife.kill, lambda life: life.end(10)])
+def test_what_a_node_has_started_is_paused_and_ends_with_it(
+    lives: list[ProcessLife], tmp_path: Path, end: Callable[[ProcessLife], int]
+) -> None:
+    """Also with a script that does not `exec` the node, or a node that forks to write a snapshot."""
+    process = launch(1, [sys.executable, "-c", HAS_CHILD], tmp_path / "log", tmp_path, dict(os.environ))
+    lives.append(life := ProcessLife(1, 1, process, tmp_path / "log"))
+    assert wait_until(lambda: life.last_words() != "", 20)
+    child = psutil.Process(int(life.last_words()))
+    life.pause()
+    assert wait_until(lambda: is_process_stopped(child.pid), 20)
+    life.resume()
+    assert end(life) < 0
+    assert wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 20)
 
 
 def test_a_dead_process_cannot_be_paused(lives: list[ProcessLife], tmp_path: Path) -> None:

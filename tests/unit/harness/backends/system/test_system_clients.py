@@ -74,6 +74,15 @@ def test_anything_else_is_an_error_that_names_it(tmp_path: Path) -> None:
         asked(tmp_path, None)
 
 
+@pytest.mark.parametrize("wrong", [{"value": "text"}, {"version": "1"}, {"path": b"/a"}])
+def test_what_was_done_has_the_right_types(tmp_path: Path, wrong: Any) -> None:
+    """Otherwise the first to notice would be the judge, who could not read the record."""
+    with pytest.raises(
+        TypeError, match=rf"the {next(iter(wrong))} in done\(\.\.\.\) must be (bytes|int|str) or None, not"
+    ):
+        asked(tmp_path, done(**wrong))
+
+
 def test_an_unknown_error_of_a_refusal_is_refused(tmp_path: Path) -> None:
     """The judge would learn nothing from it, but learns that the key is missing from "no node"."""
     with pytest.raises(ValueError, match=r"error='not found'.*: a client's errors are 'no node', 'node exists'"):

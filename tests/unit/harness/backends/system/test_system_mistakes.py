@@ -1,0 +1,98 @@
+"""The mistakes in a backend's methods that are explained to its author."""
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.harness.backends.system import Client, Place, SystemBackend
+from zab_chaos.harness.backends.system.deployment import SystemCluster
+from zab_chaos.harness.results.run_folder import RunFolder
+
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+class Mistaken(SystemBackend):
+    """Returns what it was given."""
+
+    name = "mistaken"
+    operations = frozenset({"get"})
+
+    def __init__(self, command: Any = SLEEPS, received: Any = None, leader: Any = None) -> None:
+        self._command, self._received, self._leader = command, received, leader
+
+    def command(self, place: Place, defect: str | None) -> Any:
+        return self._command
+
+    def client(self, place: Place, timeout: float) -> Client:
+        raise NotImplementedError
+
+    def received(self, place: Place) -> Any:
+        return self._received
+
+    def leader(self, places: Any) -> Any:
+        return self._leader
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def cluster(folder: Path, port: int, **returned: Any) -> SystemCluster:
+    for name in ("data", "log"):
+        (folder / name).mkdir()
+    address = f"127.0.0.1:{port}"
+    place = Place(node=1, listen="", client=address, address="", peers={2: ""}, data=folder / "data" / "node-1")
+    return SystemCluster(Mistaken(**returned), {1: place}, RunFolder(folder), None)
+
+
+@pytest.mark.parametrize("command", ["server --port 7000", None])
+def test_a_command_that_is_no_list(tmp_path: Path, port: int, command: Any) -> None:
+    with pytest.raises(ClusterError, match=rf"`command` must return a list, .*, not {command!r}"):
+        cluster(tmp_path, port, command=command).start(1)
+
+
+@pytest.mark.parametrize("received", [None, {"127.0.0.1:7000": 1}, {2: "1"}, {1: 1}])
+def test_counts_that_are_not_by_peer(tmp_path: Path, port: int, received: Any) -> None:
+    """They would confirm every cut, because the number of a peer's messages would never change."""
+    nodes = cluster(tmp_path, port, received=received)
+    try:
+        with pytest.raises(ClusterError, match="`received` must return a number for each of node 1's peers, not"):
+            nodes.start(1)
+    finally:
+        nodes.close(ask=False)
+
+
+def test_a_leader_that_is_no_node(tmp_path: Path, port: int) -> None:
+    with pytest.raises(
+        ClusterError, match=r"`leader` must return the number of a node or None, not '127\.0\.0\.1:7000'"
+    ):
+        cluster(tmp_path, port, leader="127.0.0.1:7000").leader()
+
+
+def test_a_node_that_accepts_no_clients(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = cluster(tmp_path, 1)  # nobody listens there
+    monkeypatch.setattr(SystemCluster, "start_seconds", 0.0)
+    try:
+        with pytest.raises(
+            ClusterError, match=r"does not accept connections at its `client` address 127.0.0.1:1 (.|\n)*nothing"
+        ):
+            nodes.start(1)
+    finally:
+        nodes.close(ask=False)
+
+
+def test_a_node_that_goes_to_the_background(tmp_path: Path, port: int) -> None:
+    nodes = cluster(tmp_path, port, command=[sys.executable, "-c", ""], received={})
+    nodes.start(1)
+    nodes.wait_exit(1, 20)
+    (end,) = nodes.take_unexpected_ends()
+    assert str(end) == (
+        "node-1 ended by itself with exit code 0: it did not stay in the foreground until it was asked to end"
+    )
