@@ -4,6 +4,7 @@ A contradiction does not show that a protocol failed: if two records can't both 
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -122,10 +123,10 @@ def _check_armed(facts: Facts) -> Iterator[Contradiction]:
     for event in facts.node_faults:
         if (event.do, event.state) == (AT_POINT, "armed"):
             armed.setdefault((event.node, event.detail), []).append(event)
+    asked = Counter((node, str(it.params.get(name))) for it in facts.injects for node in {*it.nodes} for name in POINTS)
     for (node, point), events in armed.items():
-        asked = sum(it.params.get(name) == point for it in facts.injects if node in it.nodes for name in POINTS)
-        if 0 < asked < len(events):
-            yield f"node {node} armed the point {point} {len(events)} times, and faults asked for {asked}", events
+        if 0 < (times := asked[node, point]) < len(events):
+            yield f"node {node} armed the point {point} {len(events)} times, and faults asked for {times}", events
 
 
 def _is_cause(inject: Inject, end: int, event: NodeFault) -> bool:
