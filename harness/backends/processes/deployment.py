@@ -116,6 +116,10 @@ class ProcessDeployment(FolderDeployment):
         stack.callback(release_ports, ports)
         return ports
 
+    def _addresses(self, count: int, stack: ExitStack) -> list[str]:
+        """Reserve free ports until `stack` is closed, and return them as host:port."""
+        return [f"{HOST}:{port}" for port in self._ports(count, stack)]
+
     def _own_disks(self, names: Names, stack: ExitStack, *, with_process: bool = True) -> Disks | None:
         """Mount the file systems under the nodes' data folders, if the scenario's disk is "fuse". Arguments: as of `Disks`."""
         if self._scenario.disk != "fuse":
@@ -137,8 +141,7 @@ class ProcessDeployment(FolderDeployment):
 
         `listen`: the address at which each node takes the links of the others.
         """
-        ports = self._ports(len(self._pairs), stack)
-        links = {pair: f"{HOST}:{port}" for pair, port in zip(self._pairs, ports, strict=True)}
+        links = dict(zip(self._pairs, self._addresses(len(self._pairs), stack), strict=True))
         server = self._toxiproxy(stack)
         self.network = network(server.address, server.key, server.gone)
         self.network.create_links({pair: (address, listen[pair[1]]) for pair, address in links.items()})

@@ -24,8 +24,9 @@ class Place:
 
     The node listens for other nodes at `listen`, and for clients at `client`. It reaches each other node at its address in
     `peers`: that is a proxy, not that node's own `listen`. `address` is where the others reach this node, if the backend has
-    `one_address`: the one to advertise. `data` is the node's folder. It is kept from one life to the next
-    and deleted by a wipe. A power cut loses what was not synced in it. `defect` is a value of the backend's `defects`, or None.
+    `one_address`: the one to advertise. `data` is the node's folder. It is kept from one life to the next and deleted by a
+    wipe. A power cut loses what was not synced in it. `defect` is a value of the backend's `defects`, or None. `others`: as
+    many addresses as the backend's `other_ports` says.
     """
 
     node: int
@@ -35,6 +36,7 @@ class Place:
     peers: Mapping[int, str]
     data: Path
     defect: str | None = None
+    others: Sequence[str] = ()
 
 
 class SystemBackend(Backend):
@@ -44,11 +46,13 @@ class SystemBackend(Backend):
     `leader` adds LEADER.
 
     `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others.
-    `survives_wipe`: a node can come back with an empty disk.
+    `survives_wipe`: a node can come back with an empty disk. `other_ports`: how many ports a node needs besides `listen` and
+    `client`, for example to be monitored.
     """
 
     one_address: ClassVar[bool] = False
     survives_wipe: ClassVar[bool] = True
+    other_ports: ClassVar[int] = 0
     operations = frozenset({"get", "set"})
     evidence = HISTORY
 

@@ -138,25 +138,23 @@ class SystemDeployment(ProcessDeployment):
     def _build(self, stack: ExitStack) -> None:
         from zab_chaos.harness.backends.system.backend import Place
 
-        nodes = range(1, self._scenario.nodes + 1)
-        addresses = [f"{HOST}:{port}" for port in self._ports(2 * len(nodes), stack)]
-        listen, client = dict(zip(nodes, addresses[::2], strict=True)), dict(zip(nodes, addresses[1::2], strict=True))
+        nodes, each = range(1, self._scenario.nodes + 1), 2 + self._backend.other_ports
+        own = {node: self._addresses(each, stack) for node in nodes}
+        listen = {node: first for node, (first, *_) in own.items()}
         links, shared = {pair: listen[pair[1]] for pair in self._pairs}, listen
         if Ability.LINKS in self._backend.abilities:
             links = self._proxies(listen, stack, TwoWayNetwork)
             if self._backend.one_address:
-                shared = {
-                    node: f"{HOST}:{port}" for node, port in zip(nodes, self._ports(len(nodes), stack), strict=True)
-                }
+                shared = dict(zip(nodes, self._addresses(len(nodes), stack), strict=True))
                 stack.enter_context(SharedAddresses(shared, links, listen, lambda *ports: self.cluster.opener(*ports)))
                 links = {pair: shared[pair[1]] for pair in self._pairs}
         places = {
             node: Place(
-                node=node, listen=listen[node], client=client[node], data=self.folder.file("data", f"node-{node}"),
-                address=shared[node], peers={target: address for (source, target), address in links.items() if source == node},
-                defect=self._defect,
+                node=node, listen=first, client=second, address=shared[node], others=others, defect=self._defect,
+                peers={target: address for (source, target), address in links.items() if source == node},
+                data=self.folder.file("data", f"node-{node}"),
             )
-            for node in nodes
+            for node, (first, second, *others) in own.items()
         }  # fmt: skip
         self._history = HistoryFile(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)

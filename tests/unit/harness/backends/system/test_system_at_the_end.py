@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,6 +102,16 @@ class Run:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
+
+
+def test_each_node_has_as_many_addresses_as_its_backend_asks_for(run: Run) -> None:
+    run.backend.other_ports = 2
+    with ExitStack() as stack:
+        run.deployment._build(stack)
+        places = run.deployment.cluster.places
+        addresses = {address for one in places.values() for address in (one.listen, one.client, *one.others)}
+    assert len(addresses) == 8
+    assert places[1].peers == {2: places[2].listen}
 
 
 def test_what_the_backend_sets_up_is_durable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
