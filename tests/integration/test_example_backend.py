@@ -19,13 +19,16 @@ pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Return an environment in which the example seems installed: it has the entry point that `pip install` would leave."""
-    installed = tmp_path / "site" / "examplekv-1.0.dist-info"
-    installed.mkdir(parents=True)
-    installed.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: examplekv\nVersion: 1.0\n")
-    installed.joinpath("entry_points.txt").write_text("[zab_chaos.backends]\nexamplekv = examplekv:ExampleKV\n")
-    path = os.pathsep.join(map(str, (installed.parent, EXAMPLE, ROOT)))
-    return {**os.environ, "PYTHONPATH": path}
+    return installed(tmp_path, EXAMPLE, "examplekv = examplekv:ExampleKV")
+
+
+def installed(folder: Path, example: Path, entry_point: str) -> dict[str, str]:
+    """Return an environment in which an example seems installed: it has the entry point that `pip install` would leave."""
+    info = folder / "site" / "example-1.0.dist-info"
+    info.mkdir(parents=True)
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: example\nVersion: 1.0\n")
+    info.joinpath("entry_points.txt").write_text(f"[zab_chaos.backends]\n{entry_point}\n")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (info.parent, example, ROOT)))}
 
 
 def zab(environment: dict[str, str], folder: Path, *words: str) -> tuple[int, dict[str, Any], str]:
@@ -127,7 +130,7 @@ min_acked = 50
 def test_nodes_that_tell_each_other_their_addresses_can_be_cut_off(environment: dict[str, str], tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.joinpath("sharedkv.py").write_text(ONE_ADDRESS)
-    points = site / "examplekv-1.0.dist-info" / "entry_points.txt"
+    points = site / "example-1.0.dist-info" / "entry_points.txt"
     points.write_text("[zab_chaos.backends]\nsharedkv = sharedkv:SharedKV\n")
     scenario = tmp_path / "cuts.toml"
     scenario.write_text(CUTS)

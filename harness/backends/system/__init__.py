@@ -3,13 +3,15 @@
 from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 from zab_chaos.harness.backends.system.clients import BlockingClient, Client, done
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
-from zab_chaos.node.tree.requests import Create, Delete, Get, Request, Set
+from zab_chaos.node.tree.requests import Check, Create, Delete, Exists, Get, Request, Set
 
 __all__ = [
     "BlockingClient",
+    "Check",
     "Client",
     "Create",
     "Delete",
+    "Exists",
     "Failed",
     "Get",
     "Ok",

@@ -1,0 +1,156 @@
+"""The backend `--on etcd`: runs etcd's own servers, and asks them through their JSON gateway."""
+
+import base64
+import hashlib
+import http.client
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any, ClassVar
+
+from zab_chaos.harness.backends.system import (
+    BlockingClient,
+    Create,
+    Delete,
+    Failed,
+    Get,
+    Outcome,
+    Place,
+    Request,
+    SystemBackend,
+    done,
+)
+
+STALE_READS = "stale-reads"
+RECEIVED = re.compile(r'^etcd_network_peer_received_bytes_total{From="(\w+)"} (\S+)$', re.MULTILINE)
+
+
+class Etcd(SystemBackend):
+    """Runs the `etcd` that is on the PATH, one process for each node."""
+
+    name = "etcd"
+    operations = frozenset({"get", "set", "cas", "create", "delete"})
+    one_address = True
+    survives_wipe = False
+    serves_with_majority = True
+    defects: ClassVar = {"no-fsync": "--unsafe-no-fsync", STALE_READS: STALE_READS}
+
+    def command(self, place: Place, defect: str | None) -> Sequence[str]:
+        addresses = {place.node: place.address, **place.peers}
+        flags = {
+            "name": f"node-{place.node}",
+            "data-dir": place.data,
+            "listen-peer-urls": f"http://{place.listen}",
+            "initial-advertise-peer-urls": f"http://{place.address}",
+            "initial-cluster": ",".join(f"node-{node}=http://{address}" for node, address in addresses.items()),
+            "listen-client-urls": f"http://{place.client}",
+            "advertise-client-urls": f"http://{place.client}",
+        }
+        command = ["etcd", *(f"--{flag}={value}" for flag, value in flags.items())]
+        return command if defect in (None, STALE_READS) else [*command, defect]
+
+    def client(self, place: Place, timeout: float) -> "EtcdClient":
+        return EtcdClient(place.client, timeout, serializable=place.defect == STALE_READS)
+
+    def received(self, place: Place) -> Mapping[int, int]:
+        """Return how many bytes the node has received from each other one."""
+        nodes = {member_id(address): node for node, address in place.peers.items()}
+        with closing(Connection(place.client, 1.0)) as connection:
+            metrics = connection.send("GET", "/metrics").decode()
+        counts = RECEIVED.findall(metrics)
+        return {nodes[member]: int(float(count)) for member, count in counts if member in nodes}
+
+    def leader(self, places: Sequence[Place]) -> int | None:
+        """Return the node that says that it leads, and in the highest term if several say so."""
+        terms = {}
+        for place in places:
+            try:
+                with closing(Connection(place.client, 0.5)) as connection:
+                    status = connection.ask("maintenance/status", {})
+            except OSError:
+                continue
+            if status.get("leader") == status["header"]["member_id"]:
+                terms[int(status["raftTerm"])] = place.node
+        return terms[max(terms)] if terms else None
+
+
+class Connection:
+    """A connection to a server. Methods raise OSError, also if the answer is an error."""
+
+    def __init__(self, address: str, timeout: float) -> None:
+        self._connection = http.client.HTTPConnection(address, timeout=timeout)
+        self._connection.connect()
+
+    def send(self, verb: str, path: str, body: str | None = None) -> bytes:
+        try:
+            self._connection.request(verb, path, body)
+            response = self._connection.getresponse()
+            answer = response.read()
+        except http.client.HTTPException as error:
+            raise ConnectionError(repr(error)) from error
+        if response.status != http.HTTPStatus.OK:
+            raise ConnectionError(answer.decode(errors="replace").strip())
+        return answer
+
+    def ask(self, method: str, question: dict[str, Any]) -> dict[str, Any]:
+        """Send a question to the JSON gateway, and return the answer."""
+        return json.loads(self.send("POST", f"/v3/{method}", json.dumps(question)))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class EtcdClient(BlockingClient):
+    """Each write is a transaction. etcd counts a key's versions from 1, and 0 means that there is no such key."""
+
+    def __init__(self, address: str, timeout: float, *, serializable: bool) -> None:
+        self._connection = Connection(address, timeout)
+        self._serializable = serializable
+        super().__init__()
+
+    def ask(self, request: Request) -> Outcome:
+        key = {"key": encoded(request.path.encode())}
+        read = {**key, "serializable": self._serializable}
+        if isinstance(request, Get):
+            found = self._connection.ask("kv/range", read).get("kvs")
+            return done(base64.b64decode(found[0].get("value", "")), version(found[0])) if found else no_node(request)
+        if isinstance(request, Delete):
+            action = {"request_delete_range": key}
+        else:
+            action = {"request_put": {**key, "value": encoded(request.data), "prev_kv": True}}
+        wanted = 0 if isinstance(request, Create) else request.version + 1  # 0 for Set and Delete: any version
+        conditional = isinstance(request, Create) or wanted > 0
+        compare = [{**key, "target": "VERSION", "version": wanted}] if conditional else []
+        transaction = {"compare": compare, "success": [action], "failure": [{"request_range": key}]}
+        answer = self._connection.ask("kv/txn", transaction)
+        (result,) = answer["responses"][0].values()
+        if not answer.get("succeeded"):  # then the transaction has read the key instead
+            if isinstance(request, Create):
+                return Failed("node exists", f"there is a key {request.path}")
+            if "kvs" not in result:
+                return no_node(request)
+            return Failed("bad version", f"{request.path} has version {version(result['kvs'][0])}")
+        if isinstance(request, Delete):
+            return done() if "deleted" in result else no_node(request)
+        return done(version=version(result["prev_kv"]) + 1 if "prev_kv" in result else 0)
+
+    def hang_up(self) -> None:
+        self._connection.close()
+
+
+def member_id(address: str) -> str:
+    """Return the number that etcd gives to a member with this address, if no `--initial-cluster-token` is given."""
+    return hashlib.sha1(f"http://{address}etcd-cluster".encode()).hexdigest()[:16].lstrip("0")
+
+
+def no_node(request: Request) -> Failed:
+    return Failed("no node", f"there is no key {request.path}")
+
+
+def version(kv: dict[str, str]) -> int:
+    return int(kv["version"]) - 1
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
