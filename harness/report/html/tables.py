@@ -122,13 +122,22 @@ def _cited(run: RunData, mark: Mark, asked: str | None) -> Html:
 
 
 def properties(run: RunData) -> Html:
-    """Return the table of the properties and their judgements, the worst first."""
+    """Return the table of the properties and their judgements, the worst first, and of those that are
+    not judged."""
     if run.judged.verdict is None:
         return element("p", "This run was not judged. ", element("code", f"zab verify {run.folder}"), " judges it.")
     items = sorted(run.judged.verdict.properties, key=lambda item: WORST_FIRST.index(item.verdict))
-    rows = [(badge(item.verdict), item.name, item.statement, item.source, item.checked) for item in items]
+    rows = [
+        (badge(item.verdict), item.name, item.statement, item.source, item.checked) for item in items if not item.why
+    ]
     heads = ("verdict", "property", "statement", "source", "facts checked")
-    return element("div", table("Properties", heads, rows, numbers=[4]), class_="stacked")
+    judged = element("div", table("Properties", heads, rows, numbers=[4]), class_="stacked")
+    others = [(item.name, item.statement, item.source, item.why) for item in items if item.why]
+    if not others:
+        return judged
+    summary = element("summary", f"{len(others)} more properties that are not judged")
+    unjudged = table("Not judged", ("property", "statement", "source", "why it is not judged"), others)
+    return element("div", judged, element("details", summary, unjudged))
 
 
 def faults(run: RunData) -> Html | None:

@@ -59,13 +59,16 @@ class LinearizableKeys(Checker):
         it."""
         invoke = self.facts.requests[answer.client, answer.seq].invoke
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
+        writes = [one for one in requests if one.invoke.op in WRITES]
         shown = answer.value if invoke.op == "get" else None
         writer = next((one for one in requests if shown is not None and one.invoke.value == shown), None)
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
         request = _request_name(answer.client, answer.seq)
-        words = f"{path}: no order of its operations explains the answer to {request} ({invoke.op})"
+        replaced = writer is not None and _replaced(self.facts.requests[answer.client, answer.seq], writes)
+        outdated = ", which is outdated" if replaced else ""
+        words = f"{path}: no order of its operations explains the answer to {request} ({invoke.op}){outdated}"
         cited = []
         for one, role in (
             (writer, "shows the write of"),

@@ -86,6 +86,11 @@ def test_a_write_that_only_one_of_the_reads_at_the_end_does_not_show_is_not_lost
     writes = [operation(1, "set", 0, 1, 7), operation(2, "set", 2, 3, 8)]
     verdict = run_of(tmp_path, *writes, operation(3, "get", 4, 5, 7), operation(4, "get", 6, 7, 8))
     assert verdict.violated == ["linearizable keys"]
+    words = verdict.property("linearizable keys").violations[0].words
+    assert (
+        "client 3, seq 1 (get), which is outdated; shows the write of client 1, seq 1; written before: client 2"
+        in words
+    )
 
 
 def test_a_created_key_must_not_be_missing_at_the_end(tmp_path: Path) -> None:

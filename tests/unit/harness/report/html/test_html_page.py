@@ -195,6 +195,17 @@ def test_an_unconfirmed_fault_and_the_worst_properties_are_conspicuous(tmp_path:
     assert badges == ["✗ VIOLATION", "? UNKNOWN", "✓ PASS", "– NOT-APPLICABLE"]
 
 
+def test_properties_that_a_system_leaves_no_evidence_for_are_not_among_the_judged(tmp_path: Path) -> None:
+    story = delivery.agreement_fork()
+    story.save(tmp_path)
+    facts = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(facts | {"evidence": "history"}))
+    tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path, stored=False).to_json())
+    text = page(read_run_data(tmp_path))
+    assert "total order" not in [row[1] for row in rows(text, "Properties")]
+    assert ["total order", "DSN 2011"] in [[row[0], row[2]] for row in rows(text, "Not judged")]
+
+
 def test_a_wipe_whose_disk_is_found_again_did_not_take_effect(tmp_path: Path) -> None:
     """The processes confirmed it; the traces contradict."""
     story = ensemble()
