@@ -10,7 +10,7 @@ class Ability(Enum):
     LINKS = "proxies between its nodes"
     ONE_WAY_REFUSAL = "way to refuse connections in one direction only"
     LEADER = "way to name the leader"
-    WIPE = "way to remove a node's disk"
+    WIPE = "way to start a node with an empty disk"
     DISK_FILES = "disk whose files can be damaged while its node is down"
     UNSYNCED = "disk that loses unsynced bytes with its process"
     FILE_SYSTEM = "file system of its own for a node's disk"

@@ -59,7 +59,7 @@ class LinearizableKeys(Checker):
         it."""
         invoke = self.facts.requests[answer.client, answer.seq].invoke
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
-        writes = [one for one in requests if one.invoke.op in WRITES]
+        writes = _writes(requests)
         shown = answer.value if invoke.op == "get" else None
         writer = next((one for one in requests if shown is not None and one.invoke.value == shown), None)
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
