@@ -111,9 +111,22 @@ def test_the_time_that_the_harness_needs_to_see_that_the_nodes_have_converged_is
 ) -> None:
     """Hundreds of keys are read through each node of a foreign system, which takes long if a read does."""
 
-    def look(deployment: SimDeployment) -> None:
+    looks = iter(["a leader has just changed", None])
+
+    def look(deployment: SimDeployment) -> str | None:
         deployment.host.sleep(25)
+        return next(looks)
 
     monkeypatch.setattr(SimDeployment, "disagreement", look)
     ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
     assert ran.verdict.violated == []
+
+
+def test_nodes_that_do_not_agree_for_long_have_not_converged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(deployment: SimDeployment) -> str:
+        deployment.host.sleep(3)
+        return "different"
+
+    monkeypatch.setattr(SimDeployment, "disagreement", look)
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert ran.verdict.violated == ["recovery"]
