@@ -71,9 +71,9 @@ class LinearizableKeys(Checker):
         words = f"{path}: no order of its operations explains the answer to {request} ({invoke.op}){outdated}"
         cited = []
         for one, role in (
-            (writer, "shows the write of"),
-            (written, "written before:"),
-            (read, "read otherwise before:"),
+            (writer, "it shows the write of"),
+            (written, "the last write before it was that of"),
+            (read, "another value had been read by"),
         ):
             if one is not None and one.invoke not in cited:
                 words += f"; {role} {_request_name(one.invoke.client, one.invoke.seq)}"

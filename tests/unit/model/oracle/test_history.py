@@ -88,8 +88,8 @@ def test_a_write_that_only_one_of_the_reads_at_the_end_does_not_show_is_not_lost
     assert verdict.violated == ["linearizable keys"]
     words = verdict.property("linearizable keys").violations[0].words
     assert (
-        "client 3, seq 1 (get), which is outdated; shows the write of client 1, seq 1; written before: client 2"
-        in words
+        "client 3, seq 1 (get), which is outdated; it shows the write of client 1, seq 1; "
+        "the last write before it was that of client 2" in words
     )
 
 
@@ -147,7 +147,7 @@ def test_reading_a_new_value_and_then_the_old_one_is_no_loss_but_not_linearizabl
         operation(4, "get", 5, 6, 7), operation(5, "get", 10, 11, 8),
     )  # fmt: skip
     assert verdict.violated == ["linearizable keys"]
-    assert "read otherwise before: client 3, seq 1" in verdict.property("linearizable keys").violations[0].words
+    assert "another value had been read by client 3, seq 1" in verdict.property("linearizable keys").violations[0].words
 
 
 def test_an_answer_that_a_key_is_missing_cites_no_write(tmp_path: Path) -> None:
@@ -156,7 +156,8 @@ def test_an_answer_that_a_key_is_missing_cites_no_write(tmp_path: Path) -> None:
     assert verdict.violated == ["linearizable keys", "durability"]
     words = verdict.property("linearizable keys").violations[0].words
     assert words.endswith(
-        "client 3, seq 1 (get); written before: client 1, seq 1; read otherwise before: client 2, seq 1"
+        "client 3, seq 1 (get); the last write before it was that of client 1, seq 1; "
+        "another value had been read by client 2, seq 1"
     )
 
 
