@@ -35,6 +35,12 @@ class Bare(Backend):
         raise NotImplementedError
 
 
+class Text(Bare):
+    """A backend whose operations are a text instead of a set."""
+
+    operations = "get"  # type: ignore[assignment]
+
+
 def test_our_own_backends_are_found_and_others_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [backend.name for backend in registry.ours()] == list(registry.OURS)
     points = [
@@ -43,18 +49,20 @@ def test_our_own_backends_are_found_and_others_by_entry_point(monkeypatch: pytes
         EntryPoint("none", "pathlib:Path", registry.GROUP),
         EntryPoint("part", "zab_chaos.harness.backends.system:SystemBackend", registry.GROUP),
         EntryPoint("sim", f"{__name__}:Bare", registry.GROUP),
+        EntryPoint("text", f"{__name__}:Text", registry.GROUP),
     ]
     monkeypatch.setattr(
         registry, "entry_points", lambda group, name=None: [each for each in points if name in (None, each.name)]
     )
-    monkeypatch.setitem(__import__("sys").modules, __name__, __import__("types").SimpleNamespace(Bare=Bare))
-    assert registry.names() == [*registry.OURS, "bare", "gone", "none", "part"]
+    monkeypatch.setitem(__import__("sys").modules, __name__, __import__("types").SimpleNamespace(Bare=Bare, Text=Text))
+    assert registry.names() == [*registry.OURS, "bare", "gone", "none", "part", "text"]
     assert isinstance(registry.find("bare"), Bare)
     assert registry.find("sim").name == "sim"  # nobody takes our names
     for name, words in (
         ("gone", "'gone', no_such_package:Backend, can't be loaded: No module named"),
         ("none", "'none', pathlib:Path, is no"),
         ("part", "SystemBackend, can't be loaded: Can't instantiate abstract class"),
+        ("text", "'text': `operations` must be a set of names out of .*, not 'get'"),
         ("bar", "no backend is called 'bar'. Did you mean bare"),
     ):
         with pytest.raises(BadInput, match=words):
