@@ -35,6 +35,7 @@ class SharedAddresses:
         self._routes = {**proxies, **{(node, node): address for node, address in own.items()}}
         self._opener = opener
         self._loop = asyncio.new_event_loop()
+        self._serving = threading.Event()
         self._stack = ExitStack()
 
     def __enter__(self) -> "SharedAddresses":
@@ -45,6 +46,7 @@ class SharedAddresses:
             }
             thread = threading.Thread(target=self._serve, args=(listening,), name="shared addresses", daemon=True)
             thread.start()
+            self._serving.wait()  # before that the loop must not be stopped
             stack.callback(thread.join)
             stack.callback(self._loop.call_soon_threadsafe, self._loop.stop)
             self._stack = stack.pop_all()
@@ -59,6 +61,7 @@ class SharedAddresses:
                 runner.run(asyncio.start_server(partial(self._accept, node), sock=one))
                 for node, one in listening.items()
             ]
+            self._serving.set()
             runner.get_loop().run_forever()
             for server in servers:
                 server.close()  # and the runner cancels what is left of the connections
