@@ -83,7 +83,7 @@ def lines_executed(work: Callable[[], Any]) -> dict[str, int]:
 
 
 def test_four_times_the_run_is_four_times_the_work(tmp_path: Path) -> None:
-    short, long = (long_run(tmp_path / str(epochs), epochs) for epochs in (25, 100))
+    short, long = (long_run(tmp_path / str(epochs), epochs) for epochs in (15, 60))
     before, after = (lines_executed(partial(judge, folder)) for folder in (short, long))
     assert {
         name: (before.get(name, 0), count) for name, count in after.items() if count > 7 * max(before.get(name, 0), 100)
