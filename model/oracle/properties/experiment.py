@@ -129,7 +129,10 @@ def _why(event: Inject | Heal) -> str:
     if error := evidence.get("error"):
         return f": {error}"
     missed = [node for node, shown in evidence.items() if isinstance(shown, dict) and shown.get("reached") is False]
-    return f": its point was not reached on {', '.join(f'node {node}' for node in missed)}" if missed else ""
+    if missed:
+        return f": its point was not reached on {', '.join(f'node {node}' for node in missed)}"
+    ends = [f"node {node} with {shown['exit']}" for node, shown in ended_processes(event).items() if shown["exit"]]
+    return f"; exit status: {', '.join(ends)}" if ends else ""
 
 
 class TraceIntegrity(Checker):

@@ -313,6 +313,15 @@ def test_a_point_that_was_not_reached_is_the_reason_why_a_healing_is_not_confirm
     assert failed.words == "the healing of fault 1 (crash-at) was not confirmed: its point was not reached on node 1"
 
 
+def test_how_a_process_ended_is_the_reason_why_a_stop_is_not_confirmed() -> None:
+    story = ensemble()
+    story.inject("stop", [1, 2], confirmed=False, evidence={"1": {"pid": 7, "exit": 0}, "2": {"pid": 8, "exit": 1}})
+    story.heal()
+    story.settle()
+    first, *_ = finish(feed(story, faults_first=False), story).property("fault took effect").violations
+    assert first.words == "fault 1 (stop) was not confirmed; exit status: node 2 with 1"
+
+
 def test_under_unknown_faults_missing_recovery_is_unknown() -> None:
     story = ensemble()
     story.crash(3)
