@@ -171,6 +171,10 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         """Return whether a new ensemble is ready to be used. A backend may need more nodes for that than a quorum."""
         return self.formed()
 
+    def missing(self) -> str:
+        """Return in words what a new ensemble that is not complete lacks."""
+        return "not every node served" if self.formed() else "no leader was established"
+
     def on_established(self) -> None:
         """Called once, when the new ensemble is complete and before a client uses it."""
 

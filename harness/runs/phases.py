@@ -107,9 +107,8 @@ class RunPhases:
             raise HarnessError("\n".join([f"{node_names(dead)} ended during the start:", *last_words]))
         self._phase("electing")
         if not self._wait_until(self._deployment.complete, START_SECONDS):
-            missing = "not every node served" if self._deployment.formed() else "no leader was established"
             ended = "".join(f"; node-{node} ended, its last line: {self._last_line(node)}" for node in self._dead())
-            raise Unfinished(f"{missing} within {START_SECONDS:.0f} s of the start{ended}")
+            raise Unfinished(f"{self._deployment.missing()} within {START_SECONDS:.0f} s of the start{ended}")
         self._deployment.on_established()
         leader = self._cluster.leader()
         status = self._cluster.status(leader) if leader is not None else None

@@ -55,6 +55,7 @@ class SystemCluster(ProcessCluster):
     ) -> None:
         super().__init__(folder, list(places), faithful=False, disks=disks)
         self.places = places
+        self.silence: dict[int, str] = {}  # the last error of each node that did not answer
         self._backend = backend
         self._spawning = Lock()  # held while a node is being started, when its process is not in `_lives` yet
 
@@ -82,7 +83,8 @@ class SystemCluster(ProcessCluster):
         try:
             socket.create_connection(host_and_port(place.client), timeout).close()
             frames = self._backend.received(place) if Ability.LINKS in self._backend.abilities else {}
-        except OSError:
+        except OSError as error:
+            self.silence[node] = f"{type(error).__name__}: {error}"
             return None
         if not isinstance(frames, Mapping) or not all(
             peer in place.peers and isinstance(count, int) for peer, count in frames.items()
@@ -185,9 +187,18 @@ class SystemDeployment(ProcessDeployment):
 
     def formed(self) -> bool:
         """Return whether more than half of the nodes accept clients and, if the system has leaders, there is one."""
-        up = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is not None]
         led = Ability.LEADER not in self._backend.abilities or self.cluster.leader() is not None
-        return led and 2 * len(up) > len(self.cluster.nodes)
+        return led and 2 * len(self._silent()) < len(self.cluster.nodes)
+
+    def missing(self) -> str:
+        silent = self._silent()
+        if 2 * len(silent) < len(self.cluster.nodes):
+            return "`leader` named no node"
+        errors = (f"node-{node} ({self.cluster.silence[node]})" for node in silent if node in self.cluster.silence)
+        return f"most nodes did not accept clients or answer `received`: {', '.join(errors) or node_names(silent)},"
+
+    def _silent(self) -> list[int]:
+        return [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
 
     def disagreement(self) -> str | None:
         """Return in words why the nodes have not converged; None if they have.
@@ -195,7 +206,7 @@ class SystemDeployment(ProcessDeployment):
         The workload's keys, and those of the others that were written last, are read through each node: all answers must be the
         same. Then each of the workload's keys is written through some node, and they are read again. All of it is recorded.
         """
-        silent = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
+        silent = self._silent()
         if silent:
             return f"no answer from {node_names(silent)}"
         why = self._difference()

@@ -4,13 +4,14 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.backends.system import Client, Place, SystemBackend
-from zab_chaos.harness.backends.system.deployment import SystemCluster
+from zab_chaos.harness.backends.system.deployment import SystemCluster, SystemDeployment
 from zab_chaos.harness.results.run_folder import RunFolder
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -96,3 +97,18 @@ def test_a_node_that_goes_to_the_background(tmp_path: Path, port: int) -> None:
     assert str(end) == (
         "node-1 ended by itself with exit code 0: it did not stay in the foreground until it was asked to end"
     )
+
+
+def test_an_ensemble_that_does_not_form_says_what_each_node_answered(tmp_path: Path, port: int) -> None:
+    nodes = cluster(tmp_path, 1, received={})  # nobody listens there
+    deployment = SystemDeployment.__new__(SystemDeployment)
+    deployment.cluster, deployment._backend = nodes, nodes._backend
+    nodes._lives[1] = SimpleNamespace(alive=True, stopped=False, life=1)
+    assert not deployment.formed()
+    assert deployment.missing().startswith(
+        "most nodes did not accept clients or answer `received`: node-1 (ConnectionRefusedError: "
+    )
+    answering = Place(node=1, listen="", client=f"127.0.0.1:{port}", address="", peers={}, data=tmp_path)
+    nodes.places = {1: answering}
+    assert not deployment.formed()
+    assert deployment.missing() == "`leader` named no node"
