@@ -30,6 +30,7 @@ BROADCAST, DELIVER = STEP_KINDS.index("broadcast"), STEP_KINDS.index("deliver")
 DELIVERY_TRIGGERS = ("ACK", "COMMIT", "COMMIT-LD")  # the messages upon which a node delivers
 DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
 SAME_COST, OTHER_COST, PING_COST = 1, 3, 12  # of a message about the chain's transactions, about others, of a heartbeat
+MAX_FAULTS = 5  # faults that may have caused the violation and are named
 MAX_ZXIDS = 6  # transactions that a chain follows at most: in a batch of hundreds, any few of them show the same
 
 
@@ -51,11 +52,14 @@ class Chain:
     """The events that led to a violation, in order of time.
 
     `fault` is the last fault that was injected before the violation, or None. `zxids` are the transactions concerned.
+    `meanwhile`: if only clients show the violation, the faults that were active between the answers that contradict each other:
+    any of them may have caused it.
     """
 
     fault: FaultSpan | None
     events: list[ChainEvent] = field(default_factory=list)
     zxids: list[int] = field(default_factory=list)
+    meanwhile: list[FaultSpan] = field(default_factory=list)
 
 
 def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[FaultSpan]) -> Chain | None:
@@ -68,11 +72,14 @@ def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[FaultSpan]) -> 
 
 
 def preceding_fault(chain: Chain, zero: int) -> str:
-    """Say which fault preceded the violation, as a sentence without a full stop. `zero`: the time that is shown as 0 s."""
-    fault = chain.fault
-    if fault is None:
+    """Say which faults preceded the violation, as a sentence without a full stop. `zero`: the time that is shown as 0 s."""
+    if chain.fault is None:
         return "No fault preceded it"
-    return f"The last fault before it: {fault.do} of {fault.on}, at {(fault.at - zero) / 1e9:.3f} s"
+    several = len(chain.meanwhile) > 1
+    faults = chain.meanwhile[:MAX_FAULTS] if several else [chain.fault]
+    named = "; ".join(f"{fault.do} of {fault.on}, at {(fault.at - zero) / 1e9:.3f} s" for fault in faults)
+    more = f"; and {len(chain.meanwhile) - MAX_FAULTS} more" if len(chain.meanwhile) > MAX_FAULTS else ""
+    return f"{'The faults between these answers' if several else 'The last fault before it'}: {named}{more}"
 
 
 def _time(cited: Evidence) -> int:
@@ -98,6 +105,10 @@ class _Search:
         self._end = _time(cited[-1])
         before = [span for span in spans if span.at <= self._end and span.nodes and span.do not in MENDS | WAITS]
         self._fault = before[-1] if before else None
+        self._meanwhile: list[FaultSpan] = []
+        if len(cited) > 2 and all(one.file == "ops.jsonl" for one in cited):
+            answered = _time(cited[-3])  # the last two are the request, and the answer that contradicts the others
+            self._meanwhile = [span for span in before if answered < (span.healed or self._end)]
         self._requests = self._named_requests(violation.words)
         self._zxids = self._named_zxids(violation.words)
 
@@ -109,7 +120,7 @@ class _Search:
         cited = [self._cited_event(one) for one in self._cited]
         marked = {_shown_as(event) for event in cited}
         more = [event for event in dict.fromkeys(events) if _shown_as(event) not in marked]
-        return Chain(self._fault, sorted([*more, *cited], key=_order), self._zxids)
+        return Chain(self._fault, sorted([*more, *cited], key=_order), self._zxids, self._meanwhile)
 
     # ---- the requests and transactions concerned ----
 

@@ -232,6 +232,26 @@ def test_the_chain_begins_at_the_last_fault_before_the_violation() -> None:
     assert not any("ended" in words for words in told(early))
 
 
+def test_all_faults_between_the_answers_of_clients_may_have_caused_what_contradicts_them() -> None:
+    """A write was answered at 100, and a read that does not show it at 410."""
+    asked = [(90, "invoke", 8), (100, "complete", 8), (400, "invoke", 9), (410, "complete", 9)]
+    cited = [Evidence("ops.jsonl", t, {"t": t, "type": kind, "client": 4, "seq": seq}) for t, kind, seq in asked]
+    spans = [span("crash", 10, [3], healed=50), span("power-cut", 150, [1], healed=200), span("pause", 300, [2])]
+    chain = chain_by_hand("/b: the write of client 4, seq 8 is lost", *cited, spans=spans)
+    assert preceding_fault(chain, 0) == (
+        "The faults between these answers: power-cut of one = 1, at 0.000 s; pause of one = 2, at 0.000 s"
+    )
+    chain = chain_by_hand("/b: the write of client 4, seq 8 is lost", *cited, spans=spans[:2])
+    assert preceding_fault(chain, 0) == "The last fault before it: power-cut of one = 1, at 0.000 s"
+    many = [span("crash", t, [3], healed=t + 5) for t in range(110, 180, 10)]
+    chain = chain_by_hand("/b: the write of client 4, seq 8 is lost", *cited, spans=many)
+    assert preceding_fault(chain, 0).endswith("; and 2 more")
+    chain = chain_by_hand(
+        "1:7 was lost", delivered(1, 310), looks(2, 400), spans=[span("pause", 300, [2], healed=500)] * 2
+    )
+    assert preceding_fault(chain, 0) == "The last fault before it: pause of one = 2, at 0.000 s"  # it shows by itself
+
+
 def test_the_chain_goes_on_from_each_cited_event() -> None:
     """Nothing that the crashed node 3 sent leads to node 2."""
     chain = chain_by_hand("1:7 was lost", delivered(1, 310), looks(2, 400), spans=[span("crash", 10, [3])])
