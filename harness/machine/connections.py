@@ -30,7 +30,7 @@ _ATTRIBUTE = struct.Struct("=HH")
 _ACKED = struct.Struct("=Q")
 ACKED_AT = 120  # of tcpi_bytes_acked in struct tcp_info
 
-Address = tuple[str, int]
+Address = tuple[str, int]  # host and port
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,12 @@ def read(message: bytes) -> TcpConnection:
         at += max(_ATTRIBUTE.size, (length + 3) & ~3)
     ends = (socket.inet_ntoa(local), local_port), (socket.inet_ntoa(remote), remote_port)
     return TcpConnection(*ends, acked + queued, f"socket:[{inode}]")
+
+
+def host_and_port(address: str) -> Address:
+    """Return the two parts of host:port."""
+    host, _, port = address.rpartition(":")
+    return host, int(port)
 
 
 def open_files(pid: int) -> set[str]:

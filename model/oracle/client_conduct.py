@@ -1,12 +1,11 @@
 """What clients of the client library must do, and what must not happen to their connections, seen from the whole run."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
 from zab_chaos.model.events import Client, Complete, Invoke, Line
-from zab_chaos.model.oracle.facts import ORDERED, Facts
+from zab_chaos.model.oracle.facts import ORDERED, Facts, in_time
 from zab_chaos.model.oracle.possible_leaders import PossibleLeaders
 from zab_chaos.model.oracle.spans import FOREVER, SECOND, Span, difference, gaps, intersection, longer, merged
 from zab_chaos.node.clients.protocol import BROKE
@@ -146,8 +145,7 @@ class ClientConduct:
         if before.node is None or before.node != after.node:
             return True
         events = self._facts.connections.get((before.node, before.client), [])
-        place = bisect_right(events, before.t, key=lambda event: event.t)
-        return place < len(events) and events[place].t <= after.t
+        return bool(in_time(events, before.t + 1, after.t))
 
 
 def _stayed(events: Iterable[Client], invoke: Invoke, end: Complete) -> bool:

@@ -7,7 +7,7 @@ containers from it.
 from contextlib import ExitStack
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
+from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.processes.ensemble import ClusterPlan, NodeAddresses, Processes, ZabCluster
 from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.client.client import Client
@@ -61,10 +61,7 @@ class ZabDeployment(ProcessDeployment):
     def _populate(self, stack: ExitStack) -> None:
         """Set `cluster`, `network` and `toxiproxy_version`."""
         nodes = range(1, self._scenario.nodes + 1)
-        ports = self._ports(3 * len(nodes), stack)
-        addresses = {
-            node: NodeAddresses(*(f"{HOST}:{port}" for port in ports[3 * node - 3 : 3 * node])) for node in nodes
-        }
+        addresses = {node: NodeAddresses(*self._addresses(3, stack)) for node in nodes}
         links = self._proxies({node: own.listen for node, own in addresses.items()}, stack)
         self.cluster = Processes(self.folder, self._plan(addresses, links), self._own_disks("folder", stack))
 

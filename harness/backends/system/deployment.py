@@ -25,9 +25,9 @@ from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
-from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses, host_and_port
+from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.workload import SystemLoad
-from zab_chaos.harness.machine.connections import connection, open_files
+from zab_chaos.harness.machine.connections import connection, host_and_port, open_files
 from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder

@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 
 from zab_chaos.harness.backends.processes.deployment import Link
+from zab_chaos.harness.machine.connections import host_and_port
 
 CHUNK = 1 << 16
 
@@ -108,8 +109,3 @@ def _reset(writer: StreamWriter) -> None:
         return
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)

@@ -4,6 +4,8 @@ import re
 import socket
 from dataclasses import dataclass
 
+from zab_chaos.harness.machine.connections import host_and_port
+
 ANSWER_BYTES = 1 << 20  # far more than any answer needs
 
 _ZXID = re.compile(r"^Zxid: 0x([0-9a-f]+)$", re.MULTILINE)
@@ -33,9 +35,8 @@ class ServerState:
 
 def ask(address: str, word: str, timeout: float) -> str | None:
     """Send a four-letter word and return the answer; None if there was none in time."""
-    host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout) as connection:
+        with socket.create_connection(host_and_port(address), timeout) as connection:
             connection.sendall(word.encode())
             answer = b""
             while (more := connection.recv(1 << 16)) and len(answer) < ANSWER_BYTES:

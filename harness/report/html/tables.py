@@ -122,8 +122,7 @@ def _cited(run: RunData, mark: Mark, asked: str | None) -> Html:
 
 
 def properties(run: RunData) -> Html:
-    """Return the table of the properties and their judgements, the worst first, and of those that are
-    not judged."""
+    """Return the table of the properties and their judgements, the worst first, and of those that are not judged."""
     if run.judged.verdict is None:
         return element("p", "This run was not judged. ", element("code", f"zab verify {run.folder}"), " judges it.")
     items = sorted(run.judged.verdict.properties, key=lambda item: WORST_FIRST.index(item.verdict))

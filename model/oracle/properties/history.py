@@ -5,7 +5,7 @@ from functools import cached_property
 
 from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import READS, Request, was_served
+from zab_chaos.model.oracle.facts import READS, WRITES, Request, was_served
 from zab_chaos.model.oracle.linearization import Call, GaveUp, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -15,7 +15,6 @@ from zab_chaos.model.oracle.unaffected import unaffected
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
-WRITES = ("set", "create", "delete")
 _Part = tuple[str, str, str]  # a part of the service: "key" or "node", its name, and "reads" or "writes"
 
 
@@ -57,16 +56,16 @@ class LinearizableKeys(Checker):
     def _report_unexplained(self, path: str, answer: Complete, requests: list[Request]) -> None:
         """Report an answer that no order explains. Cite the write whose value it shows, and the last write and read before
         it."""
-        invoke = self.facts.requests[answer.client, answer.seq].invoke
+        asked = self.facts.requests[answer.client, answer.seq]
+        invoke = asked.invoke
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
-        writes = _writes(requests)
         shown = answer.value if invoke.op == "get" else None
         writer = next((one for one in requests if shown is not None and one.invoke.value == shown), None)
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
         request = _request_name(answer.client, answer.seq)
-        replaced = writer is not None and _replaced(self.facts.requests[answer.client, answer.seq], writes)
+        replaced = writer is not None and _replaced(asked, _writes(requests))
         outdated = ", which is outdated" if replaced else ""
         words = f"{path}: no order of its operations explains the answer to {request} ({invoke.op}){outdated}"
         cited = []

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 import pytest
 
 from zab_chaos.harness.backends.processes.deployment import HOST
-from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses, host_and_port
-from zab_chaos.harness.machine.connections import connection, open_files
+from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
+from zab_chaos.harness.machine.connections import connection, host_and_port, open_files
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 
 SECONDS = 20.0  # after which a socket that should have had something fails the test
