@@ -60,7 +60,8 @@ def test_a_release_without_defects_keeps_acknowledged_writes_in_a_power_cut(tmp_
     assert verdict["run"]["disk"] == "fuse"
     evidence = faults[0]["evidence"]
     assert [evidence[str(node)]["cuts"] for node in (1, 2, 3)] == [1, 1, 1]
-    assert sum(evidence[node]["lost_bytes"] for node in evidence) > 0 or variant == "plain"
+    may_lose_nothing = variant in ("plain", "pages")  # nothing may be unsynced at that instant; all pages may survive
+    assert may_lose_nothing or sum(evidence[node]["lost_bytes"] for node in evidence) > 0
 
 
 @pytest.mark.sample
