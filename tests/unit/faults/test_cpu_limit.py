@@ -4,6 +4,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.containers import CpuLimit
 from zab_chaos.faults.kind import FaultContext
 
@@ -16,7 +17,7 @@ def limits() -> dict[int, float | None]:
 
 @pytest.fixture
 def cluster(limits: dict[int, float | None]) -> MagicMock:
-    cluster = MagicMock(pid=lambda node: 100 + node, alive=lambda node: True)
+    cluster = MagicMock(Contained, pid=lambda node: 100 + node, alive=lambda node: True)
     cluster.limit_cpu = limits.__setitem__
     cluster.cpu_limited = lambda node: limits[node] is not None
     cluster.throttled.side_effect = range(100)

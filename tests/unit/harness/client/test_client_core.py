@@ -376,7 +376,7 @@ def test_long_paths_that_are_sent_together_get_no_client_disconnected(
     ensemble: FakeEnsemble, make: Callable[[int], Request]
 ) -> None:
     """A node counts a message's bytes, and in each of these there would be too many."""
-    with Client(ensemble.addresses, ensemble.keys) as client:
+    with Client(ensemble.addresses, ensemble.keys, timeout=120) as client:  # a busy machine takes seconds for this
         client.create("/a")
         operations = [client.submit(make(number)) for number in range(500 if make is LONG["reads"] else 20)]
         client.wait(operations[-1])
