@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 class Status:
     """One node's answer on its control port (see `zab_chaos.node.net.control`).
 
-    A node of another system fills in only `established` and `frames`.
+    A node of another system fills in only `established` and, if its backend can tell, `frames`.
     """
 
     node: int

@@ -6,7 +6,7 @@ from typing import Any
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Contained
-from zab_chaos.faults.cut_evidence import FrameWitness, frames_crossed
+from zab_chaos.faults.cut_evidence import LinkWitness, was_crossed
 from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, FaultError, HealOrder, Key, Kind
 from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import number
@@ -37,7 +37,7 @@ class NetDisconnect(InContainers):
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
         self.pairs = shapes.touching(context.cluster.nodes, nodes, "both")
-        self.witness = FrameWitness(context.cluster, self.pairs, context.host)
+        self.witness = LinkWitness(context.cluster, self.pairs, context.host)
         self.quiet = False
         self.links: list[dict[str, Any]] = []
 
@@ -56,7 +56,7 @@ class NetDisconnect(InContainers):
             self.containers.plug_in(node)
 
     def recovered(self) -> Confirmation:
-        silent = bool(self.links) and not frames_crossed(self.links)
+        silent = bool(self.links) and not was_crossed(self.links)
         on = [node for node in self.nodes if self.cluster.alive(node) and self.containers.plugged_in(node)]
         return Confirmation(silent and on == [n for n in self.nodes if self.cluster.alive(n)], {"links": self.links})
 

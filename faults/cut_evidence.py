@@ -1,46 +1,66 @@
-"""The confirmation of cut links by the frame counters of the receivers."""
+"""The confirmation of cut links: by the frame counters of the receivers, or by the bytes that the proxies count."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.host import Host
+from zab_chaos.faults.network import Network, Pair, Traffic
 
-# Seconds without a frame after which a link counts as quiet; longer than the interval of heartbeats, which every link carries.
+# Seconds without a change after which what was in flight when a link was cut counts as delivered. Whether the link is cut is
+# shown by the whole time from then until it is healed, so nothing is assumed about how often nodes send.
 QUIET = 0.15
 STEP = 0.03  # seconds between two readings
 
 
-class FrameWitness:
-    """Reads the frame counters of the receivers of cut links, once the cut has settled and again before it is healed.
+class LinkWitness:
+    """Reads what has passed cut links, once the cut has settled and again before it is healed.
 
-    The first reading of a receiver that is paused when the links are cut is put off until it runs again.
+    There are two counters. Our own nodes count the frames that they receive, and a foreign system's backend may name such
+    counts too. The first reading of a receiver that is paused when the links are cut is put off until it runs again. The
+    proxies of the foreign systems' links count bytes (`Network.traffic`). `detours`: the connections that were seen to avoid
+    cut links.
     """
 
-    def __init__(self, cluster: Cluster, pairs: Iterable[tuple[int, int]], host: Host) -> None:
+    def __init__(
+        self, cluster: Cluster, pairs: Iterable[tuple[int, int]], host: Host, network: Network | None = None
+    ) -> None:
         self.cluster = cluster
         self.host = host
         self.pairs = sorted(pairs)
+        self.detours: list[str] = []
+        self._network = network
+        self._before: Mapping[Pair, Traffic] = {}  # before the cut
+        self._cut: Mapping[Pair, Traffic] = {}  # just after it
+        self._settled: Mapping[Pair, Traffic] = {}  # when it had settled
         self._pids: dict[int, int | None] = {}  # process ids by receiver, when the cut had settled
         self._at_inject: dict[tuple[int, int], int] = {}
         self._unread: set[int] = set()  # receivers that have not been read since the cut had settled
         # By receiver that could not be read then: its latest counts, and since when they have not changed.
         self._late_counts: dict[int, tuple[dict[int, int], float]] = {}
 
-    def settle(self, seconds: float) -> bool:
-        """Wait until no counter has grown for a while: frames in flight when the link was cut may still arrive.
+    def begin(self) -> None:
+        """Note which connections there are, before the links are cut. Raises NetworkError."""
+        self._before = self._traffic()
 
-        Return False if frames kept arriving for `seconds`. The last reading is the reference for `links`.
+    def settle(self, seconds: float) -> bool:
+        """Wait until no counter has grown for a while: what was in flight when the link was cut may still arrive.
+
+        Return False if something kept arriving for `seconds`. The last reading is the reference for `links`. Raises
+        NetworkError.
         """
         deadline = self.host.now() + seconds
+        self._cut = self._settled = self._traffic()
         reference, since = self._read(), self.host.now()
         while self.host.now() - since < QUIET:
             self.host.sleep(STEP)
-            now = self._read()
-            if now != reference:
+            now, traffic = self._read(), self._traffic()
+            if now != reference or self._passed(traffic) != self._passed(self._settled):
                 reference, since = now, self.host.now()
+            self._settled = traffic
             if self.host.now() > deadline:
                 break
+        self._note_detours()
         self._late_counts = {}
         self._pids = {target: self.cluster.pid(target) for _, target in self.pairs}
         self._at_inject = self._by_pair(reference)
@@ -67,9 +87,12 @@ class FrameWitness:
             self.host.sleep(STEP)
 
     def links(self) -> list[dict[str, Any]]:
-        """Return `{"from", "to", "at_inject", "at_heal"}` for each link whose receiver answers now.
+        """Return `{"from", "to", "at_inject", "at_heal"}` for each link whose receiver answers now and counts frames.
 
-        A receiver that was restarted during the cut began to count at 0. A receiver without a first reading is left out.
+        A receiver that was restarted during the cut began to count at 0. A receiver without a first reading is left out. For
+        each link whose proxies count bytes there is the same with the bytes that have passed, and in addition `sent`, the bytes
+        that were sent into its proxies meanwhile, and `closed`, how many of the connections through them are gone. Raises
+        NetworkError.
         """
         # First, because a receiver may die after it answers.
         pids = {target: self.cluster.pid(target) for _, target in self.pairs}
@@ -82,11 +105,36 @@ class FrameWitness:
             at_inject = 0 if restarted else self._at_inject.get(pair)
             if at_inject is not None:
                 found.append({"from": pair[0], "to": pair[1], "at_inject": at_inject, "at_heal": at_heal[pair]})
+        self._note_detours()
+        return found + self._bytes()
+
+    def _bytes(self) -> list[dict[str, Any]]:
+        traffic, found = self._traffic(), []
+        for pair in self.pairs:
+            if pair in traffic and pair in self._before and pair in self._settled:
+                now = traffic[pair]
+                counts = {"at_inject": self._settled[pair].passed, "at_heal": now.passed}
+                felt = {"sent": now.sent - self._cut[pair].sent, "closed": max(0, self._before[pair].open - now.open)}
+                found.append({"from": pair[0], "to": pair[1], **counts, **felt})
         return found
+
+    def _traffic(self) -> Mapping[Pair, Traffic]:
+        return self._network.traffic() if self._network is not None else {}
+
+    def _passed(self, traffic: Mapping[Pair, Traffic]) -> list[int]:
+        return [traffic[pair].passed for pair in self.pairs if pair in traffic]
+
+    def _note_detours(self) -> None:
+        found = self._network.detours() if self._network is not None else {}
+        self.detours += [words for pair, words in found.items() if pair in self.pairs and words not in self.detours]
 
     def no_receiver_up(self) -> bool:
         """Return whether no receiver can receive a frame now: each of them is down or paused."""
         return not any(self._running(target) for _, target in self.pairs)
+
+    def no_link_up(self) -> bool:
+        """Return whether nothing can be sent over any link now, because one of its ends is down or paused."""
+        return not any(self._running(source) and self._running(target) for source, target in self.pairs)
 
     def _running(self, node: int) -> bool:
         return self.cluster.alive(node) and not self.cluster.paused(node)
@@ -103,9 +151,16 @@ class FrameWitness:
         return answers
 
     def _by_pair(self, answers: dict[int, dict[int, int]]) -> dict[tuple[int, int], int]:
-        return {pair: answers[pair[1]].get(pair[0], 0) for pair in self.pairs if pair[1] in answers}
+        return {pair: answers[pair[1]][pair[0]] for pair in self.pairs if pair[0] in answers.get(pair[1], ())}
 
 
-def frames_crossed(links: Iterable[dict[str, Any]]) -> bool:
-    """Return whether some receiver received frames over one of these links (see `FrameWitness.links`) while it was cut."""
+def was_crossed(links: Iterable[dict[str, Any]]) -> bool:
+    """Return whether something has passed one of these links (see `LinkWitness.links`) while it was cut."""
     return any(link["at_inject"] != link["at_heal"] for link in links)
+
+
+def was_felt(links: Iterable[dict[str, Any]]) -> bool:
+    """Return whether a node has felt that one of these links was cut: what it has sent was held back or lost, or its
+    connection is gone. True also if that can't be told, because only frames that arrive are counted."""
+    counts = [link for link in links if "sent" in link]
+    return not counts or any(link["sent"] or link["closed"] for link in counts)

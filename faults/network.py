@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyState, ReadBackError, WedgedError
 
-__all__ = ["CUTS", "MissingError", "Network", "NetworkError", "ReadBackError", "Toxic", "WedgedError"]
+__all__ = ["CUTS", "MissingError", "Network", "NetworkError", "ReadBackError", "Toxic", "Traffic", "WedgedError"]
 
 CUTS = ("timeout", "stall", "disable")
 DELETES = 5  # tries to delete a proxy; each may take `proxies.SECONDS`
@@ -39,6 +39,18 @@ class Toxic:
     kind: str
     stream: str
     attributes: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one link has carried so far, as its proxies saw it: bytes that were sent into them, and bytes that have passed them.
+
+    `open`: how many connections there are through them now.
+    """
+
+    sent: int = 0
+    passed: int = 0
+    open: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +220,15 @@ class Network:
     def frames(self, pair: Pair, kind: str) -> tuple[int, int]:
         """Return how many frames passed toxics of this kind on a link so far, and how many of them were hit."""
         return self._proxies.frames(self._link(pair).name, kind)
+
+    def traffic(self) -> Mapping[Pair, Traffic]:
+        """Return what each link has carried; nothing if the proxies do not count, because the nodes do. Raises NetworkError."""
+        return {}
+
+    def detours(self) -> Mapping[Pair, str]:
+        """Return the links that a connection avoids at this moment, with words for it, if that can be seen. Raises
+        NetworkError."""
+        return {}
 
     def broken(self) -> dict[Pair, list[str]]:
         """Return the links that have effects, with the names of these."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cut_evidence import QUIET, FrameWitness, frames_crossed
+from zab_chaos.faults.cut_evidence import QUIET, LinkWitness, was_crossed, was_felt
 from zab_chaos.faults.kind import (
     Confirmation,
     Fault,
@@ -24,18 +24,24 @@ from zab_chaos.faults.rules import choice, number, pairs
 
 SHAPES = ("isolate", "halves", "majority-minority", "ring", "bridge", "one-way", "pairs")
 WITHOUT_TARGET = ("halves", "ring", "pairs")  # shapes that need no target
+UNFELT = "nothing was sent over the links while they were cut, so nothing shows it. Cut them for longer, or other links"
 
 
 class Cut(Fault):
-    """Base of faults that cut links. Confirmed by the receivers' frame counters, which do not grow until the healing."""
+    """Base of faults that cut links. Confirmed by the counters of what passes them, which do not grow until the healing.
+
+    If the proxies count, a node must also have felt it: otherwise the counters show nothing. In a drawn schedule a cut may hit
+    links over which nothing is sent.
+    """
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
         self.pairs, self.how = self.links_to_cut()
-        self.witness = FrameWitness(context.cluster, self.pairs, context.host)
+        self.witness = LinkWitness(context.cluster, self.pairs, context.host, context.network)
         self.name = f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"
         self.quiet = False
         self.no_receiver_up = False  # at the end of the last cut
+        self.felt = False  # a node has felt a cut, or none had to
         self.links: list[dict[str, Any]] = []  # likewise
 
     @abstractmethod
@@ -47,28 +53,42 @@ class Cut(Fault):
         self.quiet = self.cut()
 
     def cut(self) -> bool:
-        """Cut the links, and return whether no frame arrives any more."""
+        """Cut the links, and return whether nothing arrives any more."""
+        self.witness.begin()
         self.context.links.cut(self.pairs, self.how, self.name)
         return self.witness.settle(self.context.patience)
 
     def injected(self) -> Confirmation:
-        return Confirmation(self.quiet, {"how": self.how, "quiet": self.quiet})
+        return self.confirmation(self.quiet, {"how": self.how, "quiet": self.quiet})
 
     def watch(self, now: float) -> float | None:
         return now + QUIET if self.witness.watch() else None
 
     def heal(self) -> None:
-        self.witness.wait(self.context.patience)
-        self.links = self.witness.links()  # before the first frame can arrive again
-        self.no_receiver_up = self.witness.no_receiver_up()
-        self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
+        self.links = []
+        try:
+            self.witness.wait(self.context.patience)
+            self.links = self.witness.links()  # before anything can arrive again
+            self.no_receiver_up = self.witness.no_receiver_up()
+            self.felt |= self.was_felt()
+        finally:
+            self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
 
     def recovered(self) -> Confirmation:
-        return Confirmation(self.was_silent(), {"links": self.links})
+        return self.confirmation(self.was_silent(), {"links": self.links}, [] if self.felt else [UNFELT])
 
     def was_silent(self) -> bool:
-        """Return whether no frame arrived during the last cut, or no receiver was up."""
-        return not frames_crossed(self.links) and (bool(self.links) or self.no_receiver_up)
+        """Return whether nothing arrived during the last cut, or no receiver was up."""
+        return not was_crossed(self.links) and (bool(self.links) or self.no_receiver_up)
+
+    def was_felt(self) -> bool:
+        """Return whether some node has felt the last cut, or none had to: its schedule is drawn, or no link had two ends."""
+        return was_felt(self.links) or self.context.drawn or self.witness.no_link_up()
+
+    def confirmation(self, confirmed: bool, evidence: dict[str, Any], errors: Sequence[str] = ()) -> Confirmation:
+        """Return the confirmation. Errors prevent it, and so does a connection past the proxies."""
+        wrong = [*self.witness.detours, *errors]
+        return Confirmation(confirmed and not wrong, evidence | ({"error": wrong[0]} if wrong else {}))
 
 
 class Partition(Cut):
@@ -100,8 +120,8 @@ class Flap(Cut):
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
         self.cuts = 0
-        self.silent = 0  # number of cuts in which no frame arrived, or no receiver was up
-        self.leaked = 0  # number of cuts in which a frame arrived; what happened in the rest is not known
+        self.silent = 0  # number of cuts in which nothing arrived, or no receiver was up
+        self.leaked = 0  # number of cuts in which something arrived; what happened in the rest is not known
         self.is_cut = False
         self.next_change: float | None = None
 
@@ -114,7 +134,7 @@ class Flap(Cut):
         return super().cut()
 
     def injected(self) -> Confirmation:
-        return Confirmation(self.quiet, {"quiet": self.quiet})
+        return self.confirmation(self.quiet, {"quiet": self.quiet})
 
     def watch(self, now: float) -> float | None:
         """Cut or heal the links when it is time to. Return the time of the next change."""
@@ -132,12 +152,12 @@ class Flap(Cut):
         if self.is_cut:
             super().heal()
             self.is_cut = False
-            self.leaked += frames_crossed(self.links)
+            self.leaked += was_crossed(self.links)
             self.silent += self.was_silent()
 
     def recovered(self) -> Confirmation:
         seen = {"cuts": self.cuts, "silent": self.silent, "leaked": self.leaked}
-        return Confirmation(self.silent > 0 and not self.leaked, seen)
+        return self.confirmation(self.silent > 0 and not self.leaked, seen, [] if self.felt else [UNFELT])
 
     def describe(self) -> str:
         return f"{len(self.pairs)} links of {node_names(self.nodes)} flapping"

@@ -3,12 +3,17 @@
 Link (i, j), which is what i sends to j, consists of the "upstream" of each proxy through which i connects to j, and of the
 "downstream" of each through which j connects to i. A fault's effect is put on all of them, with a different name for each
 stream. What j sends to i is not touched, so partitions are really one-way.
+
+Such nodes do not count what they receive from each other. Their proxies do: a cut is confirmed by what was sent into them and
+did not pass. For that a relay stands behind each proxy, which faults never touch: the connection between the two shows what
+has passed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
-from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, proxy_name
+from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, Traffic, proxy_name
 
 CUT_TOXICS = {
     "timeout": Toxic("timeout", "upstream", (("timeout", 0),)),
@@ -16,11 +21,41 @@ CUT_TOXICS = {
 }
 
 
+RELAY = 0  # the last number in the name of a relay
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The addresses, as host:port, that a connection passes one after the other: its proxy, the relay, and the target."""
+
+    proxy: str
+    relay: str
+    target: str
+
+
 class TwoWayNetwork(Network):
-    """A network in which a link consists of several streams. Each operation is applied to all of them."""
+    """A network in which a link consists of several streams. Each operation is applied to all of them.
+
+    `measure` and `find_detours` see what `traffic` and `detours` return; without them nothing is measured.
+    """
 
     # What follows a pair in the names of its proxies. By default there is one proxy, without a further number.
     proxies_of_a_pair: ClassVar[tuple[tuple[int, ...], ...]] = ((),)
+    measure: Callable[[], Mapping[Pair, Traffic]] | None = None
+    find_detours: Callable[[], Mapping[Pair, str]] | None = None
+
+    def create_ways(self, ways: Mapping[Pair, Way]) -> None:
+        """Create the proxy and the relay of each way. `ways`: by (from, to, *number), see `proxies_of_a_pair`. Raises
+        NetworkError."""
+        for pair, way in sorted(ways.items()):
+            self._create((*pair, RELAY), way.relay, way.target)
+            self._create(pair, way.proxy, way.relay)
+
+    def traffic(self) -> Mapping[Pair, Traffic]:
+        return self.measure() if self.measure is not None else {}
+
+    def detours(self) -> Mapping[Pair, str]:
+        return self.find_detours() if self.find_detours is not None else {}
 
     def cut(self, pairs: Iterable[Pair], how: str = "timeout", name: str = "cut") -> None:
         """See `Network.cut`. `disable` closes connections, which carry data both ways, so both directions must be in

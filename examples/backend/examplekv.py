@@ -3,7 +3,7 @@
 import json
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -45,11 +45,6 @@ class ExampleKV(SystemBackend):
     def client(self, place: Place, timeout: float) -> "KVClient":
         return KVClient(place.client, timeout)
 
-    def received(self, place: Place) -> Mapping[int, int]:
-        with Connection(place.client, 1.0) as connection:
-            counts = connection.ask({"op": "received"})["received"]
-        return {int(peer): count for peer, count in counts.items()}
-
 
 class Connection:
     """A connection to a node: sends a line of JSON, and reads one. Methods raise OSError."""
@@ -68,12 +63,6 @@ class Connection:
 
     def close(self) -> None:
         self._socket.close()
-
-    def __enter__(self) -> "Connection":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
 
 class KVClient(BlockingClient):

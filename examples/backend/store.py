@@ -15,7 +15,7 @@ import itertools
 import json
 import os
 import signal
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 
 RETRY_SECONDS = 0.2  # after which replicas that have not answered are asked again
@@ -65,7 +65,6 @@ class Node:
         self.peers: dict[int, str] = dict(options.peer)
         self.replica = Replica(options.data, syncs=not options.no_fsync)
         self.early_ack, self.no_write_back = options.early_ack, options.no_write_back
-        self.received: Counter[int] = Counter()  # messages received in this life, by peer
         self.numbers = itertools.count(1)
         self.answers: dict[int, dict[int, object]] = defaultdict(dict)  # by the number of the request, then by replica
         self.answer_arrived = asyncio.Condition()
@@ -106,7 +105,6 @@ class Node:
         async for line in lines_of(reader):
             message = json.loads(line)
             peer = message["from"]
-            self.received[peer] += 1
             if message["type"] == "answer":
                 if message["life"] == self.life and message["number"] in self.answers:
                     await self.add_answer(message["number"], peer, message["found"])
@@ -184,8 +182,6 @@ class Node:
                         answer = {"value": await self.get(request["key"])}
                     case "set":
                         answer = {"value": await self.set(request["key"], request["value"])}
-                    case "received":
-                        answer = {"received": dict(self.received)}
             except NoMajority:
                 answer = {"error": "no majority has answered"}
             writer.write(json.dumps(answer).encode() + b"\n")

@@ -1,11 +1,9 @@
 """The backend `--on etcd`: runs etcd's own servers, and asks them through their JSON gateway."""
 
 import base64
-import hashlib
 import http.client
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, ClassVar
 
@@ -23,7 +21,6 @@ from zab_chaos.harness.backends.system import (
 )
 
 STALE_READS = "stale-reads"
-RECEIVED = re.compile(r'^etcd_network_peer_received_bytes_total{From="(\w+)"} (\S+)$', re.MULTILINE)
 
 
 class Etcd(SystemBackend):
@@ -52,14 +49,6 @@ class Etcd(SystemBackend):
 
     def client(self, place: Place, timeout: float) -> "EtcdClient":
         return EtcdClient(place.client, timeout, serializable=place.defect == STALE_READS)
-
-    def received(self, place: Place) -> Mapping[int, int]:
-        """Return how many bytes the node has received from each other one."""
-        nodes = {member_id(address): node for node, address in place.peers.items()}
-        with closing(Connection(place.client, 1.0)) as connection:
-            metrics = connection.send("GET", "/metrics").decode()
-        counts = RECEIVED.findall(metrics)
-        return {nodes[member]: int(float(count)) for member, count in counts if member in nodes}
 
     def leader(self, places: Sequence[Place]) -> int | None:
         """Return the node that says that it leads, and in the highest term if several say so."""
@@ -137,11 +126,6 @@ class EtcdClient(BlockingClient):
 
     def hang_up(self) -> None:
         self._connection.close()
-
-
-def member_id(address: str) -> str:
-    """Return the number that etcd gives to a member with this address, if no `--initial-cluster-token` is given."""
-    return hashlib.sha1(f"http://{address}etcd-cluster".encode()).hexdigest()[:16].lstrip("0")
 
 
 def no_node(request: Request) -> Failed:

@@ -19,7 +19,7 @@ COLUMNS = ("node", "clients at", "role", "phase", "epoch", "last zxid", "lag", "
 class Row:
     """The state of one node. `lag`: transactions that the leader has delivered and this node has not; None if unknown.
 
-    `hears`: the peers from which a frame arrived since the last reading; None at the first reading.
+    `hears`: the peers from which a frame arrived since the last reading; None at the first reading, and if nodes do not count.
     """
 
     node: int
@@ -62,9 +62,7 @@ class StatusReader:
             epoch=answer.epoch,
             last_zxid=answer.last_zxid,
             lag=lag(answer, leader),
-            hears=None
-            if before is None
-            else sorted(peer for peer, n in answer.frames.items() if n > before.get(peer, 0)),
+            hears=None if not before else sorted(peer for peer, n in answer.frames.items() if n > before.get(peer, 0)),
         )
 
 

@@ -29,7 +29,7 @@ from zab_chaos.node.store.errors import CORRUPT_EXIT, DISK_EXIT
 Contradiction = tuple[str, Sequence[Line | None]]  # words, and the lines that show it
 GROUPS = ("up", "ended", "answers")  # evidence by node may be nested below these keys
 # Evidence that must not be false, or must be nothing at all, if a fault or its healing was confirmed.
-TRUE_IF_CONFIRMED, NOTHING_IF_CONFIRMED = ("quiet", "up"), ("leaked", "still on")
+TRUE_IF_CONFIRMED, NOTHING_IF_CONFIRMED = ("quiet", "up"), ("leaked", "still on", "error")
 # A milestone that is missing if something else than the harness, such as docker-compose, starts and ends the processes.
 WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend

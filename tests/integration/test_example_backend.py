@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,20 @@ pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     return installed(tmp_path, EXAMPLE, "examplekv = examplekv:ExampleKV")
+
+
+@pytest.fixture
+def variant(environment: dict[str, str], tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """Return `variant(source)`, which installs a backend `Variant` in a module of its own, and returns the environment."""
+
+    def install(source: str) -> dict[str, str]:
+        site = tmp_path / "site"
+        site.joinpath("variant.py").write_text(source)
+        points = site / "example-1.0.dist-info" / "entry_points.txt"
+        points.write_text("[zab_chaos.backends]\nvariant = variant:Variant\n")
+        return environment
+
+    return install
 
 
 def installed(folder: Path, example: Path, entry_point: str) -> dict[str, str]:
@@ -81,13 +96,38 @@ def test_a_power_cut_loses_unsynced_writes(
 ONE_ADDRESS = """
 import examplekv
 
-class SharedKV(examplekv.ExampleKV):
-    name = "sharedkv"
+class Variant(examplekv.ExampleKV):
+    name = "variant"
     one_address = True
 
     def command(self, place, defect):
         assert all(place.address != address for address in place.peers.values())
         return super().command(place, defect)
+"""
+
+# Node 3 knows where the others listen, and connects to them there.
+AROUND = """
+from dataclasses import replace
+import examplekv
+
+class Variant(examplekv.ExampleKV):
+    name = "variant"
+    listen = {}
+
+    def command(self, place, defect):
+        self.listen[place.node] = place.listen
+        around = {peer: self.listen[peer] for peer in place.peers} if place.node == 3 else place.peers
+        return super().command(replace(place, peers=around), defect)
+"""
+
+UNCUT = """
+import examplekv
+from zab_chaos.faults.two_way_network import TwoWayNetwork
+
+TwoWayNetwork.cut = lambda *_, **__: None
+
+class Variant(examplekv.ExampleKV):
+    name = "variant"
 """
 
 CUTS = """
@@ -127,16 +167,57 @@ min_acked = 50
 """
 
 
-def test_nodes_that_tell_each_other_their_addresses_can_be_cut_off(environment: dict[str, str], tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    site.joinpath("sharedkv.py").write_text(ONE_ADDRESS)
-    points = site / "example-1.0.dist-info" / "entry_points.txt"
-    points.write_text("[zab_chaos.backends]\nsharedkv = sharedkv:SharedKV\n")
-    scenario = tmp_path / "cuts.toml"
-    scenario.write_text(CUTS)
-    code, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "sharedkv")
-    assert (code, answer["verdict"]) == (0, "PASS"), (answer.get("reasons"), said)
+ONE_CUT = """
+[scenario]
+name = "one-cut"
+nodes = 3
+duration = 4
+
+[workload]
+clients = 3
+rate = 60
+keys = 2
+mix = { set = 1, get = 1 }
+
+[[fault]]
+at = 1
+do = "partition"
+target = "node-3"
+for = 1
+"""
+
+
+def run_variant(environment: dict[str, str], folder: Path, scenario: str) -> dict[str, Any]:
+    """Run a scenario on the installed variant, and return its verdict."""
+    path = folder / "cuts.toml"
+    path.write_text(scenario)
+    code, answer, said = zab(environment, folder, "run", str(path), "--on", "variant")
+    assert code == {"PASS": 0, "UNKNOWN": 2}[answer["verdict"]], (answer.get("reasons"), said)
+    return answer
+
+
+def test_nodes_that_tell_each_other_their_addresses_can_be_cut_off(
+    variant: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    answer = run_variant(variant(ONE_ADDRESS), tmp_path, CUTS)
+    assert answer["verdict"] == "PASS", answer["reasons"]
     assert judgements(answer)["fault took effect"] == "PASS"
+
+
+def test_a_node_that_goes_around_its_proxies_is_found_out(
+    variant: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    answer = run_variant(variant(AROUND), tmp_path, ONE_CUT)
+    assert judgements(answer)["fault took effect"] == "UNKNOWN"
+    words = [found["words"] for one in answer["properties"] for found in one["violations"]]
+    assert any("and node 3 have a connection past the proxies" in each or "node 3 and node" in each for each in words)
+
+
+def test_a_proxy_that_does_not_cut_is_found_out(variant: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
+    answer = run_variant(variant(UNCUT), tmp_path, ONE_CUT)
+    assert judgements(answer)["fault took effect"] == "UNKNOWN"
+    words = [found["words"] for one in answer["properties"] for found in one["violations"]]
+    assert any("was cut, but bytes passed its proxies meanwhile" in each for each in words)
 
 
 def test_a_scenario_that_it_does_not_support_is_refused_before_anything_starts(

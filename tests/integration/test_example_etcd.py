@@ -1,5 +1,6 @@
 """The example for etcd (examples/etcd): its servers keep what they have confirmed, and two ways to use them do not."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -38,3 +39,45 @@ def test_a_serializable_read_at_a_node_that_is_cut_off_is_stale(environment: dic
     assert (code, answer["verdict"]) == (1, "VIOLATION"), answer["reasons"]
     found = judgements(answer)
     assert (found["linearizable keys"], found["fault took effect"]) == ("VIOLATION", "PASS")
+
+
+# Two followers send each other only heartbeats of their connections, about every two seconds.
+BETWEEN_FOLLOWERS = """
+[scenario]
+name = "between-followers"
+nodes = 3
+duration = 10
+
+[workload]
+clients = 3
+rate = 30
+keys = 2
+
+[[fault]]
+at = 1
+do = "partition"
+shape = "bridge"
+target = "leader"
+for = 7
+"""
+
+UNCUT = """
+from etcd_chaos import Etcd
+from zab_chaos.faults.two_way_network import TwoWayNetwork
+
+TwoWayNetwork.cut = lambda *_, **__: None
+"""
+
+
+@pytest.mark.parametrize(("cuts", "judged"), [(True, "PASS"), (False, "UNKNOWN")])
+def test_a_cut_between_two_followers_is_confirmed_only_if_it_cuts(tmp_path: Path, cuts: bool, judged: str) -> None:
+    environment = installed(tmp_path, EXAMPLE, "etcd = etcd_chaos:Etcd" if cuts else "etcd = uncut:Etcd")
+    (tmp_path / "site" / "uncut.py").write_text(UNCUT)
+    scenario = tmp_path / "between.toml"
+    scenario.write_text(BETWEEN_FOLLOWERS)
+    _, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "etcd")
+    assert (answer["verdict"], judgements(answer)["fault took effect"]) == (judged, judged), (answer["reasons"], said)
+    (faults,) = tmp_path.glob("results/*/*/faults.jsonl")
+    (heal,) = [line for line in map(json.loads, faults.read_text().splitlines()) if line["type"] == "heal"]
+    assert [link["at_inject"] == link["at_heal"] for link in heal["evidence"]["links"]] == [cuts] * 2
+    assert all(link["sent"] > 0 for link in heal["evidence"]["links"])

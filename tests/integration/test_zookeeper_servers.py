@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.zookeeper import await_leader, deployed, eventually, release, start_ensemble
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.faults.cut_evidence import FrameWitness
+from zab_chaos.faults.cut_evidence import LinkWitness, was_felt
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
@@ -124,7 +124,8 @@ def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_after_healing(tmp_
         old = start_ensemble(it)
         others = [node for node in it.cluster.nodes if node != old]
         cut = [pair for other in others for pair in ((old, other), (other, old))]
-        witness = FrameWitness(it.cluster, cut, THIS_HOST)
+        witness = LinkWitness(it.cluster, cut, THIS_HOST, it.network)
+        witness.begin()
         it.network.cut(cut)
         assert witness.settle(10)
         assert sorted(it.network.broken()) == sorted(cut)
@@ -134,6 +135,8 @@ def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_after_healing(tmp_
         assert not status.established
         links = witness.links()
         assert [link["at_inject"] == link["at_heal"] > 0 for link in links] == [True] * 4
+        assert was_felt(links)
+        assert witness.detours == []
         it.network.heal(cut)
         assert it.network.broken() == {}
         assert await_leader(it) != old
@@ -144,11 +147,12 @@ def test_one_direction_of_a_link_can_be_cut_while_the_other_still_carries_data(t
     with deployed(tmp_path) as it:
         leader = start_ensemble(it)
         follower = next(node for node in it.cluster.nodes if node != leader)
+        witness = LinkWitness(it.cluster, [(follower, leader)], THIS_HOST, it.network)
+        witness.begin()
         it.network.cut([(follower, leader)], "stall", "deaf")
-        witness = FrameWitness(it.cluster, [(follower, leader)], THIS_HOST)
         assert witness.settle(10)
-        before = it.meter.totals()
-        eventually(lambda: it.meter.totals()[leader, follower] > before[leader, follower])  # pings
+        before = it.network.traffic()[leader, follower].passed
+        eventually(lambda: it.network.traffic()[leader, follower].passed > before)  # pings
         assert it.network.broken() == {(follower, leader): ["deaf"]}
         assert [link["at_inject"] == link["at_heal"] for link in witness.links()] == [True]
         with pytest.raises(NetworkError, match="can't be disabled alone"):

@@ -8,16 +8,19 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from zab_chaos.faults.filesystem.volume import Names
-from zab_chaos.faults.network import Network
+from zab_chaos.faults.network import Network, NetworkError, Pair
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.two_way_network import TwoWayNetwork, Way
 from zab_chaos.harness.backends.backend import FolderDeployment
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.monitor import RunMonitor
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
+from zab_chaos.harness.backends.toxiproxy.byte_meter import ByteMeter
 from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import file_descriptors
+from zab_chaos.harness.machine.connections import Address, between
 from zab_chaos.harness.machine.interrupt import Forced, Stopped
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report.progress import Display
@@ -134,15 +137,44 @@ class ProcessDeployment(FolderDeployment):
         self.toxiproxy_version, self._server = server.version, server
         return server
 
-    def _proxies(
-        self, listen: Mapping[int, str], stack: ExitStack, network: type[Network] = Network
-    ) -> dict[Link, str]:
-        """Start toxiproxy with a proxy for each link, set `network` of this type, and return the address of each proxy.
+    def _proxies(self, listen: Mapping[int, str], stack: ExitStack) -> dict[Link, str]:
+        """Start toxiproxy with a proxy for each link, set `network`, and return the address of each proxy.
 
         `listen`: the address at which each node takes the links of the others.
         """
         links = dict(zip(self._pairs, self._addresses(len(self._pairs), stack), strict=True))
         server = self._toxiproxy(stack)
-        self.network = network(server.address, server.key, server.gone)
+        self.network = Network(server.address, server.key, server.gone)
         self.network.create_links({pair: (address, listen[pair[1]]) for pair, address in links.items()})
         return links
+
+    def _two_way_proxies(
+        self, ways: Mapping[Pair, Way], stack: ExitStack, network: type[TwoWayNetwork] = TwoWayNetwork
+    ) -> None:
+        """Start toxiproxy with a proxy and a relay for each way, and set `network` of this type, whose traffic is measured."""
+        server = self._toxiproxy(stack, counting=True)
+        made = network(server.address, server.key, server.gone)
+        made.measure = ByteMeter(ways, server.address, server.key).traffic
+        made.find_detours = self._detours
+        try:
+            made.create_ways(ways)
+        except NetworkError as error:
+            raise HarnessError(f"the links between the nodes could not be made: {error}") from error
+        self.network = made
+
+    def _detours(self) -> dict[Pair, str]:
+        """Return the links that a connection between two nodes' processes avoids. Raises NetworkError."""
+        pids = {node: pid for node in self.cluster.nodes if (pid := self.cluster.pid(node)) is not None}
+        try:
+            return {
+                (source, target): f"node {source} and node {target} have a connection past the proxies: "
+                f"{_text(found.local)} to {_text(found.remote)}"
+                for source, target, found in between(pids)
+            }
+        except OSError as error:
+            raise NetworkError(f"the connections of the nodes can't be listed: {error}") from error
+
+
+def _text(address: Address) -> str:
+    host, port = address
+    return f"{host}:{port}"

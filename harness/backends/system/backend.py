@@ -42,8 +42,7 @@ class Place:
 class SystemBackend(Backend):
     """A backend for a system of your own. A subclass defines `name`, `operations`, `command` and `client`.
 
-    Its `abilities` are PAUSE and those of its disk. `survives_wipe` adds WIPE, overriding `received` adds LINKS, and overriding
-    `leader` adds LEADER.
+    Its `abilities` are PAUSE, LINKS and those of its disk. `survives_wipe` adds WIPE, and overriding `leader` adds LEADER.
 
     `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others.
     `survives_wipe`: a node can come back with an empty disk. `other_ports`: how many ports a node needs besides `listen` and
@@ -58,10 +57,9 @@ class SystemBackend(Backend):
 
     @property
     def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
-        methods = {Ability.LINKS: "received", Ability.LEADER: "leader"}
-        overridden = {ability for ability, name in methods.items() if _overrides(type(self), name)}
         wiped = {Ability.WIPE} if self.survives_wipe else set()
-        return frozenset({Ability.PAUSE, *wiped, *disks.ABILITIES, *overridden})
+        led = {Ability.LEADER} if _overrides(type(self), "leader") else set()
+        return frozenset({Ability.PAUSE, Ability.LINKS, *wiped, *led, *disks.ABILITIES})
 
     @abstractmethod
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
@@ -80,11 +78,16 @@ class SystemBackend(Backend):
         It is called once, when the nodes are up and there is a leader. What they have written when it returns is durable.
         """
 
-    def received(self, place: Place) -> Mapping[int, int]:
-        """Return how many messages the node has received from each peer in its present life.
+    @property
+    def counts_received(self) -> bool:
+        """Whether `received` is overridden."""
+        return _overrides(type(self), "received")
 
-        Without this method no link can be cut, because the receiver's counters confirm a cut. Raises OSError if the node
-        does not answer.
+    def received(self, place: Place) -> Mapping[int, int]:
+        """Return how many messages (or bytes) the node has received from each peer in its present life.
+
+        This method is optional: the proxies count what passes them. A node's own counts also show what came on another way
+        while a link was cut. Raises OSError if the node does not answer.
         """
         raise NotImplementedError
 

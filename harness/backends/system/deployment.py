@@ -11,12 +11,11 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.faults.network import Pair
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.faults.two_way_network import TwoWayNetwork
+from zab_chaos.faults.two_way_network import Way
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import node_names
 from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
@@ -27,7 +26,12 @@ from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.workload import SystemLoad
-from zab_chaos.harness.machine.connections import connection, host_and_port, open_files
+from zab_chaos.harness.machine.connections import (
+    connection,
+    host_and_port,
+    open_files,
+    open_files_of_children,
+)
 from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -67,9 +71,8 @@ class SystemCluster(ProcessCluster):
         found = connection((HOST, port), (HOST, other))
         if found is None:
             return None
-        return next(
-            (node for which in (open_files, _of_children) for node, pid in up.items() if found.file in which(pid)), None
-        )
+        which = (open_files, open_files_of_children)
+        return next((node for files in which for node, pid in up.items() if found.file in files(pid)), None)
 
     def _spawn(self, node: int, crash_at: str | None) -> None:
         with self._spawning:
@@ -82,15 +85,20 @@ class SystemCluster(ProcessCluster):
         place = self.places[node]
         try:
             socket.create_connection(host_and_port(place.client), timeout).close()
-            frames = self._backend.received(place) if Ability.LINKS in self._backend.abilities else {}
+            frames = self._received(place) if self._backend.counts_received else {}
         except OSError as error:
             self.silence[node] = f"{type(error).__name__}: {error}"
             return None
-        if not isinstance(frames, Mapping) or not all(
-            peer in place.peers and isinstance(count, int) for peer, count in frames.items()
+        return Status(node=node, life=self._lives[node].life, frames=frames)
+
+    def _received(self, place: "Place") -> dict[int, int]:
+        """Return the node's own counts of what it has received from each peer. Raises OSError, ClusterError."""
+        counts = self._backend.received(place)
+        if not isinstance(counts, Mapping) or not all(
+            peer in place.peers and isinstance(count, int) for peer, count in counts.items()
         ):
-            raise ClusterError(f"`received` must return a number for each of node {node}'s peers, not {frames!r}")
-        return Status(node=node, life=self._lives[node].life, frames=dict(frames))
+            raise ClusterError(f"`received` must return a number for each of node {place.node}'s peers, not {counts!r}")
+        return dict.fromkeys(place.peers, 0) | dict(counts)
 
     def awaited_answer(self, node: int) -> str:
         return f"accept connections at its `client` address {self.places[node].client}"
@@ -145,7 +153,10 @@ class SystemDeployment(ProcessDeployment):
         listen = {node: first for node, (first, *_) in own.items()}
         links, shared = {pair: listen[pair[1]] for pair in self._pairs}, listen
         if Ability.LINKS in self._backend.abilities:
-            links = self._proxies(listen, stack, TwoWayNetwork)
+            proxies, relays = (self._addresses(len(self._pairs), stack) for _ in range(2))
+            ways: dict[Pair, Way] = dict(zip(self._pairs, map(Way, proxies, relays, links.values()), strict=True))
+            self._two_way_proxies(ways, stack)
+            links = {pair: ways[pair].proxy for pair in links}
             if self._backend.one_address:
                 shared = dict(zip(nodes, self._addresses(len(nodes), stack), strict=True))
                 stack.enter_context(SharedAddresses(shared, links, listen, lambda *ports: self.cluster.opener(*ports)))
@@ -269,11 +280,3 @@ def _is_conclusive(outcome: Outcome) -> bool:
 
 def _value(outcome: Outcome) -> bytes | None:
     return outcome.data if isinstance(outcome, Ok) else None
-
-
-def _of_children(pid: int) -> set[str]:
-    """Return what the processes have open that this one has started."""
-    try:
-        return {name for child in psutil.Process(pid).children(recursive=True) for name in open_files(child.pid)}
-    except psutil.Error:  # it has ended
-        return set()

@@ -13,7 +13,6 @@ from pathlib import Path
 import zmq
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
@@ -22,7 +21,7 @@ from zab_chaos.harness.backends.zookeeper import server_log, sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, clock_offset
-from zab_chaos.harness.backends.zookeeper.links import ByteMeter, QuorumNetwork
+from zab_chaos.harness.backends.zookeeper.links import QuorumNetwork, ways
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.salvage import progress_file
 from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
@@ -30,7 +29,6 @@ from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
 from zab_chaos.harness.backends.zookeeper.traces import write_traces
 from zab_chaos.harness.backends.zookeeper.txnlog import show
 from zab_chaos.harness.client.transport import SocketLine
-from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
@@ -45,7 +43,6 @@ class ZooKeeperDeployment(ProcessDeployment):
     patience = 60.0  # a JVM starts slowly on a busy machine
     cluster: ZooKeeperCluster
     network: QuorumNetwork
-    meter: ByteMeter
 
     def __init__(
         self, folder: RunFolder, scenario: Scenario, release: str, display: Display | None = None,
@@ -68,15 +65,9 @@ class ZooKeeperDeployment(ProcessDeployment):
         own = {node: Ports(*ports[4 * node - 4 : 4 * node]) for node in nodes}
         properties = dict(self._scenario.zookeeper.java)
         plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings, properties=properties)
-        server = self._toxiproxy(stack, counting=True)
-        self.meter = ByteMeter(plan, server.address, server.key)
-        self.network = QuorumNetwork(server.address, server.key, server.gone)
-        try:
-            self.network.create(plan)
-        except NetworkError as error:
-            raise HarnessError(f"the links between the servers could not be made: {error}") from error
+        self._two_way_proxies(ways(plan), stack, QuorumNetwork)
         self._disks = self._own_disks(self._scenario.zookeeper.names, stack, with_process=False)
-        self.cluster = ZooKeeperCluster(self.folder, plan, self.meter, self._disks)
+        self.cluster = ZooKeeperCluster(self.folder, plan, self._disks)
         stack.enter_context(locked(progress_file(self.folder)))
         stack.callback(self._write_traces)
         self._sampler = stack.enter_context(RoleSampler(self.cluster))

@@ -10,13 +10,11 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults.cluster import ClusterError, Status
-from zab_chaos.faults.network import NetworkError
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.zookeeper import four_letter_words, points, server_log
 from zab_chaos.harness.backends.zookeeper.evidence import ServerLife
-from zab_chaos.harness.backends.zookeeper.links import ByteMeter
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, ZooKeeperServer
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk, read_epochs
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -29,18 +27,17 @@ LOG_LINES = 200
 class ZooKeeperCluster(ProcessCluster):
     """The servers of a run: each is a process, and its disk a folder of the run.
 
-    `meter` counts the bytes that reached a server from each other one; `Status.frames` shows them. ZooKeeper reports little
-    about itself, so a status has little, too: see `status`.
+    ZooKeeper reports little about itself, so a status has little, too: see `status`. What servers receive from each other is
+    counted by the proxies between them.
     """
 
     start_seconds = 60.0  # a JVM starts slowly on a busy machine
     crashed = CRASHED
     terminated = 128 + signal.SIGTERM  # that of a JVM
 
-    def __init__(self, folder: RunFolder, plan: Plan, meter: ByteMeter, disks: Disks | None = None) -> None:
+    def __init__(self, folder: RunFolder, plan: Plan, disks: Disks | None = None) -> None:
         super().__init__(folder, plan.nodes, faithful=False, disks=disks)
         self._plan = plan
-        self._meter = meter
         self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
         self._records: dict[tuple[int, int], ServerLife] = {}  # by (node, life)
         self._running: set[tuple[int, int]] = set()  # those of `_records` whose end is not recorded yet
@@ -95,7 +92,7 @@ class ZooKeeperCluster(ProcessCluster):
         return four_letter_words.srvr(self.client_address(node), timeout) if self.alive(node) else None
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
-        """Return the server's status; None if it is down, does not answer in time, or its received bytes can't be counted.
+        """Return the server's status; None if it is down or does not answer in time.
 
         A server that does not serve is shown as LOOKING: ZooKeeper does not tell more. Digests are not known.
         """
@@ -103,13 +100,10 @@ class ZooKeeperCluster(ProcessCluster):
         if status is None:
             return None
         logged = max(status.delivered, divmod(self._log_ends[node].zxid(), 1 << 32))
-        try:
-            return replace(status, last_zxid=logged, frames=self._meter.received(node))
-        except NetworkError:
-            return None
+        return replace(status, last_zxid=logged)
 
     def role_status(self, node: int, timeout: float = 2.0) -> Status | None:
-        """Return the server's status without its received bytes and the end of its log; None as for `status`."""
+        """Return the server's status without the end of its log; None as for `status`."""
         life = self._lives.get(node)
         state = self.srvr(node, timeout)
         if life is None or state is None:
@@ -149,10 +143,6 @@ class ZooKeeperCluster(ProcessCluster):
 
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         self._record_end(node)
-        try:
-            self._meter.begin(node)
-        except NetworkError as error:
-            raise ClusterError(str(error)) from error
         began, disk = time.monotonic_ns(), read_disk(self._data(node))
         self._armed[node, number] = {(crash_at, "crash")} if crash_at is not None else set()
         life = self._servers[node].spawn(number, crash_at, log)

@@ -24,7 +24,7 @@ class FaultTookEffect(Checker):
       the next life of its node had begun. A node that was paused delivered nothing for a quarter of that time, and
       was not awake before it was healed, unless another fault had hit it. A disk
       that a fault took is not found again. No node answered a request that was sent when its process had ended.
-    - No frame crossed a cut link: the receiver's counters are equal at injection and at healing.
+    - No frame crossed a cut link: the counters of its receiver, or of its proxies, are equal at injection and at healing.
     - No node ended by itself, except with a disk that a fault let fail. (A failed check of its own and a disk that it refuses
       as damaged are judged by sanity and disk.)
     - All records agree on nodes, links and processes (`zab_chaos.model.oracle.fault_evidence`), also on faults inside nodes
@@ -117,9 +117,10 @@ class FaultTookEffect(Checker):
                 continue
             self.checked += 1
             if before != after:
+                passed = "bytes passed its proxies" if "sent" in link else "its receiver took frames"
                 self.findings.add(
-                    f"fault {event.id}: the link from node {link.get('from')} to node {link.get('to')} was cut, but its "
-                    f"receiver took frames meanwhile ({before} before, {after} after)",
+                    f"fault {event.id}: the link from node {link.get('from')} to node {link.get('to')} was cut, but "
+                    f"{passed} meanwhile ({before} before, {after} after)",
                     [event],
                 )
 

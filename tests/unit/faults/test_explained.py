@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
@@ -12,7 +13,7 @@ import pytest
 
 from tests.unit.faults.conftest import Patient
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.faults.cut_evidence import QUIET, FrameWitness
+from zab_chaos.faults.cut_evidence import QUIET, LinkWitness
 from zab_chaos.faults.disk import PowerCut
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.faults.kind import FaultContext
@@ -237,8 +238,9 @@ def test_a_running_node_that_refuses_the_command_to_die_is_an_error(sleepers: Ca
 
 def test_a_receiver_that_was_paused_at_the_cut_and_restarted_since_counts_from_0(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(2)
+    cluster.frames = {(1, 2): 0}
     cluster.pause(2)
-    witness = FrameWitness(cluster, [(1, 2)], THIS_HOST)
+    witness = LinkWitness(cluster, [(1, 2)], THIS_HOST)
     assert witness.settle(5.0)
     cluster.kill(2)
     assert witness.links() == []
@@ -253,7 +255,7 @@ def test_a_receiver_that_dies_just_after_its_answer_was_not_restarted(
 ) -> None:
     cluster = sleepers(2)
     cluster.frames[1, 2] = 3
-    witness = FrameWitness(cluster, [(1, 2)], THIS_HOST)
+    witness = LinkWitness(cluster, [(1, 2)], THIS_HOST)
     assert witness.settle(5.0)
     answer = cluster.status(2)
 
@@ -268,7 +270,7 @@ def test_a_receiver_that_dies_just_after_its_answer_was_not_restarted(
 def test_a_receiver_that_was_paused_at_the_cut_and_just_resumed_shows_nothing(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(2)
     cluster.pause(2)
-    witness = FrameWitness(cluster, [(1, 2)], THIS_HOST)
+    witness = LinkWitness(cluster, [(1, 2)], THIS_HOST)
     assert witness.settle(5.0)
     cluster.resume(2)
     assert witness.links() == []
@@ -281,7 +283,7 @@ def test_a_receiver_that_was_paused_at_the_cut_counts_from_when_it_received_earl
     cluster = sleepers(3)
     cluster.frames = {(1, 2): 3, (1, 3): 4}
     cluster.pause(2)
-    witness = FrameWitness(cluster, [(1, 2), (1, 3)], patient)
+    witness = LinkWitness(cluster, [(1, 2), (1, 3)], patient)
     assert witness.settle(5.0)
     assert witness.watch()
     cluster.resume(2)
@@ -306,8 +308,11 @@ def test_a_partition_whose_receivers_were_all_paused_is_confirmed_after_they_res
         "heal": lambda *_, release: None,
         "heal_all": lambda: None,
         "take_foreign_changes": list,
+        "traffic": dict,
+        "detours": dict,
     }
     scheduler.network, scheduler.host = SimpleNamespace(**links), patient
+    scheduler.cluster.frames = dict.fromkeys(permutations(scheduler.cluster.nodes, 2), 0)
     scheduler.begin(100.0)
     paused = scheduler.inject(replace(step("pause"), target="all"))
     cut = scheduler.inject(step("partition"))

@@ -12,10 +12,15 @@ from zab_chaos.faults.partition import Flap, Partition, can_release
 from zab_chaos.faults.registry import KINDS
 
 
+def uncounted(heal: Callable[..., None]) -> SimpleNamespace:
+    """Return links whose proxies do not count."""
+    return SimpleNamespace(cut=lambda *_: None, heal=heal, traffic=dict, detours=dict)
+
+
 @pytest.fixture
 def flap(sleepers: Callable[..., Any], patient: Any) -> Flap:
     """A flap of the links of node 1 of two nodes, after the first cut."""
-    links = SimpleNamespace(cut=lambda *_: None, heal=lambda *_, release: None)
+    links = uncounted(heal=lambda *_, release: None)
     params = {key.name: key.default for key in KINDS["flap"].keys} | {"down": 1.0, "up": 1.0}
     cluster = sleepers(2)
     cluster.frames = {(1, 2): 7, (2, 1): 7}
@@ -92,7 +97,7 @@ def test_a_partition_is_judged_by_the_counters_before_it_is_healed(
     def heal(*_: Any, release: bool) -> None:
         cluster.frames[1, 2] += 5
 
-    links = SimpleNamespace(cut=lambda *_: None, heal=heal)
+    links = uncounted(heal)
     params = {key.name: key.default for key in KINDS["partition"].keys}
     cut = Partition(FaultContext(cluster, cast(Any, links), Random(1), patience=5.0, host=patient), [1], params)
     cut.inject()

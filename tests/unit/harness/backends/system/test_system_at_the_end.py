@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.grammar import build
+from zab_chaos.faults.network import Pair
+from zab_chaos.faults.two_way_network import Way
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.system import (
     Client,
@@ -104,14 +106,18 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def test_each_node_has_as_many_addresses_as_its_backend_asks_for(run: Run) -> None:
+def test_each_node_has_as_many_addresses_as_its_backend_asks_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: dict[Pair, Way] = {}
+    monkeypatch.setattr(run.deployment, "_two_way_proxies", lambda made, stack: ways.update(made))
     run.backend.other_ports = 2
     with ExitStack() as stack:
         run.deployment._build(stack)
         places = run.deployment.cluster.places
         addresses = {address for one in places.values() for address in (one.listen, one.client, *one.others)}
     assert len(addresses) == 8
-    assert places[1].peers == {2: places[2].listen}
+    assert places[1].peers == {2: ways[1, 2].proxy}
+    assert ways[1, 2].target == places[2].listen
+    assert len({address for way in ways.values() for address in (way.proxy, way.relay)} - addresses) == 4
 
 
 def test_what_the_backend_sets_up_is_durable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def test_a_server_that_ends_gives_its_reason_or_else_the_end_of_its_log(tmp_path
     """The last lines of a Java program's log are the end of a stack trace."""
     nobody: Any = None
     plan = Plan(release=Release("3.9.5", (), tmp_path), java="java", ports={})
-    cluster = ZooKeeperCluster(RunFolder(tmp_path), plan, nobody)
+    cluster = ZooKeeperCluster(RunFolder(tmp_path), plan)
     life = cluster._lives[1] = ProcessLife(1, 1, nobody, tmp_path / "node-1-1.log")
     for text, words in ((REFUSED, 'java.lang.NumberFormatException: For input string: "abc"'), ("killed\n", "killed")):
         life.log.write_text(text)

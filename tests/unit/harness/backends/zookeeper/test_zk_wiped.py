@@ -39,7 +39,7 @@ def test_a_disk_that_is_lost_after_its_server_refused_it_was_left_as_it_was(
     (tmp_path / "config").mkdir()
     plan = Plan(release=Release("3.9.5", (), tmp_path), java="java", ports={1: Ports(1, 2, 3, 4)})
     disks = Mounted(data=tmp_path / "data" / "node-1") if mounted else None
-    cluster = ZooKeeperCluster(RunFolder(tmp_path), plan, MagicMock(), disks)
+    cluster = ZooKeeperCluster(RunFolder(tmp_path), plan, disks)
     cluster.start(1)
     assert cluster.wait_exit(1, 0.0) == 1
     cluster.wipe(1)
