@@ -30,18 +30,13 @@ class LinkWitness:
         self.pairs = sorted(pairs)
         self.detours: list[str] = []
         self._network = network
-        self._before: Mapping[Pair, Traffic] = {}  # before the cut
-        self._cut: Mapping[Pair, Traffic] = {}  # just after it
+        self._cut: Mapping[Pair, Traffic] = {}  # just after the links were cut
         self._settled: Mapping[Pair, Traffic] = {}  # when it had settled
         self._pids: dict[int, int | None] = {}  # process ids by receiver, when the cut had settled
         self._at_inject: dict[tuple[int, int], int] = {}
         self._unread: set[int] = set()  # receivers that have not been read since the cut had settled
         # By receiver that could not be read then: its latest counts, and since when they have not changed.
         self._late_counts: dict[int, tuple[dict[int, int], float]] = {}
-
-    def begin(self) -> None:
-        """Note which connections there are, before the links are cut. Raises NetworkError."""
-        self._before = self._traffic()
 
     def settle(self, seconds: float) -> bool:
         """Wait until no counter has grown for a while: what was in flight when the link was cut may still arrive.
@@ -91,8 +86,7 @@ class LinkWitness:
 
         A receiver that was restarted during the cut began to count at 0. A receiver without a first reading is left out. For
         each link whose proxies count bytes there is the same with the bytes that have passed, and in addition `sent`, the bytes
-        that were sent into its proxies meanwhile, and `closed`, how many of the connections through them are gone. Raises
-        NetworkError.
+        that were sent into its proxies meanwhile. Raises NetworkError.
         """
         # First, because a receiver may die after it answers.
         pids = {target: self.cluster.pid(target) for _, target in self.pairs}
@@ -109,14 +103,18 @@ class LinkWitness:
         return found + self._bytes()
 
     def _bytes(self) -> list[dict[str, Any]]:
-        traffic, found = self._traffic(), []
-        for pair in self.pairs:
-            if pair in traffic and pair in self._before and pair in self._settled:
-                now = traffic[pair]
-                counts = {"at_inject": self._settled[pair].passed, "at_heal": now.passed}
-                felt = {"sent": now.sent - self._cut[pair].sent, "closed": max(0, self._before[pair].open - now.open)}
-                found.append({"from": pair[0], "to": pair[1], **counts, **felt})
-        return found
+        now = self._traffic()
+        return [
+            {
+                "from": pair[0],
+                "to": pair[1],
+                "at_inject": self._settled[pair].passed,
+                "at_heal": now[pair].passed,
+                "sent": now[pair].sent - self._cut[pair].sent,
+            }
+            for pair in self.pairs
+            if pair in now and pair in self._settled
+        ]
 
     def _traffic(self) -> Mapping[Pair, Traffic]:
         return self._network.traffic() if self._network is not None else {}
@@ -131,10 +129,6 @@ class LinkWitness:
     def no_receiver_up(self) -> bool:
         """Return whether no receiver can receive a frame now: each of them is down or paused."""
         return not any(self._running(target) for _, target in self.pairs)
-
-    def no_link_up(self) -> bool:
-        """Return whether nothing can be sent over any link now, because one of its ends is down or paused."""
-        return not any(self._running(source) and self._running(target) for source, target in self.pairs)
 
     def _running(self, node: int) -> bool:
         return self.cluster.alive(node) and not self.cluster.paused(node)
@@ -159,8 +153,8 @@ def was_crossed(links: Iterable[dict[str, Any]]) -> bool:
     return any(link["at_inject"] != link["at_heal"] for link in links)
 
 
-def was_felt(links: Iterable[dict[str, Any]]) -> bool:
-    """Return whether a node has felt that one of these links was cut: what it has sent was held back or lost, or its
-    connection is gone. True also if that can't be told, because only frames that arrive are counted."""
+def were_used(links: Iterable[dict[str, Any]]) -> bool:
+    """Return whether anything was ever sent over one of these links, before or while it was cut; True if only frames that
+    arrive are counted."""
     counts = [link for link in links if "sent" in link]
-    return not counts or any(link["sent"] or link["closed"] for link in counts)
+    return not counts or any(link["at_inject"] or link["sent"] for link in counts)

@@ -43,14 +43,10 @@ class Toxic:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What one link has carried so far, as its proxies saw it: bytes that were sent into them, and bytes that have passed them.
+    """What one link has carried so far: the bytes that were sent into its proxies, and those that have passed them."""
 
-    `open`: how many connections there are through them now.
-    """
-
-    sent: int = 0
-    passed: int = 0
-    open: int = 0
+    sent: int
+    passed: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cut_evidence import QUIET, LinkWitness, was_crossed, was_felt
+from zab_chaos.faults.cut_evidence import QUIET, LinkWitness, was_crossed, were_used
 from zab_chaos.faults.kind import (
     Confirmation,
     Fault,
@@ -24,14 +24,16 @@ from zab_chaos.faults.rules import choice, number, pairs
 
 SHAPES = ("isolate", "halves", "majority-minority", "ring", "bridge", "one-way", "pairs")
 WITHOUT_TARGET = ("halves", "ring", "pairs")  # shapes that need no target
-UNFELT = "nothing was sent over the links while they were cut, so nothing shows it. Cut them for longer, or other links"
+UNUSED = "nothing was ever sent through the proxies of these links, so nothing shows that the links were cut"
+LOST = "the links were not cut any more when they were to be healed"
 
 
 class Cut(Fault):
     """Base of faults that cut links. Confirmed by the counters of what passes them, which do not grow until the healing.
 
-    If the proxies count, a node must also have felt it: otherwise the counters show nothing. In a drawn schedule a cut may hit
-    links over which nothing is sent.
+    If the proxies count, the nodes must also be known to use them: something was sent over one of the links at some time. It
+    need not have been sent while the link was cut: then the nodes would not have noticed whether it was. In a drawn schedule a
+    cut may hit links that are never used.
     """
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
@@ -41,7 +43,7 @@ class Cut(Fault):
         self.name = f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"
         self.quiet = False
         self.no_receiver_up = False  # at the end of the last cut
-        self.felt = False  # a node has felt a cut, or none had to
+        self.error: str | None = None  # why a cut is not confirmed, whatever the counters show
         self.links: list[dict[str, Any]] = []  # likewise
 
     @abstractmethod
@@ -54,7 +56,6 @@ class Cut(Fault):
 
     def cut(self) -> bool:
         """Cut the links, and return whether nothing arrives any more."""
-        self.witness.begin()
         self.context.links.cut(self.pairs, self.how, self.name)
         return self.witness.settle(self.context.patience)
 
@@ -70,25 +71,28 @@ class Cut(Fault):
             self.witness.wait(self.context.patience)
             self.links = self.witness.links()  # before anything can arrive again
             self.no_receiver_up = self.witness.no_receiver_up()
-            self.felt |= self.was_felt()
+            self.error = self.error or self._shows_nothing()
         finally:
             self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
 
     def recovered(self) -> Confirmation:
-        return self.confirmation(self.was_silent(), {"links": self.links}, [] if self.felt else [UNFELT])
+        return self.confirmation(self.was_silent(), {"links": self.links})
 
     def was_silent(self) -> bool:
         """Return whether nothing arrived during the last cut, or no receiver was up."""
         return not was_crossed(self.links) and (bool(self.links) or self.no_receiver_up)
 
-    def was_felt(self) -> bool:
-        """Return whether some node has felt the last cut, or none had to: its schedule is drawn, or no link had two ends."""
-        return was_felt(self.links) or self.context.drawn or self.witness.no_link_up()
+    def _shows_nothing(self) -> str | None:
+        """Return in words why the counts of the cut that is about to be healed show nothing, or None."""
+        broken = self.context.links.broken()
+        if any(self.name not in broken.get(pair, ()) for pair in self.pairs):
+            return LOST
+        return None if were_used(self.links) or self.context.drawn else UNUSED
 
-    def confirmation(self, confirmed: bool, evidence: dict[str, Any], errors: Sequence[str] = ()) -> Confirmation:
-        """Return the confirmation. Errors prevent it, and so does a connection past the proxies."""
-        wrong = [*self.witness.detours, *errors]
-        return Confirmation(confirmed and not wrong, evidence | ({"error": wrong[0]} if wrong else {}))
+    def confirmation(self, confirmed: bool, evidence: dict[str, Any]) -> Confirmation:
+        """Return the confirmation. A connection past the proxies prevents it, and what makes the counts worthless."""
+        error = next(iter(self.witness.detours), self.error)
+        return Confirmation(confirmed and error is None, evidence | ({"error": error} if error is not None else {}))
 
 
 class Partition(Cut):
@@ -157,7 +161,7 @@ class Flap(Cut):
 
     def recovered(self) -> Confirmation:
         seen = {"cuts": self.cuts, "silent": self.silent, "leaked": self.leaked}
-        return self.confirmation(self.silent > 0 and not self.leaked, seen, [] if self.felt else [UNFELT])
+        return self.confirmation(self.silent > 0 and not self.leaked, seen)
 
     def describe(self) -> str:
         return f"{len(self.pairs)} links of {node_names(self.nodes)} flapping"

@@ -11,6 +11,7 @@ import zmq
 
 from zab_chaos.harness.client.client import Client, PolledClient
 from zab_chaos.harness.client.log import OpsFile
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.results.final_state import StateByNode, text_of
 from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
 from zab_chaos.harness.workload.operations import LoadParameters
@@ -45,6 +46,8 @@ class ThreadedLoad:
         self._effective_faults = faults
 
     def _raise(self) -> None:
+        if isinstance(self._error, HarnessError):
+            raise self._error
         if self._error is not None:
             raise WorkloadError(f"the workload failed: {self._error!r}") from self._error
 

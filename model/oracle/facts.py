@@ -728,8 +728,7 @@ def tampering(fault: Fault) -> list[str]:
 def cut_link_counters(fault: Fault) -> list[dict[str, Any]]:
     """Return the counters of cut links in a fault's evidence: {"from", "to", "at_inject", "at_heal"}, of frames or of bytes.
 
-    Those of bytes, which the proxies count, also have "sent", the bytes that were sent into the proxies meanwhile, and
-    "closed", the number of connections that are gone.
+    Those of bytes, which the proxies count, also have "sent", the bytes that were sent into the proxies meanwhile.
     """
     found: list[dict[str, Any]] = []
     waiting = [fault.evidence]

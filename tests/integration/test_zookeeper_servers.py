@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.zookeeper import await_leader, deployed, eventually, release, start_ensemble
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.faults.cut_evidence import LinkWitness, was_felt
+from zab_chaos.faults.cut_evidence import LinkWitness
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
@@ -125,7 +125,6 @@ def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_after_healing(tmp_
         others = [node for node in it.cluster.nodes if node != old]
         cut = [pair for other in others for pair in ((old, other), (other, old))]
         witness = LinkWitness(it.cluster, cut, THIS_HOST, it.network)
-        witness.begin()
         it.network.cut(cut)
         assert witness.settle(10)
         assert sorted(it.network.broken()) == sorted(cut)
@@ -135,7 +134,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_after_healing(tmp_
         assert not status.established
         links = witness.links()
         assert [link["at_inject"] == link["at_heal"] > 0 for link in links] == [True] * 4
-        assert was_felt(links)
+        assert any(link["sent"] > 0 for link in links)
         assert witness.detours == []
         it.network.heal(cut)
         assert it.network.broken() == {}
@@ -148,7 +147,6 @@ def test_one_direction_of_a_link_can_be_cut_while_the_other_still_carries_data(t
         leader = start_ensemble(it)
         follower = next(node for node in it.cluster.nodes if node != leader)
         witness = LinkWitness(it.cluster, [(follower, leader)], THIS_HOST, it.network)
-        witness.begin()
         it.network.cut([(follower, leader)], "stall", "deaf")
         assert witness.settle(10)
         before = it.network.traffic()[leader, follower].passed

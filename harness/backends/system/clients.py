@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.mistakes import describe
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transport import CLOSED
 from zab_chaos.harness.errors import BadInput
@@ -18,6 +19,7 @@ from zab_chaos.node.tree.refusal import ERRORS, NO_LEADER
 from zab_chaos.node.tree.requests import ANY, Create, Request, Set
 
 Then = Callable[[Outcome], None]
+ThenOrRaised = Callable[[Outcome | Exception], None]
 
 
 def done(value: bytes | None = None, version: int | None = None, path: str | None = None) -> Ok:
@@ -33,8 +35,8 @@ class Client(ABC):
     """A client of one node. The harness sends one request at a time, and closes a client that does not answer in time."""
 
     @abstractmethod
-    def submit(self, request: Request, then: Then) -> None:
-        """Send a request. Call `then` once, from any thread, with the outcome.
+    def submit(self, request: Request, then: ThenOrRaised) -> None:
+        """Send a request. Call `then` once, from any thread, with the outcome, or with the exception that there was instead.
 
         `Failed` is only for a request that certainly has no effect, now or later. If it may have one, the outcome is `Unknown`.
         """
@@ -47,7 +49,7 @@ class BlockingClient(Client):
     """A client that blocks until the answer comes: `ask` is called in the client's own thread."""
 
     def __init__(self) -> None:
-        self._requests: queue.SimpleQueue[tuple[Request, Then] | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[Request, ThenOrRaised] | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="client", daemon=True).start()
 
     @abstractmethod
@@ -57,7 +59,7 @@ class BlockingClient(Client):
     def hang_up(self) -> None:
         """Close the connection, also while `ask` is waiting in another thread."""
 
-    def submit(self, request: Request, then: Then) -> None:
+    def submit(self, request: Request, then: ThenOrRaised) -> None:
         self._requests.put((request, then))
 
     def close(self) -> None:
@@ -68,9 +70,9 @@ class BlockingClient(Client):
         while (submitted := self._requests.get()) is not None:
             request, then = submitted
             try:
-                outcome = self.ask(request)
+                outcome: Outcome | Exception = self.ask(request)
             except Exception as error:
-                outcome = Unknown(f"{type(error).__name__}: {error}")
+                outcome = error
             then(outcome)
 
 
@@ -79,7 +81,7 @@ class _PendingRequest:
     operation: Operation
     then: Then
     deadline: float
-    answers: "queue.SimpleQueue[Outcome]"
+    answers: "queue.SimpleQueue[Outcome | Exception]"
 
 
 def _require_valid(outcome: object) -> None:
@@ -122,6 +124,7 @@ class SystemLine:
     ) -> None:  # fmt: skip
         self.number = number
         self.node = node
+        self.raised: Exception | None = None  # what the latest outcome was made of, if it was an exception
         self._connect = connect
         self._timeout = timeout
         self._history = history
@@ -194,6 +197,9 @@ class SystemLine:
             if time.monotonic() < pending.deadline:
                 return
             outcome = Unknown(f"no answer within {self._timeout:g} s")
+        self.raised = outcome if isinstance(outcome, Exception) else None
+        if isinstance(outcome, Exception):
+            outcome = Unknown(describe(outcome))
         _require_valid(outcome)
         self._complete_first(outcome)
         if isinstance(outcome, Unknown) or (isinstance(outcome, Failed) and outcome.error == NO_LEADER):

@@ -24,6 +24,7 @@ from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.mistakes import TimedCalls
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.workload import SystemLoad
 from zab_chaos.harness.machine.connections import (
@@ -61,6 +62,7 @@ class SystemCluster(ProcessCluster):
         self.places = places
         self.silence: dict[int, str] = {}  # the last error of each node that did not answer
         self._backend = backend
+        self._calls = TimedCalls()
         self._spawning = Lock()  # held while a node is being started, when its process is not in `_lives` yet
 
     def opener(self, port: int, other: int) -> int | None:
@@ -93,7 +95,7 @@ class SystemCluster(ProcessCluster):
 
     def _received(self, place: "Place") -> dict[int, int]:
         """Return the node's own counts of what it has received from each peer. Raises OSError, ClusterError."""
-        counts = self._backend.received(place)
+        counts = self._calls.call("received", lambda: self._backend.received(place))
         if not isinstance(counts, Mapping) or not all(
             peer in place.peers and isinstance(count, int) for peer, count in counts.items()
         ):
@@ -105,7 +107,7 @@ class SystemCluster(ProcessCluster):
 
     def leader(self) -> int | None:
         up = [self.places[node] for node in self.nodes if self.alive(node) and not self.paused(node)]
-        leader = self._backend.leader(up)
+        leader = self._calls.call("leader", lambda: self._backend.leader(up))
         if leader is not None and leader not in self.nodes:
             raise ClusterError(f"`leader` must return the number of a node or None, not {leader!r}")
         return leader

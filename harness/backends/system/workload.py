@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system.clients import SystemLine
+from zab_chaos.harness.backends.system.mistakes import CALL_SECONDS, BackendMistake, describe, place_of_thread
 from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.workload.open_loop import RECREATE_NS, Counters, RecentAnswers, reason
 from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
@@ -17,6 +18,9 @@ from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Delete, Exists, Get, Request, Set
 
 POLL_SECONDS = 0.05
+RAISED_SECONDS = (
+    10.0  # after which a client that only raises exceptions is taken for wrong: nodes may not be ready at once
+)
 CREATED_SHARE = 0.5  # of random reads that ask for a key which a client has created, if there is one
 RECENTLY_CREATED = 50  # the latest created keys, among which such a read chooses
 
@@ -69,12 +73,21 @@ class SystemLoad(ThreadedLoad):
         return {}
 
     def stop(self, grace: float = 5.0) -> Counters:
-        """Send no more requests, and wait at most `grace` seconds for outstanding answers. Raises WorkloadError."""
+        """Send no more requests, and wait at most `grace` seconds for outstanding answers.
+
+        Raises WorkloadError, and BackendMistake if a client does not end.
+        """
         self._grace_end = time.monotonic() + grace
         self._stopping.set()
+        end = self._grace_end + self._load.timeout + CALL_SECONDS
         for thread in self._threads:
             if thread.ident is not None:
-                thread.join()
+                thread.join(max(0.0, end - time.monotonic()))
+                if thread.is_alive():
+                    raise BackendMistake(
+                        f"a client of the backend does not end{place_of_thread(thread)}. `client` must return within "
+                        "its timeout, and `hang_up` at once"
+                    )
         self._raise()
         return self.counters
 
@@ -95,12 +108,21 @@ class SystemLoad(ThreadedLoad):
             line.close()
 
     def _write_all_keys(self, line: SystemLine) -> None:
+        """Write every key once. Raises BackendMistake if all that comes for a while are exceptions in the client."""
         draw = Draw(self._load, self._seed, client=0)
+        begun, only_raised = time.monotonic(), True
         for key in range(self._load.keys):
             written = False
             while not written and not self._stopping.is_set():
                 path, data = key_path(key), draw.payload()
                 outcome = self._ask(line, Create(path, data) if self._creates else Set(path, data), None)
+                only_raised &= line.raised is not None and not isinstance(line.raised, OSError)
+                if only_raised and line.raised is not None and time.monotonic() - begun >= RAISED_SECONDS:
+                    raise BackendMistake(
+                        f"no request was answered in {RAISED_SECONDS:g} s, because `ask` has raised {describe(line.raised)}. "
+                        "This is a mistake in the backend's client, not in the system. If an answer may come later, return "
+                        "Unknown(...), or raise OSError"
+                    ) from line.raised
                 written = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
                 if not written:
                     self._trouble = reason(outcome) if isinstance(outcome, Failed | Unknown) else self._trouble

@@ -58,11 +58,8 @@ class ByteMeter:
             total = ended + self._ending
             for (_, count), moved in opened.items():
                 total[count] += moved
-            calls = Counter(link for one in there if (link := self._by_proxy.get(one.local)) is not None)
-        return {
-            link: Traffic(total[link, SENT], total[link, PASSED], calls[link] + calls[link[::-1]])
-            for link in sorted({*self._by_proxy.values()})
-        }
+        links = sorted({*self._by_proxy.values()})
+        return {link: Traffic(total[link, SENT], total[link, PASSED]) for link in links}
 
     def _count_ended(self) -> Counter[Count]:
         with tcp_signature.session(self._key) as session:

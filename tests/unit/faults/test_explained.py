@@ -6,12 +6,12 @@ from itertools import permutations
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.unit.faults.conftest import Patient
+from tests.unit.faults.links_in_memory import LinksInMemory
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.cut_evidence import QUIET, LinkWitness
 from zab_chaos.faults.disk import PowerCut
@@ -303,15 +303,7 @@ def test_a_receiver_that_was_paused_at_the_cut_counts_from_when_it_received_earl
 def test_a_partition_whose_receivers_were_all_paused_is_confirmed_after_they_resumed(
     scheduler: Any, patient: Any
 ) -> None:
-    links = {
-        "cut": lambda *_: None,
-        "heal": lambda *_, release: None,
-        "heal_all": lambda: None,
-        "take_foreign_changes": list,
-        "traffic": dict,
-        "detours": dict,
-    }
-    scheduler.network, scheduler.host = SimpleNamespace(**links), patient
+    scheduler.network, scheduler.host = LinksInMemory(), patient
     scheduler.cluster.frames = dict.fromkeys(permutations(scheduler.cluster.nodes, 2), 0)
     scheduler.begin(100.0)
     paused = scheduler.inject(replace(step("pause"), target="all"))

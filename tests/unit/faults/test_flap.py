@@ -2,29 +2,23 @@
 
 from collections.abc import Callable
 from random import Random
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.unit.faults.links_in_memory import LinksInMemory, params_of
 from zab_chaos.faults.kind import FaultContext
 from zab_chaos.faults.partition import Flap, Partition, can_release
 from zab_chaos.faults.registry import KINDS
 
 
-def uncounted(heal: Callable[..., None]) -> SimpleNamespace:
-    """Return links whose proxies do not count."""
-    return SimpleNamespace(cut=lambda *_: None, heal=heal, traffic=dict, detours=dict)
-
-
 @pytest.fixture
 def flap(sleepers: Callable[..., Any], patient: Any) -> Flap:
     """A flap of the links of node 1 of two nodes, after the first cut."""
-    links = uncounted(heal=lambda *_, release: None)
-    params = {key.name: key.default for key in KINDS["flap"].keys} | {"down": 1.0, "up": 1.0}
+    params = params_of(KINDS["flap"], down=1.0, up=1.0)
     cluster = sleepers(2)
     cluster.frames = {(1, 2): 7, (2, 1): 7}
-    made = Flap(FaultContext(cluster, cast(Any, links), Random(1), patience=5.0, host=patient), [1], params)
+    made = Flap(FaultContext(cluster, cast(Any, LinksInMemory()), Random(1), patience=5.0, host=patient), [1], params)
     made.inject()
     made.watch(0.0)
     return made
@@ -94,11 +88,10 @@ def test_a_partition_is_judged_by_the_counters_before_it_is_healed(
     cluster = sleepers(2)
     cluster.frames = {(1, 2): 7, (2, 1): 7}
 
-    def heal(*_: Any, release: bool) -> None:
+    def on_heal() -> None:
         cluster.frames[1, 2] += 5
 
-    links = uncounted(heal)
-    params = {key.name: key.default for key in KINDS["partition"].keys}
+    links, params = LinksInMemory(on_heal), params_of(KINDS["partition"])
     cut = Partition(FaultContext(cluster, cast(Any, links), Random(1), patience=5.0, host=patient), [1], params)
     cut.inject()
     assert cut.injected().confirmed

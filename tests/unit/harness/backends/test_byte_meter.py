@@ -103,8 +103,8 @@ def test_what_each_end_of_a_proxy_shows_is_added_up_by_link(metrics: Metrics, ta
         TcpConnection(("127.0.0.1", 8), ("10.1.1.2", 7), 99, 99, ""),  # the node's own end of it
         TcpConnection(("127.0.0.1", 7), ("127.0.0.1", 2), 98, 98, ""),  # behind the relay
     ]
-    assert meter.traffic() == {(1, 2): Traffic(30, 15, 1), (2, 1): Traffic(21, 20, 1)}
-    assert meter.traffic() == {(1, 2): Traffic(30, 15, 1), (2, 1): Traffic(21, 20, 1)}
+    assert meter.traffic() == {(1, 2): Traffic(30, 15), (2, 1): Traffic(21, 20)}
+    assert meter.traffic() == {(1, 2): Traffic(30, 15), (2, 1): Traffic(21, 20)}
 
 
 def test_bytes_of_a_closed_connection_that_a_toxic_holds_back_still_count(metrics: Metrics, table: Table) -> None:

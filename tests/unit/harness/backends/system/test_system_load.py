@@ -10,9 +10,22 @@ import pytest
 
 from zab_chaos.faults.scenario import Operation
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
-from zab_chaos.harness.backends.system import Client, Create, Delete, Failed, Get, Request, Unknown, done
+from zab_chaos.harness.backends.system import (
+    BlockingClient,
+    Client,
+    Create,
+    Delete,
+    Failed,
+    Get,
+    Outcome,
+    Request,
+    Unknown,
+    done,
+    workload,
+)
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.mistakes import BackendMistake
 from zab_chaos.harness.backends.system.workload import SystemLoad
 from zab_chaos.harness.workload import open_loop
 from zab_chaos.harness.workload.operations import LoadParameters
@@ -108,6 +121,84 @@ def test_the_answer_to_a_key_that_cannot_be_created_is_known(tmp_path: Path) -> 
     assert refused.wait(60)
     assert load.stop().trouble == "AttributeError: no attribute 'sock'"
     history.close()
+
+
+class Broken(BlockingClient):
+    """A client of which `ask` raises an exception each time."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        super().__init__()
+
+    def ask(self, request: Request) -> Outcome:
+        raise self._error
+
+
+def load_of(client: Callable[[], Client], history: HistoryFile) -> SystemLoad:
+    work = LoadParameters(clients=1, rate=1.0, keys=1, mix={"get": 1})
+    return SystemLoad(
+        lambda number: SystemLine({1: client}, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=False
+    )
+
+
+def test_a_client_that_only_raises_exceptions_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run ends soon, and says what was raised and where: the system has done nothing wrong."""
+    monkeypatch.setattr(workload, "RAISED_SECONDS", 0.0)
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    load = load_of(lambda: Broken(AttributeError("no attribute 'sock'")), history)
+    load.start()
+    line = Broken.ask.__code__.co_firstlineno + 1
+    place = rf"AttributeError: no attribute 'sock' \(raised in {Path(__file__).name}, line {line}\)"
+    with pytest.raises(BackendMistake, match=rf"because `ask` has raised {place}\. This is a mistake in the backend"):
+        load.wait_begun(60)
+    with pytest.raises(BackendMistake):
+        load.stop()
+    history.close()
+    assert place.replace("\\", "") in (tmp_path / "ops.jsonl").read_text()
+
+
+def test_nodes_that_can_not_be_reached_are_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "RAISED_SECONDS", 0.0)
+    clients = [Broken(ConnectionResetError("the node is down")), Broken(ValueError("not JSON"))]
+    left = iter(clients)
+    last = threading.Event()
+
+    def connect() -> Client:
+        try:
+            return next(left)
+        except StopIteration:
+            last.set()
+            raise OSError("no more clients") from None
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    load = load_of(connect, history)
+    load.start()
+    assert last.wait(60)
+    load.stop()
+    history.close()
+
+
+def test_a_client_that_blocks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose clients do not end would never end itself."""
+    monkeypatch.setattr(workload, "CALL_SECONDS", -10.0)  # besides the client's timeout
+    ended, waits = threading.Event(), threading.Event()
+
+    def connect() -> Client:
+        waits.set()
+        ended.wait()
+        raise OSError
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    load = load_of(connect, history)
+    load.start()
+    assert waits.wait(60)
+    line = connect.__code__.co_firstlineno + 2
+    try:
+        with pytest.raises(BackendMistake, match=rf"does not end \(it waits in {Path(__file__).name}, line {line}\)"):
+            load.stop(0.0)
+    finally:
+        ended.set()
+        history.close()
 
 
 @pytest.mark.parametrize("comes", [True, False])

@@ -2,6 +2,7 @@
 
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.system import Client, Place, SystemBackend
+from zab_chaos.harness.backends.system import Client, Place, SystemBackend, mistakes
 from zab_chaos.harness.backends.system.deployment import SystemCluster, SystemDeployment
+from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls
 from zab_chaos.harness.results.run_folder import RunFolder
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -68,6 +70,42 @@ def test_counts_that_are_not_by_peer(tmp_path: Path, port: int, received: Any) -
             nodes.start(1)
     finally:
         nodes.close(ask=False)
+
+
+@pytest.mark.parametrize("name", ["received", "leader"])
+def test_a_method_that_does_not_return_is_named(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """With the place where it waits, once; after that nothing waits for it any more."""
+    ended, calls = threading.Event(), []
+
+    def blocks(*_: Any) -> None:
+        calls.append(name)
+        ended.wait()
+
+    nodes = cluster(tmp_path, port)
+    monkeypatch.setattr(Mistaken, name, blocks)
+    monkeypatch.setattr(mistakes, "CALL_SECONDS", 0.2)
+    nodes._lives[1] = SimpleNamespace(alive=True, stopped=False, life=1)  # type: ignore[assignment]
+    line = blocks.__code__.co_firstlineno + 2
+    words = rf"`{name}` of the backend has not .* \(it waits in {Path(__file__).name}, line {line}\)\. It must return"
+    try:
+        for _ in range(2):
+            with pytest.raises(BackendMistake, match=words):
+                nodes.leader() if name == "leader" else nodes.status(1)
+    finally:
+        ended.set()
+    assert calls == [name]
+
+
+@pytest.mark.parametrize("raised", [TimeoutError("the node is slow"), OSError("gone"), KeyError("leader")])
+def test_what_a_method_raises_is_raised(raised: Exception) -> None:
+    def raises() -> None:
+        raise raised
+
+    with pytest.raises(type(raised)) as caught:
+        TimedCalls().call("leader", raises)
+    assert caught.value is raised
 
 
 def test_a_leader_that_is_no_node(tmp_path: Path, port: int) -> None:
