@@ -26,7 +26,7 @@ from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import TimedCalls
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
-from zab_chaos.harness.backends.system.workload import SystemLoad
+from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
 from zab_chaos.harness.machine.connections import (
     connection,
     host_and_port,
@@ -196,7 +196,9 @@ class SystemDeployment(ProcessDeployment):
         def line(number: int) -> SystemLine:
             return self.line(number, nodes[(number - 1) % len(nodes)], load.timeout)
 
-        return SystemLoad(line, load, seed, self.outcomes, creates="create" in self._backend.operations)
+        creates = "create" in self._backend.operations
+        bound = self._scenario.expected(exact=False)["progress_within"]  # after which the system would be blamed
+        return SystemLoad(line, load, seed, self.outcomes, creates=creates, patience=min(RAISED_SECONDS, bound / 2))
 
     def formed(self) -> bool:
         """Return whether more than half of the nodes accept clients and, if the system has leaders, there is one."""

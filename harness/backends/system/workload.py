@@ -18,9 +18,7 @@ from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Delete, Exists, Get, Request, Set
 
 POLL_SECONDS = 0.05
-RAISED_SECONDS = (
-    10.0  # after which a client that only raises exceptions is taken for wrong: nodes may not be ready at once
-)
+RAISED_SECONDS = 10.0  # of a client that only raises exceptions; the nodes may not be ready at once
 CREATED_SHARE = 0.5  # of random reads that ask for a key which a client has created, if there is one
 RECENTLY_CREATED = 50  # the latest created keys, among which such a read chooses
 
@@ -40,13 +38,16 @@ class SystemLoad(ThreadedLoad):
         outcomes: OutcomeCounts,
         *,
         creates: bool,
+        patience: float = RAISED_SECONDS,
     ) -> None:
+        """`patience`: a client that does nothing but raise exceptions for so many seconds is taken for wrong."""
         super().__init__()
         self._line = line
         self._load = load
         self._seed = seed
         self._outcomes = outcomes
         self._creates = creates
+        self._patience = patience
         self._created: list[str] = []
         self._recent = RecentAnswers()
         self._lock = threading.Lock()  # for what all clients' threads write: `_recent`, `answered`
@@ -117,9 +118,9 @@ class SystemLoad(ThreadedLoad):
                 path, data = key_path(key), draw.payload()
                 outcome = self._ask(line, Create(path, data) if self._creates else Set(path, data), None)
                 only_raised &= line.raised is not None and not isinstance(line.raised, OSError)
-                if only_raised and line.raised is not None and time.monotonic() - begun >= RAISED_SECONDS:
+                if only_raised and line.raised is not None and time.monotonic() - begun >= self._patience:
                     raise BackendMistake(
-                        f"no request was answered in {RAISED_SECONDS:g} s, because `ask` has raised {describe(line.raised)}. "
+                        f"no request was answered for {self._patience:g} s, because `ask` has raised {describe(line.raised)}. "
                         "This is a mistake in the backend's client, not in the system. If an answer may come later, return "
                         "Unknown(...), or raise OSError"
                     ) from line.raised
