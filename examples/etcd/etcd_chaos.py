@@ -30,6 +30,7 @@ class Etcd(SystemBackend):
     operations = frozenset({"get", "set", "cas", "create", "delete"})
     one_address = True
     survives_wipe = False
+    opaque_versions = True  # a key's mod_revision, which counts the writes of all keys
     serves_with_majority = True
     defects: ClassVar = {"no-fsync": "--unsafe-no-fsync", STALE_READS: STALE_READS}
 
@@ -91,7 +92,7 @@ class Connection:
 
 
 class EtcdClient(BlockingClient):
-    """Each write is a transaction. etcd counts a key's versions from 1, and 0 means that there is no such key."""
+    """Each write is a transaction, on condition of the key's mod_revision: 0 means that there is no such key."""
 
     def __init__(self, address: str, timeout: float, *, serializable: bool) -> None:
         self._connection = Connection(address, timeout)
@@ -107,10 +108,9 @@ class EtcdClient(BlockingClient):
         if isinstance(request, Delete):
             action = {"request_delete_range": key}
         else:
-            action = {"request_put": {**key, "value": encoded(request.data), "prev_kv": True}}
-        wanted = 0 if isinstance(request, Create) else request.version + 1  # 0 for Set and Delete: any version
-        conditional = isinstance(request, Create) or wanted > 0
-        compare = [{**key, "target": "VERSION", "version": wanted}] if conditional else []
+            action = {"request_put": {**key, "value": encoded(request.data)}}
+        wanted = 0 if isinstance(request, Create) else request.version  # -1: any
+        compare = [{**key, "target": "MOD", "mod_revision": wanted}] if wanted >= 0 else []
         transaction = {"compare": compare, "success": [action], "failure": [{"request_range": key}]}
         answer = self._connection.ask("kv/txn", transaction)
         (result,) = answer["responses"][0].values()
@@ -122,7 +122,7 @@ class EtcdClient(BlockingClient):
             return Failed("bad version", f"{request.path} has version {version(result['kvs'][0])}")
         if isinstance(request, Delete):
             return done() if "deleted" in result else no_node(request)
-        return done(version=version(result["prev_kv"]) + 1 if "prev_kv" in result else 0)
+        return done(version=int(answer["header"]["revision"]))
 
     def hang_up(self) -> None:
         self._connection.close()
@@ -133,7 +133,7 @@ def no_node(request: Request) -> Failed:
 
 
 def version(kv: dict[str, str]) -> int:
-    return int(kv["version"]) - 1
+    return int(kv["mod_revision"])
 
 
 def encoded(data: bytes) -> str:

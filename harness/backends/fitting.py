@@ -159,6 +159,8 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
     for name in dict.fromkeys(asked_for):
         if name not in backend.operations:
             yield f"{name} can't be asked for on {backend.name}; its clients know {', '.join(sorted(backend.operations))}"
+    if backend.opaque_versions and any(one.version is not None for one in scenario.operations):
+        yield f"[[operation]] version can't be given on {backend.name}: its versions are not known before it has answered"
 
 
 def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:

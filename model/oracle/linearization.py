@@ -19,6 +19,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
@@ -26,7 +27,8 @@ from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
 MAX_CONFIGURATIONS = 200_000  # examined for each thousand operations of a key, at most
 BEFORE, NEVER = -1, 2**63  # times
 NOTHING: frozenset[int] = frozenset()
-UNSEEN = -1  # replaces a value that no further read shows; not a CRC-32
+UNSEEN = -1  # replaces a value or a version that no further answer shows; not a CRC-32
+UNNAMED = -2  # any version of which it is not known which write it names
 INFORMATIVE = frozenset({NODE_EXISTS, NO_NODE, BAD_VERSION})  # refusals that depend on the state of the key
 
 State = tuple[int | None, int] | None  # the CRC-32 of the value and the version; None: the key does not exist
@@ -35,10 +37,15 @@ Configuration = tuple[State, Numbers, Numbers]  # with the outstanding calls tha
 
 
 class Call(Struct, frozen=True, gc=False):
-    """One operation of one key and its answer. An `answer` of None or with the outcome "unknown" says nothing."""
+    """One operation of one key and its answer. An `answer` of None or with the outcome "unknown" says nothing.
+
+    `makes`: the version that the write makes, if versions name writes (`zab_chaos.model.oracle.version_names`); None if they
+    count.
+    """
 
     invoke: Invoke
     answer: Complete | None
+    makes: int | None = None
 
     @property
     def known(self) -> bool:
@@ -50,7 +57,10 @@ class GaveUp(Exception):
 
 
 def first_unexplained(calls: Sequence[Call]) -> Call | None:
-    """Return the first operation whose answer no order explains, None if the history is linearizable. Raises GaveUp."""
+    """Return the first operation whose answer no order explains, None if the history is linearizable. Raises GaveUp.
+
+    If versions name writes, `zab_chaos.model.oracle.version_names.resolved` must have prepared the calls.
+    """
     relevant = _relevant(calls)
     return by_zones(relevant) if _is_plain(relevant) else by_search(relevant)
 
@@ -107,7 +117,8 @@ def by_search(calls: Sequence[Call]) -> Call | None:
     def wrong(place: int) -> bool:
         """Return whether no order explains the answers of the returns up to this index."""
         known = set(returns[: place + 1])
-        return _stuck([call if n in known else Call(call.invoke, None) for n, call in enumerate(calls)]) is not None
+        told = [call if n in known else replace(call, answer=None) for n, call in enumerate(calls)]
+        return _stuck(told) is not None
 
     first = returns.index(stuck)  # later answers were used as well: one of them may be the wrong one
     with suppress(GaveUp):
@@ -167,21 +178,23 @@ class _Search(Struct, gc=False):
     Four rules leave out what makes no difference:
 
     - Values are distinguished only as long as some read that shows them has not taken effect. All other values are
-      equal.
+      equal. If versions name writes, the same holds for versions and the operations that name them.
     - A value that is written once can't be replaced as long as such a read is left: it would never come back.
     - An operation that changes nothing takes effect as soon as its answer is true. Nothing is lost by that.
     - As few unknown operations as possible have taken effect. Of two that would do the same now, the one that can do
       less later goes first: it needs a version, or a missing key.
 
-    `reads` has, by value, the reads that show it and have not returned. `once` are the values that are written once.
-    `alike` describes what an unknown operation does: whether it deletes, and the value that it writes, if some read shows
-    that value.
+    `reads` has, by value, the reads that show it and have not returned. `naming` has, by version, the operations that name
+    it in a condition or show it, and have not returned; None if versions count. `once` are the values that are written once.
+    `alike` describes what an unknown operation does: whether it deletes, the value that it writes, if some read shows that
+    value, and the version that it makes.
     """
 
     versions: bool
     reads: dict[int | None, set[int]]
+    naming: dict[int, set[int]] | None
     once: frozenset[int | None]
-    alike: dict[int, tuple[bool, int | None]]
+    alike: dict[int, tuple[bool, int | None, int | None]]
     limit: int
     examined: int
     outstanding: dict[int, Call]
@@ -197,9 +210,14 @@ class _Search(Struct, gc=False):
         return cls(
             versions=any(call.invoke.version is not None or _version(call) is not None for call in calls),
             reads=reads,
+            naming=_naming(calls) if any(call.makes is not None for call in calls) else None,
             once=frozenset(value for value, times in written.items() if times == 1),
             alike={
-                number: (call.invoke.op == "delete", call.invoke.value if call.invoke.value in reads else UNSEEN)
+                number: (
+                    call.invoke.op == "delete",
+                    call.invoke.value if call.invoke.value in reads else UNSEEN,
+                    call.makes,
+                )
                 for number, call in enumerate(calls)
                 if not call.known
             },
@@ -236,6 +254,8 @@ class _Search(Struct, gc=False):
         answer = self.outstanding.pop(number).answer
         if answer is not None and answer.value in self.reads:
             self.reads[answer.value].discard(number)
+        for calls in (self.naming or {}).values():
+            calls.discard(number)
         return bool(left)
 
     def _ability(self, number: int) -> tuple[bool, int]:
@@ -250,8 +270,12 @@ class _Search(Struct, gc=False):
         return self._without_unseen(state, done), done, used
 
     def _without_unseen(self, state: State, done: Numbers) -> State:
-        """Replace a value that no further read shows."""
-        return state if state is None or self._awaited(state[0], done) else (UNSEEN, state[1])
+        """Replace a value that no further read shows, and a version that no further operation names."""
+        if state is None:
+            return None
+        value, version = state
+        named = self.naming is None or not self.naming.get(version, NOTHING) <= done
+        return value if self._awaited(value, done) else UNSEEN, version if named else UNSEEN
 
     def _awaited(self, value: int | None, done: Numbers) -> bool:
         return not self.reads.get(value, NOTHING) <= done
@@ -295,7 +319,8 @@ def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
             return state is not None, None
         case "create" if state is not None:
             return False, state
-    after = (call.invoke.value, state[1] + 1 if state is not None and versions else 0)
+    counted = state[1] + 1 if state is not None and versions else 0
+    after = (call.invoke.value, counted if call.makes is None else call.makes)
     return _version_fits(answer, after), after
 
 
@@ -312,7 +337,18 @@ def _is_refusal_true(call: Call, state: State, error: str | None) -> bool:
         return call.invoke.op == "create" and state is not None
     if error == NO_NODE:
         return state is None
-    return expected is not None and state is not None and state[1] != expected
+    return expected is not None and state is not None and (state[1] != expected or expected == UNNAMED)
+
+
+def _naming(calls: Sequence[Call]) -> dict[int, set[int]]:
+    """Return, by version, the operations that name it in a condition, or show it without having made it."""
+    found: dict[int, set[int]] = {}
+    for number, call in enumerate(calls):
+        shown = _version(call) if call.makes is None else None
+        for version in (call.invoke.version, shown):
+            if version is not None:
+                found.setdefault(version, set()).add(number)
+    return found
 
 
 def _version_fits(answer: Complete | None, state: State) -> bool:

@@ -81,3 +81,62 @@ def test_a_cut_between_two_followers_is_confirmed_only_if_it_cuts(tmp_path: Path
     (heal,) = [line for line in map(json.loads, faults.read_text().splitlines()) if line["type"] == "heal"]
     assert [link["at_inject"] == link["at_heal"] for link in heal["evidence"]["links"]] == [cuts] * 2
     assert all(link["sent"] > 0 for link in heal["evidence"]["links"])
+
+
+CONDITIONS = """
+[scenario]
+name = "conditions"
+nodes = 3
+duration = 6
+
+[workload]
+clients = 4
+rate = 150
+keys = 2
+mix = { cas = 3, set = 1, get = 2, create = 1, delete = 1 }
+
+[[fault]]
+at = 1
+do = "crash"
+target = "leader"
+for = 1
+
+[expect]
+min_acked = 50
+"""
+
+# Looks at the version first, and writes without a condition then, as some users of etcd do.
+CARELESS = """
+import etcd_chaos
+from zab_chaos.harness.backends.system import Failed, Get, Ok, Set
+
+class Client(etcd_chaos.EtcdClient):
+    def ask(self, request):
+        if isinstance(request, Set) and request.version >= 0:
+            found = super().ask(Get(request.path))
+            if not isinstance(found, Ok):
+                return found
+            if found.version != request.version:
+                return Failed("bad version", "")
+            return super().ask(Set(request.path, request.data))
+        return super().ask(request)
+
+class Etcd(etcd_chaos.Etcd):
+    def client(self, place, timeout):
+        return Client(place.client, timeout, serializable=False)
+"""
+
+
+@pytest.mark.parametrize(("careless", "judged"), [(False, "PASS"), (True, "VIOLATION")])
+def test_writes_on_condition_of_a_revision_are_judged(tmp_path: Path, careless: bool, judged: str) -> None:
+    environment = installed(tmp_path, EXAMPLE, f"etcd = {'careless' if careless else 'etcd_chaos'}:Etcd")
+    (tmp_path / "site" / "careless.py").write_text(CARELESS)
+    scenario = tmp_path / "conditions.toml"
+    scenario.write_text(CONDITIONS)
+    _, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "etcd")
+    assert (answer["verdict"], judgements(answer)["linearizable keys"]) == (judged, judged), (answer["reasons"], said)
+    (ops,) = tmp_path.glob("results/*/*/ops.jsonl")
+    lines = [json.loads(line) for line in ops.read_text().splitlines()]
+    conditional = {(one["client"], one["seq"]) for one in lines if one.get("op") == "set" and "version" in one}
+    outcomes = {one.get("error") for one in lines if (one["client"], one["seq"]) in conditional and "outcome" in one}
+    assert {None, "bad version"} <= outcomes

@@ -46,7 +46,8 @@ class SystemBackend(Backend):
 
     `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others.
     `survives_wipe`: a node can come back with an empty disk. `other_ports`: how many ports a node needs besides `listen` and
-    `client`, for example to be monitored.
+    `client`, for example to be monitored. `opaque_versions`: a version is a number or a text that belongs to one write of a
+    key, and does not count the writes.
     """
 
     one_address: ClassVar[bool] = False

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import describe
+from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transport import CLOSED
 from zab_chaos.harness.errors import BadInput
@@ -22,13 +23,13 @@ Then = Callable[[Outcome], None]
 ThenOrRaised = Callable[[Outcome | Exception], None]
 
 
-def done(value: bytes | None = None, version: int | None = None, path: str | None = None) -> Ok:
+def done(value: bytes | None = None, version: int | str | None = None, path: str | None = None) -> Ok:
     """Return the outcome of a request that was carried out.
 
-    `value` is what a read found. `version` is the key's version afterwards, from 0 at its creation, if the system has versions.
-    `path` is the key that a sequential creation has made.
+    `value` is what a read found. `version` is the key's version afterwards, if the system has versions: from 0 at its creation
+    or, with `opaque_versions`, anything that names one write of the key. `path` is the key that a sequential creation has made.
     """
-    return Ok(ZERO, version=version, data=value, path=path)
+    return Ok(ZERO, version=version, data=value, path=path)  # type: ignore[arg-type]  # the line turns text into a number
 
 
 class Client(ABC):
@@ -115,12 +116,13 @@ class SystemLine:
     """Implements `zab_chaos.harness.client.session.Line` with a backend's clients. It changes to the next node after a failure.
 
     `connect` has, for each node, a function that returns a new client. `operations`: what the clients can be asked for; None
-    means everything. It belongs to one thread, and any thread may close it: an ensemble that ends closes all of its clients.
+    means everything. `versions`: those of a system whose versions do not count. It belongs to one thread, and any thread may
+    close it: an ensemble that ends closes all of its clients.
     """
 
     def __init__(
         self, connect: Mapping[int, Callable[[], Client]], number: int, node: int, timeout: float, history: HistoryFile,
-        operations: Collection[str] | None = None,
+        operations: Collection[str] | None = None, versions: VersionNumbers | None = None,
     ) -> None:  # fmt: skip
         self.number = number
         self.node = node
@@ -129,6 +131,7 @@ class SystemLine:
         self._timeout = timeout
         self._history = history
         self._operations = operations
+        self._versions = versions
         self._client: Client | None = None
         self._seq = 0
         self._waiting: list[_PendingRequest] = []
@@ -161,7 +164,9 @@ class SystemLine:
         except OSError as error:
             pending.answers.put(Failed(NO_LEADER, f"node {self.node} can't be reached: {error}"))
             return
-        self._client.submit(request, pending.answers.put)
+        self._client.submit(
+            self._versions.asked(request) if self._versions is not None else request, pending.answers.put
+        )
 
     def move(self, node: int) -> None:
         """Use another node from now on."""
@@ -200,6 +205,8 @@ class SystemLine:
         self.raised = outcome if isinstance(outcome, Exception) else None
         if isinstance(outcome, Exception):
             outcome = Unknown(describe(outcome))
+        if self._versions is not None:
+            outcome = self._versions.recorded(outcome)
         _require_valid(outcome)
         self._complete_first(outcome)
         if isinstance(outcome, Unknown) or (isinstance(outcome, Failed) and outcome.error == NO_LEADER):

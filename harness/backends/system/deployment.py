@@ -26,6 +26,7 @@ from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import TimedCalls
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
+from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
 from zab_chaos.harness.machine.connections import (
     connection,
@@ -141,6 +142,7 @@ class SystemDeployment(ProcessDeployment):
         super().__init__(folder, scenario, display)
         self._backend = backend
         self._defect = options.defect_path
+        self._versions = VersionNumbers() if backend.opaque_versions else None
         self._final_clients = 0  # the number of clients used so far at the end of the run
         self._keys = [key_path(key) for key in range(scenario.workload.keys)]
         self._unwritten = (
@@ -188,7 +190,7 @@ class SystemDeployment(ProcessDeployment):
 
     def line(self, number: int, node: int, timeout: float) -> SystemLine:
         connect = {each: partial(self._backend.client, place, timeout) for each, place in self.cluster.places.items()}
-        return SystemLine(connect, number, node, timeout, self._history, self._backend.operations)
+        return SystemLine(connect, number, node, timeout, self._history, self._backend.operations, self._versions)
 
     def workload(self, seed: int) -> SystemLoad:
         nodes, load = self.cluster.nodes, load_parameters(self._scenario)
@@ -198,7 +200,15 @@ class SystemDeployment(ProcessDeployment):
 
         creates = "create" in self._backend.operations
         bound = self._scenario.expected(exact=False)["progress_within"]  # after which the system would be blamed
-        return SystemLoad(line, load, seed, self.outcomes, creates=creates, patience=min(RAISED_SECONDS, bound / 2))
+        return SystemLoad(
+            line,
+            load,
+            seed,
+            self.outcomes,
+            creates=creates,
+            patience=min(RAISED_SECONDS, bound / 2),
+            opaque=self._backend.opaque_versions,
+        )
 
     def formed(self) -> bool:
         """Return whether more than half of the nodes accept clients and, if the system has leaders, there is one."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.mistakes import CALL_SECONDS, BackendMistake, describe, place_of_thread
+from zab_chaos.harness.backends.system.versions import ToldVersions
 from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.workload.open_loop import RECREATE_NS, Counters, RecentAnswers, reason
 from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
@@ -39,8 +40,10 @@ class SystemLoad(ThreadedLoad):
         *,
         creates: bool,
         patience: float = RAISED_SECONDS,
+        opaque: bool = False,
     ) -> None:
-        """`patience`: a client that does nothing but raise exceptions for so many seconds is taken for wrong."""
+        """`patience`: a client that does nothing but raise exceptions for so many seconds is taken for wrong. `opaque`:
+        versions do not count, so conditions name versions that the client was told."""
         super().__init__()
         self._line = line
         self._load = load
@@ -48,6 +51,7 @@ class SystemLoad(ThreadedLoad):
         self._outcomes = outcomes
         self._creates = creates
         self._patience = patience
+        self._opaque = opaque
         self._created: list[str] = []
         self._recent = RecentAnswers()
         self._lock = threading.Lock()  # for what all clients' threads write: `_recent`, `answered`
@@ -131,7 +135,7 @@ class SystemLoad(ThreadedLoad):
 
     def _work(self, line: SystemLine, agenda: Agenda) -> None:
         draws = random.Random(f"{self._seed}/{line.number}/made")
-        at_random = not self._load.operations
+        at_random, told = not self._load.operations, ToldVersions()
         while not self._stopping.is_set():
             due = agenda.due_ns
             if due is None or not self._wait_until(self._start_ns + due):
@@ -149,11 +153,14 @@ class SystemLoad(ThreadedLoad):
                 line.move(nodes[0])
             if at_random:
                 request = self._maybe_read_created(request, draws)
+            if self._opaque and asked.version is None:
+                request = told.conditional(request)
             outcome = self._ask(line, request, due_ns)
             if isinstance(request, Create) and isinstance(outcome, Ok):
                 self._created.append(outcome.path or request.path)
             if outcome is not None:
                 agenda.learn(request, outcome)
+                told.learn(request, outcome)
                 if asked.name is not None and not isinstance(outcome, Unknown):
                     with self._lock:
                         self.answered |= {asked.name}

@@ -12,6 +12,7 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import Progress
 from zab_chaos.model.oracle.spans import FOREVER, SECOND, Span, gaps, intersection, longer, merged
 from zab_chaos.model.oracle.unaffected import unaffected
+from zab_chaos.model.oracle.version_names import Contradiction, resolved
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
@@ -23,7 +24,8 @@ class LinearizableKeys(Checker):
 
     Verifies for each key by itself that some order of its operations explains every answer. An operation with an unknown
     outcome may take effect at any time after its call, or never; a failed one never does. A refusal counts if it says that
-    a key exists, does not exist, or has another version. Does not verify operations of several keys (a multi, children),
+    a key exists, does not exist, or has another version. If run.json says `opaque_versions`, a version does not count the
+    writes of a key, but belongs to exactly one of them. Does not verify operations of several keys (a multi, children),
     nor the keys of a multi. A key with too many possibilities is UNKNOWN.
     """
 
@@ -41,7 +43,7 @@ class LinearizableKeys(Checker):
             calls = [Call(request.invoke, request.complete) for request in requests]
             self.checked += len(calls)
             try:
-                wrong = first_unexplained(calls)
+                wrong = self._first_unexplained(calls)
             except GaveUp as error:
                 writes = _writes(requests)
                 outdated = next((one for one in requests if _found(one) and _replaced(one, writes)), None)
@@ -50,8 +52,18 @@ class LinearizableKeys(Checker):
                 else:
                     self.unknown.append(f"{self.name}: {path} was given up: {error}")
                 continue
-            if wrong is not None and wrong.answer is not None:
-                self._report_unexplained(path, wrong.answer, requests)
+            if wrong is not None:
+                answer = self.facts.requests[wrong.invoke.client, wrong.invoke.seq].complete
+                if answer is not None:
+                    self._report_unexplained(path, answer, requests)
+
+    def _first_unexplained(self, calls: list[Call]) -> Call | None:
+        if not self.facts.run.expect.get("opaque_versions"):
+            return first_unexplained(calls)
+        try:
+            return first_unexplained(resolved(calls))
+        except Contradiction as contradiction:
+            return contradiction.call
 
     def _report_unexplained(self, path: str, answer: Complete, requests: list[Request]) -> None:
         """Report an answer that no order explains. Cite the write whose value it shows, and the last write and read before
