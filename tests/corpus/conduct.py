@@ -808,6 +808,26 @@ def fault_frames_crossed_a_cut_link() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def fault_bytes_crossed_a_cut_link() -> Story:
+    """The link from node 1 to node 2 was cut, and 8 of the bytes that node 1 sent meanwhile have passed its proxies."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 2]])
+    story.heal(evidence={"links": [{"from": 1, "to": 2, "at_inject": 40, "at_heal": 48, "sent": 90}]})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_cut_with_a_detour() -> Story:
+    """The healing of a cut is confirmed, and its evidence says that the nodes had a connection past their proxies."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 2]])
+    story.heal(evidence={"error": "node 1 and node 2 have a connection past the proxies"})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
 def fault_killed_node_went_on() -> Story:
     """Node 2 was killed, the fault was healed, and the killed process still writes."""
     story = ensemble()

@@ -213,6 +213,25 @@ def test_a_node_that_goes_around_its_proxies_is_found_out(
     assert any("and node 3 have a connection past the proxies" in each or "node 3 and node" in each for each in words)
 
 
+def test_the_conformance_suite_finds_a_way_around_the_proxies(
+    variant: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    words = [
+        "-m",
+        "pytest",
+        "--pyargs",
+        "zab_chaos.harness.testing.conformance",
+        "--zab-on",
+        "variant",
+        "-k",
+        "cut_off",
+    ]
+    command = [sys.executable, *words, "-p", "no:cacheprovider"]
+    ended = subprocess.run(command, env=variant(AROUND), cwd=tmp_path, capture_output=True, text=True, timeout=170)
+    assert ended.returncode == 1, ended.stdout
+    assert "have a connection past the proxies" in ended.stdout
+
+
 def test_a_proxy_that_does_not_cut_is_found_out(variant: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
     answer = run_variant(variant(UNCUT), tmp_path, ONE_CUT)
     assert judgements(answer)["fault took effect"] == "UNKNOWN"
