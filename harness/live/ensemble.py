@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.kind import FaultError, Kind
+from zab_chaos.faults.network import NetworkError, Pair, Traffic
 from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import FaultRecord
 from zab_chaos.harness.backends.ensemble_state import statuses
@@ -254,6 +255,13 @@ class Ensemble:
     def status(self) -> dict[int, Status]:
         """Return the current status of each node; nodes that are down, paused or silent are left out."""
         return statuses(self._deployment.cluster)
+
+    def traffic(self) -> Mapping[Pair, Traffic]:
+        """Return what each link has carried; nothing if the nodes count that themselves, or it can't be read."""
+        try:
+            return self._deployment.network.traffic() if self._deployment.network is not None else {}
+        except NetworkError:
+            return {}
 
     # ---- using it ----
 

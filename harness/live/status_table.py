@@ -1,6 +1,6 @@
 """Shows the state of a running ensemble (`zab up`), node by node: as a table on a terminal, as one line elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group
@@ -19,7 +19,7 @@ COLUMNS = ("node", "clients at", "role", "phase", "epoch", "last zxid", "lag", "
 class Row:
     """The state of one node. `lag`: transactions that the leader has delivered and this node has not; None if unknown.
 
-    `hears`: the peers from which a frame arrived since the last reading; None at the first reading, and if nodes do not count.
+    `hears`: the peers from which something arrived since the last reading; None at the first reading, and if nobody counts.
     """
 
     node: int
@@ -33,27 +33,35 @@ class Row:
 
 
 class StatusReader:
-    """Reads the state of an ensemble repeatedly. It remembers frame counts, to tell which peers a node hears."""
+    """Reads the state of an ensemble repeatedly. It remembers what arrived, to tell which peers a node hears."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
-        self._frames: dict[tuple[int, int], dict[int, int]] = {}  # accepted frames by peer, for each (node, life)
+        self._arrived: dict[tuple[int, int], dict[int, int]] = {}  # frames or bytes by peer, for each (node, life)
 
     def read(self) -> list[Row]:
         """Return the current state of every node."""
         answers = self._ensemble.status()
         leader = leader_of(answers, len(self._ensemble.nodes))
         leaders_answer = answers[leader] if leader is not None else None
-        rows = [self._row(node, answers.get(node), leaders_answer) for node in self._ensemble.nodes]
-        self._frames = {(answer.node, answer.life): dict(answer.frames) for answer in answers.values()}
+        traffic = self._ensemble.traffic()
+        arrived = {
+            node: dict(answer.frames)
+            or {source: it.passed for (source, target), it in traffic.items() if target == node}
+            for node, answer in answers.items()
+        }
+        rows = [
+            self._row(node, answers.get(node), arrived.get(node, {}), leaders_answer) for node in self._ensemble.nodes
+        ]
+        self._arrived = {(answer.node, answer.life): arrived[node] for node, answer in answers.items()}
         return rows
 
-    def _row(self, node: int, answer: Status | None, leader: Status | None) -> Row:
+    def _row(self, node: int, answer: Status | None, arrived: Mapping[int, int], leader: Status | None) -> Row:
         address = self._ensemble.addresses.get(node, "")
         if answer is None:
             alive, paused = self._ensemble.alive(node), self._ensemble.is_paused(node)
             return Row(node=node, address=address, role="paused" if paused else "silent" if alive else "down")
-        before = self._frames.get((node, answer.life))
+        before = self._arrived.get((node, answer.life))
         return Row(
             node=node,
             address=address,
@@ -62,7 +70,7 @@ class StatusReader:
             epoch=answer.epoch,
             last_zxid=answer.last_zxid,
             lag=lag(answer, leader),
-            hears=None if not before else sorted(peer for peer, n in answer.frames.items() if n > before.get(peer, 0)),
+            hears=None if not before else sorted(peer for peer, n in arrived.items() if n > before.get(peer, 0)),
         )
 
 

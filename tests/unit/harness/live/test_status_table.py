@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.network import Traffic
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.live.status_table import EnsembleStatus, Row, StatusReader
 from zab_chaos.harness.report.progress import display
@@ -68,6 +69,10 @@ class Answers:
 
     def __init__(self, *answers: Status) -> None:
         self.answers = {answer.node: answer for answer in answers}
+        self.carried: dict[tuple[int, int], int] = {}  # bytes that have passed the proxies
+
+    def traffic(self) -> dict[tuple[int, int], Traffic]:
+        return {pair: Traffic(passed, passed) for pair, passed in self.carried.items()}
 
     def status(self) -> dict[int, Status]:
         return self.answers
@@ -105,6 +110,16 @@ def test_what_each_node_answers_and_what_its_process_shows() -> None:
     assert said[0].split() == ["node", "clients", "at", "role", "phase", "epoch", "last", "zxid", "lag", "hears"]
     assert said[1].split() == ["1", "127.0.0.1:1", "following", "broadcast", "3", "3:8", "-", "3"]
     assert said[3].endswith("nobody")
+
+
+def test_nodes_that_do_not_count_hear_what_passes_their_proxies() -> None:
+    ensemble: Any = Answers(replace(LED, frames={}), replace(LED, node=1, frames={}))
+    ensemble.carried = {(1, 2): 100, (2, 1): 200, (3, 1): 300}
+    reader = StatusReader(ensemble)
+    reader.read()
+    ensemble.carried |= {(1, 2): 101, (3, 1): 301}
+    first, leader, *_ = reader.read()
+    assert (first.hears, leader.hears) == ([3], [1])
 
 
 def test_a_line_changes_only_when_something_happened() -> None:
