@@ -30,6 +30,7 @@ NOTHING: frozenset[int] = frozenset()
 UNSEEN = -1  # replaces a value or a version that no further answer shows; not a CRC-32
 UNNAMED = -2  # any version of which it is not known which write it names
 INFORMATIVE = frozenset({NODE_EXISTS, NO_NODE, BAD_VERSION})  # refusals that depend on the state of the key
+NEEDING = frozenset({"get", "check", "delete"})  # operations whose key must exist; so must that of a `set` on condition
 
 State = tuple[int | None, int] | None  # the CRC-32 of the value and the version; None: the key does not exist
 Numbers = frozenset[int]  # calls, by their index
@@ -336,7 +337,7 @@ def _is_refusal_true(call: Call, state: State, error: str | None) -> bool:
     if error == NODE_EXISTS:
         return call.invoke.op == "create" and state is not None
     if error == NO_NODE:
-        return state is None
+        return state is None and (expected is not None or call.invoke.op in NEEDING)
     return expected is not None and state is not None and (state[1] != expected or expected == UNNAMED)
 
 

@@ -104,6 +104,9 @@ ILLEGAL = {
     "refused as there, although it was not to be made": (
         Calls().create(1, 0, 1).set(2, 2, 3, error="node exists", **REFUSED)
     ),
+    "not set for lack of a key, which a set would make": Calls().set(1, 0, 1, error="no node", **REFUSED),
+    "not made for lack of a key, which a create makes": Calls().create(1, 0, 1, error="no node", **REFUSED),
+    "not told whether it is there, because it is not": Calls().exists(0, 1, error="no node", **REFUSED),
     "not read because it is there": Calls().set(1, 0, 1).get(None, 2, 3, error="node exists", **REFUSED),
     "refused for a version, although none was asked for": (
         Calls().create(1, 0, 1, version=0).set(2, 2, 3, error="bad version", **REFUSED)
