@@ -138,10 +138,10 @@ class Node:
         place = bisect_left(self.delivered_zxids, zxid)
         return place < len(self.delivered_zxids) and self.delivered_times[place] <= t
 
-    def delivered_before(self, t: int) -> int:
-        """Return the zxid up to which the node's lives had delivered before the time `t`, 0 for nothing."""
+    def delivered_before(self, t: int, since: int = 0) -> int:
+        """Return the zxid up to which the node's lives had delivered before the time `t`, 0 if that was before `since`."""
         place = bisect_left(self.delivered_times, t)
-        return self.delivered_zxids[place - 1] if place else 0
+        return self.delivered_zxids[place - 1] if place and self.delivered_times[place - 1] >= since else 0
 
     def life_at(self, t: int) -> Life | None:
         """Return the life that had begun last at the time `t`, None if none had. It may be over."""

@@ -99,11 +99,36 @@ def client_order_one_transaction_two_writes_of_one_client() -> Story:
 
 @legal("client order")
 def client_order_between_clients() -> Story:
-    """Client 2 reads an older state than client 1 did before, at another node: it may be behind."""
+    """Client 2 reads an older state than client 1 did before, at another node, which is behind."""
     story = ensemble()
-    story.read(1, (1, 3))
+    zxid = story.propose()
+    for node in (1, 3):
+        story.deliver(node, zxid)
+    story.read(1, zxid)
+    story.read(2, (1, 3), node=2)
+    story.read(2, (1, 3), node=2)
+    story.deliver(2, zxid)
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_older_than_the_node_had() -> Story:
+    """Two clients read at node 2, for the first time, and are shown a state that it had left behind before they asked."""
+    story = ensemble()
+    story.read(1, (1, 2), node=2)
     story.read(2, (1, 2), node=2)
-    story.read(2, (1, 2), node=2)
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_delivered_while_the_read_was_under_way() -> Story:
+    """Node 2 answers a read with the state that it had when the read was sent, and has delivered more by then."""
+    story = ensemble()
+    seq = story.invoke(2, "get")
+    story.write()
+    story.answer_read(2, seq, (1, 3), node=2)
     story.settle()
     return story
 

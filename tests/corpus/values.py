@@ -599,7 +599,7 @@ def values_read_ahead_of_its_node() -> Story:
     return story
 
 
-@violates("values and versions")
+@violates("values and versions", "client order")
 def values_of_a_state_that_never_was() -> Story:
     """A read names 1:4. The history goes on with 2:1 after 1:3, and its node has delivered both."""
     story = ensemble()

@@ -59,7 +59,8 @@ class ClientOrder(Checker):
       or links, no client of the load is taken for one of another ensemble.
 
     Verifies for each node, over all its lives: a read that was invoked after an answer of that node was known is not older
-    than that answer, unless the node lost its disk in between. Does not verify the values that were read (values and
+    than that answer, unless the node lost its disk in between; nor, where nodes record their deliveries, older than what
+    its life had delivered when the read was sent. Does not verify the values that were read (values and
     versions does), nor, where `broadcast` does not record the clients of its transactions, when unknown writes took effect.
     """
 
@@ -148,6 +149,9 @@ class ClientOrder(Checker):
                 self._assign_to_disk(request, request.complete, request.zxid, nodes)
         for answers in nodes.values():
             self._check_node(answers)
+        if self.facts.run.evidence == TRACES:  # the times of ZooKeeper's logs are not exact enough
+            for request in requests:
+                self._check_outdated(request)
 
     def _check_effects(self) -> None:
         """Check that the zxids of each client's transactions ascend with seq, and that none follows a fence of its seq."""
@@ -352,6 +356,23 @@ class ClientOrder(Checker):
                     self._report_older_read(request, older)
                 if request.invoke.op in READS and (latest is None or request.invoke.t > latest.invoke.t):
                     latest = request
+
+    def _check_outdated(self, request: Request) -> None:
+        """Check that a read is not older than what that life of its node had delivered when the client sent it."""
+        invoke, complete, shown = request.invoke, request.complete, request.zxid
+        if complete is None or complete.node is None or shown is None or invoke.op not in READS:
+            return
+        node = self.facts.nodes[complete.node]
+        life = node.life_at(invoke.t)
+        if life is None or life.boot is None or life is not node.life_at(complete.t):
+            return  # it is not known which life answered
+        delivered = node.delivered_before(invoke.t, since=life.boot.t)
+        if shown < delivered:
+            self.findings.add(
+                f"node {complete.node} showed {show(shown)} to client {invoke.client}, seq {invoke.seq}, and had delivered "
+                f"{show(delivered)} before that was sent",
+                [self.facts.effects.broadcast(delivered), invoke, complete],
+            )
 
     def _report_older_read(self, before: Request, read: Request) -> None:
         assert before.zxid is not None
