@@ -51,6 +51,32 @@ def values_refused_by_a_state_that_has_gone_by() -> Story:
 
 
 @violates("values and versions")
+def values_refused_by_a_state_that_others_saw_replaced() -> Story:
+    """A write that nobody acknowledged is read. Then another client's write, which is valid from then on, is refused."""
+    story = ensemble()
+    story.invoke(2)
+    zxid = story.commit((2, 1))
+    story.read(3, zxid)
+    seq = story.invoke(version=3)
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_refused_before_others_saw_it_replaced() -> Story:
+    """The same, but the write was sent before the read was answered."""
+    story = ensemble()
+    story.invoke(2)
+    seq = story.invoke(version=3)
+    zxid = story.commit((2, 1))
+    story.read(3, zxid)
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_refused_by_the_state_before_the_first_write() -> Story:
     """Client 1 has created /a, the only write of the run. Then client 2 is told that there is no /a."""
     story = ensemble(writes=1)

@@ -39,7 +39,7 @@ class ValuesAndVersions(Checker):
     - A sequential name has the number of creations below its parent.
     - The steps of a multi are valid one after the other.
     - A write that was acknowledged before another one was invoked has the lower zxid, and a refusal is based on a state
-      that includes all writes acknowledged before its request was invoked.
+      that includes all that any client had been shown before its request was invoked.
 
     Verifies of the answers:
 
@@ -132,17 +132,20 @@ class ValuesAndVersions(Checker):
         return invoke if latest is None or invoke.t > latest.t else latest
 
     def _check_refusal_order(self) -> None:
-        """Check that a refused write was judged in a state with all writes that were acknowledged before it was invoked."""
-        acked: list[tuple[int, int, Request]] = [
-            (it.complete.t, it.zxid, it)
+        """Check that a refused write was judged in a state that includes all that any client had been shown before it was
+        invoked."""
+        answers: list[tuple[int, int, Request]] = [
+            (it.complete.t, self._delivered_zxid(it.zxid), it)
             for it in self.facts.requests.values()
-            if it.complete and it.complete.outcome == "ok" and it.zxid is not None and it.invoke.op not in READS
+            if it.complete
+            and it.zxid is not None
+            and (it.complete.outcome == "ok" or it.complete.error in STATE_ERRORS)
         ]
-        acked.sort(key=lambda write: write[0])
-        times = [t for t, _, _ in acked]
-        highest: list[tuple[int, Request]] = []  # for each of them, the write with the highest zxid so far
-        for _, zxid, write in acked:
-            highest.append((zxid, write) if not highest or zxid > highest[-1][0] else highest[-1])
+        answers.sort(key=lambda answer: answer[0])
+        times = [t for t, _, _ in answers]
+        highest: list[tuple[int, Request]] = []  # for each of them, the answer with the highest zxid so far
+        for _, zxid, request in answers:
+            highest.append((zxid, request) if not highest or zxid > highest[-1][0] else highest[-1])
         for request in self.facts.requests.values():
             invoke, complete, judged = request.invoke, request.complete, request.zxid
             if complete is None or judged is None or invoke.op in READS or complete.error not in STATE_ERRORS:
@@ -152,8 +155,7 @@ class ValuesAndVersions(Checker):
                 known, of = highest[before - 1]
                 self.findings.add(
                     f"the write of client {invoke.client}, seq {invoke.seq}, was refused ({complete.error}) in the light of "
-                    f"{show(judged)}, and {show(known)} had been acknowledged to client {of.invoke.client} before it was "
-                    "invoked",
+                    f"{show(judged)}, and {show(known)} had been shown to client {of.invoke.client} before it was invoked",
                     [of.complete, invoke, complete],
                 )
 
