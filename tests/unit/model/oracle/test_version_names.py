@@ -145,7 +145,11 @@ def _effects(number: int, call: Call, state: State, names: Names) -> Iterator[tu
     """Yield the states in which the call may leave the key, each with what is then known of the versions."""
     invoke, answer = call.invoke, call.answer if call.known else None
     if answer is not None and answer.outcome == "failed":
-        if answer.error == "no node" and state is None and (invoke.op in ("get", "delete") or invoke.version is not None):
+        if (
+            answer.error == "no node"
+            and state is None
+            and (invoke.op in ("get", "delete") or invoke.version is not None)
+        ):
             yield state, names
         if answer.error == "node exists" and invoke.op == "create" and state is not None:
             yield state, names
