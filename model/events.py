@@ -177,6 +177,7 @@ class Deliver(Batch, kw_only=True, tag="deliver"):
 class Truncate(TraceEvent, kw_only=True, tag="truncate"):
     keep: ZxidPair
     last: ZxidPair
+    followed_by: ZxidPair | None = None
 
 
 class Snapshot(TraceEvent, kw_only=True, tag="snapshot"):

@@ -30,6 +30,13 @@ def zxid_range(first: int, last: int) -> str:
     return show(first) if first == last else f"{show(first)} to {show(last)}"
 
 
+def loss_words(keep: ZxidPair, last: ZxidPair, followed_by: ZxidPair | None) -> str:
+    """Return what a log lost, as a sentence without its subject; see the trace event `truncate`."""
+    if followed_by is None:
+        return f"truncated its log from {show(last)} to {show(keep)}"
+    return f"lost what followed {show(keep)} in its log, up to {show(last)} (now {show(followed_by)} follows)"
+
+
 def node_names(nodes: Sequence[int]) -> str:
     """Return `node 1`, or `nodes 1, 2 and 3`."""
     if len(nodes) == 1:

@@ -130,7 +130,10 @@ def _truncations(evidence: RunEvidence) -> Iterator[Event]:
         gone = [txn.zxid for txn in old if (txn.zxid, txn.digest) not in kept and txn.zxid >= first]
         if gone and (new or not life.disk_after.snapshots):
             keep = max((txn.zxid for txn in old if txn.zxid < gone[0]), default=0)
-            yield _event(life, life.ended, "truncate", keep=pair(Zxid(keep)), last=pair(Zxid(gone[-1])))
+            after = next((pair(Zxid(txn.zxid)) for txn in new if txn.zxid > keep), None)
+            yield _event(
+                life, life.ended, "truncate", keep=pair(Zxid(keep)), last=pair(Zxid(gone[-1])), followed_by=after
+            )
 
 
 # Roles

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from zab_chaos.model.events import ZxidPair, packed
-from zab_chaos.model.oracle.evidence import show, zxid_range
+from zab_chaos.model.oracle.evidence import loss_words, show, zxid_range
 from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
@@ -83,7 +83,7 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "broadcast": lambda line: f"broadcast {_batch(line)}",
     "accept": lambda line: f"accepted {_batch(line)} in epoch {line.get('in_epoch', '?')}, durably",
     "deliver": lambda line: f"delivered {_batch(line)}",
-    "truncate": lambda line: f"truncated its log from {_zxid(line['last'])} to {_zxid(line['keep'])}",
+    "truncate": lambda line: loss_words(line["keep"], line["last"], line.get("followed_by")),
     "snapshot": lambda line: f"snapshot {line['kind']} at {_zxid(line['zxid'])}",
     "differs": lambda line: f"found that its tree differs from its leader's at {_zxid(line['zxid'])}",
     "confirmed": lambda line: f"confirmed to node {line['leader']} that it follows epoch {line['epoch']}",

@@ -2,7 +2,7 @@
 
 from zab_chaos.model.events import Deliver, Established, Truncate, packed
 from zab_chaos.model.oracle.delivered_history import Delivery
-from zab_chaos.model.oracle.evidence import node_names, show, zxid_range
+from zab_chaos.model.oracle.evidence import loss_words, node_names, show, zxid_range
 from zab_chaos.model.oracle.facts import BY_NODES, AckedWrite, Node
 from zab_chaos.model.oracle.properties.checker import Checker
 
@@ -89,8 +89,8 @@ class CommittedStays(Checker):
         if first < end:
             author = history.first_delivery(first)
             self.findings.add(
-                f"node {event.node} truncated its log from {show(event.last)} to {show(event.keep)}, but node "
-                f"{author.node} had delivered {zxid_range(history.zxids[first], history.zxids[end - 1])}",
+                f"node {event.node} {loss_words(event.keep, event.last, event.followed_by)}, but node {author.node} had "
+                f"delivered {zxid_range(history.zxids[first], history.zxids[end - 1])}",
                 [author, event],
             )
 
