@@ -477,7 +477,7 @@ class SessionEndLogged(SessionLine, kw_only=True, tag="ended"):
 
 
 class FinalZnode(Line, kw_only=True):
-    """A line of tree.jsonl: a znode as all servers showed it at the end of the run, after the transaction `zxid`.
+    """A line of tree.jsonl: a znode as all servers that served showed it at the end of the run, after the transaction `zxid`.
 
     `value` is the CRC-32 of its data. `created`, `changed` and `children_changed` are the zxids of its creation, of its
     last set, and of the last creation or deletion of a child; `children_version` counts those. `owner` is the session of an

@@ -45,6 +45,18 @@ def test_logs_and_trees_of_all_servers_are_equal_and_contain_the_writes(tmp_path
         ]
 
 
+def test_the_tree_is_on_record_although_a_server_is_down_in_the_end(tmp_path: Path) -> None:
+    with deployed(tmp_path, "3.9.5") as it:
+        leader = start_ensemble(it)
+        follower = next(node for node in it.cluster.nodes if node != leader)
+        it.cluster.kill_all([follower])
+        with tree.connected(it.cluster.client_address(leader), 10) as client:
+            client.create("/a", b"1")
+        eventually(lambda: (it.disagreement(), it.on_not_converged(), it._tree)[-1] is not None)
+    znodes = [json.loads(line) for line in it.folder.file("tree.jsonl").read_bytes().splitlines()]
+    assert [znode["path"] for znode in znodes] == ["/", "/a"]
+
+
 def test_differences_of_trees_are_listed_by_path(tmp_path: Path) -> None:
     znode = tree.ServerZnode(1, 0, (1 << 32) + 1, (1 << 32) + 1, 0, 0, (1 << 32) + 1)
     other = tree.ServerZnode(1, 2, (1 << 32) + 1, (2 << 32) + 5, 0, 3, (1 << 32) + 9)

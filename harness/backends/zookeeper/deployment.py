@@ -54,7 +54,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._version: str | None = None
         self._clients: list[ZooKeeperClient] = []
         self._lives: list[ServerLife] | None = None  # as of the last reading of the servers' trees
-        self._tree: tree.ServerTree | None = None  # the tree of all servers, once they agree
+        self._tree: tree.ServerTree | None = None  # the tree of all servers that showed theirs, if those agree
 
     def _build(self, stack: ExitStack) -> None:
         self.records.milestone("clocks", wall=time.time_ns())
@@ -146,18 +146,19 @@ class ZooKeeperDeployment(ProcessDeployment):
         ends = {life.node: life.disk_after.last for life in lives}  # of each server's latest life
         if len(set(ends.values())) > 1:
             return "different ends of logs: " + ", ".join(f"node-{node} {show(end)}" for node, end in ends.items())
-        self._tree = max(trees.values(), key=lambda it: it.zxid)
+        self._tree = tree.common(trees)
         return None
 
     def on_not_converged(self) -> None:
-        """Read the trees of the servers that serve, if no agreement was reached."""
+        """Read the trees of the servers that serve, if no agreement was reached: they may still be alike."""
         trees = {}
         for node, address in self.addresses.items():
             status = self.cluster.role_status(node)
             if status is not None and status.established:
                 with suppress(tree.TreeUnreadable):
-                    trees[node] = tree.read(address).digest
-        self._lives = self.cluster.recorded_lives(trees)
+                    trees[node] = tree.read(address)
+        self._lives = self.cluster.recorded_lives({node: found.digest for node, found in trees.items()})
+        self._tree = tree.common(trees)
 
     def _write_traces(self) -> None:
         """Write the traces, the ends of sessions and the tree into the run's folder; the servers have ended by now."""

@@ -49,8 +49,8 @@ class RunEvidence:
     """Everything that is on record of a run.
 
     `nodes` is the size of the ensemble, `sessions` the sessions that each client has had, by its number. `established`,
-    `mismatches` and `points` are from the servers' log files. `trees_equal`: in the end all servers showed one tree, which
-    is on record. `clock_offset` is added to nanoseconds of the wall clock to get monotonic ones.
+    `mismatches` and `points` are from the servers' log files. `trees_equal`: in the end all servers that could be
+    read showed one tree, which is on record. `clock_offset` is added to nanoseconds of the wall clock to get monotonic ones.
     """
 
     nodes: int

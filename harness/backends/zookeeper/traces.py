@@ -175,13 +175,12 @@ def _established(evidence: RunEvidence) -> Iterator[Event]:
 
 
 def _tree_mismatches(evidence: RunEvidence) -> Iterator[Event]:
-    """Yield an event for each mismatch, but not for one of a tree that was being received if all trees are equal in the end."""
+    """Yield an event for each mismatch, but not for one of a tree that was being received and equals the others in the end."""
     lives = evidence.lives_by_key()
     for mismatch in evidence.mismatches:
-        last = (mismatch.node, mismatch.life + 1) not in lives
-        if mismatch.receiving and last and evidence.trees_equal:
-            continue
         life, t = lives[life_key(mismatch)], evidence.monotonic(mismatch.time)
+        if mismatch.receiving and life.tree is not None and evidence.trees_equal:
+            continue
         if t <= life.ended:
             yield _event(life, t, "differs", zxid=pair(Zxid(mismatch.zxid)))
 

@@ -134,6 +134,11 @@ def _walk(client: Any) -> Iterator[tuple[str, ServerZnode]]:
             waiting += [child for name in names if (child := f"{path.rstrip('/')}/{name}") != RESERVED]
 
 
+def common(trees: dict[int, ServerTree]) -> ServerTree | None:
+    """Return the tree that all these servers showed; None if their trees differ, or there are none."""
+    return max(trees.values(), key=lambda it: it.zxid) if trees and not differences(trees) else None
+
+
 def differences(trees: dict[int, ServerTree]) -> list[str]:
     """Return, in words and by path, the znodes in which servers differ. Each server is compared with the first one."""
     (first, reference), *others = sorted(trees.items())

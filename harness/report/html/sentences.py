@@ -22,7 +22,7 @@ def describe_line(file: str, line: Line) -> str:
         who = f"client {line['client']}" if line.get("client") else "the harness"
         return f"{who} {_tell(SESSIONS, str(line.get('type', '?')), line)}"
     if file == "tree.jsonl":
-        return f"at the end, all servers showed {line.get('path', '?')}"
+        return f"at the end, all servers that served showed {line.get('path', '?')}"
     if file == "faults.jsonl":
         return _tell(FAULTS, str(line.get("type", "?")), line)
     return f"the run: {line.get('event', line.get('type', '?'))}"

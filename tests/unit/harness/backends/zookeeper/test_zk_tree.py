@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zab_chaos.harness.backends.zookeeper.tree import ServerTree, ServerZnode, write
+from zab_chaos.harness.backends.zookeeper.tree import ServerTree, ServerZnode, common, write
 from zab_chaos.model.events import FinalZnode
 from zab_chaos.model.oracle.facts import Damage
 from zab_chaos.model.runfiles import RunReader
@@ -30,3 +30,10 @@ def test_each_znode_is_written_as_a_line(tmp_path: Path) -> None:
 
 def test_a_tree_that_changed_while_it_was_read_is_not_written(tmp_path: Path) -> None:
     assert written(2 << 32 | 8, 2 << 32 | 9, tmp_path) == []
+
+
+def test_servers_have_a_common_tree_if_those_that_could_be_read_showed_the_same() -> None:
+    same, later = ServerTree({"/": ROOT}, 8, 8), ServerTree({"/": ROOT}, 9, 9)
+    assert common({2: same, 3: later}) is later
+    assert common({2: same, 3: later, 4: ServerTree({"/": ROOT, "/a": A}, 9, 9)}) is None
+    assert common({}) is None
