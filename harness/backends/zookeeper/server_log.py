@@ -6,7 +6,7 @@ zxid: 0x100000000`: a quorum has acknowledged NEWLEADER. Every release writes th
 
 `2026-01-31 12:00:00,250 [...] WARN DataTree - Message:Digests are not matching. Value is Zxid. Value:8589934593`: since 3.6 a
 leader sends the digest of its tree with each transaction, and a server that applies the transaction compares its own. The first
-difference is written at once; `Last value` is written after a minute, or earlier if the trees are equal again.
+difference is written at once; `Last value` is written after 15 minutes, or earlier if the trees are equal again.
 
 `zab-chaos: reached before-write:TXN#2 at 83518677495433`: a rule of `points` is about to act. The time
 is monotonic nanoseconds.
@@ -32,7 +32,7 @@ _MISMATCH = re.compile(
     rb"|(Getting a snapshot from leader)|Learner received|QuorumPeer - LOOKING)",
     re.MULTILINE,
 )
-_MINUTE = 60_000
+_REPEATED_AFTER = 15 * 60_000  # milliseconds
 REACHED = "zab-chaos: reached"
 _POINT = re.compile(rf"{REACHED} (\S+) at (\d+)$".encode(), re.MULTILINE)
 _ERROR = re.compile(
@@ -102,7 +102,7 @@ def read_tree_mismatches(file: Path, node: int, life: int) -> Iterator[TreeMisma
     first: TreeMismatch | None = None  # of a tree that is being received
     for at, kind, zxid, snapshot in _MISMATCH.findall(_read(file)):
         time = _milliseconds(at.decode())
-        equal = first is not None and kind == b"Last value" and time - first.time < _MINUTE
+        equal = first is not None and kind == b"Last value" and time - first.time < _REPEATED_AFTER
         if first is not None and not equal:
             yield first
         first = None

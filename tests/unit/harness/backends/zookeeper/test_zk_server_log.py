@@ -115,7 +115,9 @@ def test_a_received_tree_that_does_not_become_equal_is_a_mismatch(tmp_path: Path
     assert list(read_tree_mismatches(log(tmp_path, text), 3, 2)) == [found]
     later = text + f"2026-01-31 12:01:02,000 {THREAD} WARN DataTree - [9 times] Message: {LAST}99\n"
     assert [it.receiving for it in read_tree_mismatches(log(tmp_path, later), 3, 2)] == [True, False]
-    slow = received_tree(f"Message:{DIFFERS}93", f"[9 times] Message: {LAST}99").replace("12:00:02", "12:01:02")
+    soon = received_tree(f"Message:{DIFFERS}93", f"[9 times] Message: {LAST}99").replace("12:00:02", "12:14:02")
+    assert list(read_tree_mismatches(log(tmp_path, soon), 3, 2)) == []
+    slow = received_tree(f"Message:{DIFFERS}93", f"[9 times] Message: {LAST}99").replace("12:00:02", "12:15:02")
     assert [it.receiving for it in read_tree_mismatches(log(tmp_path, slow), 3, 2)] == [True, True]
 
 
