@@ -175,12 +175,17 @@ def _established(evidence: RunEvidence) -> Iterator[Event]:
 
 
 def _tree_mismatches(evidence: RunEvidence) -> Iterator[Event]:
-    """Yield an event for each mismatch, but not for one of a tree that was being received and equals the others in the end."""
+    """Yield an event for each mismatch, but not for one of a tree that was being received and equals the others in the end.
+
+    If the life has ended before that, a difference that had remained would be on the server's disk: the next life would find
+    it, and log another mismatch.
+    """
     lives = evidence.lives_by_key()
+    shown = {life.node for life in evidence.lives if life.tree is not None}
     for mismatch in evidence.mismatches:
-        life, t = lives[life_key(mismatch)], evidence.monotonic(mismatch.time)
-        if mismatch.receiving and life.tree is not None and evidence.trees_equal:
+        if mismatch.receiving and mismatch.node in shown and evidence.trees_equal:
             continue
+        life, t = lives[life_key(mismatch)], evidence.monotonic(mismatch.time)
         if t <= life.ended:
             yield _event(life, t, "differs", zxid=pair(Zxid(mismatch.zxid)))
 

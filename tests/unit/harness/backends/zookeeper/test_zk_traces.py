@@ -398,12 +398,16 @@ def test_a_mismatch_of_a_tree_that_was_being_received_counts_unless_the_trees_ar
     ]
 
 
-def test_a_mismatch_of_a_tree_that_was_being_received_counts_if_its_server_did_not_show_its_tree_in_the_end() -> None:
+def test_a_mismatch_of_a_tree_that_was_being_received_counts_if_its_server_shows_no_tree_in_the_end() -> None:
     found = [TreeMismatch(300, 2, 1, zxid(1, 3), receiving=True)]
     one, two, three = lives(*[log(*ALL_FOUR)] * 3)
     for tree, differs in (("ab" * 8, 0), (None, 1)):
         given = evidence([one, replace(two, tree=tree), three], mismatches=found, trees_equal=True)
         assert len(events_of(given, "differs")) == differs
+    before = replace(two, ended=500 * MS, tree=None)
+    again = replace(two, life=2, began=600 * MS, disk_before=two.disk_after)
+    given = evidence([one, before, again, three], mismatches=found, trees_equal=True)
+    assert events_of(given, "differs") == []
 
 
 def test_two_leaders_of_the_same_epoch_violate_one_property() -> None:
