@@ -122,18 +122,26 @@ def _disk_condition(life: ServerLife) -> str:
 
 
 def _truncations(evidence: RunEvidence) -> Iterator[Event]:
-    """Yield an event for each life that lost transactions, although its log neither begins later nor is empty."""
+    """Yield an event for each run of transactions that a life's log has lost, although it neither begins later nor is empty."""
     for life in evidence.lives:
         old, new = life.disk_before.transactions, life.disk_after.transactions
-        kept = {(txn.zxid, txn.digest) for txn in new}
-        first = new[0].zxid if new else 0
-        gone = [txn.zxid for txn in old if (txn.zxid, txn.digest) not in kept and txn.zxid >= first]
-        if gone and (new or not life.disk_after.snapshots):
-            keep = max((txn.zxid for txn in old if txn.zxid < gone[0]), default=0)
-            after = next((pair(Zxid(txn.zxid)) for txn in new if txn.zxid > keep), None)
-            yield _event(
-                life, life.ended, "truncate", keep=pair(Zxid(keep)), last=pair(Zxid(gone[-1])), followed_by=after
-            )
+        if new or not life.disk_after.snapshots:
+            for keep, last in _lost(old, new):
+                after = next((pair(Zxid(txn.zxid)) for txn in new if txn.zxid > keep), None)
+                yield _event(
+                    life, life.ended, "truncate", keep=pair(Zxid(keep)), last=pair(Zxid(last)), followed_by=after
+                )
+
+
+def _lost(old: Sequence[Transaction], new: Sequence[Transaction]) -> Iterator[tuple[int, int]]:
+    """Yield, for each run of transactions that `new` lacks, the zxid before it (0 if there is none) and its last one."""
+    still = {(txn.zxid, txn.digest) for txn in new}
+    first, keep = new[0].zxid if new else 0, 0
+    for lost, run in groupby(old, lambda txn: txn.zxid >= first and (txn.zxid, txn.digest) not in still):
+        last = [txn.zxid for txn in run][-1]
+        if lost:
+            yield keep, last
+        keep = last
 
 
 # Roles

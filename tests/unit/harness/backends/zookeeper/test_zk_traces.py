@@ -477,18 +477,20 @@ def test_a_log_with_a_gap_is_shown_as_two_ranges() -> None:
 
 
 def test_a_loss_from_the_middle_of_a_log_is_not_called_a_truncation() -> None:
-    """Server 2 has lost the end of its log, and server 3 one transaction in the middle."""
-    whole = log(*ALL_FOUR)
-    given = evidence(lives(whole, log(BEGIN, ONE), log(BEGIN, ONE, THREE, NEXT), before=whole))
+    """Server 2 has lost the end of its log, and server 3 one transaction in the middle and the last one."""
+    whole = log(*ALL_FOUR, NEXT)
+    given = evidence(lives(whole, log(BEGIN, ONE), log(BEGIN, ONE, THREE), before=whole))
     lost = events_of(given, "truncate")
     assert [(it["node"], it["keep"], it["last"], it["followed_by"]) for it in lost] == [
-        (2, [1, 2], [1, 4], None),
+        (2, [1, 2], [2, 1], None),
         (3, [1, 2], [1, 3], [1, 4]),
+        (3, [1, 4], [2, 1], None),
     ]
     (stays,) = [one for one in judge(given).properties if one.name == "committed stays"]
     assert [violation.words for violation in stays.violations] == [
-        "node 2 truncated its log from 1:4 to 1:2, but node 1 had delivered 1:3 to 1:4",
+        "node 2 truncated its log from 2:1 to 1:2, but node 1 had delivered 1:3 to 2:1",
         "node 3 lost what followed 1:2 in its log, up to 1:3 (now 1:4 follows), but node 1 had delivered 1:3",
+        "node 3 truncated its log from 2:1 to 1:4, but node 1 had delivered 2:1",
     ]
 
 
