@@ -1,6 +1,6 @@
 """Derives which transactions each server has applied, and in which order, from what the disks of all servers hold."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -81,16 +81,25 @@ def _known_history(log: TxnLog, evidence: RunEvidence, zxids: Sequence[int], upt
 
 def _donor(zxid: int, evidence: RunEvidence, zxids: Sequence[int]) -> ServerLife | None:
     """Return the life whose log has the history up to a zxid: preferably one that has logged that transaction itself, and so
-    everything before it; if no log has it, one that goes on beyond it."""
+    everything before it; if no log has it, one that goes on beyond it. A log may have lost some of that to a power cut since:
+    the one that lacks the fewest transactions is taken."""
 
-    def preference(life: ServerLife) -> tuple[bool, int, int]:
+    def preference(life: ServerLife) -> tuple[bool, int, int, int]:
         log = life.disk_after
-        return not _has_logged(log, zxids, zxid), _snapshot_floor(log, zxids, zxid), -life.ended
+        floor = _snapshot_floor(log, zxids, zxid)
+        logged = [txn.zxid for txn in log.transactions]
+        lacks = _count_between(zxids, floor, zxid) - _count_between(logged, floor, zxid)
+        return not _has_logged(log, zxids, zxid), floor, lacks, -life.ended
 
     candidates = [
         life for life in evidence.lives if _snapshot_floor(life.disk_after, zxids, zxid) < zxid <= life.disk_after.last
     ]
     return min(candidates, key=preference, default=None)
+
+
+def _count_between(zxids: Sequence[int], above: int, upto: int) -> int:
+    """Return how many of ascending zxids are above one and not above another."""
+    return bisect_right(zxids, upto) - bisect_right(zxids, above)
 
 
 def _snapshot_floor(log: TxnLog, zxids: Sequence[int], upto: float) -> int:

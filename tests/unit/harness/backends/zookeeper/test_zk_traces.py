@@ -15,6 +15,7 @@ from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.oracle.properties import ALL
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
+from zab_chaos.node.core.digest import count
 
 SESSION_ID, MS = 77, 1_000_000
 ANNE, BOB = 101, 202  # sessions of nobody whose records are kept
@@ -196,6 +197,15 @@ def test_logs_that_all_begin_at_snapshots_complete_each_other() -> None:
         assert delivered[0] == (1, 1)
     stale = txn(1, 3, ("create", "/never", 0, 1))  # below the snapshot that the second took
     assert violated(evidence(lives(late, log(BEGIN, ONE, stale, txn(2, 2), snapshots=(zxid(2, 1),)), third))) == []
+
+
+def test_a_log_that_has_lost_a_transaction_tells_nothing_about_what_another_server_received() -> None:
+    """Server 2 has lost a transaction in the end, and is the last to be read. Server 3 has received a snapshot before that."""
+    whole, received = log(*ALL_FOUR, NEXT), log(NEXT, snapshots=(zxid(1, 4),))
+    one, two, three = lives(whole, log(BEGIN, ONE, THREE, NEXT), received)
+    given = evidence([one, replace(two, ended=950 * MS, tree=None), three])
+    delivered = [event for event in events_of(given, "deliver") if event["node"] == 3]
+    assert [(event["epoch"], event["first"], count(event["digests"])) for event in delivered] == [(1, 1, 4), (2, 1, 1)]
 
 
 def test_different_trees_with_equal_logs_are_a_violation() -> None:
