@@ -4,7 +4,8 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -13,6 +14,8 @@ import msgspec
 
 from zab_chaos.faults.filesystem.volume import File, Folder, Names, Volume
 from zab_chaos.node.store.disk_faults import DiskFaults, FailingOperation, Variant
+
+WRITE_BACK = 35.0  # seconds: Linux takes what is older than 30 s, and looks every 5 s
 
 
 class Counts(msgspec.Struct):
@@ -39,14 +42,19 @@ class _PendingCut:
 
 
 class MountedVolume:
-    """A volume that programs use. `at_rest`: no process runs on it, and changes of its files are durable at once."""
+    """A volume that programs use. `at_rest`: no process runs on it, and changes of its files are durable at once.
 
-    def __init__(self, names: Names) -> None:
+    With the rule `journal` what is not synced is durable after `WRITE_BACK`, unless the disk fails. `now` returns the time in
+    seconds.
+    """
+
+    def __init__(self, names: Names, now: Callable[[], float] = time.monotonic) -> None:
         self.faults = DiskFaults(can_cut_power=True)
         self.counts = Counts()
         self.at_rest = True
         self._names = names
-        self._volume = Volume(names)
+        self._now = now
+        self._volume = Volume(names, now=now)
         self._mutex = threading.Lock()
         self._off = False  # the power was cut, but the process on this disk has not ended yet
         self._pending_cut: _PendingCut | None = None
@@ -71,11 +79,16 @@ class MountedVolume:
                 _fail(errno.EIO)
             if contents:
                 self._before_write()
+            self._write_back()
             yield self._volume
             if contents:
                 self.counts.writes += 1
             if self.at_rest:
                 self._volume.sync_all()
+
+    def _write_back(self) -> None:
+        if self._names == "journal" and self.faults.error is None:
+            self._volume.write_back(WRITE_BACK)
 
     def _before_write(self) -> None:
         try:
@@ -88,6 +101,7 @@ class MountedVolume:
         """Sync a file or folder. Raises OSError if the power is off or a fault lets the sync fail."""
         self._delay()
         with self._mutex:
+            self._write_back()
             if self._pending_cut is not None and self._volume.has_unsynced(inode):
                 self._carry_out(self._pending_cut)
             if self._off:
@@ -174,6 +188,7 @@ class MountedVolume:
 
     def _cut_power(self, variant: Variant, seed: int) -> None:
         """Cut the power. From here on the process on the disk can't change anything."""
+        self._write_back()
         lost = self._volume.cut(variant, seed)
         self._off = True
         self.counts.cuts += variant != "killed"
@@ -188,7 +203,7 @@ class MountedVolume:
     def wipe(self) -> None:
         """Remove everything on the disk."""
         with self._mutex:
-            self._volume = Volume(self._names)
+            self._volume = Volume(self._names, now=self._now)
 
     def detach(self) -> None:
         """Take note that no process runs on the disk any more."""

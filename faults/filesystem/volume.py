@@ -8,7 +8,7 @@ no system promises anything about them.
 import errno
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Literal, NoReturn
@@ -79,8 +79,9 @@ Location = tuple[Folder, str]
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """An unsynced change of names: a removal (no target), a creation (no source), or a rename."""
+    """An unsynced change of names: a removal (no target), a creation (no source), or a rename. `at`: when it was made."""
 
+    at: float
     inode: File | Folder
     source: Location | None
     target: Location | None
@@ -101,17 +102,21 @@ class Losses:
 class Volume:
     """The files and folders of a file system. Not thread-safe.
 
-    Paths begin with `/`. Methods raise OSError with the error number of the system call.
+    Paths begin with `/`. Methods raise OSError with the error number of the system call. `now` returns the time in seconds.
     """
 
-    def __init__(self, names: Names = "journal", capacity: int = CAPACITY) -> None:
+    def __init__(
+        self, names: Names = "journal", capacity: int = CAPACITY, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self.root = Folder()
         self.capacity = capacity
         self.used = 0
         self._rule = names
         self._whole = SECTOR if names == "journal" else 1  # bytes that a disk writes as a whole, or not at all
+        self._now = now
         self._order = 0
-        self._unsynced: dict[File, None] = {}  # files with unsynced changes of their contents
+        # Files with unsynced changes of their contents, and the time of the first of these.
+        self._unsynced: dict[File, float] = {}
         self._changes: list[NameChange] = []
 
     # ---- lookup ----
@@ -185,7 +190,7 @@ class Volume:
             self._check_replacement(inode, replaced, new)
         del source.names[old_name]
         target.names[name] = inode
-        self._changes.append(NameChange(inode, (source, old_name), (target, name)))
+        self._changes.append(NameChange(self._now(), inode, (source, old_name), (target, name)))
         if isinstance(replaced, File):
             self._mark_removed(replaced)
 
@@ -208,11 +213,11 @@ class Volume:
         if name in folder.names:
             _fail(errno.EEXIST, path)
         folder.names[name] = inode
-        self._changes.append(NameChange(inode, None, (folder, name)))
+        self._changes.append(NameChange(self._now(), inode, None, (folder, name)))
 
     def _unlink(self, path: str) -> None:
         folder, name = self._location(path)
-        self._changes.append(NameChange(folder.names.pop(name), (folder, name), None))
+        self._changes.append(NameChange(self._now(), folder.names.pop(name), (folder, name), None))
 
     def _mark_removed(self, file: File) -> None:
         """Free the room of a file that has no name any more. Programs that have it open can still use it."""
@@ -243,7 +248,7 @@ class Volume:
     def _change(self, file: File, change: Unsynced) -> None:
         file.contents.change(change)
         file.times.contents = file.times.anything = time.time_ns()
-        self._unsynced[file] = None
+        self._unsynced.setdefault(file, self._now())
 
     def _next_order(self) -> int:
         self._order += 1
@@ -279,6 +284,17 @@ class Volume:
         """Make everything durable."""
         for inode in [*self._unsynced, *(found for _, found in self.walk())]:
             self.sync(inode)
+
+    def write_back(self, seconds: float) -> None:
+        """Make durable what has been unsynced for so long, as a kernel does by itself. All unsynced bytes of a file count from
+        the first of them on."""
+        before = self._now() - seconds
+        while self._changes and self._changes[0].at <= before:
+            self._make_durable(self._changes.pop(0))
+        while self._unsynced and next(iter(self._unsynced.values())) <= before:
+            file = next(iter(self._unsynced))
+            file.contents.sync()
+            del self._unsynced[file]
 
     def _covered(self, inode: File | Folder) -> list[NameChange]:
         """Return the changes of names that a sync of this file or folder makes durable, in their order.

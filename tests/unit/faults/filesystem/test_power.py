@@ -8,7 +8,7 @@ import pytest
 
 from zab_chaos.faults.filesystem import power
 from zab_chaos.faults.filesystem.power import MountedVolume
-from zab_chaos.faults.filesystem.volume import File
+from zab_chaos.faults.filesystem.volume import File, Names
 
 PROCESS = 7
 
@@ -55,6 +55,67 @@ def test_what_one_failed_sync_has_not_written_stays_lost_though_the_next_one_suc
     disk.detach()
     disk.cut()
     assert b"x" not in bytes(file.contents.visible)
+
+
+class Clocked:
+    """A disk whose time is set by hand, with one file for each name."""
+
+    def __init__(self, names: Names) -> None:
+        self.time = 1000.0
+        self.disk = MountedVolume(names, now=lambda: self.time)
+        self.disk.attach()
+        self.files: dict[str, File] = {}
+
+    def write(self, at: float, name: str, data: bytes) -> None:
+        self.time = 1000.0 + at
+        with self.disk.changing(contents=True) as volume:
+            file = self.files.get(name) or volume.create(name, 0o644)
+            volume.write(file, data, len(file.contents.visible))
+        self.files[name] = file
+
+    def cut(self, at: float) -> dict[str, bytes]:
+        """Return the files that a power cut leaves."""
+        self.time = 1000.0 + at
+        self.disk.cut()
+        with self.disk.reading() as volume:
+            return {path: bytes(it.contents.visible) for path, it in volume.walk() if isinstance(it, File)}
+
+
+def test_what_was_not_synced_for_long_is_durable() -> None:
+    disk = Clocked("journal")
+    disk.write(0, "/old", b"a")
+    disk.write(30, "/new", b"b")
+    assert disk.cut(40) == {"/old": b"a"}
+
+
+def test_a_file_is_written_back_with_all_that_it_has_then_and_later_writes_count_anew() -> None:
+    disk = Clocked("journal")
+    disk.write(0, "/a", b"a")
+    disk.write(34, "/a", b"b")
+    disk.write(36, "/a", b"c")  # "ab" was written back a second before
+    assert disk.cut(70) == {"/a": b"ab"}
+
+
+@pytest.mark.parametrize("data", [b"", b"x"])
+def test_names_are_written_back_in_their_order(data: bytes) -> None:
+    disk = Clocked("journal")
+    disk.write(0, "/a", data)
+    with disk.disk.changing() as volume:
+        volume.rename("/a", "/b")
+    assert disk.cut(36) == {"/b": data}
+
+
+def test_by_the_rule_of_posix_nothing_is_written_back() -> None:
+    disk = Clocked("folder")
+    disk.write(0, "/a", b"a")
+    assert disk.cut(10_000) == {}
+
+
+def test_a_failing_disk_writes_nothing_back() -> None:
+    disk = Clocked("journal")
+    disk.write(0, "/a", b"a")
+    disk.disk.fail("sync")
+    assert disk.cut(40) == {}
 
 
 def armed() -> MountedVolume:
