@@ -12,10 +12,10 @@ from zab_chaos.faults.scenario import InitialDisk
 # may not import.
 PROPERTIES = (
     "integrity", "total order", "agreement", "local primary order", "global primary order", "primary integrity", "prefix",
-    "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "disk", "quorum durability",
-    "durability", "committed stays", "client order", "exactly once", "values and versions", "state equality", "recovery",
-    "progress", "channels", "sanity", "replay equality", "expected state", "linearizable keys", "sessions",
-    "ephemerals", "watches", "sync",
+    "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "synchronization", "disk",
+    "quorum durability", "durability", "committed stays", "client order", "exactly once", "values and versions",
+    "state equality", "recovery", "progress", "channels", "sanity", "replay equality", "expected state", "linearizable keys",
+    "sessions", "ephemerals", "watches", "sync",
 )  # fmt: skip
 
 MAX_EPOCH = 2**31 - 1

@@ -252,6 +252,14 @@ class Exit(TraceEvent, kw_only=True, tag="exit"):
     why: str = ""
 
 
+class Work(TraceEvent, kw_only=True, tag="work"):
+    """What a node has counted since its life began: `messages`, the number of each kind that it gave to its links, and `syncs`
+    of its log."""
+
+    messages: dict[str, int]
+    syncs: int
+
+
 class UnjudgedEvent(TracedLine, kw_only=True):
     """An event that no property needs. It is decoded only to count the events of its life."""
 
@@ -280,6 +288,7 @@ JudgedEvent = (
     | NodeFault
     | Abort
     | Exit
+    | Work
 )
 Event = JudgedEvent | UnjudgedEvent
 JUDGED_EVENTS: dict[str, type[JudgedEvent]] = {str(kind.__struct_config__.tag): kind for kind in get_args(JudgedEvent)}

@@ -205,6 +205,7 @@ def state_snapshot_installed_too_early() -> Story:
     zxid = story.propose(to=[1, 2], of=(1, seq))
     story.servers[3].log.append((zxid, digest(zxid)))
     story.snapshot(3, "installed", zxid, digest=None, tree=None)
+    story.event(3, "current_epoch", epoch=1, last_zxid=list(zxid))
     for node in (1, 2, 3):
         story.deliver(node, zxid)
     story.complete(1, seq, zxid)

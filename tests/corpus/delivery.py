@@ -45,6 +45,32 @@ def integrity_broadcast_and_skipped() -> Story:
     return story
 
 
+def _proposal_that_is_cut_off(variant: str) -> Story:
+    """Return a run in which node 3 accepts a `variant` of 1:4 and misses epoch 2, which begins without it."""
+    story = ensemble()
+    zxid = story.propose(to=[])
+    story.accept(3, zxid, digest(zxid, variant))
+    story.crash(3)
+    story.elect(2, epoch=2, members=[1, 2])
+    story.boot(3)
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("integrity")
+def integrity_accepted_other_bytes() -> Story:
+    """Node 3 accepts 1:4 with other bytes than node 1 had broadcast. Nobody delivers it, and node 3 cuts it off later."""
+    return _proposal_that_is_cut_off("changed")
+
+
+@legal("integrity")
+def integrity_accepted_and_cut_off() -> Story:
+    """Node 3 accepts 1:4 as node 1 had broadcast it. Nobody delivers it, and node 3 cuts it off later."""
+    return _proposal_that_is_cut_off("")
+
+
 # ---- total order ----
 
 
@@ -391,10 +417,7 @@ def primary_integrity_delivered_with_a_snapshot() -> Story:
     story.write(3)
     story.boot(3)
     story.heal()
-    server = story.servers[3]
-    server.log, server.delivered = list(story.servers[1].log), list(story.servers[1].delivered)
-    story.snapshot(3, "installed", (1, 6))
-    story.snapshot(3, "restored", (1, 6))
+    story.join_with_a_snapshot(3, (1, 6))
     story.elect(3, epoch=2)
     story.write()
     story.settle()
@@ -469,11 +492,7 @@ def prefix_delivered_with_a_snapshot() -> Story:
     story.write(3)
     story.boot(3)
     story.heal()
-    server = story.servers[3]
-    server.log, server.delivered = list(story.servers[1].log), list(story.servers[1].delivered)
-    story.snapshot(3, "installed", (1, 6))
-    story.snapshot(3, "restored", (1, 6))
-    story.join(3)
+    story.join_with_a_snapshot(3, (1, 6))
     story.write()
     story.settle()
     return story

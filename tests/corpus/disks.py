@@ -64,7 +64,7 @@ def quorum_of_a_node_without_memory() -> Story:
     return story
 
 
-@violates("quorum durability")
+@violates("quorum durability", "integrity")
 def quorum_of_other_bytes() -> Story:
     """Nodes 2 and 3 have a transaction with the zxid 1:4 on their disks, but not the one that node 1 delivers first."""
     story = ensemble()
@@ -117,7 +117,7 @@ def quorum_of_the_beginning_of_a_batch() -> Story:
     return story
 
 
-@violates("quorum durability", "committed stays")
+@violates("quorum durability", "committed stays", "integrity", "synchronization")
 def quorum_of_other_bytes_behind_what_a_boot_found() -> Story:
     """Node 2 is killed when 1:4 is on its disk and not in its trace yet. In its next life it accepts other bytes as 1:5. Node
     1 delivers both in one batch."""
@@ -146,9 +146,11 @@ def _cut_off_again(how: str) -> Story:
     story.crash(2)
     story.boot(2)
     if how == "snapshot":
+        story.broadcast(1, (1, 5))
         story.accept(2, (1, 5))
         story.servers[2].log[3:] = []
         story.snapshot(2, "installed", (1, 3), digest=None, tree=None)
+        story.event(2, "current_epoch", epoch=1, last_zxid=[1, 3])
     story.elect(3, epoch=2, members=[2, 3])
     story.propose()
     story.deliver(1, (1, 4))
@@ -1484,9 +1486,10 @@ def disk_holds_what_nobody_sent() -> Story:
     """Node 2's log ends at 1:5 after its restart. The primary of epoch 1 has broadcast up to 1:3."""
     story = ensemble()
     story.crash(2)
-    story.boot(2, last_zxid=[1, 5])
-    story.event(2, "truncate", keep=[1, 3], last=[1, 5])
-    story.elect(1, epoch=2)
+    story.servers[2].log += [((1, 4), digest((1, 4))), ((1, 5), digest((1, 5)))]
+    story.boot(2)
+    story.elect(1, epoch=2, members=[1, 3])
+    story.join(2)
     story.settle()
     return story
 
@@ -1570,6 +1573,47 @@ def disk_lost_to_a_fault_that_was_not_confirmed() -> Story:
     story.join(3)
     story.settle()
     return story
+
+
+@violates("disk")
+def disk_lost_and_not_noticed() -> Story:
+    """A fault takes node 3's disk. It starts as if it had its memory, with nothing, and counts in no quorum by chance."""
+    story = ensemble()
+    story.wipe(3)
+    story.boot(3, "recovered")
+    story.elect(1, epoch=2, members=[1, 2])
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+def _acknowledges(acks: int, syncs: int) -> Story:
+    """Return a run in which node 3, which has joined and accepted 1:1 to 1:4, says that it has sent so many ACKs and has synced
+    its log so often."""
+    story = ensemble()
+    story.write()
+    story.event(3, "work", frames=9, messages={"ACK": acks, "PING": 99}, syncs=syncs)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_more_acks_than_syncs() -> Story:
+    """Node 3 has acknowledged four times, and has synced its log three times only."""
+    return _acknowledges(acks=4, syncs=3)
+
+
+@violates("disk")
+def disk_more_acks_than_accepted() -> Story:
+    """Node 3 has acknowledged five times, and has traced only four times that it accepted something."""
+    return _acknowledges(acks=5, syncs=7)
+
+
+@legal("disk")
+def disk_as_many_acks_as_syncs() -> Story:
+    """Node 3 has acknowledged four times, and has synced its log as often: one sync was for two steps."""
+    return _acknowledges(acks=4, syncs=4)
 
 
 @legal("disk")

@@ -92,12 +92,12 @@ def epochs_accepts_from_the_past() -> Story:
     story = ensemble()
     story.elect(2, epoch=2)
     story.broadcast(1, (1, 4), delivered=(1, 3))
-    story.event(3, "accept", in_epoch=1, epoch=1, first=4, digests=dg.show_all([7]))
+    story.event(3, "accept", in_epoch=1, epoch=1, first=4, digests=dg.show_all([digest((1, 4))]))
     story.settle()
     return story
 
 
-@violates("epochs")
+@violates("epochs", "synchronization")
 def epochs_accepts_from_the_future() -> Story:
     """Node 3, in broadcast in epoch 1, accepts 1:4 under epoch 2, which it has not promised."""
     story = ensemble()
@@ -201,7 +201,7 @@ def epochs_joins_after_another_promise() -> Story:
     return story
 
 
-@violates("epochs")
+@violates("epochs", "synchronization")
 def epochs_serves_without_having_joined() -> Story:
     """Node 3 takes over the history of epoch 2, forgets to make that its current epoch, and goes on to phase 3 and its end."""
     story = ensemble()
@@ -266,6 +266,135 @@ def epochs_promised_and_not_joined() -> Story:
     story.elect(1, epoch=3)
     story.settle()
     return story
+
+
+# ---- synchronization ----
+
+
+def _joins_with_a_snapshot_of_less(*, joined: bool) -> Story:
+    """Return a run in which node 3 loses its disk and joins epoch 2 with a snapshot up to 1:2. It gets 1:3, the last of the
+    initial history, before (`joined`: after) it has joined."""
+    story = ensemble()
+    story.wipe(3)
+    story.elect(2, epoch=2, members=[1, 2])
+    story.boot(3, "amnesiac")
+    story.event(3, "role", role="FOLLOWING", leader=2, why="elected")
+    story.promise(3, 2)
+    server, leader = story.servers[3], story.servers[2]
+    server.log, server.delivered = leader.log[:2], leader.delivered[:2]
+    story.snapshot(3, "installed", (1, 2))
+    server.current_epoch = 2
+    if not joined:
+        story.accept(3, (1, 3))
+    story.event(3, "current_epoch", epoch=2, last_zxid=list(server.last))
+    if joined:
+        story.accept(3, (1, 3))
+    story.event(3, "phase", phase="BROADCAST", epoch=2)
+    story.snapshot(3, "restored", (1, 2))
+    story.deliver(3, (1, 3))
+    story.members = [1, 2, 3]
+    story.admit(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("synchronization")
+def synchronization_joined_with_less_than_the_initial_history() -> Story:
+    """Node 3 joins epoch 2 with a history up to 1:2, and gets the end of the initial history, 1:3, only then."""
+    return _joins_with_a_snapshot_of_less(joined=True)
+
+
+@legal("synchronization")
+def synchronization_joined_with_all_of_the_initial_history() -> Story:
+    """Node 3 joins epoch 2 with a snapshot up to 1:2 and with 1:3, the end of the initial history."""
+    return _joins_with_a_snapshot_of_less(joined=False)
+
+
+def _truncated_while(looking: bool) -> Story:
+    """Return a run in which node 3 holds 1:4, which only node 1 has besides. Nodes 1 and 2 elect node 2 in epoch 2 without it;
+    node 3 cuts it off when it joins, or while it looks for a leader."""
+    story = ensemble()
+    story.propose(to=[3])
+    story.crash(3)
+    story.elect(2, epoch=2, members=[1, 2])
+    story.boot(3)
+    if looking:
+        story.truncate(3, (1, 3))
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("synchronization")
+def synchronization_truncated_before_a_leader_said_so() -> Story:
+    """Node 3 truncates its log when it looks for a leader, and joins epoch 2 only later: in between, a leader could have missed
+    the transaction."""
+    return _truncated_while(looking=True)
+
+
+@legal("synchronization")
+def synchronization_truncated_to_join() -> Story:
+    """Node 3 truncates its log and joins epoch 2 in one step."""
+    return _truncated_while(looking=False)
+
+
+@violates("synchronization")
+def synchronization_truncated_between_promise_and_confirmation() -> Story:
+    """Node 3 has promised epoch 2, truncates its log, and only then confirms that it follows."""
+    story = ensemble()
+    story.propose(to=[3])
+    story.leader, story.members = 2, [2, 3, 1]
+    story.event(2, "role", role="LEADING", leader=2, why="elected")
+    story.promise(2, 2)
+    for node in (1, 3):
+        story.event(node, "role", role="FOLLOWING", leader=2, why="elected")
+        story.promise(node, 2)
+    story.truncate(3, (1, 3))
+    story.choose(2, 1, 3)
+    for node in (2, 1, 3):
+        story.synchronize(node, 2)
+    story.establish(2, 2)
+    story.serve((1, 2, 3), 2)
+    story.write()
+    story.settle()
+    return story
+
+
+def _delivers_last_of_its_epoch(phase: str) -> Story:
+    """Return a run in which node 1 dies when it has delivered 1:4, and node 3 delivers it after it has entered this phase."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.propose(of=(1, seq))
+    story.deliver(1, zxid)
+    story.complete(1, seq, zxid)
+    story.crash(1)
+    story.event(3, "role", role="LOOKING", leader=None, why="its leader is gone")
+    story.event(3, "phase", phase="ELECTION", epoch=1)
+    if phase == "ELECTION":
+        story.deliver(3, zxid)
+    story.elect(2, epoch=2, members=[2, 3], deliver=False)
+    if phase == "SYNCHRONIZATION":
+        story.event(3, "phase", phase="SYNCHRONIZATION", epoch=2)
+        story.deliver(3, zxid)
+    story.serve((2, 3), 2)
+    story.boot(1)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@violates("synchronization")
+def synchronization_delivered_in_phase_2() -> Story:
+    """Node 3 delivers 1:4, of the initial history of epoch 2, before it knows that the epoch is established."""
+    return _delivers_last_of_its_epoch("SYNCHRONIZATION")
+
+
+@legal("synchronization")
+def synchronization_delivered_when_its_leader_was_gone() -> Story:
+    """Node 3 delivers 1:4, whose COMMIT it has got, when it looks for a leader already."""
+    return _delivers_last_of_its_epoch("ELECTION")
 
 
 # ---- durability ----
@@ -380,7 +509,7 @@ def durability_disk_of_a_minority_lost() -> Story:
 # ---- committed stays ----
 
 
-@violates("committed stays")
+@violates("committed stays", "synchronization")
 def committed_stays_truncated() -> Story:
     """Node 3 cuts 1:3 off its log, which it had delivered. It gets it again."""
     story = ensemble()

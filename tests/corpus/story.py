@@ -218,6 +218,17 @@ class Story:
         self.members = sorted({*self.members, node})
         self.admit(node)
 
+    def join_with_a_snapshot(self, node: int, zxid: Zxid) -> None:
+        """Let a node follow the established leader again, which sends it a snapshot of all that it has delivered."""
+        server, leader = self.servers[node], self.servers[self.leader]
+        self.event(node, "role", role="FOLLOWING", leader=self.leader, why="elected")
+        server.log, server.delivered = list(leader.log), list(leader.delivered)
+        self.snapshot(node, "installed", zxid)
+        self.event(node, "current_epoch", epoch=server.current_epoch, last_zxid=list(server.last))
+        self.event(node, "phase", phase="BROADCAST", epoch=server.current_epoch)
+        self.snapshot(node, "restored", zxid)
+        self.members = sorted({*self.members, node})
+
     def serve(self, nodes: Iterable[int], epoch: int) -> None:
         """Carry out COMMIT-LD: the nodes enter broadcast and deliver their logs."""
         for node in nodes:

@@ -29,6 +29,7 @@ from zab_chaos.model.oracle.properties.recovery import Recovery
 from zab_chaos.model.oracle.properties.sessions import Ephemerals, Sessions
 from zab_chaos.model.oracle.properties.state import StateEquality
 from zab_chaos.model.oracle.properties.sync import Sync
+from zab_chaos.model.oracle.properties.synchronization import Synchronization
 from zab_chaos.model.oracle.properties.values import ValuesAndVersions
 from zab_chaos.model.oracle.properties.watches import Watches
 
@@ -45,6 +46,7 @@ ALL: tuple[type[Checker], ...] = (
     OneLeader,
     Epochs,
     Promises,
+    Synchronization,
     Durability,
     CommittedStays,
     QuorumDurability,

@@ -1,6 +1,6 @@
 """The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
 
-from zab_chaos.model.events import Broadcast, DiskAfterLife
+from zab_chaos.model.events import Accept, Broadcast, DiskAfterLife
 from zab_chaos.model.oracle.delivered_history import Conflict, Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.oracle.properties.checker import DeliveryChecker
@@ -11,14 +11,23 @@ class Integrity(DeliveryChecker):
     """DSN 2011, III-A: if some process delivers <v,z>, some process has broadcast <v,z>.
 
     Verifies for every delivery that the delivered history did not have yet: before it, the primary of its epoch wrote a
-    `broadcast` of the same zxid with the same digest. So a transaction that all nodes deliver is reported once. Does not
-    verify bytes beyond their 64-bit digest, nor the content of snapshots (state equality does), nor that transactions were
-    broadcast that were accepted but never delivered.
+    `broadcast` of the same zxid with the same digest. So a transaction that all nodes deliver is reported once. The same for
+    every transaction that a node accepts: it may be delivered after the next election (channel integrity, DSN 2011, II, and
+    invariant 4). Does not verify bytes beyond their 64-bit digest, nor the content of snapshots (state equality does).
     """
 
     name = "integrity"
     source = "DSN 2011"
-    statement = "Every delivered transaction was broadcast by the primary of its epoch, with the same bytes."
+    statement = (
+        "Every accepted and delivered transaction was broadcast by the primary of its epoch, with the same bytes."
+    )
+
+    def on_accept(self, event: Accept) -> None:
+        digests = dg.read_all(event.digests)
+        if digests and not self.facts.broadcasts.matches(event.epoch, event.first, digests):
+            last = event.zxid + len(digests) - 1
+            words = f"node {event.node} accepted {zxid_range(event.zxid, last)}, which nobody had broadcast with these bytes"
+            self.findings.add(words, [event])
 
     def on_new_delivery(self, delivery: Delivery) -> None:
         event = delivery.event

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Exit, Line, Truncate, ZxidPair, packed
+from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Exit, Line, Truncate, Work, ZxidPair, packed
 from zab_chaos.model.oracle.disks import BootComparison
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import BY_NODES, CRASH_STATE, Facts
@@ -15,9 +15,9 @@ class DiskContents(Checker):
 
     Verifies for every boot of a node that has lived before, by what its traces reported as durable:
 
-    - f.p, f.a and the end of the log are not lower, unless a fault took the node's disk or cut its files between the
-      two starts. A flipped bit excuses nothing, except for nodes that are not ours. A log may also end earlier if the
-      boot shows that a later epoch was joined, but never before what any node had delivered of it.
+    - f.p, f.a and the end of the log are not lower, unless a fault took the node's disk between the two starts and the
+      node says that it has no memory (`amnesiac`). A flipped bit excuses nothing. A log may also end earlier if the boot
+      shows that a later epoch was joined, but never before what any node had delivered of it.
     - Anything beyond that must have been on its way: an epoch that its leader had promised, a transaction that its
       primary had broadcast.
     - The log has nothing of an epoch later than f.a: an initial history is durable together with its epoch, or not at
@@ -26,16 +26,17 @@ class DiskContents(Checker):
     - A node refuses its disk as damaged only after a fault that damaged this disk.
 
     Verifies within a life that accepted transactions continue the log where it ends (the first of an epoch: where the
-    history of its primary ended), and that truncations and joined epochs name that end. In the simulator it also verifies
-    what a crash at any sync could have left on the disk (`crash-state`). A node first starts with a new disk, or with the one
-    that the scenario describes. Does not verify the recovered bytes, which the deliveries show.
+    history of its primary ended), and that truncations and joined epochs name that end. By a node's own counters (`work`), it
+    sends no more ACKs than it syncs its log, nor than it traces what it has accepted (step f.3.2). In the simulator it also
+    verifies what a crash at any sync could have left on the disk (`crash-state`). A node first starts with a new disk, or
+    with the one that the scenario describes. Does not verify the recovered bytes, which the deliveries show.
     """
 
     name = "disk"
     source = "zab-chaos"
     statement = (
-        "A log grows only at its end. A restarted node finds all that was durable and nothing that was never written. Only "
-        "faults lose disks."
+        "A log grows only at its end, and is synced before each ACK. A restarted node finds all that was durable and nothing "
+        "that was never written. Only faults lose disks."
     )
     judged_from = BY_NODES
 
@@ -44,9 +45,13 @@ class DiskContents(Checker):
         self._new_disks: list[BootComparison] = []
         self._suspects: list[tuple[BootComparison, str, Sequence[Line | None]]] = []
         self._first_boots: dict[int, Boot] = {}  # by node: the first boot on its present disk
+        self._accepts: dict[int, int] = {}  # by node: the `accept` events since its last `work`
+        self._work: dict[int, Work] = {}  # by node: the last `work` of this life
         self._refusals: list[tuple[Boot, Exit]] = []  # nodes that refused their disks, each with the first boot on that
 
     def on_boot(self, event: Boot, _known: bool) -> None:
+        self._accepts.pop(event.node, None)
+        self._work.pop(event.node, None)
         comparison = self.facts.nodes[event.node].boot_comparison
         if comparison is None or comparison.new_disk:
             self._first_boots[event.node] = event
@@ -64,6 +69,21 @@ class DiskContents(Checker):
         if event.code == CORRUPT_EXIT and first is not None:
             self.checked += 1
             self._refusals.append((first, event))
+
+    def on_accept(self, event: Accept) -> None:
+        self._accepts[event.node] = self._accepts.get(event.node, 0) + 1
+
+    def on_work(self, event: Work) -> None:
+        """Check the ACKs since the counters were traced last. A node traces them when nothing waits for its disk."""
+        self.checked += 1
+        before, accepted = self._work.get(event.node), self._accepts.pop(event.node, 0)
+        self._work[event.node] = event
+        syncs, acks = event.syncs, event.messages.get("ACK", 0)
+        if before is not None:
+            syncs, acks = syncs - before.syncs, acks - before.messages.get("ACK", 0)
+        if acks > min(accepted, syncs):
+            words = f"node {event.node} sent {acks} ACKs, but synced its log {syncs} times and traced {accepted} times"
+            self.findings.add(f"{words} that it had accepted something", [before, event], {event.node})
 
     def on_nonconsecutive_accept(self, event: Accept, before: int) -> None:
         if event.first > 1 or not self._precedes(before, event.epoch):
@@ -109,8 +129,9 @@ class DiskContents(Checker):
         if wrong is not None:
             self.findings.add(f"node {wrong.node} in its life {wrong.life}: {wrong.why}", [wrong], frozenset())
         for comparison, words, lines in self._suspects:
-            if not self.facts.disk_damaged(comparison.before, comparison.boot):
-                self.findings.add(words, lines, {comparison.boot.node})
+            boot = comparison.boot
+            if boot.disk != "amnesiac" or not self.facts.disk_damaged(comparison.before, boot):
+                self.findings.add(words, lines, {boot.node})
 
     def _check_epochs(self, comparison: BootComparison) -> None:
         boot, who = comparison.boot, f"node {comparison.boot.node}"

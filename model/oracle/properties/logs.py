@@ -8,6 +8,7 @@ NOT_SHOWN = {
     "prefix": _SILENT + "what a leader has proposed and nobody has logged",
     "causal order": _SILENT + "what a leader had applied when it proposed",
     "promises": _SILENT + "which leader they have promised an epoch",
+    "synchronization": _SILENT + "when they join an epoch",
     "quorum durability": _SILENT + "when a transaction became durable",
     "disk": _SILENT + "when a transaction became durable; a follower may apply one before it has logged it",
     "channels": _SILENT + "which messages they have taken",

@@ -40,6 +40,7 @@ SHOWN_BY_NODES = frozenset(
         "promises",
         "quorum durability",
         "state equality",
+        "synchronization",
         "total order",
     }
 )
