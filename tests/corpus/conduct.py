@@ -223,7 +223,7 @@ def state_snapshot_of_nothing_delivered() -> Story:
     return story
 
 
-@violates("state equality")
+@violates("state equality", "synchronization")
 def state_restored_what_nobody_had_delivered() -> Story:
     """In the middle of its life node 2 replaces its state by a snapshot at 1:9, a state that nobody has ever been in."""
     story = ensemble()

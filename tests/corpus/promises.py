@@ -311,6 +311,41 @@ def synchronization_joined_with_all_of_the_initial_history() -> Story:
     return _joins_with_a_snapshot_of_less(joined=False)
 
 
+def _restores(zxid: tuple[int, int]) -> Story:
+    """Return a run in which node 3 missed 1:4 to 1:6. It joins with a snapshot up to 1:5 and with 1:6, and restores `zxid`."""
+    story = ensemble()
+    story.crash(3)
+    story.members = [1, 2]
+    story.write(3)
+    story.boot(3)
+    story.event(3, "role", role="FOLLOWING", leader=1, why="elected")
+    server, leader = story.servers[3], story.servers[1]
+    server.log, server.delivered = leader.log[:5], leader.delivered[:5]
+    story.snapshot(3, "installed", (1, 5))
+    story.accept(3, (1, 6))
+    story.event(3, "current_epoch", epoch=1, last_zxid=[1, 6])
+    story.event(3, "phase", phase="BROADCAST", epoch=1)
+    server.delivered = leader.delivered[: zxid[1]]
+    story.snapshot(3, "restored", zxid)
+    story.catch_up(3)
+    story.members = [1, 2, 3]
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("synchronization")
+def synchronization_restored_more_than_it_installed() -> Story:
+    """Node 3 shows the state up to 1:6 when it restores the snapshot, which goes up to 1:5."""
+    return _restores((1, 6))
+
+
+@legal("synchronization")
+def synchronization_restored_what_it_installed() -> Story:
+    """Node 3 restores the snapshot up to 1:5, and delivers 1:6."""
+    return _restores((1, 5))
+
+
 def _truncated_while(looking: bool) -> Story:
     """Return a run in which node 3 holds 1:4, which only node 1 has besides. Nodes 1 and 2 elect node 2 in epoch 2 without it;
     node 3 cuts it off when it joins, or while it looks for a leader."""

@@ -30,6 +30,7 @@ class Synchronization(Checker):
     - A log is truncated only for a later epoch than the one joined: within an epoch a history only grows.
     - Who joins an epoch has all of its initial history: that of the established leader. If nobody was established, nothing
       was broadcast, and all who joined have the same.
+    - A tree is restored from the snapshot that was installed last.
     - Nothing is delivered in phase 2 (f.2.2). A node that looks for a leader may deliver: it has got a COMMIT before.
 
     Does not verify that the epoch was promised (epochs does), which history is chosen (promises does), nor its contents
@@ -47,11 +48,13 @@ class Synchronization(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._epochs: dict[int, tuple[int, int]] = {}  # by node: f.p and f.a
+        self._installed: dict[int, Snapshot] = {}  # by node: the last snapshot that this life has installed
         self._begun: dict[int, TraceEvent] = {}  # by node: the event that began to replace its history
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         self._epochs[event.node] = event.accepted_epoch, event.current_epoch
         self._begun.pop(event.node, None)
+        self._installed.pop(event.node, None)
 
     def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
         self._check_joined(event, f"promised epoch {event.epoch}")
@@ -80,7 +83,12 @@ class Synchronization(Checker):
     def on_snapshot(self, event: Snapshot, _known: bool) -> None:
         if event.kind == "installed":
             self._begun.setdefault(event.node, event)
+            self._installed[event.node] = event
         elif event.kind == "restored":
+            installed = self._installed.get(event.node)
+            if installed is None or (installed.zxid, installed.digest) != (event.zxid, event.digest):
+                words = f"node {event.node} restored a state up to {show(event.zxid)}, not the snapshot that it had installed"
+                self.findings.add(words, [installed, event], {event.node})
             self._check_phase(event, f"delivered everything up to {show(event.zxid)}")
 
     def on_deliver(self, delivery: Delivery) -> None:
