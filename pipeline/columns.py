@@ -198,7 +198,7 @@ OPERATIONS = Table(
         Column("due", NUMBER, "ns", "invoke: time at which the open loop scheduled it"),
         Column("client", NUMBER, "", "session number"),
         Column("seq", NUMBER, "", "number of the request within the session"),
-        Column("node", "int", "", "id of the node that the request was sent to"),
+        Column("node", "int", "", "id of the node that it was meant for; what is not sent yet may go to another"),
         Column("op", TEXT, "", "invoke: create, set, delete, check, multi, get, exists, children"),
         Column("path", TEXT, "", "invoke: the znode; complete: of a create, the complete path"),
         Column("value", NUMBER, "CRC-32", "digest of the value that was written or read"),
