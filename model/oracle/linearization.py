@@ -252,11 +252,12 @@ class _Search(Struct, gc=False):
             for one in self._steps((state, done, used), writing):
                 heappush(ahead, (len(one[2]), next(order), one))
         self.possible = left
-        answer = self.outstanding.pop(number).answer
-        if answer is not None and answer.value in self.reads:
-            self.reads[answer.value].discard(number)
-        for calls in (self.naming or {}).values():
-            calls.discard(number)
+        call = self.outstanding.pop(number)
+        if call.answer is not None and call.answer.value in self.reads:
+            self.reads[call.answer.value].discard(number)
+        if self.naming is not None:
+            for version in _named(call):
+                self.naming[version].discard(number)
         return bool(left)
 
     def _ability(self, number: int) -> tuple[bool, int]:
@@ -342,14 +343,18 @@ def _is_refusal_true(call: Call, state: State, error: str | None) -> bool:
 
 
 def _naming(calls: Sequence[Call]) -> dict[int, set[int]]:
-    """Return, by version, the operations that name it in a condition, or show it without having made it."""
+    """Return, by version, the operations that name it."""
     found: dict[int, set[int]] = {}
     for number, call in enumerate(calls):
-        shown = _version(call) if call.makes is None else None
-        for version in (call.invoke.version, shown):
-            if version is not None:
-                found.setdefault(version, set()).add(number)
+        for version in _named(call):
+            found.setdefault(version, set()).add(number)
     return found
+
+
+def _named(call: Call) -> list[int]:
+    """Return the versions that an operation names in its condition, or shows without having made them."""
+    shown = _version(call) if call.makes is None else None
+    return [version for version in (call.invoke.version, shown) if version is not None]
 
 
 def _version_fits(answer: Complete | None, state: State) -> bool:
