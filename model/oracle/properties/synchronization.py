@@ -47,18 +47,15 @@ class Synchronization(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._epochs: dict[int, tuple[int, int]] = {}  # by node: f.p and f.a
         self._installed: dict[int, Snapshot] = {}  # by node: the last snapshot that this life has installed
         self._begun: dict[int, TraceEvent] = {}  # by node: the event that began to replace its history
 
     def on_boot(self, event: Boot, _known: bool) -> None:
-        self._epochs[event.node] = event.accepted_epoch, event.current_epoch
         self._begun.pop(event.node, None)
         self._installed.pop(event.node, None)
 
     def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
         self._check_joined(event, f"promised epoch {event.epoch}")
-        self._epochs[event.node] = event.epoch, self._epochs.get(event.node, (0, 0))[1]
 
     def on_confirmed(self, event: Confirmed) -> None:
         self._check_joined(event, f"confirmed that it follows node {event.leader}")
@@ -70,14 +67,14 @@ class Synchronization(Checker):
         self._check_joined(event, f"entered {event.phase}")
 
     def on_truncate(self, event: Truncate) -> None:
-        promised, joined = self._epochs.get(event.node, (0, 0))
-        if promised <= joined:
-            words = f"node {event.node} truncated its log to {show(event.keep)} for no later epoch than {joined}, which it had"
-            self.findings.add(f"{words} joined", [event], {event.node})
+        disk = self.facts.nodes[event.node].disk
+        if disk.accepted_epoch <= disk.current_epoch:
+            words = f"node {event.node} truncated its log to {show(event.keep)} for no later epoch than {disk.current_epoch}"
+            self.findings.add(f"{words}, which it had joined", [event], {event.node})
         self._begun.setdefault(event.node, event)
 
     def on_accept(self, event: Accept) -> None:
-        if event.in_epoch != self._epochs.get(event.node, (0, 0))[1]:
+        if event.in_epoch != self.facts.nodes[event.node].disk.current_epoch:
             self._begun.setdefault(event.node, event)
 
     def on_snapshot(self, event: Snapshot, _known: bool) -> None:
@@ -96,19 +93,16 @@ class Synchronization(Checker):
 
     def on_current_epoch(self, event: CurrentEpoch) -> None:
         self.checked += 1
-        self._epochs[event.node] = self._epochs.get(event.node, (0, 0))[0], event.epoch
         self._begun.pop(event.node, None)
 
     def at_end(self) -> None:
         joined = [event for _, life in sorted(self.facts.lives.items()) for event in life.joined]
-        whole: dict[
-            int, CurrentEpoch | Established
-        ] = {}  # by epoch: the event that shows the end of its initial history
-        for event in joined:
-            other = whole.setdefault(event.epoch, event)
-            if packed(event.last_zxid) > packed(other.last_zxid):
-                whole[event.epoch] = event
-        whole.update((event.epoch, event) for event in reversed(self.facts.established))
+        # By epoch: the event that shows the end of its initial history.
+        whole: dict[int, CurrentEpoch | Established] = {
+            event.epoch: event for event in reversed(self.facts.established)
+        }
+        for event in sorted(joined, key=lambda event: -packed(event.last_zxid)):
+            whole.setdefault(event.epoch, event)
         for event in joined:
             initial = whole[event.epoch]
             if packed(event.last_zxid) < packed(initial.last_zxid):
