@@ -43,8 +43,8 @@ class Cut(Fault):
         self.name = f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"
         self.quiet = False
         self.no_receiver_up = False  # at the end of the last cut
-        self.error: str | None = None  # why a cut is not confirmed, whatever the counters show
         self.links: list[dict[str, Any]] = []  # likewise
+        self.error: str | None = None  # why a cut is not confirmed, whatever the counters show
 
     @abstractmethod
     def links_to_cut(self) -> tuple[shapes.Pairs, str]:

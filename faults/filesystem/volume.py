@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from random import Random
 from typing import Literal, NoReturn
 
@@ -291,8 +292,7 @@ class Volume:
         before = self._now() - seconds
         while self._changes and self._changes[0].at <= before:
             self._make_durable(self._changes.pop(0))
-        while self._unsynced and next(iter(self._unsynced.values())) <= before:
-            file = next(iter(self._unsynced))
+        for file in list(takewhile(lambda file: self._unsynced[file] <= before, self._unsynced)):
             file.contents.sync()
             del self._unsynced[file]
 

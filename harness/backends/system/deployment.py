@@ -155,16 +155,15 @@ class SystemDeployment(ProcessDeployment):
         nodes, each = range(1, self._scenario.nodes + 1), 2 + self._backend.other_ports
         own = {node: self._addresses(each, stack) for node in nodes}
         listen = {node: first for node, (first, *_) in own.items()}
-        links, shared = {pair: listen[pair[1]] for pair in self._pairs}, listen
-        if Ability.LINKS in self._backend.abilities:
-            proxies, relays = (self._addresses(len(self._pairs), stack) for _ in range(2))
-            ways: dict[Pair, Way] = dict(zip(self._pairs, map(Way, proxies, relays, links.values()), strict=True))
-            self._two_way_proxies(ways, stack)
-            links = {pair: ways[pair].proxy for pair in links}
-            if self._backend.one_address:
-                shared = dict(zip(nodes, self._addresses(len(nodes), stack), strict=True))
-                stack.enter_context(SharedAddresses(shared, links, listen, lambda *ports: self.cluster.opener(*ports)))
-                links = {pair: shared[pair[1]] for pair in self._pairs}
+        proxies, relays = (self._addresses(len(self._pairs), stack) for _ in range(2))
+        targets = (listen[target] for _, target in self._pairs)
+        ways: dict[Pair, Way] = dict(zip(self._pairs, map(Way, proxies, relays, targets), strict=True))
+        self._two_way_proxies(ways, stack)
+        links, shared = {pair: ways[pair].proxy for pair in self._pairs}, listen
+        if self._backend.one_address:
+            shared = dict(zip(nodes, self._addresses(len(nodes), stack), strict=True))
+            stack.enter_context(SharedAddresses(shared, links, listen, lambda *ports: self.cluster.opener(*ports)))
+            links = {pair: shared[pair[1]] for pair in self._pairs}
         places = {
             node: Place(
                 node=node, listen=first, client=second, address=shared[node], others=others, defect=self._defect,
