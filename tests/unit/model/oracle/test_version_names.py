@@ -2,11 +2,13 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.unit.model.oracle.test_linearization import REFUSED, Calls
+from tests.unit.model.oracle.test_long_runs import lines_executed
 from zab_chaos.model.oracle.linearization import Call, _is_plain, by_search, first_unexplained
 from zab_chaos.model.oracle.version_names import Contradiction, resolved
 
@@ -88,12 +90,25 @@ def test_without_conditions_no_search_is_needed() -> None:
     assert first_unexplained(calls) is None
 
 
-def test_with_conditions_a_long_history_is_judged_too() -> None:
+def with_conditions(writes: int) -> Calls:
+    """A legal history, in which two of three writes have a condition, and each is read."""
     story = Calls()
-    for number in range(2000):
+    for number in range(writes):
         told = {"condition": 7 * number - 7} if number % 3 and number else {}
         story.set(number, 10 * number, 10 * number + 5, version=7 * number, **told)
         story.get(number, 10 * number + 6, 10 * number + 7, version=7 * number)
+    return story
+
+
+def test_with_conditions_four_times_the_history_is_four_times_the_work() -> None:
+    before, after = (
+        sum(lines_executed(partial(first_wrong, with_conditions(writes).calls)).values()) for writes in (50, 200)
+    )
+    assert after < 4.6 * before
+
+
+def test_with_conditions_a_long_history_is_judged_too() -> None:
+    story = with_conditions(2000)
     assert first_wrong(story.calls) is None
     assert first_wrong(story.set(3000, 10**6, 10**6 + 1, condition=7, version=1).calls) is not None
 
