@@ -301,7 +301,6 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     drawn = replace(
         scenario,
         seed=seed,
-        record=False,
         erratic_network=scenario.erratic_network or Random(f"erratic {seed}").random() < ERRATIC_NETWORK_SHARE,
         crash_states=workload.payload_bytes < LARGE_PAYLOAD,  # the states keep copies of what is on the disks
         duration=duration,

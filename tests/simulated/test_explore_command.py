@@ -233,13 +233,16 @@ def test_the_first_runs_are_kept(short: str, tmp_path: Path) -> None:
     assert sorted(folders(tmp_path / "r")) == [3, 4]
 
 
-def test_a_drawn_scenario_is_kept(short: str, tmp_path: Path) -> None:
-    """A kept run has the command that repeats it."""
-    results = tmp_path / "r"
-    main(["explore", short, "--swarm", "--seeds", "1", "--keep", "all", "--results", str(results)])
+def test_a_drawn_scenario_is_kept(tmp_path: Path) -> None:
+    """A kept run has the command that repeats it, and the recordings that `zab replay` and the report's messages need."""
+    short, results = tmp_path / "short.toml", tmp_path / "r"
+    short.write_text(SHORT.replace("record = false\n", ""))
+    main(["explore", str(short), "--swarm", "--seeds", "1", "--keep", "all", "--results", str(results)])
     run = folders(results)[1]
     assert json.loads((run / "run.json").read_text())["command"].startswith(f"zab run {results}/swarm/short-1.toml")
     assert (results / "swarm" / "short-1.toml").read_text() == (run / "scenario.toml").read_text()
+    lives = {path.stem for path in (run / "trace").iterdir()}
+    assert {path.stem for path in (run / "record").iterdir()} >= lives
 
 
 def test_only_failed_runs_are_kept_and_none_is_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
