@@ -244,6 +244,7 @@ class Facts:
         self.session_lines = 0  # number of lines in sessions.jsonl
         self.tree: list[FinalZnode] = []  # as all servers showed it at the end
         self.milestones: dict[str, Milestone] = {}  # the last of each name
+        self.crash_states: list[Milestone] = []
         self.ended: dict[tuple[int, int], Milestone] = {}  # by (node, life): it ended by itself, seen by the harness
         self.before_start: set[tuple[int, int]] = set()  # (client, seq) of the transactions on disk at the start
         self.initial_disks: dict[int, Milestone] = {}  # by node: what its disk held at the start, if it was not empty

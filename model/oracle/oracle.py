@@ -14,7 +14,7 @@ from zab_chaos.model import manifest, runfiles
 from zab_chaos.model.events import HISTORY, TRACES
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.evidence import node_names, zxid_range
-from zab_chaos.model.oracle.facts import WRITES, Damage, Facts
+from zab_chaos.model.oracle.facts import CRASH_STATE, WRITES, Damage, Facts
 from zab_chaos.model.oracle.measures import metrics
 from zab_chaos.model.oracle.properties import ALL, BY_EVIDENCE, why_not
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -107,6 +107,8 @@ class Oracle:
                 Damage(milestone.file, milestone.line, f"has `{milestone.event}` besides `{earlier.event}`")
             )
         self.facts.milestones[milestone.event] = milestone
+        if milestone.event == CRASH_STATE:
+            self.facts.crash_states.append(milestone)
         if milestone.event == "ended" and milestone.node is not None and milestone.life is not None:
             self.facts.ended[milestone.node, milestone.life] = milestone
         if milestone.event == "disk" and milestone.node is not None:

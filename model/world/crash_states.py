@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from random import Random
 from typing import Any, get_args
@@ -36,7 +36,7 @@ from zab_chaos.node.core.ready import (
 from zab_chaos.node.core.zxid import Zxid, zxid
 from zab_chaos.node.exit_codes import reason
 from zab_chaos.node.store.disk_faults import Variant
-from zab_chaos.node.store.errors import DiskFailed
+from zab_chaos.node.store.errors import Corrupt, DiskFailed
 from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store
 
@@ -111,8 +111,11 @@ class ReferenceStore:
 
     def describe(self) -> str:
         """Return what the disk held, as a clause of a message."""
-        records = len(list(one_by_one(self.waiting)))
-        return f"its disk had held {self.durable}" + (f", and {records} records were on their way" if records else "")
+        runs = [(kind, len(list(run))) for kind, run in groupby(one_by_one(self.waiting), key=_kind)]
+        waiting = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in runs)
+        return f"its disk had held {self.durable}" + (
+            f", and these records were not yet synced: {waiting}" if waiting else ""
+        )
 
     def _states(self) -> Iterator[LogContents]:
         """Yield all states that a start may recover."""
@@ -121,6 +124,11 @@ class ReferenceStore:
         for step in atomic_groups(one_by_one(self.waiting)):
             state.apply(step)
             yield state
+
+
+def _kind(record: Record) -> str:
+    """Return the name of a record's kind, as `RecordKind` has it."""
+    return type(record).__name__.partition("Record")[0].upper()
 
 
 def reporting_store(store_type: type[Store], reference: ReferenceStore) -> type[Store]:
@@ -210,9 +218,12 @@ class Trial:
     def run(self) -> str | None:
         """Execute the trial. Return None, or a description of what went wrong."""
         for lives_left in reversed(range(self._random.randint(1, STARTS_MAX))):
+            changes = self.disk.describe_changes()
             self._end_life()
             self.disk.syncs_left = self._random.randrange(SYNCS_MAX) if lives_left else None
-            before = self.reference.describe()
+            before = self.reference.describe() + (
+                f"; changes of its folder that were not yet synced: {changes}" if changes else ""
+            )
             try:
                 store = self._start()
                 if self.reference.wrong is not None:
@@ -221,6 +232,8 @@ class Trial:
                     self._work(store)
             except Died:
                 continue
+            except Corrupt as error:
+                return self._failure(f"would have refused {error.file}, offset {error.offset}: {error.why}", before)
             except Exception as error:
                 return self._failure(f"would have failed: {reason(error)}", before)
         return None
@@ -235,7 +248,9 @@ class Trial:
         return self._store_type.open(self.disk, bootstrap=False, segment_bytes=limit, digest=self._config.digest)[0]
 
     def _failure(self, would: str, before: str) -> str:
-        return f"after {', then '.join(self._ways_to_end)} at this sync it {would}; {before}"
+        first, *more = self._ways_to_end
+        lives = f", and lives with made-up records that ended with {', '.join(more)}," if more else ""
+        return f"after {first} at this sync{lives} it {would}; {before}"
 
     # ---- what a life writes ----
 

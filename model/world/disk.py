@@ -138,6 +138,10 @@ class SimDisk(VolatileDisk[MemoryInode]):
             (change.name.partition("-")[0], change.name.endswith(TEMPORARY), change.removes) for change in self._changes
         )
 
+    def describe_changes(self) -> str:
+        """Return the directory changes that are not durable yet, in words; empty if there are none."""
+        return ", ".join(f"{change.name} {'removed' if change.removes else 'created'}" for change in self._changes)
+
     def copy_to(self, other: "SimDisk") -> None:
         """Give the other disk copies of all files, with what is durable and what is not."""
         inodes = (*self._names.values(), *self._durable.values(), *(change.inode for change in self._changes))

@@ -1195,6 +1195,7 @@ def disk_could_have_held_something_else() -> Story:
     story.milestone(
         "crash-state", node=2, life=1, why="after a power cut (torn) at this sync it would not have started"
     )
+    story.milestone("crash-state", node=3, life=1, why="after a kill at this sync it would not have started")
     story.settle()
     return story
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Exit, Line, Truncate, Work, ZxidPair, packed
 from zab_chaos.model.oracle.disks import BootComparison
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import BY_NODES, CRASH_STATE, Facts
+from zab_chaos.model.oracle.facts import BY_NODES, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
@@ -125,8 +125,7 @@ class DiskContents(Checker):
             if self.facts.damage_of_disk(first, refusal) is None:
                 words = f"node {refusal.node} refused its disk, which no fault had damaged: {refusal.why}"
                 self.findings.add(words, [first, refusal], {refusal.node})
-        wrong = self.facts.milestones.get(CRASH_STATE)
-        if wrong is not None:
+        for wrong in self.facts.crash_states:
             self.findings.add(f"node {wrong.node} in its life {wrong.life}: {wrong.why}", [wrong], frozenset())
         for comparison, words, lines in self._suspects:
             boot = comparison.boot

@@ -1,5 +1,6 @@
 """Crash states: what the trials find, and that they do not change the run."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from zab_chaos.node.config import Limits
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
 from zab_chaos.node.store.errors import DiskFailed
+from zab_chaos.node.store.log_record import RecordKind
 from zab_chaos.node.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -72,6 +74,24 @@ class TriesAgain(Store):
             super().make_durable()
         except DiskFailed:
             super().make_durable()
+
+
+def test_a_crash_state_tells_what_was_not_yet_synced() -> None:
+    """The records and the names that the crash could take; and whether later lives wrote records of the simulator's own."""
+    scenario = replace(SCENARIO, faults=())
+    plan = replace(plan_of(scenario, None), store_type=TriesAgain)
+    verdicts = [
+        simulate(scenario, 1, DEFECTS["epoch-before-history"].path).verdict,
+        simulate(scenario, 1, None, plan).verdict,
+    ]
+    words = "\n".join(violation.words for verdict in verdicts for violation in verdict.property("disk").violations)
+    assert re.search(r"these records were not yet synced: EPOCH, (TRUNC|SNAP), NEWLEADER", words), words
+    assert re.search(
+        r"changes of its folder that were not yet synced: (log|snapshot)-[0-9a-f]+(\.tmp)? created", words
+    ), words
+    assert ", and lives with made-up records that ended with a power cut" in words
+    assert "it would have refused log-" in words
+    assert "Restore the file" not in words  # there is none: it is what a start could have found
 
 
 def test_disks_fail_in_the_lives_of_trials() -> None:
@@ -153,6 +173,14 @@ def test_any_prefix_of_the_waiting_records_may_be_recovered() -> None:
         assert it.allows(found)
     for found in (recovered(c), recovered(d, promise=2), recovered(keep=1), recovered((zxid(1, 3), b"x"), promise=2)):
         assert not it.allows(found)
+
+
+def test_the_records_that_are_not_synced_are_named_by_kind() -> None:
+    it = reference(EpochRecord(2), txns(zxid(1, 3), b"c", b"d"), snap([(zxid(2, 5), b"x")]), NewLeaderRecord(2))
+    assert it.describe().endswith(", and these records were not yet synced: EPOCH, 2 TXN, SNAP, NEWLEADER")
+    assert all(name in RecordKind.__members__ for name in ("EPOCH", "TXN", "SNAP", "NEWLEADER"))
+    it.on_sync()
+    assert "not yet synced" not in it.describe()
 
 
 def test_synced_records_must_be_recovered() -> None:
