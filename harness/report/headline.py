@@ -1,5 +1,6 @@
 """The headline of every report: one sentence on what happened in the run, made from its verdict."""
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -16,12 +17,12 @@ BUSY = 2.0  # processes that run or wait, for each core: on such a machine every
 RANK = {
     "durability": 1,
     "linearizable keys": 2,  # a write that is lost explains the answers that no order explains
-    "reliable delivery": 3,
     "recovery": 3,
     "progress": 3,
-    "replay equality": 4,
-    "trace integrity": 4,
-    "fault took effect": 4,
+    "reliable delivery": 4,  # nodes that do not converge have not delivered everything
+    "replay equality": 5,
+    "trace integrity": 5,
+    "fault took effect": 5,
 }
 
 
@@ -85,12 +86,13 @@ def _unlike_expected(facts: Mapping[str, Any], verdict: str | None, violated: Co
 def first_violation(verdict: Verdict) -> tuple[Property, Violation] | None:
     """Return the violation to name first, with its property; None if nothing is violated.
 
-    It is the one with the lowest `RANK`, and among those the one whose last line of evidence is the earliest.
+    It is the one with the lowest `RANK`, and among those the one whose last line of evidence is the earliest. One without any
+    line comes last.
     """
     found = [
         (
             RANK.get(item.name, 0),
-            max((one.event.get("t", 0) for one in violation.evidence), default=0),
+            max((one.event.get("t", 0) for one in violation.evidence), default=math.inf),
             item,
             violation,
         )

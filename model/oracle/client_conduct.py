@@ -71,8 +71,20 @@ class ClientConduct:
                 yield (
                     f"client {client} was without a connection for {(end - start) / 1e9:.1f} s "
                     f"({self._facts.in_load(start, end)}), although some node could have greeted it",
-                    [],
+                    self._waiting_alone(client, start, end),
                 )
+
+    def _waiting_alone(self, client: int, start: int, end: int) -> list[Line]:
+        """Return the last change of the client's connections until `start`, its first request that was not served since, and
+        the first change after `end`."""
+        changes = [event for (_, one), events in self._facts.connections.items() if one == client for event in events]
+        changes.sort(key=lambda event: event.t)
+        before = [event for event in changes if event.t <= start]
+        after = [event for event in changes if event.t >= end]
+        waiting = [
+            invoke for invoke, wait in self._facts.unserved_requests if invoke.client == client and wait[1] > start
+        ]
+        return [*before[-1:], *sorted(waiting, key=lambda invoke: invoke.t)[:1], *after[:1]]
 
     def staying_at_silent_node(self) -> Iterator[Misconduct]:
         """Find the clients that do not leave a node that can't answer what they have sent to it."""

@@ -60,11 +60,6 @@ def longest_pause(facts: Facts) -> Span:
     return max(pauses(waits, done, end), key=lambda pause: pause[1] - pause[0], default=(0, 0))
 
 
-def longest_unavailability(facts: Facts) -> float:
-    """Return the length of `longest_pause` in seconds, 0.0 without writes."""
-    return _seconds_of(longest_pause(facts))
-
-
 def pause_after(facts: Facts, pause: Span) -> str | None:
     """Return the kind of the fault that explains a pause (ns), None if no fault does.
 

@@ -301,10 +301,12 @@ def state_batches_differ() -> Story:
 
 @violates("recovery", "reliable delivery")
 def recovery_never() -> Story:
-    """Node 3 comes back and does not catch up."""
+    """Node 3 comes back, follows nobody, and does not catch up."""
     story = ensemble()
     story.crash(3)
     story.boot(3)
+    story.event(3, "link", peer=1, state="closed", session=1, why="silent")
+    story.event(3, "role", role="LOOKING", leader=None, why="start")
     story.settle(converged=False)
     return story
 

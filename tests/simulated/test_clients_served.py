@@ -45,3 +45,8 @@ def test_a_client_that_is_not_served_in_the_end_violates_client_order_and_progre
     assert list(verdict.violated) == ["client order", "progress"], verdict.reasons
     assert "client 2 had asked for little, and was not served" in verdict.reasons[0]
     assert "client 2 was not served in the 8 s after everything was healed" in verdict.reasons[1]
+    served, missed, refused, *_ = (line.event for line in verdict.property("progress").violations[0].evidence)
+    assert (served["type"], served["client"]) == ("complete", 2)
+    assert served.get("error") != OVERLOADED
+    assert (missed["type"], missed["seq"], refused["seq"]) == ("invoke", served["seq"] + 1, served["seq"] + 1)
+    assert refused["error"] == OVERLOADED

@@ -1,11 +1,11 @@
 """The checker of liveness during the run (LADIS 2008, section 2: as long as a quorum is up and connected)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, product
 
-from zab_chaos.model.events import Invoke, Phase, Role
+from zab_chaos.model.events import Complete, Invoke, Phase, Role
 from zab_chaos.model.oracle.client_conduct import ClientConduct, Misconduct
 from zab_chaos.model.oracle.evidence import node_names, zxid_range
 from zab_chaos.model.oracle.facts import GAP, WRITES, Facts, Request, was_served
@@ -162,8 +162,16 @@ class Progress(Checker):
             if client not in served:
                 self.findings.add(
                     f"client {client} was not served in the {asked.seconds:g} s after everything was healed",
-                    [asked, requests[0].invoke, requests[-1].complete],
+                    [*self._last_service(client), asked, requests[0].invoke, requests[-1].complete],
                 )
+
+    def _last_service(self, client: int) -> list[Invoke | Complete]:
+        """Return the last answer that served this client, and its first request after that with what became of it."""
+        requests = [it for it in self.facts.requests.values() if it.invoke.client == client]
+        last = next((it for it in reversed(requests) if it.complete is not None and was_served(it.complete)), None)
+        after = next((it for it in requests if last is None or it.invoke.seq > last.invoke.seq), None)
+        found = [last.complete if last else None, after.invoke if after else None, after.complete if after else None]
+        return [line for line in found if line is not None]
 
     def _check_clients(self) -> None:
         """Check what the client library promises."""
@@ -190,13 +198,13 @@ class Progress(Checker):
             self.findings.add(
                 f"node {node} reached the leader, node {leader}, and a quorum that followed it, and did not join it for "
                 f"{(end - start) / 1e9:.1f} s ({self.facts.in_load(start, end)})",
-                [],
+                self._course([node, leader], start, end),
             )
         for node, leader, (start, end) in following.behind():
             self.findings.add(
                 f"node {node} did not deliver in time what its leader, node {leader}, had delivered: it was behind for more "
                 f"than {(end - start) / 1e9:.1f} s ({self.facts.in_load(start, end)})",
-                [],
+                self._course([node, leader], start, end),
             )
 
     def _check_wait(self, role: Role, wait: Span) -> None:
@@ -211,8 +219,22 @@ class Progress(Checker):
                 self.findings.add(
                     f"node {role.node} waited for node {leader} for {(end - start) / 1e9:.1f} s "
                     f"({self.facts.in_load(start, end)}), which {what}",
-                    [role],
+                    self._course([role.node, leader], start, end),
                 )
+
+    def _course(self, nodes: Iterable[int], start: int, end: int) -> list[Role | Phase]:
+        """Return, for each node, in which role and phase it was at `start`, and what it changed to first after that and, if
+        that was by `end`, first after `end`; in order of time."""
+        found: list[Role | Phase] = []
+        for node in nodes:
+            changes: list[Role | Phase] = []
+            for life in self.facts.nodes[node].lives:
+                changes += self._roles.get((node, life.last.life), [])
+                changes += life.phases
+            changes.sort(key=lambda event: (event.t, event.life, event.n))
+            before, after = (bisect_right(changes, t, key=lambda event: event.t) for t in (start, end))
+            found += [changes[it] for it in sorted({before - 1, before, after}) if 0 <= it < len(changes)]
+        return sorted(found, key=lambda event: (event.t, event.node, event.n))
 
     def _followings(self, node: int, *, until_joined: bool = False) -> Iterator[tuple[Role, Span]]:
         """Find the times in which a node followed another one; if `until_joined`, only until it was in broadcast."""
@@ -235,7 +257,7 @@ class Progress(Checker):
                     self.findings.add(
                         f"node {node}, which had lost its disk, was not admitted for {(end - start) / 1e9:.1f} s "
                         f"({self.facts.in_load(start, end)}), though it reached the leader, node {leader}",
-                        [],
+                        self._course([node, leader], start, end),
                     )
 
     def _without_disk(self) -> Iterator[int]:
@@ -254,7 +276,7 @@ class Progress(Checker):
                 self.findings.add(
                     f"node {node} led for {(end - start) / 1e9:.1f} s without a link to a quorum of members "
                     f"({self.facts.in_load(start, end)})",
-                    [],
+                    self._course([node], start, end),
                 )
 
     def _check_changes(self) -> None:
@@ -297,7 +319,10 @@ class Progress(Checker):
             for how, able in self._under_leaders(node) if idle else ():
                 for start, end in longer(intersection(idle, able), self._bound):
                     words = f"node {node}, {how}, answered nobody for {(end - start) / 1e9:.1f} s"
-                    self.findings.add(f"{words} ({self.facts.in_load(start, end)}), though clients waited for it", [])
+                    self.findings.add(
+                        f"{words} ({self.facts.in_load(start, end)}), though clients waited for it",
+                        self._course([node], start, end),
+                    )
 
     def _connected_for(self, invoke: Invoke, wait: Span) -> Span | None:
         """Return the time for which a request waited over one connection that was there when it was sent; None if none was."""
@@ -340,7 +365,7 @@ class Progress(Checker):
                     self.findings.add(
                         f"node {stay.node}, {how}, left client {invoke.client}, seq {invoke.seq} "
                         f"({invoke.op}), without an answer for {(end - start) / 1e9:.1f} s",
-                        [invoke, request.complete],
+                        [invoke, *self._course([stay.node], start, end), request.complete],
                     )
                     return
 
@@ -369,7 +394,10 @@ class Progress(Checker):
         if any(low <= start and end <= high for low, high in self._reported):
             return  # reported already, for another node that could have led
         self._reported.append((start, end))
-        self.findings.add(f"{what} ({self.facts.in_load(start, end)}); {self._who(window)}", [])
+        self.findings.add(
+            f"{what} ({self.facts.in_load(start, end)}); {self._who(window)}",
+            self._course([window.node], start, end),
+        )
 
     def _who(self, window: LeaderWindow) -> str:
         return f"node {window.node} could have led, it reached {node_names(sorted(window.peers))}"

@@ -264,7 +264,7 @@ class Promises(Checker):
                 epoch, last = better.history
                 self.findings.add(
                     f"node {event.node} was established for epoch {event.epoch} with a history up to "
-                    f"{show(packed(event.last_zxid))}, which was the best of no quorum that had promised: node "
+                    f"{show(packed(event.last_zxid))}, although every quorum that had promised it had a better one: node "
                     f"{better.event.node} had joined epoch {epoch}, with a history up to {show(last)}",
                     [better.event, event],
                 )

@@ -1,8 +1,8 @@
 """The checker of liveness after healing (LADIS 2008, section 2: recovery)."""
 
-from zab_chaos.model.events import Exit, Role
-from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.measures import longest_unavailability
+from zab_chaos.model.events import Exit, Link, Role
+from zab_chaos.model.oracle.facts import WRITES, Facts
+from zab_chaos.model.oracle.measures import longest_pause
 from zab_chaos.model.oracle.properties.checker import Checker
 
 
@@ -24,8 +24,13 @@ class Recovery(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._left: list[Role] = []  # nodes that left an established leader
+        self._last: dict[int, dict[type, Role | Link]] = {}  # by node: its last role, and its last session's last event
+
+    def on_link(self, event: Link) -> None:
+        self._last.setdefault(event.node, {})[Link] = event
 
     def on_role(self, event: Role) -> None:
+        self._last.setdefault(event.node, {})[Role] = event
         if event.role == "LOOKING" and self.facts.nodes[event.node].phase == "BROADCAST":
             self._left.append(event)
 
@@ -51,7 +56,7 @@ class Recovery(Checker):
             why = f": {settled.why}" if settled.why else ""
             self.findings.add(
                 f"the nodes did not converge after everything was healed{why}",
-                [begin, settled, *self._unforced_exits()],
+                [*self._stuck(), begin, settled, *self._unforced_exits()],
             )
             return
         took, bound = self.facts.convergence_seconds(), self.expected("converges_within")
@@ -61,6 +66,13 @@ class Recovery(Checker):
                 [begin, settled],
             )
         self._check_left_alone()
+
+    def _stuck(self) -> list[Role | Link]:
+        """Return what each node did last that is not in broadcast: its role, and its sessions with other nodes."""
+        stuck = [node.id for node in self.facts.up_at_end() if node.phase != "BROADCAST"]
+        return sorted(
+            (event for node in stuck for event in self._last.get(node, {}).values()), key=lambda event: event.t
+        )
 
     def _unforced_exits(self) -> list[Exit]:
         """Return the exits of the nodes that ended by themselves and were not started again."""
@@ -86,6 +98,9 @@ class Recovery(Checker):
         if bound is None:
             return
         self.checked += 1
-        longest = longest_unavailability(self.facts)
+        begin, end = longest_pause(self.facts)
+        longest = (end - begin) / 1e9
         if longest > bound:
-            self.findings.add(f"no write succeeded for {longest:.3f} s; at most {bound:g} s were expected", [])
+            answers = (request.complete for request in self.facts.requests.values() if request.invoke.op in WRITES)
+            around = [answer for answer in answers if answer is not None and answer.t in (begin, end)]
+            self.findings.add(f"no write succeeded for {longest:.3f} s; at most {bound:g} s were expected", around)

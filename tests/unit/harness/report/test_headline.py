@@ -117,6 +117,12 @@ def test_a_violation_is_as_early_as_its_last_line() -> None:
     assert headline(judged(Outcome.VIOLATION, item)) == "agreement violated: short"
 
 
+def test_a_violation_without_a_line_is_named_after_those_with_one() -> None:
+    item = prop("progress", (1, "without a line"), (20, "slow"))
+    item.violations[0].evidence.clear()
+    assert headline(judged(Outcome.VIOLATION, item)) == "progress violated: slow"
+
+
 def test_an_uncertain_property_is_not_the_headline_and_comes_after_it() -> None:
     unsure = msgspec.structs.replace(prop("promises", (1, "perhaps")), verdict=Judgement.UNKNOWN)
     unjudged = msgspec.structs.replace(prop("recovery"), verdict=Judgement.NOT_APPLICABLE)

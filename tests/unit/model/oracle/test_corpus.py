@@ -44,6 +44,7 @@ SHOWN_BY_NODES = frozenset(
         "total order",
     }
 )
+WITHOUT_A_LINE = frozenset({"progress-nobody-is-ever-elected"})  # nothing ever happens
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -55,12 +56,28 @@ def test_the_oracle_judges_as_expected(case: Case, tmp_path: Path) -> None:
     assert {it.name for it in verdict.properties if it.verdict is Judgement.VIOLATION} == case.violated, said
     assert verdict.property(case.property).verdict == case.judgement, said
     assert verdict.verdict == case.verdict, said
-    for violation in (violation for item in verdict.properties for violation in item.violations):
+    for name, violation in ((item.name, violation) for item in verdict.properties for violation in item.violations):
         assert violation.words
+        assert violation.evidence or name in EXPERIMENT or case.name in WITHOUT_A_LINE
         for evidence in violation.evidence:
             line = json.loads((folder / evidence.file).read_text().splitlines()[evidence.line - 1])
             assert line["t"] == evidence.event["t"]
             assert evidence.event.items() <= line.items()
+
+
+def test_nodes_that_do_not_recover_are_shown_with_what_they_did_last(tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "recovery-never")
+    (violation,) = judge(write(case, tmp_path)).property("recovery").violations
+    assert [(line.event["event"], line.event.get("why")) for line in violation.evidence[:2]] == [
+        ("link", "silent"),
+        ("role", "start"),
+    ]
+
+
+def test_every_crash_state_is_a_violation_of_its_own(tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "disk-could-have-held-something-else")
+    words = [violation.words for violation in judge(write(case, tmp_path)).property("disk").violations]
+    assert [text.partition(":")[0] for text in words] == ["node 2 in its life 1", "node 3 in its life 1"]
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in ALL])
