@@ -67,6 +67,14 @@ class Broadcasts:
         primary.txns[place] = txns if len(txns) == len(digests) else [None] * len(digests)
         return PrimaryBroadcast(event, primary, expected)
 
+    def zxid_with(self, digest: int) -> int | None:
+        """Return a zxid that was broadcast with this digest, None if there is none."""
+        for epoch, primaries in self.epochs.items():
+            for primary in primaries:
+                if digest in primary.digests:
+                    return epoch << 32 | primary.digests.index(digest) + 1
+        return None
+
     def has(self, zxid: int) -> bool:
         """Return whether some process broadcast a transaction with this zxid."""
         return any(primary.event_of(zxid & 0xFFFFFFFF) for primary in self.epochs.get(zxid >> 32, ()))

@@ -102,6 +102,11 @@ class DeliveredHistory:
         index = self.index(zxid)
         return None if index is None else self.running_digests[index]
 
+    def zxid_with(self, running_digest: int) -> int | None:
+        """Return the zxid up to which the history has this running digest, None if it never had."""
+        found = running_digest in self.running_digests
+        return self.zxids[self.running_digests.index(running_digest)] if found else None
+
     def first_delivery(self, index: int) -> Deliver:
         """Return the event with which some node was the first to deliver the transaction at `index`."""
         return self._first_deliveries[bisect_right(self._segment_starts, index) - 1]

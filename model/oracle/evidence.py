@@ -52,6 +52,11 @@ class Findings:
         self.more = 0
         self.shown_by: set[frozenset[int] | None] = set()  # `traces_of` of each violation
 
+    @property
+    def full(self) -> bool:
+        """Whether the next one is only counted, so that its words are not needed."""
+        return len(self.listed) == LISTED
+
     def __bool__(self) -> bool:
         return bool(self.listed)
 
@@ -61,7 +66,7 @@ class Findings:
         `traces_of`: the nodes from whose traces nothing may be missing if the lines are to prove it; None for all nodes.
         """
         self.shown_by.add(None if traces_of is None else frozenset(traces_of))
-        if len(self.listed) == LISTED:
+        if self.full:
             self.more += 1
         else:
             self.listed.append(Violation(words, [cite(line) for line in lines if line is not None]))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from zab_chaos.model.events import Effect, Invoke, RequestStep
+from zab_chaos.model.oracle.evidence import show
 
 RequestedStep = Invoke | RequestStep
 ROOT = "/"
@@ -66,8 +67,10 @@ class Znodes:
         if asked is not None and asked.version is not None and asked.version != node.version:
             return f"{op}s {path} at version {node.version}, on condition that it is at version {asked.version}"
         if op == "set":
-            expected = node.version + 1
-            return None if version == expected else f"sets {path} to version {version} where {expected} was next"
+            if version == node.version + 1:
+                return None
+            made = f"{show(node.changed_zxid)} made version {node.version}"
+            return f"sets {path} to version {version} where {node.version + 1} was next: {made}"
         if op == "check":
             return None if version == node.version else f"finds {path} at version {version}, not {node.version}"
         return f"deletes {path}, which has children" if node.children else None
@@ -85,7 +88,8 @@ class Znodes:
         if version != 0:
             return f"creates {path} with version {version}"
         if asked is not None and asked.sequential and path != _numbered(asked.path, parent.created_children):
-            return f"creates {path} where number {parent.created_children} was next"
+            made = f"{show(parent.children_zxid)} was the last to change the children of {parent_of(path)}"
+            return f"creates {path} where number {parent.created_children} was next: {made}"
         return None
 
     def apply(self, zxid: int, step: Effect) -> None:

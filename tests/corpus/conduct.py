@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import STEP, Story, digest, ensemble
+from zab_chaos.node.core import digest as dg
 
 # ---- client order ----
 
@@ -167,6 +168,19 @@ def state_other_history() -> Story:
     zxid = story.propose()
     story.deliver(1, zxid)
     story.deliver(2, zxid, digest="0123456789abcdef")
+    story.deliver(3, zxid)
+    story.settle()
+    return story
+
+
+@violates("state equality")
+def state_the_digest_at_another_zxid() -> Story:
+    """Node 2 reports the running digest of 1:3 at 1:4."""
+    story = ensemble()
+    before = story.running(2)
+    zxid = story.propose()
+    story.deliver(1, zxid)
+    story.deliver(2, zxid, digest=dg.show(before))
     story.deliver(3, zxid)
     story.settle()
     return story
@@ -425,6 +439,15 @@ def channels_goes_on_after_a_gap() -> Story:
     story = ensemble()
     _channel(story, 1, 0, 10, "gap")
     _channel(story, 1, 14, 20, "exit")
+    story.settle()
+    return story
+
+
+@violates("channels")
+def channels_a_gap_before_what_is_not_known() -> Story:
+    """The same, but which frames node 2 took then is not on record."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "gap")
     story.settle()
     return story
 

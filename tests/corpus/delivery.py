@@ -31,6 +31,19 @@ def integrity_other_bytes() -> Story:
     return story
 
 
+@violates("integrity")
+def integrity_the_digest_of_another_one() -> Story:
+    """All nodes deliver 1:4 with the digest of 1:3."""
+    story = ensemble()
+    story.broadcast(1, (1, 4))
+    for node in story.members:
+        story.accept(node, (1, 4), digest((1, 3)))
+    for node in story.members:
+        story.deliver(node, (1, 4), digest((1, 3)))
+    story.settle()
+    return story
+
+
 @legal("integrity")
 def integrity_broadcast_and_skipped() -> Story:
     """Broadcast does not imply delivered: 1:4 reaches nobody before its primary dies, and is cut off later."""

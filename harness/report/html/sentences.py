@@ -88,10 +88,12 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "differs": lambda line: f"found that its tree differs from its leader's at {_zxid(line['zxid'])}",
     "confirmed": lambda line: f"confirmed to node {line['leader']} that it follows epoch {line['epoch']}",
     "member": lambda line: f"is a member again, in epoch {line['epoch']}, after it had lost its disk",
-    "link": lambda line: f"link to node {line['peer']} {line['state']}",
+    "link": lambda line: (
+        f"link to node {line['peer']} {line['state']}" + (f": {line['why']}" if line.get("why") else "")
+    ),
     "channel": lambda line: (
-        f"had accepted frames {line['first']} to {line['last']} of session {line['session']} from node {line['peer']}"
-        f" when it ended ({line['ended']})"
+        f"accepted frames {line['first']} to {line['last']} of session {line['session']} from node {line['peer']}, "
+        + (f"and then not frame {line['last'] + 1}" if line["ended"] == "gap" else f"until it ended ({line['ended']})")
     ),
     "abort": lambda line: f"stopped itself: {line['why']}",
     "exit": lambda line: f"ended with code {line['code']}" + (f": {line['why']}" if line.get("why") else ""),

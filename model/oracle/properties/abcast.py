@@ -43,13 +43,21 @@ class Integrity(DeliveryChecker):
             if broadcast is not None:
                 self.findings.add(
                     f"node {event.node} delivered {show(zxid)} with digest {dg.show(digest)}, but node {primary.node}, the "
-                    f"primary, had broadcast it with digest {dg.show(primary.digests[event.first + offset - 1])}",
+                    f"primary, had broadcast it with digest {dg.show(primary.digests[event.first + offset - 1])}"
+                    + self._whose(digest),
                     [broadcast, event],
                 )
                 return
         self.findings.add(
-            f"node {event.node} delivered {show(zxid)} (digest {dg.show(digest)}), which nobody had broadcast", [event]
+            f"node {event.node} delivered {show(zxid)} (digest {dg.show(digest)}), which nobody had broadcast"
+            + self._whose(digest),
+            [event],
         )
+
+    def _whose(self, digest: int) -> str:
+        """Name the transaction that was broadcast with this digest, as the end of a sentence; empty if there is none."""
+        zxid = None if self.findings.full else self.facts.broadcasts.zxid_with(digest)
+        return f"; {show(zxid)} was broadcast with the digest {dg.show(digest)}" if zxid is not None else ""
 
     def _add_mixture(self, delivery: Delivery) -> None:
         """Report a batch of which several processes have broadcast parts, and none has broadcast all of it."""

@@ -46,6 +46,9 @@ class Channels(Checker):
         super().__init__(facts)
         self._last: dict[tuple[int, int, int], Channel] = {}  # by (node, life, peer)
         self._opened: dict[tuple[int, int], dict[tuple[int, int], Link]] = {}  # by (node, life) and (peer, session)
+        self._gapped: dict[
+            tuple[int, int, int], tuple[str, Channel]
+        ] = {}  # by the same: the frame that follows is not known
         self._sequences: list[Channel] = []
         self._bad: list[Link] = []
         self._open: dict[tuple[int, int, int], Link] = {}  # by (node, life, peer): the session that is open
@@ -71,9 +74,13 @@ class Channels(Checker):
         before = self._last.get(key)
         self._last[key] = event
         session = (event.incarnation, event.session)
-        who = f"node {event.node} took frames {event.first} to {event.last} of session {event.session} from node {event.peer}"
+        frames = f"frame {event.last}" if event.first == event.last else f"frames {event.first} to {event.last}"
+        who = f"node {event.node} took {frames} of session {event.session} from node {event.peer}"
         if before is not None and session == (before.incarnation, before.session):
-            if before.ended != "gap":  # a gap was reported already
+            if before.ended == "gap":
+                self._gapped.pop(key, None)
+                self.findings.add(f"{who}, where frame {before.last + 1} was due", [before, event])
+            else:
                 self.findings.add(f"{who} after that session was over ({before.ended})", [before, event])
         elif before is not None and session < (before.incarnation, before.session):
             self.findings.add(f"{who} after session {before.session}: sessions went back", [before, event])
@@ -82,9 +89,11 @@ class Channels(Checker):
         elif event.first != 0:
             self.findings.add(f"{who}, although a session begins with frame 0", [event])
         if event.ended == "gap":
-            self.findings.add(f"{who}, and then a later one: what is between them is missing", [event])
+            self._gapped[key] = f"{who}, and then a later one: what is between them is missing", event
 
     def at_end(self) -> None:
+        for words, event in self._gapped.values():
+            self.findings.add(words, [event])
         self._check_lives()
         if self.facts.damaged():
             return

@@ -53,9 +53,11 @@ class QuorumDurability(Checker):
 
     def on_deliver(self, delivery: Delivery) -> None:
         event, first = delivery.event, delivery.first
-        if not self.facts.nodes[event.node].disk.log.holds(first, delivery.digests):
+        log = self.facts.nodes[event.node].disk.log
+        if not log.holds(first, delivery.digests):
+            held = "had another digest" if delivery.last <= log.last else "was not durable"
             self.findings.add(
-                f"node {event.node} delivered {zxid_range(first, delivery.last)}, which was not durable on its own disk",
+                f"node {event.node} delivered {zxid_range(first, delivery.last)}, which {held} on its own disk",
                 [event],
                 {event.node},
             )

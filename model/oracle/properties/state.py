@@ -79,9 +79,12 @@ class StateEquality(Checker):
         self.checked += 1
         if dg.show(expected) != digest:
             author = self.facts.history.first_delivery(self.facts.history.index(zxid) or 0) if zxid else None
+            (found,) = dg.read_all(digest)
+            other = None if self.findings.full else self.facts.history.zxid_with(found)
             self.findings.add(
-                f"node {event.node} has digest {digest} at {show(zxid)}, but the history delivered up to there has "
-                f"{dg.show(expected)}",
+                f"node {event.node} has the history's digest {digest} at {show(zxid)}, but the history delivered up to there "
+                f"has {dg.show(expected)}"
+                + (f"; {digest} is its digest at {show(other)}" if other is not None else ""),
                 [author if author is not event else None, event],
             )
 

@@ -1,6 +1,7 @@
 """The corpus: every known-bad run violates the right property, and every near miss passes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,30 @@ def test_the_oracle_judges_as_expected(case: Case, tmp_path: Path) -> None:
             line = json.loads((folder / evidence.file).read_text().splitlines()[evidence.line - 1])
             assert line["t"] == evidence.event["t"]
             assert evidence.event.items() <= line.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("integrity-the-digest-of-another-one", r"; 1:3 was broadcast with the digest [0-9a-f]{16}"),
+        ("state-the-digest-at-another-zxid", r"but the history .* has [0-9a-f]{16}; [0-9a-f]{16} is its digest at 1:3"),
+        ("agreement-same-zxid-other-bytes", r"node 3 delivered 1:4, which had another digest on its own disk"),
+        (
+            "channels-goes-on-after-a-gap",
+            r"node 2 took frames 14 to 20 of session 1 from node 1, where frame 11 was due",
+        ),
+        (
+            "channels-a-gap-before-what-is-not-known",
+            r"node 2 took frames 0 to 10 .*, and then a later one: what is between them is missing",
+        ),
+        ("values-lost-update", r"2:1 sets /a to version 3 where 4 was next: 1:4 made version 3"),
+        ("values-sequential-name-given-twice", r"number 1 was next: 1:5 was the last to change the children of /a"),
+    ],
+)
+def test_a_violation_says_what_would_explain_it(name: str, words: str, tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == name)
+    said = [violation.words for item in judge(write(case, tmp_path)).properties for violation in item.violations]
+    assert any(re.search(words, text) for text in said), said
 
 
 def test_nodes_that_do_not_recover_are_shown_with_what_they_did_last(tmp_path: Path) -> None:

@@ -343,7 +343,7 @@ def test_a_run_that_was_not_judged_says_how_to_judge_it(folder: Path) -> None:
         (
             "trace/node-2-1.jsonl",
             {"event": "channel", "peer": 3, "session": 1, "first": 7, "last": 18, "ended": "closed"},
-            "had accepted frames 7 to 18 of session 1 from node 3 when it ended (closed)",
+            "accepted frames 7 to 18 of session 1 from node 3, until it ended (closed)",
         ),
         (
             "trace/node-2-1.jsonl",
