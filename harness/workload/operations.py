@@ -4,12 +4,12 @@ import dataclasses
 import random
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 
 from msgspec import structs
 
-from zab_chaos.faults.scenario import AT_ROOT, BAD_PATH, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation, Scenario
+from zab_chaos.faults.scenario import AT_ROOT, BAD_PATH, NUMBERED, REFUSED, REPLACE, Operation, Scenario, Workload
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.paths import parent_of
 from zab_chaos.node.tree.primary import NAME_BYTES
@@ -34,56 +34,18 @@ REPEATED_RATIO = 0.2  # of the creations and deletions: they concern the child t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadParameters:
-    """The parameters of a workload. The constructor raises ValueError, naming every mistake.
+class LoadParameters(Workload):
+    """A scenario's workload, with what else decides about its operations. Raises ValueError for a mix without weights.
 
-    `rate`: operations per second of all clients together; each client sends `burst` of them at once. `keys`: number of
-    znodes that are set and read. `payload_bytes`: size of each write's data (more if the mark that makes it unique needs
-    it). `mix`: weights of `OPERATIONS`. `max_outstanding`: limit for each client. `moves`, `visits`, `stalls`: how often per
-    second a client moves to another of the `nodes`, ends its session and begins another one, or stands still (in the
-    simulator). `timeout`: seconds after which an operation is unknown. `sessions`: number of additional clients with
-    ephemeral znodes and watches, on backends that have these. `operations`: operations with their times; if there are any,
-    nothing is drawn.
+    `nodes`: how many nodes there are. `operations`: operations with their times; if there are any, nothing is drawn.
     """
 
-    clients: int = 6
-    rate: float = 200.0
-    keys: int = 20
-    payload_bytes: int = 128
-    mix: dict[str, float] = field(default_factory=lambda: {"set": 1.0})
-    max_outstanding: int = 100
-    burst: int = 1
-    moves: float = 0.0
-    visits: float = 0.0
-    stalls: float = 0.0
-    timeout: float = 10.0
-    sessions: int = 0
     nodes: int = 1
     operations: tuple[Operation, ...] = ()
 
     def __post_init__(self) -> None:
-        wrong = [
-            f"{name} is {getattr(self, name)}; it must be at least 1"
-            for name in ("clients", "keys", "max_outstanding", "burst", "nodes")
-            if getattr(self, name) < 1
-        ]
-        wrong.extend(
-            f"{name} is {getattr(self, name)}; it must be more than 0"
-            for name in ("rate", "timeout")
-            if getattr(self, name) <= 0
-        )
-        wrong.extend(
-            f"{name} is {getattr(self, name)}; it must not be negative"
-            for name in ("payload_bytes", "moves", "visits", "stalls")
-            if getattr(self, name) < 0
-        )
-        wrong.extend(
-            f"mix has {name!r}; allowed are {', '.join(OPERATIONS)}" for name in self.mix if name not in OPERATIONS
-        )
-        if not self.mix or min(self.mix.values()) < 0 or sum(self.mix.values()) <= 0:
-            wrong.append("mix needs weights that are not negative, and one above 0")
-        if wrong:
-            raise ValueError("; ".join(wrong))
+        if sum(self.mix.values()) <= 0:  # of a default mix a backend may support nothing
+            raise ValueError("mix needs weights that are not negative, and one above 0")
 
     def due_by(self, elapsed_ns: int) -> int:
         """Return how many operations are due so long after the load has begun."""

@@ -120,6 +120,15 @@ def test_a_key_in_the_wrong_table_gets_a_hint() -> None:
     assert "'step' is no table" in found[5]
 
 
+def test_all_wrong_numbers_of_a_workload_are_reported() -> None:
+    wrong = {"clients": 0, "rate": 0, "keys": 0, "payload_bytes": -1, "max_outstanding": 0, "burst": 0, "moves": -1,
+             "visits": -1, "stalls": -1, "timeout": 0}  # fmt: skip
+    lines = "\n".join(f"{key} = {value}" for key, value in wrong.items())
+    found = mistakes_of(f'[scenario]\nname = "x"\n[workload]\n{lines}\n')
+    assert [line for line, _ in found] == list(range(4, 4 + len(wrong)))
+    assert all("is out of range" in words for _, words in found)
+
+
 def test_all_mistakes_in_a_table_of_weights_are_reported() -> None:
     mix = "{ sett = 1, get = -1, set = 1, cas = 'x', creat = 1 }"
     (told,) = dict(mistakes_of(f'[scenario]\nname = "x"\n[workload]\nmix = {mix}\n')).values()
