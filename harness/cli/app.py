@@ -13,7 +13,7 @@ import typer
 from zab_chaos import __version__
 from zab_chaos.faults.seeds import SEED_MAX
 from zab_chaos.harness.cli.lab import lab
-from zab_chaos.harness.cli.output import ARGUMENTS, discard_stdout, print_text
+from zab_chaos.harness.cli.output import ARGUMENTS, discard, print_text
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine import file_descriptors
@@ -781,7 +781,7 @@ def _run_command(arguments: list[str] | None) -> int:
     except typer.Abort:
         return Exit.FORCED
     except SystemExit:  # of rich, when the reader of the help has closed the pipe: its 1 means VIOLATION here
-        discard_stdout()
+        discard(sys.stdout)
         return Exit.PASS
     except OSError as error:
         return _print_error(_file_error(error), Exit.HARNESS_ERROR)

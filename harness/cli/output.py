@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -24,7 +24,7 @@ class PipeSafeConsole(Console):
     def on_broken_pipe(self) -> None:
         """Discard all further output. rich would end the process with exit code 1, which means VIOLATION here."""
         self.quiet = True
-        discard_stdout()
+        discard(self.file)
 
 
 def indented(text: str) -> Padding:
@@ -43,13 +43,13 @@ def print_text(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        discard_stdout()
+        discard(sys.stdout)
 
 
-def discard_stdout() -> None:
-    """Redirect stdout to /dev/null, so that flushing at exit does not fail."""
+def discard(stream: IO[str]) -> None:
+    """Redirect stdout or stderr to /dev/null, so that flushing at exit does not fail."""
     with Path(os.devnull).open("w") as null:
-        os.dup2(null.fileno(), sys.stdout.fileno())
+        os.dup2(null.fileno(), stream.fileno())
 
 
 def console_for(*, json: bool) -> Console:

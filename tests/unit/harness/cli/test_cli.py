@@ -265,6 +265,19 @@ def test_a_closed_pipe_changes_no_exit_code(words: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
+def test_a_closed_pipe_of_the_messages_leaves_the_result(tmp_path: Path) -> None:
+    end, ours = os.pipe()
+    os.close(end)
+    with os.fdopen(ours, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "zab_chaos.harness", "clean", "--results", str(tmp_path), "--json"],
+            stdout=subprocess.PIPE, stderr=closed, text=True, cwd=Path(__file__).parents[4],
+        )  # fmt: skip
+    assert done.returncode == 0
+    assert "files" in json.loads(done.stdout)
+
+
 def test_the_list_of_faults_shows_keys_as_they_are_typed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
