@@ -14,6 +14,7 @@ from typing import Any, Literal
 import psutil
 import zmq
 from rich.console import Console
+from rich.text import Text
 
 from zab_chaos.faults.filesystem.mount import missing_requirement
 from zab_chaos.harness.backends.toxiproxy import server
@@ -79,7 +80,7 @@ def show(findings: list[Finding], console: Console) -> None:
     table.show_header = False
     colours = {"ok": "green", "warning": "yellow", "missing": "bold red", "absent": "dim"}
     for finding in findings:
-        table.add_row(finding.name, f"[{colours[finding.state]}]{finding.state}[/]", finding.found)
+        table.add_row(finding.name, Text(finding.state, colours[finding.state]), finding.found)
     show_table(console, table)
     for finding in findings:
         if finding.mend and finding.state != "ok":

@@ -32,9 +32,8 @@ def list_command(*, json: bool) -> int:
         return Exit.PASS
     table = wrapping_table(show_header=False)
     for one in found:
-        table.add_row(
-            str(one["version"]), "here" if one["here"] else "[dim]zab zookeeper fetch {version}[/]".format(**one)
-        )
+        version = str(one["version"])
+        table.add_row(version, "here" if one["here"] else Text(f"zab zookeeper fetch {version}", "dim"))
     console = console_for(json=json)
     show_table(console, table)
     say(console, "\nAny other released version can be fetched too.")
@@ -50,9 +49,7 @@ def fetch_command(version: str, *, json: bool) -> int:
         release = releases.locate(version, lambda jar: status.update(f"fetching {jar}"))
     folder = releases.cached(version)
     size = sum(jar.stat().st_size for jar in folder.iterdir())
-    console.print(
-        f"ZooKeeper {version}: {len(release.classpath) - 1} jars, {size / 1e6:.0f} MB, in {folder}", highlight=False
-    )
+    say(console, f"ZooKeeper {version}: {len(release.classpath) - 1} jars, {size / 1e6:.0f} MB, in {folder}")
     if json:
         print_json({"version": version, "folder": str(folder), "bytes": size})
     return Exit.PASS

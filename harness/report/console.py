@@ -29,9 +29,9 @@ def wrapping_table(*columns: str, title: str | None = None, show_header: bool = 
 def show_table(console: Console, table: Table) -> None:
     """Print a table without borders. On a terminal, its widest columns wrap between words; elsewhere nothing is wrapped.
 
-    A word, for example a path, is never broken: rather, the table is wider than the terminal.
+    Brackets are not markup. A word, for example a path, is never broken: rather, the table is wider than the terminal.
     """
-    boundless = console.options.update(width=LINE_MAX)
+    boundless = console.options.update(width=LINE_MAX, markup=False)
     ranges = [measure_renderables(console, boundless, [one.header, *one.cells]) for one in table.columns]
     space = console.width if console.is_terminal else LINE_MAX
     gaps = GAP * (len(ranges) - 1)
@@ -40,7 +40,7 @@ def show_table(console: Console, table: Table) -> None:
         column.width = width
     table.width = sum(widths) + gaps
     with console.capture() as captured:
-        console.print(table, highlight=False, crop=False)
+        console.print(table, markup=False, highlight=False, crop=False)
     say(console, Text.from_ansi("\n".join(line.rstrip() for line in captured.get().splitlines())))
 
 

@@ -51,6 +51,13 @@ def test_a_long_path_is_not_cut_off() -> None:
     assert path in "".join(out.getvalue().split())
 
 
+@pytest.mark.parametrize("folder", ["/some/[folder]/x", "/some/[/folder]"])
+def test_brackets_in_a_path_are_shown(folder: str) -> None:
+    out = io.StringIO()
+    doctor.show([doctor.Finding("results", "ok", f"{folder} is writable")], Console(file=out))
+    assert f"{folder} is writable" in out.getvalue()
+
+
 def test_the_remedy_of_a_missing_part_is_shown() -> None:
     findings = [
         doctor.Finding("java", "absent", "not here", "get java"),
