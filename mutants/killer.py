@@ -40,14 +40,13 @@ def runs_of(scenario: str, seeds: int, on: str) -> Iterator[tuple[int | str, Cal
     the harness failed in the simulator, the traceback."""
 
     from zab_chaos.harness.explore.exploration import Task, explore_seed, simulate_seed
-    from zab_chaos.harness.explore.seed_runs import OtherBackend
+    from zab_chaos.harness.explore.seed_runs import SeedRuns
     from zab_chaos.harness.runs.options import load_scenario, scenario_for
 
     def runner(name: str, *, disk: str = "", seed: int | None = None) -> Callable[[], tuple["SeedResult", str]]:
         read = scenario_for(name, load_scenario(name, nodes=None, disk=disk or None), on=on, defect=None)
         results = Path(tempfile.gettempdir())
-        other = OtherBackend(on=on, release=None, name=name, nodes=None, results=results) if on != SIM else None
-        task = Task(scenario=read, swarm=seed is not None, other_backend=other)
+        task = Task(scenario=read, swarm=seed is not None, runs=SeedRuns(name=name, results=results, on=on))
         number = read.seed if seed is None else seed
         return lambda: simulate_seed(task, number) if on == SIM else (explore_seed(task, number), "")
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,7 @@ from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.coverage import show_coverage
 from zab_chaos.harness.explore.exploration import AHEAD, LOG, SeedResult, Task, explore_with
 from zab_chaos.harness.explore.guided import explore_guided, keep_weights, read_weights
-from zab_chaos.harness.explore.seed_runs import SIM, OtherBackend, options_of_seed, read_keep
+from zab_chaos.harness.explore.seed_runs import SIM, SeedRuns, read_keep
 from zab_chaos.harness.explore.seeds import read_seeds
 from zab_chaos.harness.explore.spark_session import BAD_MASTER, MASTER
 from zab_chaos.harness.explore.summary import ExplorationSummary
@@ -49,13 +49,11 @@ SHOWN_MAX = 12  # lines of a list on the terminal; the summary file has all of t
 class _Exploration:
     """One call of the command: its options, and what was found so far."""
 
-    name: str
-    nodes: int | None
+    runs: SeedRuns
     seeds: range
     task: Task
     guided: bool
     keep_going: bool
-    results: Path
     out: Path | None
     quiet: bool
     collect_cases: bool  # for JUnit and the CI summary
@@ -78,7 +76,7 @@ class _Exploration:
 
     def _results(self, workers: WorkerPool) -> Iterator[tuple[Task, SeedResult]]:
         if self.guided:
-            on_batch = partial(_keep_weights, self.task.scenario, self.results, self.console)
+            on_batch = partial(_keep_weights, self.task.scenario, self.runs.results, self.console)
             return explore_guided(workers, self.task, self.seeds, on_batch)
         return ((self.task, found) for found in explore_with(workers, self.task, self.seeds))
 
@@ -90,7 +88,7 @@ class _Exploration:
         """Count and print the result of one seed. `used`: the task that it was run with."""
         self.summary.add(found)
         if self.collect_cases:
-            self.cases.append(_case_of(used, self.name, found, self.nodes))
+            self.cases.append(_case_of(used, self.runs, found))
         show_draw = not self.quiet and self.summary.total <= SHOWN_MAX
         _print_seed(used, found, self.console, show_draw=show_draw)
         is_last = self.summary.seeds == self.summary.total or self._ends_with(found)
@@ -108,7 +106,7 @@ class _Exploration:
         for each in self.summary.unknown[:SHOWN_MAX]:
             say(self.console, f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}")
         if self.summary.kept:
-            place = shlex.quote(str(self.results / self.task.scenario.name))
+            place = shlex.quote(str(self.runs.results / self.task.scenario.name))
             runs = "1 run" if self.summary.kept == 1 else f"{self.summary.kept:,} runs"
             say(self.console, f"kept     {runs}; to analyze: zab analyze {place}")
 
@@ -117,7 +115,7 @@ class _Exploration:
         if not self.summary.failed:
             return None
         smallest, task = self.summary.failed[0], self.failing_task or self.task
-        again = shlex.join(_repeat_command(task, self.name, smallest.seed, self.nodes))
+        again = shlex.join(_repeat_command(task, self.runs, smallest.seed))
         if self.interrupted:
             say(self.console, f"\nThe smallest seed that failed is {smallest.seed}:  {again}")
             return again
@@ -143,7 +141,7 @@ class _Exploration:
 
     def _run_again(self, task: Task, seed: int) -> RunFolder:
         scenario = task.scenario_of(seed)
-        options = options_of_seed(self.name, scenario, seed, self.results, self.nodes, drawn=task.swarm)
+        options = self.runs.options(scenario, seed, drawn=task.swarm)
         return uninterrupted(run_shown(scenario, options, self.console, quiet=True)).folder
 
 
@@ -165,7 +163,7 @@ def explore_command(
             name, on, swarmed=swarmed, master=master, jobs=jobs, coverage=coverage, guided=guided, weights=weights,
             keep=keep,
         )  # fmt: skip
-    keep_rule = read_keep(keep, seed_range, name, nodes, results) if keep is not None else None
+    keep_below = read_keep(keep, seed_range) if keep is not None else None
     console = console_for(json=json)
     processes = min(jobs or environment.cores(), len(seed_range)) if on == SIM else 1
     if name == LAB:
@@ -179,21 +177,21 @@ def explore_command(
     scenario = read_scenario(name, on=on, nodes=nodes, defect=defect)
     ci.check_writable(junit)
     known_defect = DEFECTS.get(scenario.defect or "")
-    terminal = console if console.is_terminal and not quiet else None
-    backend = OtherBackend(on=on, release=zookeeper, name=name, nodes=nodes, results=results, terminal=terminal)
+    terminal = console if on != SIM and console.is_terminal and not quiet else None
+    runs = SeedRuns(name=name, results=results, nodes=nodes, on=on, release=zookeeper, terminal=terminal)
     task = Task(
         scenario=scenario,
         defect=known_defect.path if known_defect is not None else None,
-        other_backend=backend if on != SIM else None,
         swarm=swarmed or guided or weights is not None,
         coverage=coverage or guided,
         weights=read_weights(weights) if weights is not None else EVEN,
         weights_file=weights,
-        keep=keep_rule,
+        # Executors of Spark may have another working directory.
+        runs=replace(runs, results=results.absolute(), keep_below=keep_below) if keep_below is not None else runs,
     )
     exploration = _Exploration(
-        name=name, nodes=nodes, seeds=seed_range, task=task, guided=guided, keep_going=keep_going, results=results, out=out,
-        quiet=quiet, collect_cases=ci.is_enabled(junit), console=console,
+        runs=runs, seeds=seed_range, task=task, guided=guided, keep_going=keep_going, out=out, quiet=quiet,
+        collect_cases=ci.is_enabled(junit), console=console,
         summary=ExplorationSummary(len(seed_range), simulated=on == SIM),
     )  # fmt: skip
     # If the file can't be written, this fails now and not at the end.
@@ -219,7 +217,7 @@ def _finish(exploration: _Exploration, out: Path | None, junit: Path | None, *, 
     scenario, summary, console = exploration.task.scenario, exploration.summary, exploration.console
     coverage = {}
     if exploration.task.coverage:
-        coverage = {"coverage": show_coverage(scenario, summary.reached, exploration.results, console)}
+        coverage = {"coverage": show_coverage(scenario, summary.reached, exploration.runs.results, console)}
     answer = {**summary.to_dict(), "command": exploration.show_smallest(), **coverage}
     write_answer(answer, out, json=json)
     if exploration.interrupted:
@@ -318,13 +316,13 @@ def _print_seed(task: Task, found: SeedResult, console: Console, *, show_draw: b
         say(console, f"seed {found.seed} drew {swarm.describe(task.scenario_of(found.seed))}")
 
 
-def _case_of(task: Task, name: str, found: SeedResult, nodes: int | None) -> ci.Case:
+def _case_of(task: Task, runs: SeedRuns, found: SeedResult) -> ci.Case:
     """Return the JUnit case of one seed."""
-    folder = RunFolder(found.folder) if task.other_backend is not None and found.folder is not None else None
+    folder = RunFolder(found.folder) if runs.on != SIM and found.folder is not None else None
     verdict = folder.read_verdict() if folder is not None else None
     if folder is not None and verdict is not None:
         return ci.case_of(folder, verdict)
-    again = shlex.join(_repeat_command(task, name, found.seed, nodes))
+    again = shlex.join(_repeat_command(task, runs, found.seed))
     expect = asdict(task.scenario.expect)
     expected = found.verdict if found.met else expected_ending(expect, found.verdict, found.violated)
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
@@ -335,15 +333,14 @@ def _case_of(task: Task, name: str, found: SeedResult, nodes: int | None) -> ci.
     )  # fmt: skip
 
 
-def _repeat_command(task: Task, name: str, seed: int, nodes: int | None) -> list[str]:
+def _repeat_command(task: Task, runs: SeedRuns, seed: int) -> list[str]:
     """Return the command that runs this seed again."""
-    command = ["zab", "explore", name, "--seeds", str(seed)]
+    command = ["zab", "explore", runs.name, "--seeds", str(seed)]
     if task.weights_file is not None:
         command += ["--weights", str(task.weights_file)]
     elif task.swarm:
         command.append("--swarm")
-    command += ["--nodes", str(nodes)] if nodes is not None else []
-    if task.other_backend is not None:
-        command += ["--on", task.other_backend.on]
-        command += ["--zookeeper", task.other_backend.release] if task.other_backend.release is not None else []
+    command += ["--nodes", str(runs.nodes)] if runs.nodes is not None else []
+    command += ["--on", runs.on] if runs.on != SIM else []
+    command += ["--zookeeper", runs.release] if runs.release is not None else []
     return command + (["--defect", task.scenario.defect] if task.scenario.defect is not None else [])

@@ -23,7 +23,7 @@ from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
 from zab_chaos.harness.cli.output import console_for, print_json, write_file
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
 from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_seed
-from zab_chaos.harness.explore.seed_runs import options_of_seed
+from zab_chaos.harness.explore.seed_runs import SeedRuns
 from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.files import output_file
@@ -319,11 +319,12 @@ def _confirm(
         return {"confirmed": False, "tries": 0, "run": None, "why": lacking}
     fit = without_unsupported(processes, scenario)
     changed = fit.limits != scenario.limits  # then it is not the scenario in `file`
+    runs = SeedRuns(name=str(file), results=results, on=processes.name)
     verdicts = []
     for number in range(CONFIRM_TRIES):
         if not quiet:
             say(console, f"confirming on real processes, run {number + 1} of at most {CONFIRM_TRIES}")
-        options = options_of_seed(str(file), fit, fit.seed + number, results, None, drawn=changed, on=processes.name)
+        options = runs.options(fit, fit.seed + number, drawn=changed)
         ran = run_quietly(fit, options, console if console.is_terminal and not quiet else None)
         violated = ran.verdict.violated
         verdicts.append(f"{ran.verdict.verdict} of {_names(violated)}" if violated else str(ran.verdict.verdict))

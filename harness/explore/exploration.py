@@ -19,7 +19,7 @@ from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import without_unsupported
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
-from zab_chaos.harness.explore.seed_runs import KeepRule, OtherBackend, keep_run
+from zab_chaos.harness.explore.seed_runs import SIM, SeedRuns
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm, with_mounted_disks
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
@@ -37,8 +37,7 @@ class Task:
     """What all seeds of an exploration have in common.
 
     `defect` has the form of NodeConfig.defect. `swarm`: draw the scenario of each seed. `weights_file`: where the
-    `weights` are stored, unless they are even. `keep`: which simulated seeds leave a run folder; None: none of them.
-    `other_backend`: where the seeds run if not in the simulator.
+    `weights` are stored, unless they are even. `runs`: how seeds leave run folders; None: in the simulator, without any.
     """
 
     scenario: Scenario
@@ -47,17 +46,21 @@ class Task:
     coverage: bool = False
     weights: Weights = EVEN
     weights_file: Path | None = None
-    keep: KeepRule | None = None
-    other_backend: OtherBackend | None = None
+    runs: SeedRuns | None = None
+
+    @property
+    def on(self) -> str:
+        """The backend on which the seeds run."""
+        return self.runs.on if self.runs is not None else SIM
 
     def scenario_of(self, seed: int) -> Scenario:
         """Return the scenario that the seed runs: the drawn one for a swarm, without what the backend can't do."""
         if not self.swarm:
             return self.scenario
         drawn = draw_swarm(self.scenario, seed, self.weights)
-        if self.other_backend is None:
+        if self.on == SIM:
             return drawn
-        backend = registry.find(self.other_backend.on)
+        backend = registry.find(self.on)
         if Ability.FILE_SYSTEM in backend.abilities and missing_requirement() is None:
             drawn = with_mounted_disks(drawn)
         return without_unsupported(backend, drawn)
@@ -122,14 +125,15 @@ class SeedResult:
 
 
 def explore_seed(task: Task, seed: int) -> SeedResult:
-    """Run one seed, and keep the run's folder if the task says so. Raises what `OtherBackend.run` raises."""
-    if task.other_backend is not None:
+    """Run one seed, and keep the run's folder if the task says so. Raises what `SeedRuns.run` raises."""
+    runs = task.runs
+    if runs is not None and runs.on != SIM:
         scenario = task.scenario_of(seed)
-        return SeedResult.stored(scenario, seed, task.other_backend.run(scenario, seed, drawn=task.swarm))
+        return SeedResult.stored(scenario, seed, runs.run(scenario, seed, drawn=task.swarm))
     found, trouble = simulate_seed(task, seed)
     folder = None
-    if task.keep is not None and task.keep.keeps(seed, failed=found.failed):
-        folder = keep_run(task.keep, task.scenario_of(seed), seed, drawn=task.swarm)
+    if runs is not None and runs.keeps(seed, failed=found.failed):
+        folder = runs.run_in_worker(task.scenario_of(seed), seed, drawn=task.swarm)
     return replace(found, trouble=trouble, folder=folder)
 
 

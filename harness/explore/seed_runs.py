@@ -22,51 +22,62 @@ SIM = "sim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepRule:
-    """Which simulated seeds leave a run folder: those below `before`, and all that fail.
+class SeedRuns:
+    """How an exploration makes the runs of single seeds that leave a folder.
 
-    `name` and `nodes`: the scenario and the number of nodes as the user gave them.
+    `name` and `nodes`: the scenario and the number of nodes as the user gave them. `keep_below`: in the simulator the seeds
+    below it leave a folder, and all that fail; None: none of them. On any other backend all do, because none can be repeated
+    exactly. `terminal`: shows each run's progress.
     """
 
-    before: int
     name: str
-    nodes: int | None
     results: Path
-
-    def keeps(self, seed: int, *, failed: bool) -> bool:
-        return failed or seed < self.before
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherBackend:
-    """A backend other than the simulator, on which seeds run.
-
-    Every run leaves its folder, because none can be repeated exactly.
-
-    `name` and `nodes`: the scenario and the number of nodes as the user gave them. `terminal`: shows each run's progress.
-    """
-
-    on: str
-    release: str | None
-    name: str
-    nodes: int | None
-    results: Path
+    nodes: int | None = None
+    on: str = SIM
+    release: str | None = None
+    keep_below: int | None = None
     terminal: Console | None = None
 
-    def run(self, scenario: Scenario, seed: int, *, drawn: bool) -> FinishedRun:
-        """Run one seed. `drawn`: the scenario was drawn from this seed. Raises BadInput, HarnessError, Interrupted."""
-        options = options_of_seed(
-            self.name, scenario, seed, self.results, self.nodes, drawn=drawn, on=self.on, release=self.release
+    def keeps(self, seed: int, *, failed: bool) -> bool:
+        """Return whether a simulated seed is to leave a folder."""
+        return self.keep_below is not None and (failed or seed < self.keep_below)
+
+    def options(self, scenario: Scenario, seed: int, *, drawn: bool) -> RunOptions:
+        """Return the options for the run of a seed. `drawn`: the scenario was drawn from this seed.
+
+        A drawn scenario is written to a file, which the repeating command then names.
+        """
+        name, nodes = self.name, self.nodes
+        if drawn:
+            name, nodes = str(scenario_file(scenario, seed, self.results)), None
+        return options_for(
+            name, scenario, seed=seed, results=self.results, nodes=nodes, on=self.on, release=self.release
         )
-        return run_quietly(scenario, options, self.terminal)
+
+    def run(self, scenario: Scenario, seed: int, *, drawn: bool) -> FinishedRun:
+        """Run one seed. Raises BadInput, HarnessError, Interrupted."""
+        return run_quietly(scenario, self.options(scenario, seed, drawn=drawn), self.terminal)
+
+    def run_in_worker(self, scenario: Scenario, seed: int, *, drawn: bool) -> Path:
+        """Run a seed in the simulator with all its files, judge it and return the run's folder.
+
+        It installs no signal handlers. Raises HarnessError, or OSError if the folder can't be written.
+        """
+        one = Run(scenario, self.options(scenario, seed, drawn=drawn))
+        with run_folder.private():
+            one.record_outcome(*execute(scenario, seed, one.deployment, backend=one.backend))
+            one.store(one.judge(), keep=True)
+        return one.folder.path
 
 
-def read_keep(text: str, seeds: range, name: str, nodes: int | None, results: Path) -> KeepRule:
-    """Parse --keep: `all`, `failed`, or N for the first N seeds and all that fail. Raises BadInput."""
+def read_keep(text: str, seeds: range) -> int:
+    """Parse --keep: `all`, `failed`, or N for the first N seeds and all that fail. Return `SeedRuns.keep_below`.
+
+    Raises BadInput.
+    """
     if text not in (ALL, FAILED) and not re.fullmatch(r"0*[1-9][0-9]{0,17}", text):
         raise BadInput(f"--keep is {text!r}; it needs all, failed, or a number of runs, such as 20")
-    before = seeds.stop if text == ALL else seeds.start if text == FAILED else seeds.start + int(text)
-    return KeepRule(before=before, name=name, nodes=nodes, results=results.absolute())
+    return seeds.stop if text == ALL else seeds.start if text == FAILED else seeds.start + int(text)
 
 
 def scenario_file(scenario: Scenario, seed: int, results: Path) -> Path:
@@ -75,29 +86,3 @@ def scenario_file(scenario: Scenario, seed: int, results: Path) -> Path:
     A file with another scenario stays: with other weights, or another version, the seed drew it for an earlier run.
     """
     return files.write_new(results / "swarm" / f"{scenario.name.replace('/', '-')}-{seed}.toml", scenario.source)
-
-
-def keep_run(keep: KeepRule, scenario: Scenario, seed: int, *, drawn: bool) -> Path:
-    """Run a seed in the simulator with all its files, judge it and return the run's folder. `drawn`: see `OtherBackend.run`.
-
-    Runs in a worker process, so it installs no signal handlers. Raises HarnessError, or OSError if the folder can't be written.
-    """
-    options = options_of_seed(keep.name, scenario, seed, keep.results, keep.nodes, drawn=drawn)
-    one = Run(scenario, options)
-    with run_folder.private():
-        one.record_outcome(*execute(scenario, seed, one.deployment, backend=one.backend))
-        one.store(one.judge(), keep=True)
-    return one.folder.path
-
-
-def options_of_seed(
-    name: str, scenario: Scenario, seed: int, results: Path, nodes: int | None, *, drawn: bool, on: str = SIM,
-    release: str | None = None,
-) -> RunOptions:  # fmt: skip
-    """Return the options for the run of a seed.
-
-    A drawn scenario is written to a file, which the repeating command then names.
-    """
-    if drawn:
-        name, nodes = str(scenario_file(scenario, seed, results)), None
-    return options_for(name, scenario, seed=seed, results=results, nodes=nodes, on=on, release=release)

@@ -19,7 +19,7 @@ from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore import exploration
 from zab_chaos.harness.explore.exploration import Task, explore_seed
-from zab_chaos.harness.explore.seed_runs import OtherBackend, scenario_file
+from zab_chaos.harness.explore.seed_runs import SeedRuns, scenario_file
 from zab_chaos.harness.explore.seeds import read_seeds
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs import catalogue
@@ -295,8 +295,8 @@ def test_a_release_of_zookeeper_is_for_zookeeper(short: str, capsys: pytest.Capt
 @pytest.mark.parametrize("on", ["processes", "lockstep", "containers"])
 def test_faults_that_the_swarm_draws_for_a_backend_can_be_done_there(on: str) -> None:
     long_mix = load(catalogue.find("long-mix"))
-    other_backend = OtherBackend(on=on, release=None, name="long-mix", nodes=None, results=Path("r"))
-    task = Task(scenario=long_mix, swarm=True, other_backend=other_backend)
+    runs = SeedRuns(name="long-mix", results=Path("r"), on=on)
+    task = Task(scenario=long_mix, swarm=True, runs=runs)
     backend, kinds = registry.find(on), set[str]()
     for seed in range(1, 61):
         drawn = task.scenario_of(seed)
@@ -319,10 +319,10 @@ def test_some_seeds_have_disks_that_are_mounted_where_that_is_possible(
     on: str, lack: tuple[str, str] | None, drawn: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exploration, "missing_requirement", lambda: lack)
-    other_backend = OtherBackend(on=on, release=None, name="long-mix", nodes=None, results=Path("r"))
-    task = Task(scenario=load(catalogue.find("long-mix")), swarm=True, other_backend=other_backend)
+    runs = SeedRuns(name="long-mix", results=Path("r"), on=on)
+    task = Task(scenario=load(catalogue.find("long-mix")), swarm=True, runs=runs)
     assert {task.scenario_of(seed).disk for seed in range(1, 31)} == drawn
-    assert {replace(task, other_backend=None).scenario_of(seed).disk for seed in range(1, 31)} == {
+    assert {replace(task, runs=None).scenario_of(seed).disk for seed in range(1, 31)} == {
         "faithful",
         "ordinary",
     }

@@ -18,7 +18,7 @@ from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore import disk_histories, swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
 from zab_chaos.harness.explore.exploration import SeedResult
-from zab_chaos.harness.explore.seed_runs import KeepRule, keep_run
+from zab_chaos.harness.explore.seed_runs import SeedRuns
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.report.html.campaign import read_campaign
 from zab_chaos.harness.runs import catalogue
@@ -552,7 +552,7 @@ def test_some_ensembles_of_one_lose_their_disk_and_must_serve_nothing_more(
     measured: dict[str, Any] = {"seconds": 1.0, "faults": Counter(), "operations": {}}
     assert not SeedResult.judged(one, 220, verdict, **measured).failed
     assert SeedResult.judged(replace(one, nodes=3), 220, verdict, **measured).failed
-    kept = keep_run(KeepRule(before=0, name="long-mix", nodes=None, results=tmp_path), one, 220, drawn=True)
+    kept = SeedRuns(name="long-mix", results=tmp_path).run_in_worker(one, 220, drawn=True)
     assert [run.as_expected for run in read_campaign(kept)] == [True]
     with pytest.raises(BadInput, match="ended as its scenario expects"):
         find_failing_case(str(kept), results=tmp_path, seed=None, defect=None, swarmed=False, nodes=None)
