@@ -58,7 +58,12 @@ class ContainerDeployment(ZabDeployment):
         cluster = self.cluster = Containers(self.folder, plan, resources)
         self.host = ContainerHost(cluster)
         pair = keys.load(plan.keys.control)
-        stack.enter_context(Heartbeat({n: own.control for n, own in addresses.items()}, pair, cluster.alive))
+        heartbeat = Heartbeat({n: own.control for n, own in addresses.items()}, pair, cluster.alive)
+        self._heartbeat = stack.enter_context(heartbeat)
+
+    def check(self) -> None:
+        super().check()
+        self._heartbeat.check()
 
     def _proxy_server(self, resources: EngineResources, port: int) -> "ToxiproxyContainer":
         """Start toxiproxy. Its proxies will listen on the run's network `links`, its HTTP interface on this machine only."""

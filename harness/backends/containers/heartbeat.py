@@ -22,6 +22,8 @@ class Heartbeat(BackgroundThread):
     `addresses` has the control port of each node, as host:port.
     """
 
+    in_words = "the heartbeat of the nodes"
+
     def __init__(self, addresses: Mapping[int, str], keys: Keys, alive: Callable[[int], bool]) -> None:
         super().__init__("pulse")
         self._clients = {node: ControlClient(address, keys) for node, address in addresses.items()}

@@ -91,10 +91,7 @@ class ProcessDeployment(FolderDeployment):
         return {"toxiproxy": self.toxiproxy_version}
 
     def check(self) -> None:
-        if self.monitor.error is not None:
-            raise HarnessError(
-                f"the thread that watches the nodes failed: {self.monitor.error!r}"
-            ) from self.monitor.error
+        self.monitor.check()
         if self._server is not None and self._server.gone():
             raise HarnessError(f"toxiproxy ended during the run, and all links with it: {self._server.last_words()}")
 

@@ -16,11 +16,12 @@ STATES = {"": "up", "LOOKING": "looking", "FOLLOWING": "following", "LEADING": "
 
 
 class RunMonitor(BackgroundThread, Monitor):
-    """A thread that observes the run. `error`: why it ended early."""
+    """A thread that observes the run."""
+
+    in_words = "the thread that watches the nodes"
 
     def __init__(self, cluster: ProcessCluster, folder: RunFolder, display: Display, duration: float) -> None:
         super().__init__("watch")
-        self.error: Exception | None = None
         self._cluster = cluster
         self._folder = folder
         self._display = display
@@ -30,14 +31,10 @@ class RunMonitor(BackgroundThread, Monitor):
         stopping = False
         while not stopping:
             stopping = self._stop.wait(self._display.period)  # the nodes are checked once more after the stop
-            try:
-                for ended in self._cluster.take_unexpected_ends():
-                    self._report(ended)
-                if self._display.wants_updates and not stopping:
-                    self._display.update(self._now())
-            except Exception as error:  # the display must not end a run; the run reports the error at its end
-                self.error = error
-                return
+            for ended in self._cluster.take_unexpected_ends():
+                self._report(ended)
+            if self._display.wants_updates and not stopping:
+                self._display.update(self._now())
 
     def _report(self, ended: UnexpectedEnd) -> None:
         self._folder.milestone("ended", node=ended.node, life=ended.life, code=ended.code, armed=ended.armed)

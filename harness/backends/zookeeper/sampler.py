@@ -4,7 +4,6 @@ import time
 
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.evidence import RoleSample
-from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.background import BackgroundThread
 
 PERIOD_SECONDS = 0.2
@@ -15,26 +14,18 @@ class RoleSampler(BackgroundThread):
     """A thread that asks every server for its role. `samples` are the answers that differ from the server's previous one, in
     the order of time."""
 
+    in_words = "sampling the servers' roles"
+
     def __init__(self, servers: ZooKeeperCluster) -> None:
         super().__init__("sampler")
         self.samples: list[RoleSample] = []
         self._servers = servers
         self._latest: dict[int, tuple[object, ...]] = {}
-        self._error: Exception | None = None
-
-    def check(self) -> None:
-        """Raise HarnessError if the thread has failed."""
-        if self._error is not None:
-            raise HarnessError(f"sampling the servers' roles failed: {self._error!r}") from self._error
 
     def _run(self) -> None:
         while not self._stop.wait(PERIOD_SECONDS):
-            try:
-                for node in self._servers.nodes:
-                    self._sample(node)
-            except Exception as error:  # `check` raises it in the main thread
-                self._error = error
-                return
+            for node in self._servers.nodes:
+                self._sample(node)
 
     def _sample(self, node: int) -> None:
         status = self._servers.role_status(node, ANSWER_SECONDS) if not self._servers.paused(node) else None

@@ -315,7 +315,6 @@ class SessionLoad(BackgroundThread):
 
     def __init__(self, addresses: Mapping[int, str], file: Path, clients: int, seed: int) -> None:
         super().__init__("sessions")
-        self.error: Exception | None = None
         self.begun = threading.Event()
         self._addresses = dict(addresses)
         self._file = SessionsFile(file)
@@ -341,15 +340,12 @@ class SessionLoad(BackgroundThread):
         self._file.close()
 
     def _run(self) -> None:
-        try:
-            self._create_permanent_znodes()
-            for client in self._clients:
-                client.begin()
-            self.begun.set()
-            while not self._stop.wait(1 / ACTIONS_PER_SECOND / len(self._clients)):
-                self._act(self._random.choice(self._clients))
-        except Exception as error:  # whoever started the thread raises it
-            self.error = error
+        self._create_permanent_znodes()
+        for client in self._clients:
+            client.begin()
+        self.begun.set()
+        while not self._stop.wait(1 / ACTIONS_PER_SECOND / len(self._clients)):
+            self._act(self._random.choice(self._clients))
 
     def _create_permanent_znodes(self) -> None:
         end = time.monotonic() + SETUP_SECONDS
