@@ -120,13 +120,8 @@ class ZooKeeperCluster(ProcessCluster):
             accepted_epoch=accepted,
             last_zxid=zxid,
             delivered=zxid,
-            digest="",
-            tree="",
             established=state.serving,
-            amnesiac=False,
-            frames={},
             armed=sorted(point for point, _ in self._armed.get((node, life.life), ())),
-            unsynced_bytes=0,
         )
 
     def _find_leader(self, life: Life) -> int | None:

@@ -63,7 +63,6 @@ class Plan:
     release: Release
     java: str
     ports: dict[int, Ports]
-    proxied: bool = True  # whether the servers reach each other through proxies or directly
     settings: dict[str, str] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
 
@@ -154,8 +153,7 @@ class ZooKeeperServer:
     def _names(self) -> str:
         lines = [f"{HOST} localhost"]
         for node in self._plan.nodes:
-            other = proxy_host(self.node, node) if self._plan.proxied else HOST
-            lines.append(f"{'0.0.0.0' if node == self.node else other} zk-{node}")
+            lines.append(f"{'0.0.0.0' if node == self.node else proxy_host(self.node, node)} zk-{node}")
         return "\n".join(lines) + "\n"
 
 
