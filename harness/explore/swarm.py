@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
 from zab_chaos.faults.nemesis import DAMAGE
 from zab_chaos.faults.registry import KINDS
@@ -262,32 +262,32 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         long = focus is CALM or heals[0] >= LONG_FAULT
         duration = min(duration, max(drawn_for, LONG_RUN) if long else drawn_for)
     workload, limits = _workload(random, duration), _limits(random, scenario.limits)
-    crowded = Random(f"crowded {seed}").random() < CROWDED_SHARE and focus not in WITH_FEW_CLIENTS
+    crowded = _is_drawn("crowded", seed, CROWDED_SHARE) and focus not in WITH_FEW_CLIENTS
     if crowded:
-        workload, limits = _with_crowd(workload, duration), _with(limits, CROWDED_LIMITS)
+        workload, limits = _with_crowd(workload, duration), structs.replace(limits, **CROWDED_LIMITS)
     if focus is not None:
         weights = weights.times(focus.weights)
         if focus.rates:
             workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(focus.rates))))
-    if Random(f"restless {seed}").random() < RESTLESS_SHARE:
+    if _is_drawn("restless", seed, RESTLESS_SHARE):
         workload = _with_moves(workload)
-    elif Random(f"astray {seed}").random() < BAD_PATH_SHARE:
+    elif _is_drawn("astray", seed, BAD_PATH_SHARE):
         workload = replace(workload, mix=BAD_PATH_MIX, burst=max(workload.burst, 3))
-    elif Random(f"growing {seed}").random() < GROWING_SHARE:
+    elif _is_drawn("growing", seed, GROWING_SHARE):
         workload = replace(workload, mix=GROWING_MIX, burst=max(workload.burst, 3), clients=max(workload.clients, 3))
-    elif Random(f"numbered {seed}").random() < NUMBERED_SHARE:
+    elif _is_drawn("numbered", seed, NUMBERED_SHARE):
         workload = replace(workload, mix=NUMBERED_MIX, keys=1)
-    elif Random(f"tight {seed}").random() < TIGHT_SHARE and focus in (None, FORGETFUL) and not crowded:
-        workload, limits = _with_tight_frames(workload, duration), _with(limits, TIGHT_LIMITS)
-        if Random(f"tight refusals {seed}").random() < REFUSALS_SHARE:
+    elif _is_drawn("tight", seed, TIGHT_SHARE) and focus in (None, FORGETFUL) and not crowded:
+        workload, limits = _with_tight_frames(workload, duration), structs.replace(limits, **TIGHT_LIMITS)
+        if _is_drawn("tight refusals", seed, REFUSALS_SHARE):
             workload = replace(workload, mix=TIGHT_REFUSED_MIX)
-    elif Random(f"narrow {seed}").random() < NARROW_SHARE and focus not in WITH_FEW_CLIENTS:
-        workload, limits = _with_large_multis(workload), _with(limits, NARROW_LIMITS)
-    elif Random(f"large {seed}").random() < LARGE_SHARE and focus in (None, FORGETFUL) and not crowded:
-        workload, limits = _with_large_writes(workload, duration), _with(limits, LARGE_LIMITS)
-    elif Random(f"replacing {seed}").random() < REPLACING_SHARE:
+    elif _is_drawn("narrow", seed, NARROW_SHARE) and focus not in WITH_FEW_CLIENTS:
+        workload, limits = _with_large_multis(workload), structs.replace(limits, **NARROW_LIMITS)
+    elif _is_drawn("large", seed, LARGE_SHARE) and focus in (None, FORGETFUL) and not crowded:
+        workload, limits = _with_large_writes(workload, duration), structs.replace(limits, **LARGE_LIMITS)
+    elif _is_drawn("replacing", seed, REPLACING_SHARE):
         workload = replace(workload, mix=REPLACING_MIX, keys=4)
-    elif Random(f"at the root {seed}").random() < AT_ROOT_SHARE:
+    elif _is_drawn("at the root", seed, AT_ROOT_SHARE):
         workload = replace(workload, mix=AT_ROOT_MIX, burst=max(workload.burst, 3))
     workload = _with_clients(Random(f"clients {seed}"), workload)
     stalling = Random(f"stalling {seed}")
@@ -301,7 +301,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     drawn = replace(
         scenario,
         seed=seed,
-        erratic_network=scenario.erratic_network or Random(f"erratic {seed}").random() < ERRATIC_NETWORK_SHARE,
+        erratic_network=scenario.erratic_network or _is_drawn("erratic", seed, ERRATIC_NETWORK_SHARE),
         crash_states=workload.payload_bytes < LARGE_PAYLOAD,  # the states keep copies of what is on the disks
         duration=duration,
         workload=workload,
@@ -333,16 +333,21 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = replace(drawn, nemesis=replace(nemesis, every=CALM_EVERY, heal_after=CALM_HEALS))
         elif focus is OVERTAKING:
             drawn = _with_overtaken_clients(emphasis, drawn, weights)
-        elif Random(f"alone {seed}").random() < SINGLE_NODE_SHARE and not scenario.disks and named < 2:
+        elif _is_drawn("alone", seed, SINGLE_NODE_SHARE) and not scenario.disks and named < 2:
             drawn = _with_single_node(Random(f"diskless {seed}"), drawn)
-        elif focus in (None, YOUNG, FORGETFUL) and Random(f"removing {seed}").random() < REMOVING_SHARE:
+        elif focus in (None, YOUNG, FORGETFUL) and _is_drawn("removing", seed, REMOVING_SHARE):
             drawn = _with_removed_files(drawn)
-        elif focus in (None, YOUNG, FORGETFUL) and Random(f"deposed {seed}").random() < DEPOSED_SHARE:
+        elif focus in (None, YOUNG, FORGETFUL) and _is_drawn("deposed", seed, DEPOSED_SHARE):
             drawn = _with_deposed_leaders(drawn)
     if scenario.operations:
         last = max(one.at for one in scenario.operations)
         drawn = replace(drawn, workload=scenario.workload, duration=max(drawn.duration, last))
     return replace(drawn, source=drawn.to_toml())
+
+
+def _is_drawn(what: str, seed: int, share: float) -> bool:
+    """Return whether a seed is in this share of all seeds, drawn with a random generator of its own."""
+    return Random(f"{what} {seed}").random() < share
 
 
 def _focus(random: Random, focuses: tuple[Focus, ...]) -> Focus | None:
@@ -410,19 +415,14 @@ def _limits(random: Random, given: Limits) -> Limits:
         "counter_max": random.choice((5, 20, 100, given.counter_max, given.counter_max, given.counter_max)),
         "waiting": random.choice((12, 40, given.waiting, given.waiting, given.waiting)),
     }
-    return _with(given, changes)
+    return structs.replace(given, **changes)
 
 
 def _with_short_queues(random: Random, given: Limits) -> Limits:
     """Limit the queues to the peers to one or two frames in some seeds."""
-    return (
-        _with(given, {"queue_frames": random.choice(QUEUE_FRAMES)}) if random.random() < SHORT_QUEUES_SHARE else given
-    )
-
-
-def _with(given: Limits, changes: Mapping[str, int]) -> Limits:
-    names = type(given).__struct_fields__
-    return Limits(**({name: getattr(given, name) for name in names} | dict(changes)))
+    if random.random() >= SHORT_QUEUES_SHARE:
+        return given
+    return structs.replace(given, queue_frames=random.choice(QUEUE_FRAMES))
 
 
 def _workload(random: Random, duration: float) -> Workload:
@@ -487,7 +487,7 @@ def _with_some_bad_paths(random: Random, given: Workload, weight: float) -> Work
 
 def _with_visitors(random: Random, given: Workload, limits: Limits) -> tuple[Workload, Limits]:
     workload = _with_some_bad_paths(random, given, sum(given.mix.values()))
-    return workload, _with(limits, {"clients_max": random.choice(VISITORS_KNOWN)})
+    return workload, structs.replace(limits, clients_max=random.choice(VISITORS_KNOWN))
 
 
 def _with_wanderers(random: Random, given: Workload, limits: Limits) -> tuple[Workload, Limits]:
@@ -498,7 +498,8 @@ def _with_wanderers(random: Random, given: Workload, limits: Limits) -> tuple[Wo
         moves=max(given.moves, 0.3 * given.rate),
         clients=max(given.clients, known + 1),
     )
-    return workload, _with(limits, {"clients_max": known, "snapshot_bytes": random.choice(WANDERERS_SNAPSHOT_BYTES)})
+    snapshot_bytes = random.choice(WANDERERS_SNAPSHOT_BYTES)
+    return workload, structs.replace(limits, clients_max=known, snapshot_bytes=snapshot_bytes)
 
 
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
@@ -545,14 +546,16 @@ def _with_failing_disks(random: Random, drawn: Scenario, weights: Weights) -> Sc
         heal_after=random.choice(HEALS[:3]),
     )
     workload = replace(drawn.workload, burst=random.choice((1, 3, 10)))
-    return replace(drawn, disk="faithful", nemesis=nemesis, workload=workload, limits=_with(drawn.limits, limits))
+    return replace(
+        drawn, disk="faithful", nemesis=nemesis, workload=workload, limits=structs.replace(drawn.limits, **limits)
+    )
 
 
 def _with_removed_files(drawn: Scenario) -> Scenario:
     """Return the scenario with few faults but removed files, one disk at a time."""
     assert drawn.nemesis is not None
     nemesis = replace(drawn.nemesis, faults=REMOVING_FAULTS, every=(0.5, 2.0), heal_after=HEALS[1], keep_quorum=True)
-    return replace(drawn, nemesis=nemesis, limits=_with(drawn.limits, REMOVING_LIMITS))
+    return replace(drawn, nemesis=nemesis, limits=structs.replace(drawn.limits, **REMOVING_LIMITS))
 
 
 def _only(focus: Focus, drawn: Scenario, weights: Weights, **changes: Any) -> Nemesis:
@@ -563,7 +566,7 @@ def _only(focus: Focus, drawn: Scenario, weights: Weights, **changes: Any) -> Ne
 
 def _with_short_timeouts(drawn: Scenario, timeout_ms: int) -> Scenario:
     """Return the scenario with timeouts so short that nodes notice faults at once, and the judge notices what stands still."""
-    return replace(drawn, timing=msgspec.structs.replace(drawn.timing, heartbeat_ms=50, timeout_ms=timeout_ms))
+    return replace(drawn, timing=structs.replace(drawn.timing, heartbeat_ms=50, timeout_ms=timeout_ms))
 
 
 def _with_deposed_leaders(drawn: Scenario) -> Scenario:
@@ -600,7 +603,7 @@ def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:
         burst=4,
         sessions=drawn.workload.sessions,
     )
-    limits = _with(drawn.limits, {"snapshot_bytes": 2**10, "segment_bytes": 2**12})
+    limits = structs.replace(drawn.limits, snapshot_bytes=2**10, segment_bytes=2**12)
     return replace(_with_short_timeouts(drawn, 200), nemesis=nemesis, workload=workload, limits=limits)
 
 
@@ -640,4 +643,4 @@ def _with_overtaken_clients(random: Random, drawn: Scenario, weights: Weights) -
     )
     limits = {"clients_max": 1, "snapshot_bytes": random.choice((2**8, 2**10)), "segment_bytes": 2**12}
     drawn = _with_short_timeouts(drawn, random.choice((400, 800)))
-    return replace(drawn, nemesis=nemesis, workload=workload, limits=_with(drawn.limits, limits))
+    return replace(drawn, nemesis=nemesis, workload=workload, limits=structs.replace(drawn.limits, **limits))
