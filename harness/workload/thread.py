@@ -12,7 +12,7 @@ import zmq
 from zab_chaos.harness.client.client import Client, PolledClient
 from zab_chaos.harness.client.log import OpsFile
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.results.final_state import StateByNode, text_of
+from zab_chaos.harness.results.final_state import StateByNode, data_of
 from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
 from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.node.net.keys import Keys
@@ -83,8 +83,7 @@ class LoadThread(ThreadedLoad, ABC):
         found: StateByNode = {}
         for node, address in sorted(self._addresses.items()):
             with self._client({node: address}, node) as client:
-                answers = {path: text_of(client.get(path)) for path in paths}
-            found[node] = {path: value for path, (known, value) in answers.items() if known}
+                found[node] = data_of({path: client.get(path) for path in paths})
         return found
 
     def stop(self, grace: float = 5.0) -> Counters:

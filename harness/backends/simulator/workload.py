@@ -5,7 +5,7 @@ from functools import partial
 
 from zab_chaos.harness.backends.simulator.client import SimClient, Stalls
 from zab_chaos.harness.backends.simulator.records import SimRecords
-from zab_chaos.harness.results.final_state import StateByNode, text_of
+from zab_chaos.harness.results.final_state import StateByNode, data_of
 from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
 from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.model.world.machine import SimNode
@@ -80,10 +80,7 @@ class SimLoad:
         operations = {path: client.submit(Get(path)) for path in paths}
         self._world.run_until(lambda: not client.core.outstanding, 2 * TIMEOUT_NS)
         client.close()
-        texts = {
-            path: text_of(operation.outcome) for path, operation in operations.items() if operation.outcome is not None
-        }
-        return {path: value for path, (known, value) in texts.items() if known}
+        return data_of({path: one.outcome for path, one in operations.items() if one.outcome is not None})
 
     def end_stalls(self) -> None:
         """From now on no client stands still any more."""

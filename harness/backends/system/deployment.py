@@ -36,10 +36,10 @@ from zab_chaos.harness.machine.connections import (
 )
 from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.final_state import is_conclusive
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import key_path, load_parameters
-from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
-from zab_chaos.node.tree.refusal import NO_NODE
+from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import Get, Set
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class SystemDeployment(ProcessDeployment):
         held = self._ask(self.cluster.nodes, [Get(path) for path in keys])
         for path in keys:
             found = {node: answers[path] for node, answers in held.items() if path in answers}
-            unread = [node for node, outcome in found.items() if not _is_conclusive(outcome)]
+            unread = [node for node, outcome in found.items() if not is_conclusive(outcome)]
             if unread:
                 return f"{path} can't be read through {node_names(unread)}: {found[unread[0]]}"
             if len({_value(outcome) for outcome in found.values()}) > 1:
@@ -259,7 +259,7 @@ class SystemDeployment(ProcessDeployment):
             value = f"end-{self._final_clients}".encode()
             outcomes = self._ask([node], [Set(path, value) for path in self._unwritten])[node]
             self._unwritten = [
-                path for path in self._unwritten if path not in outcomes or not _is_conclusive(outcomes[path])
+                path for path in self._unwritten if path not in outcomes or not is_conclusive(outcomes[path])
             ]
             if not self._unwritten:
                 return None
@@ -279,16 +279,11 @@ class SystemDeployment(ProcessDeployment):
                 lines[node].submit(request, partial(found[node].__setitem__, request.path))
             for node in list(lines):
                 lines[node].wait(partial(contains, found[node], request.path), 2 * TIMEOUT_SECONDS)
-                if not _is_conclusive(found[node][request.path]):
+                if not is_conclusive(found[node][request.path]):
                     lines.pop(node).close()
         for line in lines.values():
             line.close()
         return found
-
-
-def _is_conclusive(outcome: Outcome) -> bool:
-    """Return whether an outcome shows the key's state: it was read or written, or does not exist."""
-    return isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NO_NODE)
 
 
 def _value(outcome: Outcome) -> bytes | None:
