@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -131,6 +132,14 @@ def host_and_port(address: str) -> Address:
     """Return the two parts of host:port."""
     host, _, port = address.rpartition(":")
     return host, int(port)
+
+
+def sockets(pid: int, kind: str = "tcp4") -> list[Any]:
+    """Return a process's sockets, as psutil has them: with `fd`, `laddr`, `raddr` and `status`; none if it has ended."""
+    try:
+        return psutil.Process(pid).net_connections(kind)
+    except psutil.Error:
+        return []
 
 
 def open_files(pid: int) -> set[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults import tcp_signature
+from zab_chaos.harness.machine.connections import sockets
 
 PIDFD_GETFD = 438  # the same on every architecture
 
@@ -42,12 +43,8 @@ def protect(pid: int, port: int) -> bytes | None:
 
 
 def _sockets(pid: int, port: int) -> list[Any]:
-    """Return the process's sockets on the port, as psutil has them: with `fd`, `laddr` and `status`."""
-    try:
-        found = psutil.Process(pid).net_connections("tcp4")
-    except psutil.Error:
-        return []
-    return [it for it in found if it.laddr and it.laddr.port == port]
+    """Return the process's sockets on the port, as psutil has them."""
+    return [it for it in sockets(pid) if it.laddr and it.laddr.port == port]
 
 
 class _CopiedSockets:

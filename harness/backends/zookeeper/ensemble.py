@@ -17,6 +17,7 @@ from zab_chaos.harness.backends.zookeeper import four_letter_words, points, serv
 from zab_chaos.harness.backends.zookeeper.evidence import ServerLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, ZooKeeperServer
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk, read_epochs
+from zab_chaos.harness.machine.connections import sockets
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
@@ -127,11 +128,7 @@ class ZooKeeperCluster(ProcessCluster):
     def _find_leader(self, life: Life) -> int | None:
         """Return the server to whose quorum port a follower is connected: no release reports its leader."""
         leaders = {port.quorum: node for node, port in self._plan.ports.items() if node != life.node}
-        try:
-            found = psutil.Process(life.pid).net_connections("tcp4")
-        except psutil.Error:
-            return None
-        connected = [leaders[it.raddr.port] for it in found if it.raddr and it.raddr.port in leaders]
+        connected = [leaders[it.raddr.port] for it in sockets(life.pid) if it.raddr and it.raddr.port in leaders]
         return connected[0] if connected else None
 
     # Commands
@@ -155,11 +152,8 @@ class ZooKeeperCluster(ProcessCluster):
     def _require_loopback(self, node: int) -> None:
         """Kill a server that other machines can reach, and raise ClusterError: the Byteman rule in `links.btm` did not work."""
         life = self._lives[node]
-        try:
-            found = psutil.Process(life.pid).net_connections("inet")
-        except psutil.Error:
-            return  # it has ended in the meantime
-        beyond = [it.laddr for it in found if it.status == psutil.CONN_LISTEN and it.laddr.ip != HOST]
+        listening = [it.laddr for it in sockets(life.pid, "inet") if it.status == psutil.CONN_LISTEN]
+        beyond = [address for address in listening if address.ip != HOST]
         if beyond:
             life.kill()
             raise ClusterError(
