@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 OLDEST = 17  # Spark 4 runs on nothing older
@@ -15,10 +14,10 @@ class JavaMissing(Exception):
     """There is no Java that is new enough. The message has the command that installs one."""
 
 
-def find(user: str = "the pipeline", oldest: int = OLDEST, environment: Mapping[str, str] = os.environ) -> str:
+def find(user: str = "the pipeline", oldest: int = OLDEST) -> str:
     """Return the path of the `java` that `user` (as named in errors) will run. Raises JavaMissing."""
-    home = environment.get("JAVA_HOME")
-    path = shutil.which("java", path=str(Path(home) / "bin") if home else environment.get("PATH", os.defpath))
+    home = os.environ.get("JAVA_HOME")
+    path = shutil.which("java", path=str(Path(home) / "bin") if home else os.environ.get("PATH", os.defpath))
     if path is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no `java` on the PATH"
         raise JavaMissing(f"{user} needs Java {oldest} or newer, and {where}. Install it: {install_command()}")
@@ -26,7 +25,7 @@ def find(user: str = "the pipeline", oldest: int = OLDEST, environment: Mapping[
 
 
 def version(path: str, user: str = "the pipeline", oldest: int = OLDEST) -> str:
-    """Return the first line that `java -version` prints. Raises JavaMissing if it does not run, or is too old."""
+    """Return the line that `java -version` prints about its version. Raises JavaMissing if it does not run, or is too old."""
     try:
         output = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
@@ -36,7 +35,9 @@ def version(path: str, user: str = "the pipeline", oldest: int = OLDEST) -> str:
         raise JavaMissing(
             f"{path} is Java {number[1]}; {user} needs {oldest} or newer. Install it: {install_command()}"
         )
-    return output.splitlines()[0] if output else path
+    return next(
+        (line for line in output.splitlines() if "version" in line), path
+    )  # after those about JAVA_TOOL_OPTIONS
 
 
 def install_command() -> str:

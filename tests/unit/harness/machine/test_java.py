@@ -30,6 +30,13 @@ def test_java_must_be_17(tmp_path: Path, version: str, number: int | None) -> No
             java.version(str(found))
 
 
+def test_options_that_java_has_picked_up_are_not_its_version(tmp_path: Path) -> None:
+    found = tmp_path / "java"
+    found.write_text("#!/bin/sh\necho 'Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version \"21.0.1\"' >&2\n")
+    found.chmod(0o755)
+    assert java.version(str(found)) == 'openjdk version "21.0.1"'
+
+
 def test_java_that_does_not_run(tmp_path: Path) -> None:
     with pytest.raises(java.JavaMissing, match="does not run"):
         java.version(str(tmp_path / "none"))
