@@ -3,7 +3,7 @@
 import os
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,9 +22,9 @@ class EngineError(HarnessError):
     """The engine can't be used, or a request failed. The text names the remedy."""
 
 
-def address(environment: Mapping[str, str] = os.environ) -> str:
+def address() -> str:
     """Return DOCKER_HOST, or the address of an engine's standard socket."""
-    return environment.get("DOCKER_HOST") or STANDARD
+    return os.environ.get("DOCKER_HOST") or STANDARD
 
 
 def connect(url: str | None = None) -> Any:

@@ -8,6 +8,8 @@ import ctypes
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
@@ -30,13 +32,15 @@ def protect(pid: int, port: int) -> bytes | None:
     """
     key = tcp_signature.new_key()
     try:
-        with _CopiedSockets(pid) as copies:
+        with _opened(pid) as process:
             for found in _sockets(pid, port):
                 if found.status == psutil.CONN_LISTEN:
-                    copies.socket(found.fd).setsockopt(*tcp_signature.option(key))
+                    with _copy(process, found.fd) as listening:
+                        listening.setsockopt(*tcp_signature.option(key))
             for found in _sockets(pid, port):
                 if found.status != psutil.CONN_LISTEN:
-                    copies.socket(found.fd).shutdown(socket.SHUT_RDWR)
+                    with _copy(process, found.fd) as connected:
+                        connected.shutdown(socket.SHUT_RDWR)
     except OSError:
         return None
     return key
@@ -47,28 +51,21 @@ def _sockets(pid: int, port: int) -> list[Any]:
     return [it for it in sockets(pid) if it.laddr and it.laddr.port == port]
 
 
-class _CopiedSockets:
-    """Makes copies of another process's sockets, and closes them at the end. The process keeps its own."""
+@contextmanager
+def _opened(pid: int) -> Iterator[int]:
+    """Yield a pidfd of the process. Raises OSError."""
+    if sys.platform != "linux":
+        raise OSError("only Linux has pidfds")
+    process = os.pidfd_open(pid)
+    try:
+        yield process
+    finally:
+        os.close(process)
 
-    def __init__(self, pid: int) -> None:
-        if sys.platform != "linux":
-            raise OSError("only Linux has pidfds")
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._process = os.pidfd_open(pid)
-        self._sockets: list[socket.socket] = []
 
-    def __enter__(self) -> "_CopiedSockets":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for one in self._sockets:
-            one.close()
-        os.close(self._process)
-
-    def socket(self, descriptor: int) -> socket.socket:
-        """Return a copy of the socket with this descriptor in the process. Raises OSError."""
-        copy = self._libc.syscall(PIDFD_GETFD, self._process, descriptor, 0)
-        if copy < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        self._sockets.append(socket.socket(fileno=copy))
-        return self._sockets[-1]
+def _copy(process: int, descriptor: int) -> socket.socket:
+    """Return a copy of the socket with this descriptor in the process, which keeps its own. Raises OSError."""
+    copy = ctypes.CDLL(None, use_errno=True).syscall(PIDFD_GETFD, process, descriptor, 0)
+    if copy < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return socket.socket(fileno=copy)

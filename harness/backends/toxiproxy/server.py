@@ -51,11 +51,11 @@ def find(environment: Mapping[str, str] = os.environ) -> Path | None:
     return cached() if os.access(cached(), os.X_OK) else None
 
 
-def locate(environment: Mapping[str, str] = os.environ) -> Path:
+def locate() -> Path:
     """Return the server's path; fetch it into the cache if need be, which takes half a minute. Raises ToxiproxyError."""
     from zab_chaos.harness.backends.toxiproxy.fetch import fetch  # only a first run needs it
 
-    return find(environment) or fetch(cached())
+    return find() or fetch(cached())
 
 
 class ToxiproxyServer:
