@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.faults.scenario import Expect, Scenario
+from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.containers.deployment import FIRST_LINK, PROXY
 from zab_chaos.harness.backends.containers.ensemble import CLIENT, CONTROL, LISTEN
@@ -29,7 +29,7 @@ from zab_chaos.harness.backends.processes.life import write_config
 from zab_chaos.harness.results.run_folder import PARTS, RunFolder, write_atomically
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.phases import FINISHED
-from zab_chaos.harness.runs.run import initial_facts, utc
+from zab_chaos.harness.runs.run import UNFINISHED, initial_facts, utc
 from zab_chaos.model import manifest
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.digest import NEWEST
@@ -41,14 +41,14 @@ NODES = (1, 2, 3)  # the nodes of docker-compose.yml
 ANSWER_SECONDS = 1.0  # timeout of a status request
 POLL_SECONDS = 0.2
 CONVERGES_SECONDS = 20.0  # less than the time that docker-compose.yml gives the keeper to end
-SOURCE = """[scenario]
+SCENARIO = parse("""[scenario]
 name = "compose"
 about = "An ensemble that is used and broken by hand."
 record = false
-"""
-SCENARIO = Scenario(
-    name="compose", about="An ensemble that is used and broken by hand.", record=False, expect=Expect(min_acked=0)
-)
+
+[expect]
+min_acked = 0
+""")
 
 
 def prepare(folder: RunFolder) -> None:
@@ -71,7 +71,7 @@ def prepare(folder: RunFolder) -> None:
         for (i, j), port in links.items()
     ]
     write_atomically(folder.file("config", "toxiproxy.json"), json.dumps(proxies, indent=2) + "\n")
-    write_atomically(folder.file("scenario.toml"), SOURCE)
+    write_atomically(folder.file("scenario.toml"), SCENARIO.source)
     options = RunOptions(seed=0, results=folder.path, command="docker-compose up", record=False, on="containers")
     folder.milestone("started", seed=0)
     # run.json is written last, because its existence means that everything is prepared.
@@ -105,7 +105,7 @@ class Keeper:
 
     def keep(self, ended: threading.Event) -> None:
         """Record the first leader. When `ended` is set, wait for the nodes to converge and record the outcome."""
-        self._write_outcome("unfinished")
+        self._write_outcome(UNFINISHED)
         while not ended.is_set():
             answers = self._ask(NODES)
             leader = leader_of(answers, len(NODES))
@@ -134,7 +134,7 @@ class Keeper:
 
     def _write_outcome(self, outcome: str) -> None:
         facts = self._folder.read_run()
-        ended = utc() if outcome != "unfinished" else None
+        ended = utc() if outcome != UNFINISHED else None
         self._folder.write_run({**facts, "outcome": outcome, "ended": ended})
 
     def _ask(self, nodes: Iterable[int]) -> dict[int, Status]:
