@@ -54,7 +54,12 @@ def discard(stream: IO[str]) -> None:
 
 def console_for(*, json: bool) -> Console:
     """Return the console for people: stdout, or stderr if stdout carries JSON."""
-    return PipeSafeConsole(stderr=json)
+    return messages() if json else PipeSafeConsole()
+
+
+def messages() -> Console:
+    """Return the console for people of a command whose stdout carries the result."""
+    return PipeSafeConsole(stderr=True)
 
 
 def command_line() -> str:

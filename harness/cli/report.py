@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import track
 
-from zab_chaos.harness.cli.output import print_json, print_text
+from zab_chaos.harness.cli.output import messages, print_json, print_text
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.machine.files import output_file, writing
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.report.html.campaign import campaign_csv, read_campaign
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.html.page import page
@@ -37,7 +37,7 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
     verdict, damages = data.judged.verdict, len(data.source.damages) + data.source.more
     if damages:
         what = "1 line or file" if damages == 1 else f"{damages} lines or files"
-        Console(stderr=True).print(f"{what} could not be read: see the report", highlight=False)
+        say(messages(), f"{what} could not be read: see the report")
     answer = {"folder": str(folder.path), "verdict": None if verdict is None else verdict.verdict, "damages": damages}
     return _print_path(file, answer, json=json)
 
@@ -54,7 +54,7 @@ def _folder_of_runs(name: str, results: Path) -> Path | None:
 
 def write_report(folder: RunFolder, file: Path, *, quiet: bool = False) -> RunData:
     """Write the page of one run, and return the data on it. `quiet`: do not show how far that is. Raises HarnessError."""
-    with display(Console(stderr=True), quiet=quiet) as screen:
+    with display(messages(), quiet=quiet) as screen:
         data = read_run_data(folder.path, _core(folder.read_run()), Steps(screen))
     with writing(file):
         write_atomically(file, page(data))
@@ -84,7 +84,7 @@ def _report_campaign(root: Path, out: Path | None, *, pages: bool, json: bool) -
 def _write_missing_reports(folders: list[Path]) -> None:
     """Write the report of every run that has none."""
     missing = [folder for folder in folders if not folder.joinpath("report.html").exists()]
-    console = Console(stderr=True)
+    console = messages()
     for folder in track(missing, "reports", console=console, transient=True, disable=not console.is_terminal):
         write_report(RunFolder(folder), folder / "report.html", quiet=True)  # one bar is enough
 

@@ -266,16 +266,19 @@ def test_a_closed_pipe_changes_no_exit_code(words: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_of_the_messages_leaves_the_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "result"), [("clean --json --results", '"files"'), ("report", "report.html")])
+def test_a_closed_pipe_of_the_messages_leaves_the_result(words: str, result: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "harness.jsonl").write_text("damage, of which the report's messages tell")
     end, ours = os.pipe()
     os.close(end)
     with os.fdopen(ours, "w") as closed:
         done = subprocess.run(
-            [sys.executable, "-m", "zab_chaos.harness", "clean", "--results", str(tmp_path), "--json"],
+            [sys.executable, "-m", "zab_chaos.harness", *words.split(), str(tmp_path)],
             stdout=subprocess.PIPE, stderr=closed, text=True, cwd=Path(__file__).parents[4],
         )  # fmt: skip
     assert done.returncode == 0
-    assert "files" in json.loads(done.stdout)
+    assert result in done.stdout
 
 
 def test_the_list_of_faults_shows_keys_as_they_are_typed(
