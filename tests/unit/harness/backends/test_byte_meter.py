@@ -134,13 +134,15 @@ import socket, sys
 family = socket.AF_INET6 if sys.argv[1] == "::1" else socket.AF_INET
 with socket.create_server((sys.argv[1].removeprefix("::ffff:"), 0), family=family) as listener:
     print(listener.getsockname()[1], flush=True)
-    accepted = listener.accept()
+    accepted, _ = listener.accept()
+    accepted.send(b"!")
     sys.stdin.read()
 """
 CALLS = """
 import socket, sys
 with socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET) as one:
     one.connect((sys.argv[1], int(sys.argv[2])))
+    one.recv(1)  # until then the other end may be nobody's
     print("connected", flush=True)
     sys.stdin.read()
 """
