@@ -385,13 +385,19 @@ def describe(scenario: Scenario) -> str:
         "mix " + " ".join(sorted(work.mix)),
         "clients that stand still" if work.stalls else "",
         "mounted disks" if scenario.disk == "fuse" else "",
+        "disks of an earlier time: " + ", ".join(map(_describe_disk, scenario.disks)) if scenario.disks else "",
         " ".join(
             f"{name}={value}" for name, value in (overrides(scenario.timing) | overrides(scenario.limits)).items()
         ),
     ]
     if scenario.kinds:
-        parts.append(f"{len(steps)} faults of {', '.join(sorted(scenario.kinds))}")
+        parts.append(f"{plural(len(steps), 'fault')} of {', '.join(sorted(scenario.kinds))}")
     return "; ".join(part for part in parts if part)
+
+
+def _describe_disk(disk: InitialDisk) -> str:
+    last = ":".join(map(str, disk.log[-1])) if disk.log else "0:0"
+    return f"node {disk.node} with f.p={disk.accepted_epoch} f.a={disk.current_epoch} and a log up to {last}"
 
 
 def _timing(random: Random, given: Timing | None) -> Timing:

@@ -100,6 +100,18 @@ def test_a_drawn_scenario_is_described(shipped: Callable[[str], Scenario]) -> No
     drawn = swarm.draw_swarm(shipped("long-mix"), 7)
     assert drawn != swarm.draw_swarm(shipped("long-mix"), 8)
     assert f"{drawn.nodes} nodes" in swarm.describe(drawn)
+    assert "disks of an earlier time" not in swarm.describe(drawn)
+    old = replace(
+        drawn,
+        disks=(
+            InitialDisk(node=2, accepted_epoch=3, current_epoch=1, log=((1, 1), (1, 7))),
+            InitialDisk(node=3, accepted_epoch=1),
+        ),
+    )
+    assert (
+        "; disks of an earlier time: node 2 with f.p=3 f.a=1 and a log up to 1:7, node 3 with f.p=1 f.a=0"
+        in swarm.describe(old)
+    )
 
 
 def test_runs_are_short_and_broken_from_the_start(drawn_scenarios: list[Scenario]) -> None:
