@@ -112,7 +112,7 @@ def build_server(config: NodeConfig, options: argparse.Namespace, trace: Trace) 
         config, parts.store, disk, trace,
         bootstrap=options.bootstrap, crash_at=options.crash_at, defect=defect, pid=os.getpid(), clock=time.monotonic_ns,
     )  # fmt: skip
-    return Server(config, options.life, parts, booted.store, booted.recovered, trace, booted.crash, disk)
+    return Server(config, options.life, parts, booted, trace, disk)
 
 
 def main() -> None:

@@ -9,15 +9,15 @@ from typing import Any, Protocol
 
 import msgspec
 
-from zab_chaos.node.clients.application import Layers
+from zab_chaos.node.boot import BootedNode
 from zab_chaos.node.clients.claims import Claims
+from zab_chaos.node.components import Components
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.digest import HASHES
 from zab_chaos.node.core.messages import Message
-from zab_chaos.node.core.peer import Peer
-from zab_chaos.node.core.ready import Ready, Recovered
+from zab_chaos.node.core.ready import Ready
 from zab_chaos.node.core.settings import MS, STATE_FORMAT, Settings
-from zab_chaos.node.crash_points import REPLY, CrashPoints
+from zab_chaos.node.crash_points import REPLY
 from zab_chaos.node.driver import Driver, Network, TraceSink
 from zab_chaos.node.events import (
     ClientEvent,
@@ -31,7 +31,6 @@ from zab_chaos.node.events import (
     Refused,
 )
 from zab_chaos.node.recording import Booted, Recording
-from zab_chaos.node.store.store import Store
 from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.tree.outcomes import Outcome
 
@@ -54,23 +53,19 @@ class Replica:
         self,
         config: NodeConfig,
         life: int,
-        peer_type: type[Peer],
-        store: Store,
-        recovered: Recovered,
+        parts: Components,
+        booted: BootedNode,
         trace: TraceSink,
         recording: Recording | None,
-        crash: CrashPoints,
         network: Network,
         clients: Clients,
-        layers: Layers | None = None,
     ) -> None:
-        layers = layers or Layers()
-        timing, limits = config.timing, config.limits
+        timing, limits, recovered = config.timing, config.limits, booted.recovered
         self.id = config.id
         self.life = life
-        self.store = store
+        self.store = booted.store
         self.trace = trace
-        self.crash = crash
+        self.crash = booted.crash
         self.network = network
         self.clients = clients
         settings = Settings(
@@ -88,11 +83,11 @@ class Replica:
         )
         if recording is not None:
             recording.add(Booted(life, settings, recovered))
-        self.machine = peer_type(settings, recovered)
-        self.application = layers.application(
+        self.machine = parts.peer(settings, recovered)
+        self.application = parts.application(
             config.id,
             life,
-            layers,
+            parts,
             hash_bytes=HASHES[config.digest],
             clients_max=limits.clients_max,
             waiting=limits.waiting,
@@ -104,7 +99,7 @@ class Replica:
         if recovered.snapshot is not None:
             self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])
         self.driver = Driver(
-            self.machine, store, network, self.application, trace, recording, crash, limits.snapshot_interval
+            self.machine, self.store, network, self.application, trace, recording, self.crash, limits.snapshot_interval
         )
 
     def start(self, now: int) -> Iterator[None]:

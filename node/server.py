@@ -9,19 +9,17 @@ from typing import Any
 
 import zmq
 
+from zab_chaos.node.boot import BootedNode
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.commands import CommandError, Commands
 from zab_chaos.node.components import Components
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.core.ready import Recovered
-from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.clients import ClientPort
 from zab_chaos.node.net.control import ControlError, ControlPort
 from zab_chaos.node.net.link import Links
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.replica import DECODER, Replica
-from zab_chaos.node.store.store import Store
 from zab_chaos.node.trace import Trace
 from zab_chaos.node.watchdog import Watchdog
 
@@ -38,10 +36,8 @@ class Server:
         config: NodeConfig,
         life: int,
         parts: Components,
-        store: Store,
-        recovered: Recovered,
+        booted: BootedNode,
         trace: Trace,
-        crash: CrashPoints,
         disk: Any,
     ) -> None:
         self.config = config
@@ -69,21 +65,11 @@ class Server:
         self.clients = ClientPort(self.context, config.client, keys.load(config.client_keys), config.limits)
         self.recording = Recording(config.record, config.id, life) if config.record else None
         self.replica = Replica(
-            config,
-            life,
-            parts.peer,
-            store,
-            recovered,
-            trace,
-            self.recording,
-            crash,
-            self.links.channels,
-            self.clients.connections,
-            parts,
+            config, life, parts, booted, trace, self.recording, self.links.channels, self.clients.connections
         )
         self.commands = Commands(self.replica, self.clock, disk, self.stop)
         self.control = ControlPort(self.context, config.control, keys.load(config.control_keys), self.command)
-        crash.settle = self.settle
+        booted.crash.settle = self.settle
         self.clients.register(self.poller)
         self.control.register(self.poller)
 

@@ -328,12 +328,12 @@ class CrashTestedNode(SimNode):
     ) -> None:
         self.reference = ReferenceStore()
         self.trials = 0
-        self.plain_store_type = plan.store_type
+        self.plain_store_type = plan.parts.store
         self._random = Random(f"crash states of node {number}, {world.seed}")
         self._syncs_of_kind: Counter[Hashable] = Counter()
         self._reported = False  # one report is enough
-        plan = replace(plan, store_type=reporting_store(plan.store_type, self.reference))
-        super().__init__(number, world, net, plan, sink, machines)
+        parts = replace(plan.parts, store=reporting_store(plan.parts.store, self.reference))
+        super().__init__(number, world, net, replace(plan, parts=parts), sink, machines)
 
     def make_disk(self) -> CrashTestedDisk:
         disk = CrashTestedDisk(faithful=True, draw_sync=self.world.chance.sync, die=die)

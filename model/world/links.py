@@ -25,7 +25,7 @@ class SimLinks:
         self.connection_changes: list[tuple[SimPipe, bool]] = []
         self._server = server
         self._pipes: dict[int, SimPipe] = {}
-        self.channels = plan.channels(
+        self.channels = plan.parts.channels(
             me=server.id, cluster=plan.cluster, incarnation=life, peers=peers, limits=plan.limits,
             heartbeat_ms=plan.timing.heartbeat_ms, decoder=decoder, dial=self._dial,
         )  # fmt: skip
@@ -33,7 +33,7 @@ class SimLinks:
     def _dial(self, peer: int) -> SimPipe:
         server, plan = self._server, self._server.plan
         proxy = server.net.proxies[server.id, peer]
-        pipe = self._pipes[peer] = SimPipe(proxy, server, plan.limits.queue_frames, plan.channels.immediate)
+        pipe = self._pipes[peer] = SimPipe(proxy, server, plan.limits.queue_frames, plan.parts.channels.immediate)
         return pipe
 
     def apply_connection_changes(self) -> None:

@@ -120,24 +120,14 @@ class SimServer:
         assert isinstance(node.disk, SimDisk)
         config = plan.config(node.id)
         booted = boot_node(
-            config, plan.store_type, node.disk, self.trace,
+            config, plan.parts.store, node.disk, self.trace,
             bootstrap=self.life == 1, crash_at=self.crash_at, defect=plan.defect, pid=node.pid(self.life), clock=lambda: 0,
             prepare=self._prepare, crash_type=plan.crash_type,
         )  # fmt: skip
         self.crash = booted.crash
         self.recording = node.sink.recording(node.id, self.life)
         self.replica = replica = plan.replica_type(
-            config,
-            self.life,
-            plan.peer_type,
-            booted.store,
-            booted.recovered,
-            self.trace,
-            self.recording,
-            booted.crash,
-            self.channels,
-            self.port.connections,
-            plan.layers,
+            config, self.life, plan.parts, booted, self.trace, self.recording, self.channels, self.port.connections
         )
         self.commands = Commands(replica, self.clock, node.disk, self.end_after_round)
 

@@ -11,14 +11,11 @@ from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from zab_chaos.model.world.chance import Chance
-from zab_chaos.node.channel.channels import ChannelSet
-from zab_chaos.node.clients.application import Layers
+from zab_chaos.node.components import Components
 from zab_chaos.node.config import Limits, NodeConfig, Timing
 from zab_chaos.node.core.digest import NEWEST
-from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.replica import Replica
-from zab_chaos.node.store.store import Store
 
 BEGINNING = 1_000_000_000  # nanoseconds at which a world begins. Not 0, which would be mistaken for "never"
 Line = tuple[int, int, str, dict[str, Any]]  # t, n, event, fields
@@ -50,10 +47,7 @@ class SimPlan:
     limits: Limits = field(default_factory=Limits)
     faithful: bool = True
     defect: str | None = None
-    peer_type: type[Peer] = Peer
-    store_type: type[Store] = Store
-    channels: type[ChannelSet] = ChannelSet
-    layers: Layers = field(default_factory=Layers)
+    parts: Components = field(default_factory=Components)
     replica_type: type[Replica] = Replica
     crash_type: type[CrashPoints] = CrashPoints
 

@@ -188,9 +188,8 @@ class LockstepProcess:
         )  # fmt: skip
         self.recording = Recording(config.record, config.id, self.life) if config.record else None
         self.replica = Replica(
-            config, self.life, parts.peer, booted.store, booted.recovered, self.trace, self.recording, booted.crash,
-            self.network, LockstepClients(self.effects), parts,
-        )  # fmt: skip
+            config, self.life, parts, booted, self.trace, self.recording, self.network, LockstepClients(self.effects)
+        )
         self.commands = Commands(
             self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.StopEffect(why))
         )

@@ -24,6 +24,7 @@ from zab_chaos.model.world.network import SimNet, SimPipe
 from zab_chaos.model.world.world import SimPlan, World
 from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.channel.runs import ChannelRun
+from zab_chaos.node.components import Components
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.events import LinkDown, LinkUp, Received
 from zab_chaos.node.net import keys
@@ -241,7 +242,7 @@ class SimChannels(Channels):
     def __init__(self, seed: int, *, raw: bool = False, **limits: int) -> None:
         super().__init__(raw=raw, **limits)
         timing = Timing(heartbeat_ms=HEARTBEAT_MS)
-        self._plan = SimPlan(nodes=2, timing=timing, limits=self.limits, channels=self.type)
+        self._plan = SimPlan(nodes=2, timing=timing, limits=self.limits, parts=Components(channels=self.type))
         self._world = World(seed)
         self._net = SimNet(self._world, 2)
         self._ends: dict[int, SimEnd] = {}

@@ -5,10 +5,10 @@ from dataclasses import replace
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore.simulate import simulate
-from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.clients.protocol import FORGOTTEN
 from zab_chaos.node.clients.session import ClientSession, PendingRequest
 from zab_chaos.node.clients.sessions import ClientSessions
+from zab_chaos.node.components import Components
 from zab_chaos.node.tree.outcomes import Failed, Outcome
 from zab_chaos.node.tree.refusal import OVERLOADED
 from zab_chaos.node.tree.requests import Get, Request
@@ -33,14 +33,14 @@ class RefusesAClient(ClientSessions):
 
 
 def test_a_node_that_forgets_a_connected_client_violates_the_client_order() -> None:
-    plan = replace(plan_of(SCENARIO, None), layers=Layers(sessions=ForgetsAClient))
+    plan = replace(plan_of(SCENARIO, None), parts=Components(sessions=ForgetsAClient))
     verdict = simulate(SCENARIO, 1, None, plan).verdict
     assert list(verdict.violated) == ["client order"], verdict.reasons
     assert "did not know client" in verdict.reasons[0]
 
 
 def test_a_client_that_is_not_served_in_the_end_violates_client_order_and_progress() -> None:
-    plan = replace(plan_of(SCENARIO, None), layers=Layers(sessions=RefusesAClient))
+    plan = replace(plan_of(SCENARIO, None), parts=Components(sessions=RefusesAClient))
     verdict = simulate(SCENARIO, 1, None, plan).verdict
     assert list(verdict.violated) == ["client order", "progress"], verdict.reasons
     assert "client 2 had asked for little, and was not served" in verdict.reasons[0]

@@ -8,10 +8,10 @@ import pytest
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore.simulate import simulate
-from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.clients.connections import Connections
 from zab_chaos.node.clients.session import ClientSession
 from zab_chaos.node.clients.sessions import ClientSessions
+from zab_chaos.node.components import Components
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import CommitLeader
@@ -46,13 +46,13 @@ class Waits(Peer):
 
 
 def test_a_run_in_which_no_leader_is_elected_violates_progress() -> None:
-    verdict = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), peer_type=Waits)).verdict
+    verdict = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), parts=Components(peer=Waits))).verdict
     assert list(verdict.violated) == ["progress"], verdict.reasons
 
 
 @pytest.mark.parametrize(("peer", "violated"), [(Peer, []), (Leaves, ["recovery"])])
 def test_a_follower_keeps_its_leader(peer: type[Peer], violated: list[str]) -> None:
-    verdict = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), peer_type=peer)).verdict
+    verdict = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), parts=Components(peer=peer))).verdict
     assert list(verdict.violated) == violated, verdict.reasons
 
 
@@ -114,24 +114,24 @@ class RemembersOldZnodes(Primary):
 
 
 @pytest.mark.parametrize(
-    ("layers", "violated"),
+    ("parts", "violated"),
     [
-        (Layers(), []),
-        (Layers(sessions=CountsWhoHasGone), ["recovery"]),
-        (Layers(primary=CountsWhatIsLost), ["recovery"]),
-        (Layers(primary=CountsTooLittle), ["recovery"]),
-        (Layers(sessions=CountsWhatWasAnswered), ["recovery"]),
-        (Layers(sessions=WatchesWhoHasGone), ["recovery"]),
-        (Layers(primary=RemembersOldZnodes), ["recovery"]),
+        (Components(), []),
+        (Components(sessions=CountsWhoHasGone), ["recovery"]),
+        (Components(primary=CountsWhatIsLost), ["recovery"]),
+        (Components(primary=CountsTooLittle), ["recovery"]),
+        (Components(sessions=CountsWhatWasAnswered), ["recovery"]),
+        (Components(sessions=WatchesWhoHasGone), ["recovery"]),
+        (Components(primary=RemembersOldZnodes), ["recovery"]),
     ],
 )
 def test_nothing_is_in_flight_at_the_end(
-    layers: Layers, violated: list[str], shipped: Callable[[str], Scenario]
+    parts: Components, violated: list[str], shipped: Callable[[str], Scenario]
 ) -> None:
     """Clients moved to other nodes, and a leader was deposed, while requests were outstanding."""
     given = shipped("isolate-leader")
     scenario = replace(given, workload=replace(given.workload, moves=5.0))
-    verdict = simulate(scenario, 1, None, replace(plan_of(scenario, None), layers=layers)).verdict
+    verdict = simulate(scenario, 1, None, replace(plan_of(scenario, None), parts=parts)).verdict
     assert list(verdict.violated) == violated, verdict.reasons
 
 

@@ -9,6 +9,7 @@ from tests.unit.node.core.test_lost_disks import ConfirmsOnPaper
 from zab_chaos.faults.scenario import Scenario, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.node.components import Components
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.peer import Peer
@@ -33,7 +34,7 @@ def test_a_missing_question_to_the_members_is_found(
     peer: type[Peer], violated: list[str], shipped: Callable[[str], Scenario]
 ) -> None:
     scenario = shipped("disk-loss-on-joining")
-    done = simulate(scenario, 1, None, replace(plan_of(scenario, None), peer_type=peer))
+    done = simulate(scenario, 1, None, replace(plan_of(scenario, None), parts=Components(peer=peer)))
     assert done.outcome == "finished"
     assert done.verdict.violated == violated, done.verdict.reasons
 
@@ -86,6 +87,6 @@ for = 17
 @pytest.mark.parametrize(("peer", "violated"), [(Peer, []), (NeedsItsLeader, ["progress"])])
 def test_a_node_whose_admission_is_durable_completes_a_quorum(peer: type[Peer], violated: list[str]) -> None:
     scenario = parse(ADMITTED_LATE)
-    done = simulate(scenario, 1, None, replace(plan_of(scenario, None), peer_type=peer))
+    done = simulate(scenario, 1, None, replace(plan_of(scenario, None), parts=Components(peer=peer)))
     assert done.outcome == "finished"
     assert done.verdict.violated == violated, done.verdict.reasons

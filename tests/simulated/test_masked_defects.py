@@ -13,6 +13,7 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Judgement, Verdict
 from zab_chaos.model.world.server import SimServer
+from zab_chaos.node.components import Components
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.store.recovery import Recovery
 from zab_chaos.node.store.store import Store
@@ -25,7 +26,7 @@ def scenario_of(defect: str) -> Scenario:
 
 
 def judged(scenario: Scenario, seed: int, peer: type[Peer] = Peer, store: type[Store] = Store) -> Verdict:
-    plan = replace(plan_of(scenario, None), peer_type=peer, store_type=store)
+    plan = replace(plan_of(scenario, None), parts=Components(peer=peer, store=store))
     return simulate(scenario, seed, None, plan).verdict
 
 

@@ -18,6 +18,7 @@ from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
 from zab_chaos.model.world.client_port import SimClientPort
+from zab_chaos.node.components import Components
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.messages import Ack
@@ -75,7 +76,7 @@ def test_an_error_in_the_node_is_a_violation_of_sanity() -> None:
     class FailsAtAck(Peer):
         broadcasting_type = Fails
 
-    plan = replace(plan_of(SCENARIO, None), peer_type=FailsAtAck)
+    plan = replace(plan_of(SCENARIO, None), parts=Components(peer=FailsAtAck))
     ran = simulate(SCENARIO, 1, None, plan)
     assert "sanity" in ran.verdict.violated, ran.outcome
     assert any("stopped itself: AttributeError" in reason for reason in ran.verdict.reasons)

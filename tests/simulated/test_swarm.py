@@ -26,10 +26,11 @@ from zab_chaos.harness.shrink.failure import find_failing_case
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.model.world.client_connection import ClientConnection
 from zab_chaos.node.clients import sessions
-from zab_chaos.node.clients.application import Application, Layers
+from zab_chaos.node.clients.application import Application
 from zab_chaos.node.clients.connections import Delivery
 from zab_chaos.node.clients.protocol import BATCH_BYTES
 from zab_chaos.node.clients.sessions import ClientAnswers, ClientSessions, ForwardedWrite
+from zab_chaos.node.components import Components
 from zab_chaos.node.config import FRAME_SHARE, Limits
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Broadcasting
@@ -415,7 +416,7 @@ def test_in_some_seeds_a_deposed_leader_is_asked_for_what_must_be_refused(drawn_
         honest = simulate(one, one.seed or 0, None).verdict
         assert honest.exit == 0
         assert honest.metrics["writes_failed"] > honest.metrics["writes_acked"]
-        plan = replace(plan_of(one, None), layers=Layers(application=RefusesAlone))
+        plan = replace(plan_of(one, None), parts=Components(application=RefusesAlone))
         found.append(simulate(one, one.seed or 0, None, plan).verdict.violated == ["values and versions"])
     assert sum(found) > 2
 
@@ -643,7 +644,7 @@ def test_initial_disks_reveal_a_node_that_does_not_know_the_epoch_it_joined(
     found = set()
     drawn = [one for one in drawn_scenarios[:59] if one.disks]
     for one in drawn[:5]:
-        done = simulate(one, one.seed or 0, None, replace(plan_of(one, None), peer_type=peer))
+        done = simulate(one, one.seed or 0, None, replace(plan_of(one, None), parts=Components(peer=peer)))
         found.update(done.verdict.violated)
     assert found >= violated
     assert bool(found) == bool(violated)

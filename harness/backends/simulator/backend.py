@@ -144,8 +144,5 @@ def plan_of(scenario: Scenario, defect: str | None) -> SimPlan:
         limits=msgspec.structs.replace(limits, segment_bytes=min(limits.segment_bytes, SEGMENT_BYTES)),
         faithful=scenario.faithful,
         defect=name,
-        peer_type=parts.peer,
-        store_type=parts.store,
-        channels=parts.channels,
-        layers=parts,
+        parts=parts,
     )

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from zab_chaos.model import manifest
-from zab_chaos.node.boot import boot_event
+from zab_chaos.node.boot import BootedNode, boot_event
+from zab_chaos.node.components import Components
 from zab_chaos.node.config import Limits, NodeConfig
 from zab_chaos.node.core.digest import NEWEST, Algorithm
 from zab_chaos.node.core.peer import Peer
@@ -100,11 +101,11 @@ class InMemoryEnsemble:
             trace = Trace(str(self.folder / "trace"), node, self.lives[node])
             trace.add("boot", boot_event(config, recovered, report, None, 1))
             recording = Recording(str(self.folder / "record"), node, self.lives[node])
+            booted = BootedNode(store, recovered, CrashPoints(lambda *_: None))
             self.links[node] = link = Link(self, node)
             self.replicas[node] = Replica(
-                config, self.lives[node], self.peer_type, store, recovered, trace, recording,
-                CrashPoints(lambda *_: None), link, link,
-            )  # fmt: skip
+                config, self.lives[node], Components(peer=self.peer_type), booted, trace, recording, link, link
+            )
             for _ in self.replicas[node].start(self.now):
                 pass
         for a in nodes:

@@ -17,6 +17,7 @@ from zab_chaos.model.log_records import LogContents
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world import crash_states
 from zab_chaos.model.world.crash_states import CrashTestedNode, ReferenceStore, TrialDisk
+from zab_chaos.node.components import Components
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
@@ -79,7 +80,7 @@ class TriesAgain(Store):
 def test_a_crash_state_tells_what_was_not_yet_synced() -> None:
     """The records and the names that the crash could take; and whether later lives wrote records of the simulator's own."""
     scenario = replace(SCENARIO, faults=())
-    plan = replace(plan_of(scenario, None), store_type=TriesAgain)
+    plan = replace(plan_of(scenario, None), parts=Components(store=TriesAgain))
     verdicts = [
         simulate(scenario, 1, DEFECTS["epoch-before-history"].path).verdict,
         simulate(scenario, 1, None, plan).verdict,
@@ -96,7 +97,7 @@ def test_a_crash_state_tells_what_was_not_yet_synced() -> None:
 
 def test_disks_fail_in_the_lives_of_trials() -> None:
     scenario = replace(SCENARIO, faults=())
-    plan = replace(plan_of(scenario, None), store_type=TriesAgain)
+    plan = replace(plan_of(scenario, None), parts=Components(store=TriesAgain))
     assert simulate(scenario, 1, None, plan).verdict.violated == ["disk"]
     assert simulate(replace(scenario, crash_states=False), 1, None, plan).verdict.exit == 0
 
@@ -127,7 +128,7 @@ def test_the_sync_that_fails_need_not_be_the_first_of_a_snapshot(monkeypatch: py
 
     monkeypatch.setattr(crash_states, "SYNC_FAILURE_PROBABILITY", 1.0)
     scenario = replace(SCENARIO, faults=())
-    simulate(scenario, 1, None, replace(plan_of(scenario, None), store_type=Notes))
+    simulate(scenario, 1, None, replace(plan_of(scenario, None), parts=Components(store=Notes)))
     assert any(fails_after)
 
 
