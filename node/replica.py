@@ -5,11 +5,13 @@ that pauses where the disk writes, so that its caller can let time pass there, o
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import msgspec
 
 from zab_chaos.node.boot import BootedNode
+from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.clients.claims import Claims
 from zab_chaos.node.components import Components
 from zab_chaos.node.config import NodeConfig
@@ -175,6 +177,21 @@ class Replica:
 
     def trace_work(self) -> None:
         self.trace.add("work", self.driver.work.fields(self.store.log.syncs))
+
+    def trace_channels(self, runs: list[ChannelRun]) -> None:
+        """Trace the runs of frames that have ended, and write the trace."""
+        for run in runs:
+            self.trace.add("channel", asdict(run))
+        self.driver.flush()
+
+    def close(self, runs: list[ChannelRun]) -> None:
+        """Write the last lines of a life that ends by its own decision, and close its recording. `runs`: as for
+        `trace_channels`."""
+        self.trace_channels(runs)
+        self.trace_work()
+        self.driver.flush()
+        if self.driver.recording is not None:
+            self.driver.recording.close()
 
     def forward_writes(self) -> None:
         """Send writes to the leader, refusals to the nodes they came from, and transactions to the core."""

@@ -4,7 +4,6 @@ One thread does everything. While it waits for its disk, frames gather, and the 
 is the group commit of LADIS 2008, and nothing waits for a batch to fill.
 """
 
-from dataclasses import asdict
 from typing import Any
 
 import zmq
@@ -63,9 +62,9 @@ class Server:
             decoder=DECODER,
         )
         self.clients = ClientPort(self.context, config.client, keys.load(config.client_keys), config.limits)
-        self.recording = Recording(config.record, config.id, life) if config.record else None
+        recording = Recording(config.record, config.id, life) if config.record else None
         self.replica = Replica(
-            config, life, parts, booted, trace, self.recording, self.links.channels, self.clients.connections
+            config, life, parts, booted, trace, recording, self.links.channels, self.clients.connections
         )
         self.commands = Commands(self.replica, self.clock, disk, self.stop)
         self.control = ControlPort(self.context, config.control, keys.load(config.control_keys), self.command)
@@ -120,21 +119,12 @@ class Server:
             self.replica.trace_refused(refused)
         for _ in self.replica.round(self.clock.now_ns, frames, clients):
             pass  # the disk is writing
-        self.trace_channels()
-        self.replica.driver.flush()
-
-    def trace_channels(self) -> None:
-        for run in self.links.channels.runs.fetch():
-            self.trace.add("channel", asdict(run))
+        self.replica.trace_channels(self.links.channels.runs.fetch())
 
     def close(self) -> None:
         """End by this node's own decision: peers are not told, but the traces are complete."""
         self.links.close()
-        self.trace_channels()
-        self.replica.trace_work()
+        self.replica.close(self.links.channels.runs.fetch())
         self.clients.close()
         self.control.close()
         self.context.term()
-        self.replica.driver.flush()
-        if self.recording is not None:
-            self.recording.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.events import ClientEvent, LinkEvent
 
 
@@ -26,12 +27,6 @@ class ApplicationInterface(Protocol):
     def wakes_at(self) -> int | None: ...
 
 
-class DriverInterface(Protocol):
-    """The part of `zab_chaos.node.driver` that a server calls."""
-
-    def flush(self) -> None: ...
-
-
 class ReplicaInterface(Protocol):
     """`zab_chaos.node.replica`: executes a life in rounds.
 
@@ -42,12 +37,11 @@ class ReplicaInterface(Protocol):
     def machine(self) -> CoreInterface: ...
     @property
     def application(self) -> ApplicationInterface: ...
-    @property
-    def driver(self) -> DriverInterface: ...
     def start(self, now: int) -> Iterator[None]: ...
     def round(
         self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]: ...
+    def trace_channels(self, runs: list[ChannelRun]) -> None: ...
 
 
 class CommandsInterface(Protocol):

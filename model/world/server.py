@@ -7,7 +7,6 @@ nothing.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -125,9 +124,9 @@ class SimServer:
             prepare=self._prepare, crash_type=plan.crash_type,
         )  # fmt: skip
         self.crash = booted.crash
-        self.recording = node.sink.recording(node.id, self.life)
+        recording = node.sink.recording(node.id, self.life)
         self.replica = replica = plan.replica_type(
-            config, self.life, plan.parts, booted, self.trace, self.recording, self.channels, self.port.connections
+            config, self.life, plan.parts, booted, self.trace, recording, self.channels, self.port.connections
         )
         self.commands = Commands(replica, self.clock, node.disk, self.end_after_round)
 
@@ -268,8 +267,7 @@ class SimServer:
     def _finish_round(self) -> None:
         """End the round: let the time of further syncs pass, or plan when to look at the clock next."""
         if self.channels.runs.ended:
-            self._trace_runs(self.channels.runs.fetch())
-            self.replica.driver.flush()
+            self.replica.trace_channels(self.channels.runs.fetch())
         if self.end_reason is not None:
             self._close(self.end_reason)
             return
@@ -293,10 +291,6 @@ class SimServer:
             self._wake_at = NEVER
         else:
             self._guarded(self._rounds)
-
-    def _trace_runs(self, runs: list[Any]) -> None:
-        for run in runs:
-            self.trace.add("channel", asdict(run))
 
     # ---- the clock ----
 
@@ -379,11 +373,7 @@ class SimServer:
     def write_last_lines(self, why: str) -> None:
         """Write the last lines of a life that ends by its own decision, and close its recording."""
         assert isinstance(self.replica, Replica)
-        self._trace_runs(self.channels.runs.fetch())
-        self.replica.trace_work()
-        self.replica.driver.flush()
-        if self.recording is not None:
-            self.recording.close()
+        self.replica.close(self.channels.runs.fetch())
         self.trace.add("exit", {"code": 0, "why": why})
         self.trace.flush()
 

@@ -8,13 +8,11 @@ sync takes.
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 from zab_chaos.node.boot import boot_node
 from zab_chaos.node.channel import frame
-from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.commands import CommandError, Commands
 from zab_chaos.node.components import components_with
 from zab_chaos.node.config import NodeConfig
@@ -93,7 +91,7 @@ class LockstepProcess:
             wire.RoundRequest: self.round,
             wire.DueRequest: lambda request: self.commands.due(self.clock.now),
             wire.CommandRequest: self.command,
-            wire.ChannelsRequest: lambda request: self.trace_channels(request.runs),
+            wire.ChannelsRequest: lambda request: self.replica.trace_channels(request.runs),
         }
 
     def _open_disk(self) -> FaithfulDisk | OrdinaryDisk:
@@ -137,7 +135,7 @@ class LockstepProcess:
                 request = self._exchange(StopPoint.OVER, reply=do(request))
             except CommandError as error:
                 request = self._exchange(StopPoint.OVER, refused=str(error))
-        self.close(request.runs)
+        self.replica.close(request.runs)
         return request.why
 
     def _answer(self, stop: StopPoint, **more: Any) -> None:
@@ -186,9 +184,9 @@ class LockstepProcess:
             bootstrap=self.bootstrap, crash_at=self.crash_at, defect=defect, pid=request.pid, clock=lambda: 0,
             prepare=self._prepare,
         )  # fmt: skip
-        self.recording = Recording(config.record, config.id, self.life) if config.record else None
+        recording = Recording(config.record, config.id, self.life) if config.record else None
         self.replica = Replica(
-            config, self.life, parts, booted, self.trace, self.recording, self.network, LockstepClients(self.effects)
+            config, self.life, parts, booted, self.trace, recording, self.network, LockstepClients(self.effects)
         )
         self.commands = Commands(
             self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.StopEffect(why))
@@ -231,19 +229,6 @@ class LockstepProcess:
     def command(self, request: wire.CommandRequest) -> dict[str, Any]:
         self.network.frames = request.frames
         return self.commands.handle(request.name, request.arguments)
-
-    def trace_channels(self, runs: list[ChannelRun]) -> None:
-        for run in runs:
-            self.trace.add("channel", asdict(run))
-        self.replica.driver.flush()
-
-    def close(self, runs: list[ChannelRun]) -> None:
-        for run in runs:
-            self.trace.add("channel", asdict(run))
-        self.replica.trace_work()
-        self.replica.driver.flush()
-        if self.recording is not None:
-            self.recording.close()
 
     def _received(self, event: wire.Frame) -> Received:
         """Unpack a frame. Raises zab_chaos.node.channel.frame.BadFrame if no node can have sent it."""

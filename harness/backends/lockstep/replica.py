@@ -13,6 +13,7 @@ import msgspec
 from zab_chaos.model.world.server import Died
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
+from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.commands import CommandError
 from zab_chaos.node.events import ClientEvent, LinkEvent, Received
 from zab_chaos.node.lockstep import wire
@@ -25,14 +26,13 @@ if TYPE_CHECKING:
 class RemoteReplica:
     """Implements `zab_chaos.model.world.interfaces.ReplicaInterface`.
 
-    `machine`, `application` and `driver` return what the process's last answer contained.
+    `machine` and `application` return what the process's last answer contained.
     """
 
     def __init__(self, server: "LockstepServer") -> None:
         self.status = NodeStatus()
         self.machine = RemoteCore(self)
         self.application = RemoteApplication(self)
-        self.driver = RemoteDriver()
         self._server = server
         self._cluster = frame.cluster_hash(server.config.cluster)
         self._limit = server.config.limits.frame_bytes
@@ -64,6 +64,10 @@ class RemoteReplica:
     ) -> Iterator[None]:
         links = [self._frame(event) if isinstance(event, Received) else event for event in frames]
         return self._steps(wire.RoundRequest(self.timestamps(now()), links, list(clients)))
+
+    def trace_channels(self, runs: list[ChannelRun]) -> None:
+        """Have the process write its trace, with these runs."""
+        self.ask(wire.ChannelsRequest(self.timestamps(), runs))
 
     def _steps(self, request: wire.LockstepRequest) -> Iterator[None]:
         answer = self.ask(request)
@@ -136,13 +140,6 @@ class RemoteApplication:
 
     def wakes_at(self) -> int | None:
         return self._replica.status.patience
-
-
-class RemoteDriver:
-    """Implements `zab_chaos.model.world.interfaces.DriverInterface`: the process flushes its own trace."""
-
-    def flush(self) -> None:
-        pass
 
 
 class RemoteCommands:

@@ -49,10 +49,6 @@ class LockstepServer(SimServer):
         self.commands = self.crash = RemoteCommands(self, self.replica)
         self.replica.boot()
 
-    def _trace_runs(self, runs: list[Any]) -> None:
-        """Have the process write its trace, also if there are no runs: it writes what it has collected, too."""
-        self.replica.ask(wire.ChannelsRequest(self.replica.timestamps(), runs))
-
     def write_last_lines(self, why: str) -> None:
         """Have the process write its last trace lines and end. Raises Died."""
         self.replica.ask(wire.CloseRequest(self.replica.timestamps(), self.channels.runs.fetch(), why))
