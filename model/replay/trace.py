@@ -5,6 +5,7 @@ checked: those of a life have no gaps.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +55,15 @@ class UnreadableTrace(Exception):
         self.line = line
 
 
+@dataclass(slots=True, eq=False)
 class CoreLine:
     """One line of a trace. `line`: its number in the file, `n`: its event number, `t`: nanoseconds, `raw`: its bytes."""
 
-    __slots__ = ("line", "n", "name", "raw", "t")
-
-    def __init__(self, line: int, n: int, name: str, raw: bytes, t: int) -> None:
-        self.line = line
-        self.n = n
-        self.name = name
-        self.raw = raw
-        self.t = t
+    line: int
+    n: int
+    name: str
+    raw: bytes
+    t: int
 
     @property
     def decoded(self) -> dict[str, Any]:

@@ -40,19 +40,17 @@ IGNORED = FrameOutcome()
 ACCEPTED = FrameOutcome(accepted=True)
 
 
+@dataclass(slots=True, eq=False)
 class ChannelSession:
     """This node's end of the channel with one peer."""
 
-    __slots__ = ("expected", "heard", "number", "own_life", "peer_life", "sent", "up")
-
-    def __init__(self, incarnation: int) -> None:
-        self.own_life = incarnation  # this node's life, larger than all earlier ones
-        self.peer_life = 0  # the newest known life of the peer; 0 = none yet
-        self.number = 1
-        self.sent = 0  # frames sent in this session, and so the next sequence number
-        self.expected = 0  # the next sequence number from the peer
-        self.heard = False  # a frame of the peer arrived in this session
-        self.up = False  # and the peer has received one from this node
+    own_life: int  # this node's life, larger than all earlier ones
+    peer_life: int = 0  # the newest known life of the peer; 0 = none yet
+    number: int = 1
+    sent: int = 0  # frames sent in this session, and so the next sequence number
+    expected: int = 0  # the next sequence number from the peer
+    heard: bool = False  # a frame of the peer arrived in this session
+    up: bool = False  # and the peer has received one from this node
 
     @property
     def greeting(self) -> FrameKind:

@@ -4,6 +4,7 @@ A client that comes from another node may be ahead of this node and then waits u
 claim it would wait for ever, and its requests would stay here.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from zab_chaos.node.core import zxid as zx
@@ -28,19 +29,14 @@ class Core(Protocol):
     def in_broadcast(self) -> bool: ...
 
 
+@dataclass(slots=True)
 class _Claim:
-    """A claim of one client.
+    """A claim of one client."""
 
-    `due`: when it must be true, ns. `upto`: the last zxid in the log at that time. None: not known in this iteration yet.
-    """
-
-    __slots__ = ("due", "iteration", "seen", "upto")
-
-    def __init__(self, seen: Zxid) -> None:
-        self.seen = seen
-        self.iteration = -1
-        self.due: int | None = None
-        self.upto: Zxid | None = None
+    seen: Zxid
+    iteration: int = -1
+    due: int | None = None  # when it must be true, ns; None: not known in this iteration yet
+    upto: Zxid | None = None  # the last zxid in the log at that time; None: likewise
 
 
 class Claims:

@@ -124,7 +124,7 @@ class ClientSessions:
         none.
         """
         self.gone(client)
-        session = self._sessions[client] = ClientSession(client, seen, self._tree.zxid, fence)
+        session = self._sessions[client] = ClientSession(client, seen, self._tree.zxid, fence or NO_SEQ)
         self._hold(session)
 
     def gone(self, client: int) -> None:
