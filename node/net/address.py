@@ -14,10 +14,14 @@ class AddressError(Exception):
 
 
 def bind(socket: zmq.Socket[Any], address: str, purpose: str) -> None:
-    """Listen on `address` (host:port); `purpose` names the port in errors. Raises AddressInUse or AddressError."""
+    """Listen on `address` (host:port); `purpose` names the port in errors.
+
+    If that fails, close the socket, and raise AddressInUse or AddressError.
+    """
     try:
         socket.bind(f"tcp://{address}")
     except zmq.ZMQError as error:
+        socket.close()
         if error.errno == zmq.EADDRINUSE:
             raise AddressInUse(
                 f"cannot listen on {address} for {purpose}: another process does already; end it or choose another port"

@@ -33,18 +33,14 @@ class ClientPort:
         self.connections: Connections[bytes] = Connections(limits, self._deliver)
         self._unsent: dict[bytes, deque[tuple[zmq.MessageTracker, int]]] = {}  # large frames with their sizes
         self._socket: zmq.Socket[Any] = context.socket(zmq.ROUTER)
-        try:
-            self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-            self._socket.setsockopt(zmq.LINGER, 0)
-            self._socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-            self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
-            self._socket.setsockopt(zmq.SNDHWM, limits.queue_frames)
-            self._socket.setsockopt(zmq.MAXMSGSIZE, FRAME_HARD * frame_limit(limits))
-            keys.server(self._socket)
-            bind(self._socket, address, "clients")
-        except BaseException:
-            self._socket.close()
-            raise
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
+        self._socket.setsockopt(zmq.SNDHWM, limits.queue_frames)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, FRAME_HARD * frame_limit(limits))
+        keys.server(self._socket)
+        bind(self._socket, address, "clients")
         self._failed_handshakes = FailedHandshakes(context, self._socket, "clients")
 
     @property

@@ -47,11 +47,7 @@ class ControlPort:
         self._socket.linger = 0
         self._socket.maxmsgsize = _REQUEST_BYTES
         keys.server(self._socket)
-        try:
-            bind(self._socket, address, "control")
-        except BaseException:
-            self._socket.close()
-            raise
+        bind(self._socket, address, "control")
         self._failed_handshakes = FailedHandshakes(context, self._socket, "control ports")
 
     @property

@@ -13,7 +13,7 @@ import zmq
 from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkEvent
-from zab_chaos.node.net.address import AddressError, AddressInUse, bind
+from zab_chaos.node.net.address import bind
 from zab_chaos.node.net.failed_handshakes import FailedHandshakes
 from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.net.pipe import ZmqPipe
@@ -45,11 +45,7 @@ class Links:
         self._context, self._poller, self._keys, self._limits = context, poller, keys, limits
         self._peers = dict(peers)
         self._inbox = context.socket(zmq.PULL)
-        try:
-            self._listen(listen)
-        except (AddressInUse, AddressError):
-            self._inbox.close()
-            raise
+        self._listen(listen)
         self._arrived: deque[bytes] = deque()
         self._pipes: dict[int, ZmqPipe] = {}
         self.channels = channels(
@@ -62,9 +58,8 @@ class Links:
         self._keys.server(self._inbox)
         self._inbox.linger = 0
         self._inbox.rcvhwm = self._limits.queue_frames
-        self._inbox.maxmsgsize = (
-            2 * self._limits.frame_bytes
-        )  # up to this size we can name the sender; beyond it ZeroMQ disconnects
+        # Up to this size we can name the sender; beyond it ZeroMQ disconnects.
+        self._inbox.maxmsgsize = 2 * self._limits.frame_bytes
         bind(self._inbox, address, "peers")
         self._failed_handshakes = FailedHandshakes(self._context, self._inbox, "links")
         self._poller.register(self._inbox, zmq.POLLIN)
