@@ -383,20 +383,22 @@ class Facts:
             case _:
                 pass
 
+    def note_damage(self, line: Line, why: str) -> None:
+        """Add a line that shows that the records do not show what happened."""
+        self.damages.append(Damage(line.file, line.line, why))
+
     # ---- the clients ----
 
     def invoke(self, operation: Invoke) -> None:
         """Add a request. A second one with the same seq, or a seq that goes back, is damage."""
         key = (operation.client, operation.seq)
         if key in self.requests:
-            self.damages.append(Damage(operation.file, operation.line, "invokes an operation a second time"))
+            self.note_damage(operation, "invokes an operation a second time")
             return
         if operation.t < operation.due:
-            self.damages.append(Damage(operation.file, operation.line, "sends a request before it was due"))
+            self.note_damage(operation, "sends a request before it was due")
         if operation.seq < self.last_seq.get(operation.client, 0):
-            self.damages.append(
-                Damage(operation.file, operation.line, "sends a request with a lower seq than an earlier one")
-            )
+            self.note_damage(operation, "sends a request with a lower seq than an earlier one")
         self.last_seq[operation.client] = operation.seq
         self.requests[key] = Request(operation)
 
@@ -404,13 +406,11 @@ class Facts:
         """Add an answer. Return its request, None if no request waits for it."""
         request = self.requests.get((operation.client, operation.seq))
         if request is None or request.complete is not None:
-            self.damages.append(
-                Damage(operation.file, operation.line, "completes an operation that waits for no answer")
-            )
+            self.note_damage(operation, "completes an operation that waits for no answer")
             return None
         request.complete, invoke = operation, request.invoke
         if operation.t < invoke.t:
-            self.damages.append(Damage(operation.file, operation.line, "answers a request before it was sent"))
+            self.note_damage(operation, "answers a request before it was sent")
         request.zxid = zxid_of(operation)
         write = invoke.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
@@ -456,7 +456,7 @@ class Facts:
 
     def inject(self, fault: Inject) -> None:
         if fault.id in self.injected:
-            self.damages.append(Damage(fault.file, fault.line, f"injects fault {fault.id} a second time"))
+            self.note_damage(fault, f"injects fault {fault.id} a second time")
         self.injected.add(fault.id)
         self.injects.append(fault)
         if fault.do != WAIT:
@@ -465,7 +465,7 @@ class Facts:
     def heal(self, fault: Heal) -> None:
         """Add a healing. Fault 0 stands for no particular fault: the harness heals everything as a last resort."""
         if fault.id and (fault.id not in self.injected or fault.id in self.healed_at):
-            self.damages.append(Damage(fault.file, fault.line, f"heals fault {fault.id}, which is not there"))
+            self.note_damage(fault, f"heals fault {fault.id}, which is not there")
         self.healed_at[fault.id] = fault.t
         self.heals.append(fault)
 

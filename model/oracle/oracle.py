@@ -101,11 +101,9 @@ class Oracle:
 
     def add_milestone(self, milestone: ev.Milestone) -> None:
         if milestone.event in self.facts.milestones and milestone.event in UNIQUE_MILESTONES:
-            self.add_damage(Damage(milestone.file, milestone.line, f"has `{milestone.event}` a second time"))
+            self.facts.note_damage(milestone, f"has `{milestone.event}` a second time")
         if milestone.event in SETTLED and (earlier := self.facts.settled()) and earlier.event != milestone.event:
-            self.add_damage(
-                Damage(milestone.file, milestone.line, f"has `{milestone.event}` besides `{earlier.event}`")
-            )
+            self.facts.note_damage(milestone, f"has `{milestone.event}` besides `{earlier.event}`")
         self.facts.milestones[milestone.event] = milestone
         if milestone.event == CRASH_STATE:
             self.facts.crash_states.append(milestone)
