@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from zab_chaos.model.events import (
+    TRACE_FOLDER,
     UNREADABLE,
     Complete,
     Event,
@@ -27,7 +28,6 @@ from zab_chaos.model.events import (
 from zab_chaos.model.oracle.facts import Damage
 
 BLOCK_BYTES = 2**15  # that are read from a file at once
-_TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 OnRead = Callable[[int], None]  # called with the number of bytes that were read since its last call
 _L = TypeVar("_L", bound=Line)
 
@@ -61,6 +61,13 @@ def read_run(folder: Path) -> Run:
         raise NotARun(f"{path} does not describe a run: {error}") from error
 
 
+def lives_in(folder: Path, suffix: str) -> list[tuple[int, int]]:
+    """Return (node, life) of each file in a folder that is of one life, `node-N-L.suffix`, ascending."""
+    name = re.compile(rf"node-(\d+)-(\d+)\.{suffix}")
+    matches = (name.fullmatch(path.name) for path in folder.glob("node-*"))
+    return sorted((int(match[1]), int(match[2])) for match in matches if match is not None)
+
+
 def decoder(name: str) -> Callable[[bytes], Any]:
     """Return the function that decodes one line of the file `name` (relative to the run's folder), which may be a trace.
 
@@ -79,8 +86,7 @@ class RunReader:
 
     def events(self) -> Iterator[Event]:
         """Return all trace events of all nodes, merged by time, then node and life. The order within each life is kept."""
-        lives = self._lives()
-        streams = [self._trace(node, life) for node, numbers in lives.items() for life in numbers]
+        streams = [self._trace(node, life) for node, life in self._lives()]
         return merge(*streams, key=lambda event: (event.t, event.node, event.life))
 
     def operations(self) -> Iterator[Invoke | Complete]:
@@ -98,18 +104,14 @@ class RunReader:
     def milestones(self) -> Iterator[Milestone]:
         return self._ascending(self._lines("harness.jsonl"))
 
-    def _lives(self) -> dict[int, list[int]]:
-        """Return the lives with a trace, ascending, by node. Missing lives are damage."""
-        lives: dict[int, list[int]] = {}
-        for path in (self.folder / "trace").glob("node-*.jsonl"):
-            match = _TRACE.fullmatch(path.name)
-            if match is not None:
-                lives.setdefault(int(match[1]), []).append(int(match[2]))
-        for node, numbers in sorted(lives.items()):
-            numbers.sort()
-            for life in sorted(set(range(1, numbers[-1])) - set(numbers)):
-                self._on_damage(Damage(trace_name(node, life), 0, "is missing", node))
-        return dict(sorted(lives.items()))
+    def _lives(self) -> list[tuple[int, int]]:
+        """Return the (node, life) that have a trace, ascending. Missing lives are damage."""
+        lives = lives_in(self.folder / TRACE_FOLDER, "jsonl")
+        last = dict(lives)  # the last life of each node
+        known = {(node, life) for node in last for life in range(1, last[node])}
+        for node, life in sorted(known - set(lives)):
+            self._on_damage(Damage(trace_name(node, life), 0, "is missing", node))
+        return lives
 
     def _trace(self, node: int, life: int) -> Iterator[Event]:
         for event in self._ascending(self._lines(trace_name(node, life), node), node):

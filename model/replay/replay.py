@@ -4,26 +4,23 @@ Equal outputs show that the core in the simulator is the core that ran in the re
 but the recorded inputs. `zab_chaos.model.replay.life` says what is compared and what is not.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from zab_chaos.model import manifest
-from zab_chaos.model.events import trace_name
+from zab_chaos.model.events import TRACE_FOLDER, trace_name
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.replay.difference import Difference, record_name
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.trace import CoreTrace, UnreadableTrace
-from zab_chaos.model.runfiles import OnRead, unheard
+from zab_chaos.model.runfiles import OnRead, lives_in, unheard
 from zab_chaos.model.verdict import Evidence, Judgement, Property, Violation
 from zab_chaos.node.core.peer import Peer
 
 NAME = "replay equality"
 STATEMENT = "The recorded inputs, re-executed, give the same outputs, durable records, digests and events."
-_RECORD = re.compile(r"node-(\d+)-(\d+)\.bin")
-_TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +41,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def recorded_lives(folder: Path) -> list[tuple[int, int]]:
     """Return (node, life) of each recording in a run's folder, ascending."""
-    return _lives_in(folder / "record", _RECORD)
+    return lives_in(folder / "record", "bin")
 
 
 def replay(folder: Path, peer_type: type[Peer] = Peer, on_read: OnRead = unheard) -> Iterator[ReplayResult]:
@@ -53,7 +50,7 @@ def replay(folder: Path, peer_type: type[Peer] = Peer, on_read: OnRead = unheard
     A life whose trace has events of its core but which has no recording counts as a difference.
     """
     recorded = recorded_lives(folder)
-    for node, life in sorted({*recorded, *_lives_in(folder / "trace", _TRACE)}):
+    for node, life in sorted({*recorded, *lives_in(folder / TRACE_FOLDER, "jsonl")}):
         if (node, life) in recorded:
             yield replay_life(folder, node, life, peer_type, on_read)
         elif (missing := _unrecorded(folder, node, life)) is not None:
@@ -145,8 +142,3 @@ def _missing_file(folder: Path, node: int, life: int, what: str, file: str) -> R
     )
     changed = changed_files(folder, node, life)
     return ReplayResult(node=node, life=life, inputs=0, outputs=0, events=0, difference=difference, changed=changed)
-
-
-def _lives_in(folder: Path, name: re.Pattern[str]) -> list[tuple[int, int]]:
-    matches = (name.fullmatch(path.name) for path in folder.glob("node-*"))
-    return sorted((int(match[1]), int(match[2])) for match in matches if match is not None)
