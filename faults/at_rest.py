@@ -80,6 +80,8 @@ class FileDamage(DiskDamage):
     cover the damage, or belong to a file that is gone.
     """
 
+    expected_exits = (-SIGKILL, CORRUPT_EXIT)
+
     def damage_disk(self, node: int) -> dict[str, Any]:
         folder = Path(self.cluster.disk_folder(node))
         clear_volatile(folder)
@@ -113,8 +115,6 @@ class Wipe(DiskDamage):
 
 class Corrupt(FileDamage):
     """Bit rot: one bit of what was written is flipped at a random place, or a sector becomes zeros."""
-
-    expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
     def damage_files(self, folder: Path) -> dict[str, Any]:
         what = self.params["file"]
@@ -166,8 +166,6 @@ def detectable_sectors(path: Path) -> list[int]:
 class TruncateFile(FileDamage):
     """A truncated file: the tail of what was written is cut off, together with the preallocated rest."""
 
-    expected_exits = (-SIGKILL, CORRUPT_EXIT)
-
     def damage_files(self, folder: Path) -> dict[str, Any]:
         path = newest_file(folder, self.params["file"])
         length = content_end(path.read_bytes())
@@ -182,8 +180,6 @@ class TruncateFile(FileDamage):
 
 class RemoveFile(FileDamage):
     """Removed files: the newest of a kind, all older ones, or all."""
-
-    expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
     def damage_files(self, folder: Path) -> dict[str, Any]:
         found = files_of_kind(folder, self.params["file"])

@@ -56,8 +56,7 @@ def _apply_healings(timeline: _Timeline, now: float) -> None:
 
 def _mark_uncertain(timeline: _Timeline, step: FaultStep) -> None:
     """Mark the states as uncertain until the step heals, or for good: some node, not known which, is down or paused."""
-    end = _end(step)
-    timeline.uncertain_until = max(timeline.uncertain_until, end)
+    timeline.uncertain_until = max(timeline.uncertain_until, _end(step))
 
 
 def _check(

@@ -1,6 +1,7 @@
 """Faults of processes: crash, restart, pause, resume, stop."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from signal import SIGKILL
 from typing import Any
@@ -417,13 +418,7 @@ KINDS = (
         doc="restart dead nodes on their disks",
         make=_restart,
         keys=(
-            Key(
-                name="crash-at",
-                rule=point(),
-                default=None,
-                needs=Ability.CRASH_POINTS,
-                doc="a crash point that is armed from the start",
-            ),
+            replace(CRASH_AT, doc="a crash point that is armed from the start"),
             ENOUGH,
             Key(
                 name="refuses",

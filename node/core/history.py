@@ -94,15 +94,18 @@ class History:
 
     def append(self, run: TxnRun) -> TxnRecords:
         """Add transactions that follow (see `is_next`). Return the records that the log must hold."""
-        first, txns = run.first, run.txns
+        records = TxnRecords(run.first, run.txns, list(map(self.txn_digest, run.txns)))
+        self._extend(records)
+        self.bytes += sum(map(len, run.txns))
+        return records
+
+    def _extend(self, records: TxnRecords) -> None:
+        first, txns = records.first, records.txns
         if first >> 32 != self.epoch_ranges[-1].epoch:
             self.epoch_ranges.append(EpochRange(zx.epoch_of(first), zx.counter_of(first), len(self.txns)))
-        digests = list(map(self.txn_digest, txns))
         self.txns += txns
-        self.digests += digests
-        self.bytes += sum(map(len, txns))
+        self.digests += records.digests
         self.last = Zxid(first + len(txns) - 1)
-        return TxnRecords(first, txns, digests)
 
     def truncate(self, keep: Zxid) -> None:
         """Cut the history back so that `keep` is the last zxid. Raises NotInHistory."""
@@ -179,11 +182,5 @@ class History:
         self.txns, self.digests = [], []
         self._rebase(previous)
         for batch in tail:
-            if zx.epoch_of(batch.first) != self.epoch_ranges[-1].epoch:
-                self.epoch_ranges.append(
-                    EpochRange(zx.epoch_of(batch.first), zx.counter_of(batch.first), len(self.txns))
-                )
-            self.txns += batch.txns
-            self.digests += batch.digests
-            self.last = Zxid(batch.first + len(batch.txns) - 1)
+            self._extend(batch)
         self.bytes = sum(map(len, self.txns[self.position(snapshot[0]) :]))
