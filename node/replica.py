@@ -104,6 +104,16 @@ class Replica:
             self.machine, self.store, network, self.application, trace, recording, self.crash, limits.snapshot_interval
         )
 
+    @property
+    def in_broadcast(self) -> bool:
+        """Whether the node leads an established epoch, or follows its leader."""
+        return self.machine.in_broadcast
+
+    def wakes_at(self, now: int) -> int:
+        """Return when the core, or later than `now` the application, will have something to do."""
+        core, application = self.machine.wakes_at(), self.application.wakes_at()
+        return application if application is not None and now < application < core else core
+
     def start(self, now: int) -> Iterator[None]:
         """Start the core."""
         self.driver.start(now)

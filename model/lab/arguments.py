@@ -35,7 +35,7 @@ class LabArguments:
     schedule: tuple[Cut, ...] = ()
 
     def __post_init__(self) -> None:
-        mistakes = [*self._numbers(), *self._partition(), *self._schedule()]
+        mistakes = [*self._numbers(), *self._unknown_nodes("partition", self.partition), *self._schedule()]
         if mistakes:
             raise BadLabArguments(mistakes)
 
@@ -50,9 +50,6 @@ class LabArguments:
             value = getattr(self, name)
             if not low <= value <= high:
                 yield f"{name} is {value}; allowed is {low} to {high}"
-
-    def _partition(self) -> Iterator[str]:
-        yield from self._unknown_nodes("partition", self.partition)
 
     def _schedule(self) -> Iterator[str]:
         ticks = [tick for tick, _ in self.schedule]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
 from zab_chaos.node.clients.connections import FRAME_HARD, Delivery, frame_limit
-from zab_chaos.node.clients.protocol import SILENCE_MS
+from zab_chaos.node.clients.protocol import BROKE, SILENCE_MS
 
-REFUSED, BROKE = "the connection was refused", "the connection broke"
+REFUSED = "the connection was refused"
 SILENCE_NS = SILENCE_MS * 1_000_000
 
 

@@ -13,20 +13,6 @@ from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.events import ClientEvent, LinkEvent
 
 
-class CoreInterface(Protocol):
-    """The part of `zab_chaos.node.core.peer` that a server needs in order to know when to look at its clock."""
-
-    @property
-    def in_broadcast(self) -> bool: ...
-    def wakes_at(self) -> int: ...
-
-
-class ApplicationInterface(Protocol):
-    """The part of `zab_chaos.node.clients.application` that a server needs for the same purpose."""
-
-    def wakes_at(self) -> int | None: ...
-
-
 class ReplicaInterface(Protocol):
     """`zab_chaos.node.replica`: executes a life in rounds.
 
@@ -34,9 +20,8 @@ class ReplicaInterface(Protocol):
     """
 
     @property
-    def machine(self) -> CoreInterface: ...
-    @property
-    def application(self) -> ApplicationInterface: ...
+    def in_broadcast(self) -> bool: ...
+    def wakes_at(self, now: int) -> int: ...
     def start(self, now: int) -> Iterator[None]: ...
     def round(
         self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]

@@ -279,7 +279,7 @@ class SimServer:
         self._busy = False
         self._computes_until = self.world.now + self._round_ns
         # In steady state nothing comes due before the next heartbeat.
-        if not (self._steady and self._wake_at != NEVER and self.channels.quiet and self.replica.machine.in_broadcast):
+        if not (self._steady and self._wake_at != NEVER and self.channels.quiet and self.replica.in_broadcast):
             self._plan_wake()
 
     def _computed(self, _: object) -> None:
@@ -296,14 +296,12 @@ class SimServer:
 
     def _plan_wake(self) -> None:
         """Schedule the next look at the clock for the time at which something is due."""
-        machine, now = self.replica.machine, self.clock.now_ns()
-        due = min(machine.wakes_at(), self.channels.wakes_at())
-        command, patience = self.commands.wakes_at(), self.replica.application.wakes_at()
+        now = self.clock.now_ns()
+        due = min(self.replica.wakes_at(now), self.channels.wakes_at())
+        command = self.commands.wakes_at()
         if command is not None and command < due:
             due = command
-        if patience is not None and now < patience < due:
-            due = patience
-        self._steady = machine.in_broadcast and self.channels.quiet
+        self._steady = self.replica.in_broadcast and self.channels.quiet
         self.wake_in(int(max(0, due - now) / self.clock.rate) + 1)
 
     def wake_in(self, nanoseconds: int) -> None:

@@ -24,15 +24,10 @@ if TYPE_CHECKING:
 
 
 class RemoteReplica:
-    """Implements `zab_chaos.model.world.interfaces.ReplicaInterface`.
-
-    `machine` and `application` return what the process's last answer contained.
-    """
+    """Implements `zab_chaos.model.world.interfaces.ReplicaInterface`. `status`: of the node, at its process's last answer."""
 
     def __init__(self, server: "LockstepServer") -> None:
         self.status = NodeStatus()
-        self.machine = RemoteCore(self)
-        self.application = RemoteApplication(self)
         self._server = server
         self._cluster = frame.cluster_hash(server.config.cluster)
         self._limit = server.config.limits.frame_bytes
@@ -48,6 +43,14 @@ class RemoteReplica:
             wire.SettleEffect: lambda effect: server.settle(),
             wire.StopEffect: lambda effect: server.end_after_round(effect.why),
         }
+
+    @property
+    def in_broadcast(self) -> bool:
+        return self.status.in_broadcast
+
+    def wakes_at(self, now: int) -> int:
+        core, application = self.status.wakes_at, self.status.patience
+        return application if application is not None and now < application < core else core
 
     # ---- the rounds ----
 
@@ -116,30 +119,6 @@ class RemoteReplica:
     def _frame(self, event: Received) -> wire.Frame:
         header = FrameHeader(self._cluster, FrameKind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
         return wire.Frame(event.peer, frame.pack(header, event.messages))
-
-
-class RemoteCore:
-    """Implements `zab_chaos.model.world.interfaces.CoreInterface`."""
-
-    def __init__(self, replica: RemoteReplica) -> None:
-        self._replica = replica
-
-    @property
-    def in_broadcast(self) -> bool:
-        return self._replica.status.in_broadcast
-
-    def wakes_at(self) -> int:
-        return self._replica.status.wakes_at
-
-
-class RemoteApplication:
-    """Implements `zab_chaos.model.world.interfaces.ApplicationInterface`."""
-
-    def __init__(self, replica: RemoteReplica) -> None:
-        self._replica = replica
-
-    def wakes_at(self) -> int | None:
-        return self._replica.status.patience
 
 
 class RemoteCommands:
