@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from zab_chaos.model.events import Effect, Invoke, RequestStep
 from zab_chaos.model.oracle.evidence import show
@@ -22,31 +23,23 @@ def is_zookeepers_own(path: str) -> bool:
     return f"{path}/".startswith(f"{SYSTEM_PATH}/")
 
 
+@dataclass(slots=True, eq=False)
 class Znode:
     """A znode. `value` is the CRC-32 of its data.
 
-    `created_children` and `deleted_children` count the children that were ever created and deleted. `created_zxid`,
-    `changed_zxid` and `children_zxid` are the transactions of its creation, of its last change, and of the last change of
-    its list of children.
+    `created_zxid`, `changed_zxid` and `children_zxid` are the transactions of its creation, of its last change, and of
+    the last change of its list of children. `created_children` and `deleted_children` count the children that were ever
+    created and deleted.
     """
 
-    __slots__ = (
-        "changed_zxid",
-        "children",
-        "children_zxid",
-        "created_children",
-        "created_zxid",
-        "deleted_children",
-        "value",
-        "version",
-    )
-
-    def __init__(self, value: int | None, zxid: int = 0) -> None:
-        self.version = 0
-        self.value = value
-        self.children: set[str] = set()
-        self.created_children = self.deleted_children = 0
-        self.created_zxid = self.changed_zxid = self.children_zxid = zxid
+    value: int | None
+    created_zxid: int = 0
+    changed_zxid: int = 0
+    children_zxid: int = 0
+    version: int = 0
+    children: set[str] = field(default_factory=set)
+    created_children: int = 0
+    deleted_children: int = 0
 
 
 class Znodes:
@@ -96,7 +89,7 @@ class Znodes:
         """Apply a delivered step."""
         op, path, version, value = step
         if op == "create":
-            self.by_path[path] = Znode(value, zxid)
+            self.by_path[path] = Znode(value, zxid, zxid, zxid)
             parent = self.by_path.get(parent_of(path))
             if parent is not None:
                 parent.created_children += 1
@@ -159,12 +152,7 @@ class Znodes:
             for path in (parent_of(step.path), *numbered):
                 node = self.by_path.get(path)
                 if node is not None:
-                    part.by_path[path] = copy = Znode(node.value, node.changed_zxid)
-                    copy.version, copy.created_children, copy.children = (
-                        node.version,
-                        node.created_children,
-                        set(node.children),
-                    )
+                    part.by_path[path] = replace(node, children=set(node.children))
         return part
 
 
