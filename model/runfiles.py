@@ -62,8 +62,11 @@ def read_run(folder: Path) -> Run:
 
 
 def lives_in(folder: Path, suffix: str) -> list[tuple[int, int]]:
-    """Return (node, life) of each file in a folder that is of one life, `node-N-L.suffix`, ascending."""
-    name = re.compile(rf"node-(\d+)-(\d+)\.{suffix}")
+    """Return (node, life) of each file in a folder that is of one life, `node-N-L.suffix`, ascending.
+
+    A file with larger numbers than a run can have is somebody else's: the lives before it would all be missing.
+    """
+    name = re.compile(rf"node-([0-9]{{1,5}})-([0-9]{{1,5}})\.{suffix}")
     matches = (name.fullmatch(path.name) for path in folder.glob("node-*"))
     return sorted((int(match[1]), int(match[2])) for match in matches if match is not None)
 

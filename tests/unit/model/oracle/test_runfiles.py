@@ -78,6 +78,15 @@ def test_a_last_line_that_lacks_only_its_newline_is_complete(folder: Path) -> No
     assert judge(folder).verdict is Outcome.PASS
 
 
+def test_a_strangers_file_among_the_traces_costs_no_time(folder: Path) -> None:
+    """Nobody looks for the four billion lives before it. What the manifest does not name makes the run uncertain."""
+    (folder / "trace" / "node-1-4000000000.jsonl").touch()
+    verdict = judge(folder)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert len(verdict.reasons) == 1
+    assert "node-1-4000000000.jsonl" in verdict.reasons[0]
+
+
 def test_an_empty_folder_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"nodes": 3}')
     assert judge(tmp_path).verdict is Outcome.UNKNOWN
