@@ -23,6 +23,7 @@ from zab_chaos.harness.explore.seed_runs import SIM, SeedRuns
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm, with_mounted_disks
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
+from zab_chaos.harness.report.headline import last_time, ranked_violations
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.model.coverage import Combination, CoverageRecorder, recording_types
 from zab_chaos.model.verdict import Verdict, ended_as_expected
@@ -67,13 +68,43 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A violation that a run has shown.
+
+    `at`: when it was complete, in seconds since the load began (infinite without evidence). `milestones`:
+    the milestones of the run among its evidence, which tell different violations of one property apart.
+    """
+
+    property: str
+    words: str
+    at: float
+    milestones: frozenset[str]
+
+
+def violations_in(verdict: Verdict, zero: int) -> tuple[Shown, ...]:
+    """Return the violations of a verdict, that of the headline first. `zero`: when the load began, in nanoseconds."""
+    return tuple(
+        Shown(
+            property=item.name,
+            words=violation.words,
+            at=(last_time(violation) - zero) / 1e9,
+            milestones=frozenset(
+                str(line.event.get("event")) for line in violation.evidence if line.file == "harness.jsonl"
+            ),
+        )
+        for item, violation in ranked_violations(verdict)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeedResult:
     """The result of one seed.
 
     `exit`: the exit code of the run. `met`: the run ended as the scenario expects. `seconds`: virtual time or, on
     another backend than the simulator, the scenario's duration. `faults`: the number of injected faults by kind.
     `operations`: the number of the clients' operations by outcome; `invoked`: of all of them; `events`: of lines in the
-    nodes' traces (these two are 0 if nobody counted). `folder`: the run's, if it was kept.
+    nodes' traces (these two are 0 if nobody counted). `shown`: the violations, that of the headline first, if the caller has
+    listed them. `folder`: the run's, if it was kept.
     """
 
     seed: int
@@ -86,6 +117,7 @@ class SeedResult:
     operations: dict[str, int]
     invoked: int = 0
     events: int = 0
+    shown: tuple[Shown, ...] = ()
     reached: set[Combination] = field(default_factory=set)
     met: bool = True
     trouble: str = ""  # the traceback, if the harness failed
@@ -155,6 +187,7 @@ def simulate_seed(task: Task, seed: int) -> tuple[SeedResult, str]:
         operations={name: verdict.metrics[name] for name in OUTCOMES},
         invoked=done.invoked,
         events=done.events,
+        shown=violations_in(verdict, done.zero),
         reached=recorder.reached,
     )
     return found, done.trouble

@@ -18,7 +18,7 @@ class Simulated:
 
     `trouble`: the traceback, if the harness failed. `seconds`: virtual time, without the end of the run during which the nodes
     were left alone, because that costs little. `invoked`: the number of the clients' operations; `events`: the number of lines
-    in the nodes' traces.
+    in the nodes' traces. `zero`: when the load began, in nanoseconds (0 if it did not).
     """
 
     verdict: Verdict
@@ -27,6 +27,7 @@ class Simulated:
     seconds: float
     invoked: int
     events: int
+    zero: int
 
 
 def simulate(
@@ -48,9 +49,11 @@ def simulate(
         outcome, trouble = execute(scenario, seed, deployment)
         verdict = deployment.judge(outcome)
     records = deployment.records
-    left_alone = records.oracle.facts.milestones.get("left-alone") is not None
+    milestones = records.oracle.facts.milestones
+    left_alone, load = "left-alone" in milestones, milestones.get("workload-started")
     seconds_alone = deployment.settle_seconds + deployment.quiet_seconds if left_alone else 0.0
-    return Simulated(verdict, outcome, trouble, deployment.seconds - seconds_alone, records.invoked, records.events)
+    seconds, zero = deployment.seconds - seconds_alone, load.t if load is not None else 0
+    return Simulated(verdict, outcome, trouble, seconds, records.invoked, records.events, zero)
 
 
 def _active_faults(deployment: SimDeployment) -> list[str]:

@@ -89,18 +89,23 @@ def first_violation(verdict: Verdict) -> tuple[Property, Violation] | None:
     It is the one with the lowest `RANK`, and among those the one whose last line of evidence is the earliest. One without any
     line comes last.
     """
+    return next(iter(ranked_violations(verdict)), None)
+
+
+def ranked_violations(verdict: Verdict) -> list[tuple[Property, Violation]]:
+    """Return all listed violations with their properties, that of `first_violation` first, and the others in the same order."""
     found = [
-        (
-            RANK.get(item.name, 0),
-            max((one.event.get("t", 0) for one in violation.evidence), default=math.inf),
-            item,
-            violation,
-        )
+        (item, violation)
         for item in verdict.properties
         if item.verdict is Judgement.VIOLATION
         for violation in item.violations
     ]
-    return min(found, key=lambda one: one[:2])[2:] if found else None
+    return sorted(found, key=lambda one: (RANK.get(one[0].name, 0), last_time(one[1])))
+
+
+def last_time(violation: Violation) -> float:
+    """Return the time of a violation's last line of evidence, in monotonic nanoseconds; infinite without evidence."""
+    return max((one.event.get("t", 0) for one in violation.evidence), default=math.inf)
 
 
 def violated_or_uncertain(verdict: Verdict) -> list[Property]:
