@@ -30,7 +30,7 @@ from zab_chaos.harness.machine.files import output_file
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.runs.run import run_quietly
-from zab_chaos.harness.shrink.candidates import shrink
+from zab_chaos.harness.shrink.candidates import shrink, smallest
 from zab_chaos.harness.shrink.failure import (
     FailingCase,
     StartingPoint,
@@ -39,7 +39,17 @@ from zab_chaos.harness.shrink.failure import (
     find_starting_point,
 )
 from zab_chaos.harness.shrink.rerun import CandidateRuns
-from zab_chaos.harness.shrink.search import Budget, Search, reparsed, seeds_that_fail, still_fails, witness_seeds
+from zab_chaos.harness.shrink.search import (
+    Budget,
+    FailsAt,
+    OtherSeeds,
+    Search,
+    fails_with_all,
+    reparsed,
+    try_seeds,
+    witness_seeds,
+)
+from zab_chaos.model.oracle.facts import CRASH_STATE
 from zab_chaos.pipeline.naming import plural
 
 PROGRESS_SECONDS = 2.0  # between two lines of progress
@@ -92,9 +102,9 @@ def shrink_command(
     if not quiet:
         say(console, "reproducing the failure in the simulator")
     with LocalWorkers(jobs or environment.cores()) as workers:
-        start = find_starting_point(case, workers, _Progress(console, quiet).tell)
+        start = find_starting_point(case, workers, limit, _Progress(console, quiet).tell)
         if start is None:
-            return _report_not_reproduced(case, console, json=json)
+            return _report_not_reproduced(case, limit, console, json=json)
         result = _shrink_in_simulator(case, start, workers, limit, console, quiet=quiet)
     to_confirm = confirm and not result.interrupted
     confirm_result = (
@@ -118,8 +128,13 @@ def _shrink_by_running(
             return _report_unknown(why, console, json=json)
         say(console, f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}")
         begun, before, progress = time.monotonic(), start.before, _Progress(console, quiet)
-        search = Search(LocalWorkers(1), partial(runs.fails, start.failure), limit, progress.on_try)
-        result = _run_search(search, progress, case, start, begun, lambda small: (runs.failing or before, None))
+        search = Search(LocalWorkers(1), partial(runs.fails_at, start.failure), limit, progress.on_try)
+        search.remember(start.scenario, start.at)
+        result = _run_search(
+            search, progress, case, start, begun,
+            find=lambda search: shrink(search, start.scenario, progress.on_step),
+            evaluate=lambda small: (runs.failing or before, None),
+        )  # fmt: skip
     release = [f"--{case.on}", case.release] if case.release is not None else []
     defect = ["--defect", case.scenario.defect] if case.scenario.defect is not None else []
     return _report(start, result, file, [case.on, *release, *defect], console, json=json)
@@ -175,20 +190,25 @@ def _default_file(case: FailingCase) -> Path:
 class _Result:
     """The shrunk scenario.
 
-    `after`: the result of its run. `others`: how many of OTHER_SEEDS other seeds fail with it as well; None if that was not
-    tried. Both are None if the user stopped the search. `out_of_budget`: the search ended because the budget was used up.
+    `after`: the result of its run. `others`: the OTHER_SEEDS other seeds, as far as they were tried; None if seeds fix nothing.
+    Both are None if the user stopped the search. `out_of_budget`: the search ended because the budget was used up.
     """
 
     scenario: Scenario
     after: SeedResult | None
     search: Search
     out_of_budget: bool
-    others: int | None
+    others: OtherSeeds | None
     seconds: float
 
     @property
     def interrupted(self) -> bool:
         return self.after is None
+
+    @property
+    def seeds_left_out(self) -> int:
+        """The number of other seeds that were not tried because the budget was used up."""
+        return 0 if self.others is None else OTHER_SEEDS - self.others.tried
 
 
 def _shrink_in_simulator(
@@ -198,29 +218,46 @@ def _shrink_in_simulator(
     scenario, failure, defect = start.scenario, start.failure, case.defect
     progress = _Progress(console, quiet)
     say(console, f"{scenario.name}, seed {scenario.seed}: {failure}")
-    seeds = witness_seeds(workers, defect, failure, scenario, scenario.seed, progress.tell)
-    which = "seed" if len(seeds) == 1 else "all of the seeds"
-    say(console, f"each candidate must fail with {which} {', '.join(map(str, seeds))}")
 
-    def evaluate(small: Scenario) -> tuple[SeedResult, int]:
+    def fails_with(*seeds: int) -> FailsAt:
+        return partial(fails_with_all, defect, failure, seeds, limit.deadline)
+
+    def find(search: Search) -> Scenario:
+        small = smallest(search, scenario)
+        progress.on_step(small)
+        times = {small.seed: search.failed_at(small)}
+        times |= witness_seeds(workers, defect, failure, small, limit, progress.tell)
+        which = "seed" if len(times) == 1 else "all of the seeds"
+        say(console, f"each candidate must fail with {which} {', '.join(map(str, times))}")
+        search.require(fails_with(*times))
+        search.remember(small, max(times.values()))
+        return shrink(search, small, progress.on_step)
+
+    def evaluate(small: Scenario) -> tuple[SeedResult, OtherSeeds]:
         found, _ = simulate_seed(Task(scenario=small, defect=defect), small.seed)
         seeds_after = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
-        return found, len(seeds_that_fail(workers, defect, failure, small, seeds_after, progress.tell))
+        return found, try_seeds(workers, defect, failure, small, seeds_after, limit, progress.tell)
 
-    search = Search(workers, partial(still_fails, defect, failure, seeds), limit, progress.on_try)
-    return _run_search(search, progress, case, start, begun, evaluate)
+    search = Search(workers, fails_with(scenario.seed), limit, progress.on_try)
+    search.remember(scenario, start.at)
+    return _run_search(search, progress, case, start, begun, find, evaluate)
 
 
 def _run_search(
     search: Search, progress: _Progress, case: FailingCase, start: StartingPoint, begun: float,
-    evaluate: Callable[[Scenario], tuple[SeedResult, int | None]],
+    find: Callable[[Search], Scenario], evaluate: Callable[[Scenario], tuple[SeedResult, OtherSeeds | None]],
 ) -> _Result:  # fmt: skip
-    """Search until nothing smaller fails, or until the user stops it. `evaluate` returns `_Result.after` and `.others`."""
+    """Search until nothing smaller fails, or until the user stops it.
+
+    `find` returns the smallest scenario; `evaluate` returns `_Result.after` and `.others` for it.
+    """
     progress.on_step(start.scenario)
     after: SeedResult | None = None
-    others: int | None = None
+    others: OtherSeeds | None = None
+    out_of_budget = False
     try:
-        small = _with_description(shrink(search, start.scenario, progress.on_step), case, start)
+        small = _with_description(find(search), case, start)
+        out_of_budget = search.out_of_budget
         after, others = evaluate(small)
     except (Stopped, Interrupted):
         small = _with_description(search.best or start.scenario, case, start)
@@ -228,7 +265,7 @@ def _run_search(
         scenario=small,
         after=after,
         search=search,
-        out_of_budget=search.out_of_budget,
+        out_of_budget=out_of_budget,
         seconds=time.monotonic() - begun,
         others=others,
     )
@@ -247,8 +284,11 @@ def _with_description(small: Scenario, case: FailingCase, start: StartingPoint) 
     return named
 
 
-def _report_not_reproduced(case: FailingCase, console: Console, *, json: bool) -> int:
+def _report_not_reproduced(case: FailingCase, budget: Budget, console: Console, *, json: bool) -> int:
     """Report that the failure does not show in the simulator. Return the exit code of UNKNOWN."""
+    if budget.used_up:
+        why = "the budget was used up before a fixed schedule failed; --budget raises it"
+        return _report_unknown(why, console, json=json)
     why = (
         f"{case.scenario.name} (seed {case.seed}) does not fail in the simulator, neither with its own schedule nor with "
         "that of the run. Only a failure that shows there can be shrunk. On real processes a seed fixes the faults and the "
@@ -272,16 +312,25 @@ def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -
         rows["after"] = facts_of(result.scenario, result.after)
     show_table(console, _size_table(rows))
     summary = f"{result.search.tries} tries in {result.seconds:.0f} s"
-    if result.others is not None:
-        summary += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
+    if result.others is not None and result.others.tried:
+        summary += f"; {len(result.others.failing)} of {result.others.tried} other seeds fail as well"
     say(console, f"\n{summary}")
     if result.interrupted:
         say(console, "interrupted: this is the smallest failing scenario so far")
-    elif result.out_of_budget:
-        say(console, "The budget is used up: a larger --budget may find a smaller scenario.")
+    elif result.out_of_budget or result.seeds_left_out:
+        say(console, f"The budget is used up: {_left_out(result)}.")
     if result.after is not None and set(start.before.violated) != set(result.after.violated):
         say(console, f"Violated before: {_names(start.before.violated)}; now: {_names(result.after.violated)}")
+    if result.after is not None and (now := start.failure.words_in(result.after)) is not None:
+        say(console, f"before   {start.failure.words_in(start.before) or start.failure}\nnow      {now}")
     say(console, f"file     {file}")
+
+
+def _left_out(result: _Result) -> str:
+    """Return what was not done because the budget was used up."""
+    smaller = ["a larger --budget may find a smaller scenario"] if result.out_of_budget else []
+    seeds = [f"{result.seeds_left_out} of {OTHER_SEEDS} other seeds were not tried"] if result.seeds_left_out else []
+    return "; ".join(smaller + seeds)
 
 
 def _show_scenario(scenario: Scenario, console: Console) -> None:
@@ -313,14 +362,15 @@ def _confirm(
     It is not run if it needs what only the simulator can do. Print whether it failed, and return that for the JSON answer.
     """
     processes = registry.find("processes")
-    lacking = "; ".join(mistakes(processes, scenario))
+    crash_states = ["only the simulator tries crash states"] if CRASH_STATE in (start.failure.milestones or ()) else []
+    lacking = "; ".join([*mistakes(processes, scenario), *crash_states])
     if lacking:
         say(console, Text("not tried", "yellow").append(f" on real processes: {lacking}"))
         return {"confirmed": False, "tries": 0, "run": None, "why": lacking}
     fit = without_unsupported(processes, scenario)
     changed = fit.limits != scenario.limits  # then it is not the scenario in `file`
     runs = SeedRuns(name=str(file), results=results, on=processes.name)
-    verdicts = []
+    verdicts, unknown = [], ""
     for number in range(CONFIRM_TRIES):
         if not quiet:
             say(console, f"confirming on real processes, run {number + 1} of at most {CONFIRM_TRIES}")
@@ -333,10 +383,13 @@ def _confirm(
             return {"confirmed": True, "tries": number + 1, "run": str(ran.folder.path)}
         if ran.verdict.exit == Exit.HARNESS_ERROR:
             break
+        if ran.verdict.exit == Exit.UNKNOWN:
+            unknown = unknown or next(iter(ran.verdict.reasons), "")
     why = (
         ran.verdict.reasons[0] if ran.verdict.exit == Exit.HARNESS_ERROR and ran.verdict.reasons
         else f"in none of the runs {start.failure}. Delays and disk times differ there, so the same interleaving may not occur"
     )  # fmt: skip
+    why += f". UNKNOWN: {unknown}" if unknown else ""
     say(console, Text("not reproduced", "yellow").append(f" on real processes ({'; '.join(verdicts)}): {why}"))
     return {"confirmed": False, "tries": len(verdicts), "run": str(ran.folder.path), "why": why}
 
@@ -354,7 +407,10 @@ def _answer(
         else {**facts_of(result.scenario, result.after), "violated": result.after.violated},
         "tries": result.search.tries,
         "complete": not (result.out_of_budget or result.interrupted),
-        "other_seeds": {"tried": 0 if result.others is None else OTHER_SEEDS, "failed": result.others},
+        "other_seeds": {
+            "tried": 0 if result.others is None else result.others.tried,
+            "failed": None if result.others is None else len(result.others.failing),
+        },
         "processes": confirmed,
         "command": again,
     }

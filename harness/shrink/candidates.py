@@ -6,15 +6,16 @@ none of them finds a simpler scenario.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from msgspec import structs
 
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS, concerns_links
-from zab_chaos.faults.scenario import Expect, FaultStep, Operation, Scenario, Workload, overrides
+from zab_chaos.faults.scenario import Expect, FaultStep, InitialDisk, Operation, Scenario, Workload, overrides
 from zab_chaos.harness.shrink.search import Search
-from zab_chaos.harness.shrink.times import earlier, rounder, shorter
+from zab_chaos.harness.shrink.times import DURATION_MIN, earlier, ended, just_after, rounder, shorter
 from zab_chaos.harness.workload.operations import load_parameters, written_operations
 from zab_chaos.model.ddmin import ddmin
 from zab_chaos.node.config import Limits, Timing
@@ -27,9 +28,14 @@ LISTED_MAX = 60  # operations in the result: a load that needs more is better de
 # Seconds that are added to the duration of a load that is written out. A drawn load goes on after its end until every fault
 # has taken effect; a list of operations does not.
 EXTRA_SECONDS = (0.0, 2.0)
-RATES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+RATES = (0.1, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 COUNTS = (1, 2, 3, 4, 5, 10, 20)
 SMALL_PAYLOAD = 16
+# What only a drawn load has: the default values, and those of the slowest load.
+DRAWN_ONLY: Mapping[str, Any] = {
+    name: getattr(Workload(), name) for name in ("rate", "mix", "burst", "moves", "visits")
+}
+SLOWEST: Mapping[str, Any] = {**DRAWN_ONLY, "rate": RATES[0], "mix": {"set": 1.0}}
 LIKE_CRASH = ("power-cut", "wipe", "disk-full", "disk-error", "stop", "crash-at")  # a plain crash may replace them
 
 
@@ -38,10 +44,11 @@ def shrink(search: Search, scenario: Scenario, on_step: Callable[[Scenario], Non
 
     `scenario` fails and has a fixed schedule. `on_step` is called with the result of every step.
     """
+    scenario = until_failed(search, scenario)
     while True:
         before = scenario
         for step in STEPS:
-            scenario = step(search, scenario)
+            scenario = until_failed(search, step(search, scenario))
             on_step(scenario)
         if scenario == before or search.out_of_budget:
             return scenario
@@ -61,6 +68,32 @@ def descend(simpler: Simpler) -> Callable[[Search, Scenario], Scenario]:
     return step
 
 
+# ---- large steps that cost little ----
+
+
+def smallest(search: Search, scenario: Scenario) -> Scenario:
+    """Try the smallest scenarios: those without a fault, the shortest first, with the slowest load and with its own."""
+    bare = with_faults(scenario, ())
+    slowest = replace(
+        with_operations(bare, ()), workload=replace(bare.workload, **SLOWEST, clients=1, keys=1, sessions=0)
+    )
+    ends = [DURATION_MIN, just_after(search.failed_at(scenario)), scenario.duration]
+    shortened = (ended(base, end) for end in ends for base in (slowest, bare))
+    candidates = [one for one in shortened if one is not None and one != scenario]
+    found = search.first_failing(candidates)
+    return scenario if found is None else candidates[found]
+
+
+def until_failed(search: Search, scenario: Scenario) -> Scenario:
+    """End the load just after the moment at which the scenario fails, again and again, because that moment may change."""
+    while (end := just_after(search.failed_at(scenario))) < scenario.duration:
+        candidate = ended(scenario, end)
+        if candidate is None or search.first_failing([candidate]) is None:
+            break
+        scenario = candidate
+    return scenario
+
+
 # ---- faults ----
 
 
@@ -68,6 +101,14 @@ def fewer_faults(search: Search, scenario: Scenario) -> Scenario:
     """Leave out as many faults as possible, with everything that refers to their names."""
     kept = ddmin(scenario.faults, lambda lists: search.first_failing([with_faults(scenario, one) for one in lists]))
     return with_faults(scenario, kept)
+
+
+def half_the_faults(scenario: Scenario) -> Iterator[Scenario]:
+    """Yield candidates with one half of the faults, then with three quarters of them."""
+    faults = scenario.faults
+    for parts in (2, 4) if len(faults) > 2 else ():
+        bounds = [len(faults) * part // parts for part in range(parts + 1)]
+        yield from (with_faults(scenario, faults[:begin] + faults[end:]) for begin, end in pairwise(bounds))
 
 
 def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
@@ -139,17 +180,18 @@ def _plainer_params(step: FaultStep) -> Iterator[dict[str, Any]]:
 
 
 def lighter_load(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield candidates with a lower rate, fewer clients or keys, a smaller payload, or fewer kinds of operations."""
+    """Yield candidates with a lower rate, fewer clients or keys, a smaller payload, or only one kind of operations."""
     work = scenario.workload
-    changes: list[dict[str, Any]] = [{"timeout": Workload().timeout}]
+    changes: list[dict[str, Any]] = [{"timeout": Workload().timeout}, {"sessions": 0}]
     if scenario.operations:
         changes += [{"max_outstanding": Workload().max_outstanding}]
     else:
+        changes.insert(0, {**SLOWEST, "clients": 1, "keys": 1, "sessions": 0})
         changes += [{"rate": float(rate)} for rate in RATES if rate < work.rate]
+        changes += [{name: DRAWN_ONLY[name]} for name in ("burst", "moves", "visits")]
         changes += [{"clients": count} for count in COUNTS if count < work.clients]
         changes += [{"keys": count} for count in COUNTS if count < work.keys]
         changes += [{"max_outstanding": Workload().max_outstanding}, {"mix": {"set": 1.0}}]
-        changes += [{"mix": _without(work.mix, kind)} for kind in sorted(work.mix) if len(work.mix) > 1]
     if work.payload_bytes > SMALL_PAYLOAD:
         changes.append({"payload_bytes": SMALL_PAYLOAD})
     for change in changes:
@@ -157,14 +199,26 @@ def lighter_load(scenario: Scenario) -> Iterator[Scenario]:
             yield replace(scenario, workload=replace(work, **change))
 
 
+def fewer_kinds(scenario: Scenario) -> Iterator[Scenario]:
+    """Yield candidates of a drawn load without one kind of operations."""
+    work = scenario.workload
+    for kind in sorted(work.mix) if len(work.mix) > 1 and not scenario.operations else ():
+        yield replace(scenario, workload=replace(work, mix=_without(work.mix, kind)))
+
+
 def _without(values: Mapping[str, T], left_out: str) -> dict[str, T]:
     return {name: value for name, value in values.items() if name != left_out}
 
 
 def fewer_operations(search: Search, scenario: Scenario) -> Scenario:
-    """Replace a light load by a list of operations, and leave out as many of them as possible."""
+    """Replace a light load by a list of operations, and leave out as many of them as possible.
+
+    If none is needed, the slowest load remains.
+    """
     written = scenario
     if not scenario.operations:
+        if all(getattr(scenario.workload, name) == value for name, value in SLOWEST.items()):
+            return scenario
         candidates = [_with_written_load(scenario, seconds) for seconds in EXTRA_SECONDS]
         found = search.first_failing([one for one in candidates if len(one.operations) <= WRITTEN_OUT_MAX])
         if found is None:
@@ -173,7 +227,7 @@ def fewer_operations(search: Search, scenario: Scenario) -> Scenario:
     kept = ddmin(
         written.operations, lambda lists: search.first_failing([with_operations(written, one) for one in lists])
     )
-    return with_operations(written, kept) if 0 < len(kept) <= LISTED_MAX else scenario
+    return with_operations(written, kept) if len(kept) <= LISTED_MAX else scenario
 
 
 def _with_written_load(scenario: Scenario, extra_seconds: float) -> Scenario:
@@ -191,21 +245,24 @@ def with_operations(scenario: Scenario, operations: Sequence[Operation]) -> Scen
     removed = {one.name for one in scenario.operations} - {one.name for one in operations}
     faults = tuple(step if step.awaits not in removed else replace(step, awaits=None) for step in scenario.faults)
     if operations:
-        work = replace(work, rate=Workload().rate, mix=Workload().mix)
+        work = replace(work, **DRAWN_ONLY)
     elif scenario.operations:
-        work = replace(work, rate=0.1, mix={"set": 1.0})
+        work = replace(work, **SLOWEST)
     return replace(scenario, operations=tuple(operations), faults=faults, workload=work)
 
 
 def plainer_operations(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield candidates without unused clients and keys, and with operations of one client, key or kind (all or one by one)."""
+    """Yield candidates without unused clients and keys, and with operations of one client, key or kind (all or one by one).
+
+    The same for conditions on versions, chosen nodes and new sessions, which are left out.
+    """
     operations = scenario.operations
     if not operations:
         return
     clients, keys = (max(getattr(one, name) for one in operations) for name in ("client", "key"))
     if (clients, keys + 1) != (scenario.workload.clients, scenario.workload.keys):
         yield replace(scenario, workload=replace(scenario.workload, clients=clients, keys=keys + 1))
-    for change in ({"client": 1}, {"key": 0}, {"do": "set"}):
+    for change in ({"node": None}, {"anew": False}, {"version": None}, {"client": 1}, {"key": 0}, {"do": "set"}):
         yield from _with_each(scenario, change)
 
 
@@ -227,17 +284,26 @@ def _with_each(scenario: Scenario, change: Mapping[str, Any]) -> Iterator[Scenar
 def fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
     """Yield candidates with fewer nodes.
 
-    Nodes that faults name keep their ids or, if these are too large, get the lowest ids in order. A single node has no links,
-    so the faults of links are left out with them.
+    Nodes that faults name keep their ids or, if these are too large, get the lowest ids in order. The disks and clients of
+    removed nodes are removed or go to other nodes. A single node has no links, so the faults of links are left out with them.
     """
     named = sorted({node for step in scenario.faults for node in _named(step)})
     for nodes in range(1, scenario.nodes):
-        fewer = replace(scenario, nodes=nodes)
+        ids = {node: node for node in range(1, nodes + 1)}
         if named and nodes < named[-1]:
             if nodes < len(named):
                 continue
             ids = {node: index + 1 for index, node in enumerate(named)}
-            fewer = replace(fewer, faults=tuple(_renumbered(step, ids) for step in scenario.faults))
+        fewer = replace(
+            scenario,
+            nodes=nodes,
+            faults=tuple(_renumbered(step, ids) for step in scenario.faults),
+            disks=tuple(replace(disk, node=ids[disk.node]) for disk in scenario.disks if disk.node in ids),
+            operations=tuple(
+                structs.replace(one, node=ids.get(one.node)) if isinstance(one.node, int) else one
+                for one in scenario.operations
+            ),
+        )
         yield fewer if nodes > 1 else with_faults(fewer, [one for one in fewer.faults if not concerns_links(one.do)])
 
 
@@ -267,6 +333,8 @@ def default_settings(scenario: Scenario) -> Iterator[Scenario]:
     if expect != plain:
         yield replace(scenario, expect=plain)
         yield replace(scenario, expect=replace(expect, min_acked=plain.min_acked))
+    if scenario.crash_states:
+        yield replace(scenario, crash_states=False)
     if scenario.erratic_network:
         yield replace(scenario, erratic_network=False)
     if scenario.workload.stalls:
@@ -280,13 +348,36 @@ def default_settings(scenario: Scenario) -> Iterator[Scenario]:
     yield from (replace(scenario, limits=Limits(**_without(limits, name))) for name in limits)
 
 
+def plainer_disks(scenario: Scenario) -> Iterator[Scenario]:
+    """Yield candidates with empty disks at the start (all or one by one), or with a shorter log on one."""
+    if scenario.disks:
+        yield replace(scenario, disks=())
+    for index, disk in enumerate(scenario.disks):
+        before, after = scenario.disks[:index], scenario.disks[index + 1 :]
+        yield replace(scenario, disks=(*before, *after))
+        yield from (replace(scenario, disks=(*before, one, *after)) for one in _plainer_disk(disk))
+
+
+def _plainer_disk(disk: InitialDisk) -> Iterator[InitialDisk]:
+    if disk.log:
+        yield replace(disk, log=())
+        yield replace(disk, log=disk.log[:-1])
+    if disk.accepted_epoch > disk.current_epoch:
+        yield replace(disk, accepted_epoch=disk.current_epoch)
+
+
 STEPS: tuple[Callable[[Search, Scenario], Scenario], ...] = (
-    descend(shorter),  # the steps that make every further try cheaper come first
+    smallest,  # the steps that make every further try cheaper come first
+    descend(half_the_faults),
+    descend(fewer_nodes),
     descend(lighter_load),
+    descend(shorter),
     descend(default_settings),
     fewer_faults,
     descend(fewer_nodes),
+    descend(plainer_disks),
     fewer_operations,
+    descend(fewer_kinds),
     descend(plainer_operations),
     descend(plainer_faults),
     descend(earlier),

@@ -15,6 +15,7 @@ from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_seed
 from zab_chaos.harness.explore.swarm import draw_swarm
 from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.report.headline import ranked_violations
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -22,9 +23,9 @@ from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
-from zab_chaos.harness.shrink.search import Failure, Tell, failure_of, reparsed, seeds_that_fail
+from zab_chaos.harness.shrink.search import Budget, Failure, Tell, failure_of, reparsed, try_seeds
 from zab_chaos.model.events import TRACES
-from zab_chaos.model.verdict import ended_as_expected
+from zab_chaos.model.verdict import Outcome, ended_as_expected
 
 FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator with its own seed
 
@@ -62,10 +63,14 @@ class FailingCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
-    """A scenario with a fixed schedule that fails with its own seed. `before`: the result before shrinking."""
+    """A scenario with a fixed schedule that fails with its own seed.
+
+    `at`: when it fails, in seconds since the load began. `before`: the result before shrinking.
+    """
 
     scenario: Scenario
     failure: Failure
+    at: float
     before: SeedResult
 
 
@@ -132,24 +137,26 @@ def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     if as_expected or verdict.exit == 2:
         ending = "ended as its scenario expects" if as_expected else "did not fail"
         raise BadInput(f"{folder.path} {ending} ({verdict.verdict}): there is nothing to shrink")
-    preferred = _preferred_properties(scenario, verdict.violated)
+    in_headline = [item.name for item, _ in ranked_violations(verdict)]
+    preferred = _preferred_properties(scenario, [*dict.fromkeys((*in_headline, *verdict.violated))])
     release = facts["versions"].get(backend) if foreign else None
     return FailingCase(scenario=scenario, seed=seed, folder=folder, preferred=preferred, on=on, release=release)
 
 
 def _preferred_properties(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:
-    """Return the property that the defect is known to break, if any, then those that the run violated."""
+    """Return the property that the defect is known to break, if any, then `violated`, those that the run violated."""
     known = [DEFECTS[scenario.defect].property] if scenario.defect in DEFECTS else []
     return (*known, *violated)
 
 
-def find_starting_point(case: FailingCase, workers: LocalWorkers, tell: Tell) -> StartingPoint | None:
-    """Find a fixed schedule that fails in the simulator; None if there is none.
+def find_starting_point(case: FailingCase, workers: LocalWorkers, budget: Budget, tell: Tell) -> StartingPoint | None:
+    """Find a fixed schedule that fails in the simulator; None if there is none, or none was found within the budget.
 
     It fails with the case's seed or, if that is not known to fail in the simulator, with one of the next seeds.
     Raises BadInput if a scenario was named whose seed does not fail at all.
     """
     found = case.simulate()
+    budget.used += 1
     failure = failure_of(found, case.preferred)
     if failure is None and not case.not_simulated:
         if case.folder is not None:
@@ -160,33 +167,45 @@ def find_starting_point(case: FailingCase, workers: LocalWorkers, tell: Tell) ->
         )
     if failure is not None and case.folder is not None and failure.property not in (None, *case.preferred):
         failure = None  # it is another bug than that of the run
+    schedules: list[Scenario] = []
     for scenario in fixed_schedules(case):
+        schedules.append(scenario)
         for seed in [case.seed] if failure is not None else range(case.seed, case.seed + FURTHER_SEEDS):
+            if budget.used_up:
+                return None
             tell(f"simulating a fixed schedule with seed {seed}")
-            start = _try_schedule(case, replace(scenario, seed=seed), failure)
+            start = _try_schedule(case, replace(scenario, seed=seed), failure, budget)
             if start is not None:
                 return start if failure is None else replace(start, before=found)
-    return None if failure is None else _with_another_seed(case, failure, found, workers, tell)
+    return None if failure is None else _with_another_seed(case, schedules, failure, found, workers, budget, tell)
 
 
-def _try_schedule(case: FailingCase, scenario: Scenario, failure: Failure | None) -> StartingPoint | None:
+def _try_schedule(
+    case: FailingCase, scenario: Scenario, failure: Failure | None, budget: Budget
+) -> StartingPoint | None:
     """Simulate the scenario. Return it if it has the failure or, if that is None, violates a preferred property."""
     found, _ = simulate_seed(Task(scenario=scenario, defect=case.defect), scenario.seed)
-    wanted = failure if failure is not None else failure_of(found, case.preferred)
-    if wanted is None or not wanted.shows_in(found) or (failure is None and wanted.property not in case.preferred):
+    budget.used += 1
+    wanted = failure_of(found, case.preferred if failure is None else [failure.property or ""])
+    if failure is not None and failure.shows_in(found):
+        wanted = failure
+    same = (failure.verdict, [failure.property]) if failure is not None else (Outcome.VIOLATION, case.preferred)
+    at = wanted.seen_at(found) if wanted is not None else None
+    if wanted is None or at is None or wanted.verdict != same[0] or wanted.property not in same[1]:
         return None
-    return StartingPoint(scenario=scenario, failure=wanted, before=found)
+    return StartingPoint(scenario=scenario, failure=wanted, at=at, before=found)
 
 
 def _with_another_seed(
-    case: FailingCase, failure: Failure, found: SeedResult, workers: LocalWorkers, tell: Tell
-) -> StartingPoint | None:
+    case: FailingCase, schedules: Sequence[Scenario], failure: Failure, found: SeedResult, workers: LocalWorkers,
+    budget: Budget, tell: Tell,
+) -> StartingPoint | None:  # fmt: skip
     """Look for a later seed that fails. The case's own may pass with a fixed schedule if the nemesis had postponed faults."""
     seeds = range(case.seed + 1, case.seed + FURTHER_SEEDS)
-    for scenario in fixed_schedules(case):
-        failing = seeds_that_fail(workers, case.defect, failure, scenario, seeds, tell)
-        if failing:
-            return StartingPoint(scenario=replace(scenario, seed=failing[0]), failure=failure, before=found)
+    for scenario in schedules:
+        failing = try_seeds(workers, case.defect, failure, scenario, seeds, budget, tell, enough=1).failing
+        for seed, at in failing.items():
+            return StartingPoint(scenario=replace(scenario, seed=seed), failure=failure, at=at, before=found)
     return None
 
 

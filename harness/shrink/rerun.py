@@ -8,7 +8,8 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.errors import Interrupted
-from zab_chaos.harness.explore.exploration import SeedResult
+from zab_chaos.harness.explore.exploration import SeedResult, violations_in
+from zab_chaos.harness.results.fault_timeline import origin
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.failure import FailingCase, StartingPoint, fixed_schedules
@@ -37,19 +38,24 @@ class CandidateRuns:
                 found = self._run(scenario)
                 failure = failure_of(found, self.case.preferred) if found is not None else None
                 if found is not None and failure is not None and failure.property in (None, *self.case.preferred):
-                    return StartingPoint(scenario=scenario, failure=failure, before=found)
+                    at = failure.seen_at(found)
+                    assert at is not None
+                    return StartingPoint(scenario=scenario, failure=failure, at=at, before=found)
         return None
 
-    def fails(self, failure: Failure, scenario: Scenario) -> bool:
-        """Return True if one of up to `times` runs fails in the same way. Raises BadInput, HarnessError, Interrupted."""
+    def fails_at(self, failure: Failure, scenario: Scenario) -> float | None:
+        """Return when one of up to `times` runs has failed in the same way; None if none did.
+
+        Raises BadInput, HarnessError, Interrupted.
+        """
         for _ in range(self.times):
             found = self._run(scenario)
             if found is None:
-                return False
-            if failure.shows_in(found):
+                return None
+            if (at := failure.seen_at(found)) is not None:
                 self.failing = found
-                return True
-        return False
+                return at
+        return None
 
     def _run(self, scenario: Scenario) -> SeedResult | None:
         """Run the scenario once and return the result; None if the backend can't do what the scenario asks for."""
@@ -64,8 +70,10 @@ class CandidateRuns:
             raise Interrupted("interrupted; no smaller scenario was found, and the runs are not kept") from None
         invoked = sum(line["type"] == "invoke" for line in ran.folder.lines("ops.jsonl"))
         events = sum(map(_count_lines, ran.folder.path.glob("trace/*.jsonl")))
+        shown = violations_in(ran.verdict, origin(ran.folder))
         shutil.rmtree(ran.folder.path, ignore_errors=True)  # a search may take thousands of runs
-        return replace(SeedResult.stored(scenario, scenario.seed, ran), invoked=invoked, events=events, folder=None)
+        found = SeedResult.stored(scenario, scenario.seed, ran)
+        return replace(found, invoked=invoked, events=events, shown=shown, folder=None)
 
     def _fit(self, scenario: Scenario) -> Scenario:
         """Adapt the scenario to the backend. A defect of another system has no place in a file, so each run sets it instead."""

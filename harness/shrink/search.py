@@ -4,31 +4,54 @@ The search is greedy and deterministic. It takes the first candidate that still 
 number of workers. The candidates come from `harness/shrink/candidates.py`.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from zab_chaos.faults.scenario import Scenario, ScenarioError, parse
-from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_seed
+from zab_chaos.harness.explore.exploration import SeedResult, Shown, Task, simulate_seed
 from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
 from zab_chaos.model.verdict import Outcome
 
 WITNESSES_MAX = 2  # further seeds with which a candidate must fail, if the original scenario fails with so many
 WITNESSES_TRIED = 4  # further seeds that are tried with the original scenario
 Tell = Callable[[str], None]  # tells the user about the progress
+# Returns when a scenario has failed, in seconds since the load began (infinite if the verdict does not say); None if it passed.
+FailsAt = Callable[[Scenario], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The failure that shrinking preserves: a verdict and, for a violation, one property."""
+    """The failure that shrinking preserves: a verdict and, for a violation, one property.
+
+    `milestones`: those that the evidence of the violation must contain, because a property can be violated in several ways:
+    after the healing, for example, or before. None: any.
+    """
 
     verdict: str
     property: str | None
+    milestones: frozenset[str] | None = None
 
     def shows_in(self, found: SeedResult) -> bool:
         """Return True if this result has the same failure."""
-        return found.verdict == self.verdict and (self.property is None or self.property in found.violated)
+        if found.verdict != self.verdict or self.property not in (None, *found.violated):
+            return False
+        return self.milestones is None or any(self._matches(one) for one in found.shown)
+
+    def seen_at(self, found: SeedResult) -> float | None:
+        """Return when this result shows the failure, as `FailsAt` does."""
+        if not self.shows_in(found):
+            return None
+        return min((one.at for one in found.shown if self._matches(one)), default=math.inf)
+
+    def words_in(self, found: SeedResult) -> str | None:
+        """Return the sentence on the violation; None if there is none in the result."""
+        return next((one.words for one in found.shown if self._matches(one)), None)
+
+    def _matches(self, one: Shown) -> bool:
+        return one.property == self.property and self.milestones in (None, one.milestones)
 
     def __str__(self) -> str:
         return f"{self.property} is violated" if self.property is not None else f"the verdict is {self.verdict}"
@@ -37,48 +60,80 @@ class Failure:
 def failure_of(found: SeedResult, preferred: Sequence[str]) -> Failure | None:
     """Return the failure of a result that is to be preserved, or None if the seed did not fail.
 
-    For a violation that is the first property of `preferred` that is violated, else the first violated one.
+    For a violation that is the first property of `preferred` that is violated, else the one of the headline.
     """
     if not found.failed:
         return None
     if found.verdict != Outcome.VIOLATION:
         return Failure(verdict=found.verdict, property=None)
-    kept = next((name for name in preferred if name in found.violated), found.violated[0])
-    return Failure(verdict=found.verdict, property=kept)
+    names = [*preferred, *(one.property for one in found.shown), *found.violated]
+    kept = next(name for name in names if name in found.violated)
+    milestones = next((one.milestones for one in found.shown if one.property == kept), None)
+    return Failure(verdict=found.verdict, property=kept, milestones=milestones)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Budget:
-    """When to stop the search: after a number of tries, or of seconds (on a slower machine the result is then larger)."""
+    """How much may be run: a number of tries, or seconds (on a slower machine the result is then larger).
+
+    A try is one candidate, or one seed that is tried for another reason. The seconds count from when this object is created.
+    """
 
     tries: int | None
     seconds: float | None
+    used: int = 0  # tries
+    _begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def deadline(self) -> float:
+        """The time at which the seconds are over, on the monotonic clock that all processes of a machine share."""
+        return math.inf if self.seconds is None else self._begun + self.seconds
+
+    @property
+    def used_up(self) -> bool:
+        """True if nothing more may be run."""
+        return (self.tries is not None and self.used >= self.tries) or time.monotonic() > self.deadline
 
 
 class Search:
     """Tries candidates on the workers.
 
-    `fails` returns True if a candidate still fails. `on_try` is called with this object after every try.
+    `fails_at` runs a candidate. `on_try` is called with this object after every try.
     """
 
     def __init__(
-        self, workers: WorkerPool, fails: Callable[[Scenario], bool], budget: Budget, on_try: Callable[["Search"], None]
+        self, workers: WorkerPool, fails_at: FailsAt, budget: Budget, on_try: Callable[["Search"], None]
     ) -> None:
-        self.tries = 0
+        self.budget = budget
         self._workers = workers
-        self._fails = fails
-        self._budget = budget
-        self._begun = time.monotonic()
+        self._fails_at = fails_at
         self._on_try = on_try
         self.best: Scenario | None = None  # the latest candidate that still fails, which is the smallest
-        self._known: dict[str, bool] = {}  # by the text of a candidate's file: whether it fails
+        self._known: dict[str, float | None] = {}  # by the text of a candidate's file: when it fails; None: it does not
+
+    @property
+    def tries(self) -> int:
+        """The number of tries so far, including those before the search."""
+        return self.budget.used
 
     @property
     def out_of_budget(self) -> bool:
         """True if the budget is used up."""
-        tries, seconds = self._budget.tries, self._budget.seconds
-        spent = tries is not None and self.tries >= tries
-        return spent or (seconds is not None and time.monotonic() - self._begun > seconds)
+        return self.budget.used_up
+
+    def remember(self, scenario: Scenario, at: float) -> None:
+        """Record that a scenario fails, and when, which is known without a try."""
+        self._known[scenario.to_toml()] = at
+
+    def require(self, fails_at: FailsAt) -> None:
+        """Ask for more than before: try the candidates that failed anew, with this function."""
+        self._fails_at = fails_at
+        self._known = {text: at for text, at in self._known.items() if at is None}
+
+    def failed_at(self, scenario: Scenario) -> float:
+        """Return when a scenario that was tried has failed, in seconds since the load began; infinite if that is not known."""
+        at = self._known.get(scenario.to_toml())
+        return math.inf if at is None else at
 
     def first_failing(self, candidates: Sequence[Scenario]) -> int | None:
         """Return the index of the first valid candidate that still fails; None if there is none, or if the budget is used up.
@@ -87,29 +142,34 @@ class Search:
         """
         submitted: list[tuple[int, str]] = []  # the index and the text of each candidate that is tried
         known: list[int] = []  # the first candidate that is known to fail from an earlier try
+        texts: set[str] = set()
 
         def untried() -> Iterator[Scenario]:
             for index, candidate in enumerate(candidates):
                 if self.out_of_budget:
                     return
                 text = candidate.to_toml()
-                if self._known.get(text):
+                if self._known.get(text) is not None:
                     known.append(index)
                     return
-                if text not in self._known and (read := reparsed(candidate, text)) is not None:
+                if text in self._known or text in texts:
+                    continue
+                texts.add(text)
+                if (read := reparsed(candidate, text)) is not None:
                     submitted.append((index, text))
                     yield read
 
-        results = self._workers.results(self._fails, untried())
-        for number, fails in enumerate(results):
+        results = self._workers.results(self._fails_at, untried())
+        for number, at in enumerate(results):
             index, text = submitted[number]
-            self.tries += 1
-            self._known[text] = fails
+            self.budget.used += 1
+            self._known[text] = at
             self._on_try(self)
-            if fails:
+            if at is not None:
                 self.best = candidates[index]
-            if fails or self.out_of_budget:
-                return index if fails else None
+                return index
+            if self.out_of_budget:
+                return None
         return next(iter(known), None)
 
 
@@ -121,36 +181,56 @@ def reparsed(candidate: Scenario, text: str | None = None) -> Scenario | None:
         return None
 
 
-def still_fails(defect: str | None, failure: Failure, seeds: Sequence[int], scenario: Scenario) -> bool:
-    """Return True if the scenario fails in the same way with every seed."""
-    task = Task(scenario=scenario, defect=defect)
-    return all(failure.shows_in(simulate_seed(task, seed)[0]) for seed in seeds)
+def fails_with_all(
+    defect: str | None, failure: Failure, seeds: Sequence[int], deadline: float, scenario: Scenario
+) -> float | None:
+    """Return when the scenario has failed with every seed; None if it passes with one, or if the deadline comes first."""
+    task, last = Task(scenario=scenario, defect=defect), -math.inf
+    for seed in seeds:
+        at = failure.seen_at(simulate_seed(task, seed)[0]) if time.monotonic() <= deadline else None
+        if at is None:
+            return None
+        last = max(last, at)
+    return last
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSeeds:
+    """Other seeds that were tried with a scenario: how many, and when those failed that did."""
+
+    tried: int
+    failing: dict[int, float]
 
 
 def witness_seeds(
-    workers: LocalWorkers, defect: str | None, failure: Failure, scenario: Scenario, seed: int, tell: Tell
-) -> list[int]:
-    """Return `seed` and a few others with which the scenario fails.
+    workers: LocalWorkers, defect: str | None, failure: Failure, scenario: Scenario, budget: Budget, tell: Tell
+) -> dict[int, float]:
+    """Return a few seeds after the scenario's with which it fails, and when.
 
     A candidate that fails with all of them depends less on a single interleaving.
     """
-    others = [seed + number for number in range(1, WITNESSES_TRIED + 1)]
-    failing = seeds_that_fail(workers, defect, failure, scenario, others, tell)
-    return [seed, *failing[:WITNESSES_MAX]]
+    seeds = range(scenario.seed + 1, scenario.seed + 1 + WITNESSES_TRIED)
+    return try_seeds(workers, defect, failure, scenario, seeds, budget, tell, enough=WITNESSES_MAX).failing
 
 
-def seeds_that_fail(
-    workers: LocalWorkers, defect: str | None, failure: Failure, scenario: Scenario, seeds: Sequence[int], tell: Tell
-) -> list[int]:
-    """Return the seeds with which the scenario fails in the same way."""
-    cases = [replace(scenario, seed=seed) for seed in seeds]
+def try_seeds(
+    workers: LocalWorkers, defect: str | None, failure: Failure, scenario: Scenario, seeds: Sequence[int],
+    budget: Budget, tell: Tell, enough: int | None = None,
+) -> OtherSeeds:  # fmt: skip
+    """Try the seeds, as far as the budget allows or until `enough` fail, and return which of them fail in the same way."""
+    cases = (replace(scenario, seed=seed) for seed in seeds if not budget.used_up)
     results = workers.results(partial(_fails_with_its_seed, defect, failure), cases)
-    failing: list[int] = []
-    for number, (seed, fails) in enumerate(zip(seeds, results, strict=True), 1):
-        failing += [seed] if fails else []
-        tell(f"{number} of {len(seeds)} other seeds tried, {len(failing)} fail as well")
-    return failing
+    failing: dict[int, float] = {}
+    tried = 0
+    for seed, at in zip(seeds, results, strict=False):
+        tried += 1
+        budget.used += 1
+        failing |= {seed: at} if at is not None else {}
+        tell(f"{tried} of {len(seeds)} other seeds tried, {len(failing)} fail as well")
+        if budget.used_up or len(failing) == enough:
+            break
+    return OtherSeeds(tried, failing)
 
 
-def _fails_with_its_seed(defect: str | None, failure: Failure, scenario: Scenario) -> bool:
-    return still_fails(defect, failure, [scenario.seed], scenario)
+def _fails_with_its_seed(defect: str | None, failure: Failure, scenario: Scenario) -> float | None:
+    return fails_with_all(defect, failure, [scenario.seed], math.inf, scenario)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from math import floor
+from math import floor, isinf
 
 from msgspec import structs
 
@@ -21,11 +21,25 @@ def shorter(scenario: Scenario) -> Iterator[Scenario]:
     """Yield candidates with an earlier end of the load, without the faults and operations after it."""
     last = max([DURATION_MIN, *_start_times(scenario)])
     for end in (*(round(part * scenario.duration, 1) for part in DURATION_SHARES), last):
-        if DURATION_MIN <= end < scenario.duration:
-            faults = tuple(step for step in scenario.faults if step.at <= end)
-            operations = tuple(one for one in scenario.operations if one.at <= end)
-            if operations or not scenario.operations:
-                yield replace(scenario, duration=end, faults=faults, operations=operations)
+        if DURATION_MIN <= end < scenario.duration and (candidate := ended(scenario, end)) is not None:
+            yield candidate
+
+
+def ended(scenario: Scenario, end: float) -> Scenario | None:
+    """Return the scenario with the end of the load at `end` or earlier, without the faults and operations after it.
+
+    None if no operation of a list would be left, because an empty list means a drawn load.
+    """
+    faults = tuple(step for step in scenario.faults if step.at <= end)
+    operations = tuple(one for one in scenario.operations if one.at <= end)
+    if scenario.operations and not operations:
+        return None
+    return replace(scenario, duration=min(end, scenario.duration), faults=faults, operations=operations)
+
+
+def just_after(moment: float) -> float:
+    """Return a round end of the load that is later than this moment, which may be before its beginning or infinite."""
+    return moment if isinf(moment) else max(DURATION_MIN, floor(moment * 10 + 1) / 10)
 
 
 def earlier(scenario: Scenario) -> Iterator[Scenario]:

@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.defects import DEFECTS
-from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, load, parse
+from zab_chaos.faults.scenario import FaultStep, InitialDisk, Operation, Scenario, load, parse
 from zab_chaos.harness.cli import shrink
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.simulate import simulate
-from zab_chaos.harness.shrink.candidates import fewer_nodes, plainer_faults, with_faults, with_operations
+from zab_chaos.harness.shrink.candidates import (
+    default_settings,
+    fewer_kinds,
+    fewer_nodes,
+    half_the_faults,
+    plainer_disks,
+    plainer_faults,
+    plainer_operations,
+    with_faults,
+    with_operations,
+)
 from zab_chaos.harness.shrink.times import earlier, rounder, shorter
 
 LOSSY = """
@@ -128,12 +138,13 @@ def test_a_drawn_schedule_shrinks_to_the_same_file_with_any_number_of_workers(
     drawn = tmp_path / "drawn.toml"
     drawn.write_text(DRAWN)
     files = [tmp_path / f"{jobs}.toml" for jobs in (1, 2)]
-    asked = [str(drawn), "--defect", "gap-accepted", "--seed", "1", "--budget", "16"]
+    asked = [str(drawn), "--defect", "gap-accepted", "--seed", "1", "--budget", "30"]
     answers = [
         shrunk(capsys, *asked, "--out", str(file), "--jobs", jobs) for file, jobs in zip(files, "12", strict=True)
     ]
     assert files[0].read_text() == files[1].read_text()
-    assert answers[0]["tries"] == answers[1]["tries"] <= 16
+    assert answers[0]["tries"] == answers[1]["tries"] == 30
+    assert answers[0]["other_seeds"] == {"tried": 0, "failed": 0}
     small = load(files[0])
     assert small.nemesis is None
     assert 0 < len(small.faults) < answers[0]["before"]["faults"]
@@ -146,11 +157,14 @@ def test_the_output_shows_the_progress_and_a_scenario_that_can_be_copied(
     monkeypatch.setattr(shrink, "PROGRESS_SECONDS", 0.0)
     monkeypatch.setenv("COLUMNS", "40")
     out = tmp_path / "small.toml"
-    asked = ["--defect", "gap-accepted", "--seed", "3", "--out", str(out), "--jobs", "1", "--budget", "1"]
+    asked = ["--defect", "gap-accepted", "--seed", "3", "--out", str(out), "--jobs", "1", "--budget", "14"]
     assert main(["shrink", lossy, *asked, "--no-confirm"]) == 0
     printed = capsys.readouterr().out
+    told = " ".join(printed.split())
+    assert "14 tries in" in told
+    assert "a larger --budget may find a smaller scenario; 20 of 20 other seeds were not tried." in told
     assert "simulating a fixed schedule with seed 3" in printed
-    assert "4 of 4 other seeds tried" in printed
+    assert "of 4 other seeds tried" in printed
     assert out.read_text() in printed
 
 
@@ -158,7 +172,7 @@ def test_a_failed_run_is_shrunk_beside_it(lossy: str, tmp_path: Path, capsys: py
     results = str(tmp_path / "r")
     assert main(["run", lossy, "--on", "sim", "--defect", "gap-accepted", "--quiet", "--results", results]) == 1
     capsys.readouterr()
-    answer = shrunk(capsys, "latest", "--results", results, "--budget", "2", "--jobs", "1")
+    answer = shrunk(capsys, "latest", "--results", results, "--budget", "5", "--jobs", "1")
     place = Path(answer["file"])
     assert place.name == "shrunk.toml"
     assert place.parent.joinpath("run.json").is_file()
@@ -226,6 +240,13 @@ def test_a_fault_is_removed_with_the_fault_that_names_its_target() -> None:
     assert with_faults(BASE, steps).faults == steps
 
 
+def test_half_of_the_faults_is_tried_then_three_quarters() -> None:
+    many = replace(BASE, faults=tuple(crash(at) for at in range(1, 6)))
+    kept = [[step.at for step in one.faults] for one in half_the_faults(many)]
+    assert kept == [[3, 4, 5], [1, 2], [2, 3, 4, 5], [1, 3, 4, 5], [1, 2, 4, 5], [1, 2, 3]]
+    assert list(half_the_faults(replace(many, faults=many.faults[:2]))) == []
+
+
 def test_references_to_a_removed_fault_or_operation_are_removed() -> None:
     late = replace(crash(3.0, until="Third"), do="pause")
     steps = (crash(1.0, name="First", awaits="Written"), late, crash(4.0, name="Third", awaits="First"))
@@ -244,6 +265,50 @@ def test_named_nodes_move_to_the_lowest_ids() -> None:
     assert [one.nodes for one in candidates] == [2, 3, 4]
     assert candidates[0].faults[0].params["pairs"] == ((2, 1),)
     assert candidates[0].faults[1].target == "node-2"
+
+
+def test_the_disks_and_clients_of_removed_nodes_are_removed_or_go_elsewhere() -> None:
+    disks = (InitialDisk(node=1, accepted_epoch=1), InitialDisk(node=3))
+    operations = (Operation(at=0, node=3), Operation(at=1, node=1), Operation(at=2, node="First"))
+    faults = (crash(0.5, name="First"),)
+    smaller = next(one for one in fewer_nodes(replace(BASE, disks=disks, operations=operations, faults=faults)))
+    assert (smaller.nodes, smaller.disks) == (1, disks[:1])
+    assert [one.node for one in smaller.operations] == [None, 1, "First"]
+    parse(smaller.to_toml())
+
+
+def test_disks_become_empty_and_logs_shorter() -> None:
+    full = InitialDisk(node=1, accepted_epoch=2, current_epoch=1, log=((1, 1), (1, 2)))
+    empty = InitialDisk(node=2, accepted_epoch=1, current_epoch=1)
+    candidates = [one.disks for one in plainer_disks(replace(BASE, disks=(full, empty)))]
+    assert candidates == [
+        (),
+        (empty,),
+        (replace(full, log=()), empty),
+        (replace(full, log=((1, 1),)), empty),
+        (replace(full, accepted_epoch=1), empty),
+        (full,),
+    ]
+    assert list(plainer_disks(BASE)) == []
+
+
+def test_operations_lose_what_is_not_needed() -> None:
+    operations = (Operation(at=0, do="cas", node=2, version=1), Operation(at=1, anew=True, node=3))
+    plainer = [one.operations for one in plainer_operations(replace(BASE, operations=operations))]
+    assert [one.node for one in plainer[1]] == [None, None]
+    assert [one.node for one in plainer[2]] == [None, 3]
+    assert any(not any(one.anew for one in found) for found in plainer)
+    assert any(found[0].version is None and found[0].do == "cas" for found in plainer)
+
+
+def test_kinds_of_operations_are_left_out_of_a_drawn_load() -> None:
+    mixed = replace(BASE, workload=replace(BASE.workload, mix={"set": 1.0, "get": 2.0}))
+    assert [one.workload.mix for one in fewer_kinds(mixed)] == [{"set": 1.0}, {"get": 2.0}]
+    assert list(fewer_kinds(replace(mixed, operations=(Operation(at=0),)))) == []
+
+
+def test_crash_states_are_left_out_if_they_are_not_needed() -> None:
+    assert [one.crash_states for one in default_settings(replace(BASE, crash_states=True))].count(False) == 1
 
 
 def test_a_crash_point_becomes_a_simpler_one() -> None:
@@ -287,7 +352,7 @@ def test_a_long_name_is_cut_and_the_result_is_shown_if_it_cannot_be_written(
 ) -> None:
     file = tmp_path / "long.toml"
     file.write_text(LOSSY.replace('"lossy"', f'"{LONG_NAME}"'), encoding="utf-8")
-    asked = ["shrink", str(file), "--defect", "gap-accepted", "--no-confirm", "--budget", "1", "--jobs", "1", "--out"]
+    asked = ["shrink", str(file), "--defect", "gap-accepted", "--no-confirm", "--budget", "3", "--jobs", "1", "--out"]
     assert main([*asked, "/dev/full"]) == 3
     told = capsys.readouterr()
     assert f'name = "shrunk/{LONG_NAME[:93]}"' in told.out

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -21,6 +22,8 @@ from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 from zab_chaos.node.config import Limits
 
 SCENARIO = parse('[scenario]\nname = "x"\nabout = "y"\nduration = 1\n')
+
+DURABILITY = Failure(verdict="VIOLATION", property="durability")
 
 
 def verdict(*violated: str) -> Verdict:
@@ -39,7 +42,11 @@ def confirm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tu
     """
 
     def confirmed(
-        *verdicts: Verdict, quiet: bool = False, scenario: Scenario = SCENARIO, ran: list[Any] | None = None
+        *verdicts: Verdict,
+        quiet: bool = False,
+        scenario: Scenario = SCENARIO,
+        ran: list[Any] | None = None,
+        failure: Failure = DURABILITY,
     ) -> tuple[dict[str, Any], str]:
         coming = iter(verdicts)
 
@@ -49,7 +56,7 @@ def confirm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tu
             return FinishedRun(RunFolder(tmp_path), next(coming), interrupted=False)
 
         monkeypatch.setattr(shrink, "run_quietly", run)
-        start: Any = SimpleNamespace(failure=Failure(verdict="VIOLATION", property="durability"))
+        start: Any = SimpleNamespace(failure=failure)
         out = io.StringIO()
         file = tmp_path / "shrunk.toml"
         return shrink._confirm(scenario, start, file, tmp_path, Console(file=out), quiet=quiet), out.getvalue()
@@ -82,6 +89,19 @@ def test_a_result_that_processes_cannot_run_is_not_tried(
     answer, out = confirm(scenario=replace(SCENARIO, erratic_network=True))
     assert (answer["confirmed"], answer["tries"], answer["run"]) == (False, 0, None)
     assert "not tried on real processes: erratic_network = true can't be done on processes" in " ".join(out.split())
+
+
+def test_a_crash_state_of_the_simulator_is_not_tried(confirm: Callable[..., tuple[dict[str, Any], str]]) -> None:
+    answer, out = confirm(failure=Failure(verdict="VIOLATION", property="disk", milestones=frozenset({"crash-state"})))
+    assert (answer["confirmed"], answer["tries"], answer["run"]) == (False, 0, None)
+    assert "only the simulator tries crash states" in " ".join(out.split())
+
+
+def test_why_runs_could_not_be_judged_is_shown(confirm: Callable[..., tuple[dict[str, Any], str]]) -> None:
+    unsure = msgspec.structs.replace(verdict(), reasons=["the healing of fault 1 was not confirmed"])
+    answer, out = confirm(unsure, verdict(), unsure)
+    assert "UNKNOWN: the healing of fault 1 was not confirmed" in answer["why"]
+    assert "UNKNOWN: the healing of fault 1 was not confirmed" in " ".join(out.split())
 
 
 def test_real_queues_are_not_short(confirm: Callable[..., tuple[dict[str, Any], str]], tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.harness.shrink.failure import FailingCase, find_failing_case, fixed_schedules
@@ -47,11 +49,16 @@ def test_a_run_is_shrunk_with_its_own_number_of_nodes_seed_and_violations(tmp_pa
     story.run |= {"nodes": 5, "seed": 7, "backend": "sim"}
     story.save(tmp_path)
     (tmp_path / "scenario.toml").write_text(SCENARIO)
-    verdict = judge(tmp_path)
+    judged = judge(tmp_path)
+    broken = first_violation(judged)
+    assert broken is not None
+    later = msgspec.structs.replace(broken[0], name="progress")  # which the headline names after all others
+    verdict = msgspec.structs.replace(judged, properties=[later, *judged.properties])
     (tmp_path / "verdict.json").write_bytes(verdict.to_json())
     case = find_failing_case(str(tmp_path), results=tmp_path, seed=None, defect=None, swarmed=False, nodes=None)
     assert (case.scenario.nodes, case.seed, case.defect, case.not_simulated) == (5, 7, None, False)
-    assert case.preferred == tuple(verdict.violated)
+    assert set(case.preferred) == set(verdict.violated)
+    assert case.preferred[0] == broken[0].name != verdict.violated[0]
 
 
 DRAWN = """
