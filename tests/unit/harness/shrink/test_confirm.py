@@ -17,7 +17,7 @@ from zab_chaos.harness.cli import shrink
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import FinishedRun
-from zab_chaos.harness.shrink.search import Failure
+from zab_chaos.harness.shrink.search import Failure, OtherSeeds
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 from zab_chaos.node.config import Limits
 
@@ -114,3 +114,24 @@ def test_real_queues_are_not_short(confirm: Callable[..., tuple[dict[str, Any], 
     command = shlex.split(options.command)
     assert load(command[2]).limits == Limits()
     assert command[2] != str(tmp_path / "shrunk.toml")
+
+
+@pytest.mark.parametrize(
+    ("out_of_budget", "tried", "words"),
+    [
+        (True, 0, "a larger --budget may find a smaller scenario; 20 of 20 other seeds were not tried"),
+        (True, 20, "a larger --budget may find a smaller scenario"),
+        (False, 15, "5 of 20 other seeds were not tried"),
+    ],
+)
+def test_what_a_used_up_budget_has_left_out_is_told(out_of_budget: bool, tried: int, words: str) -> None:
+    search: Any = None
+    result = shrink._Result(
+        scenario=SCENARIO,
+        after=None,
+        search=search,
+        out_of_budget=out_of_budget,
+        others=OtherSeeds(tried, {}),
+        seconds=1,
+    )
+    assert shrink._left_out(result) == words
