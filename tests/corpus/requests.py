@@ -445,3 +445,23 @@ def once_refused_and_asked_again() -> Story:
     story.write()
     story.settle()
     return story
+
+
+@violates("client order")
+def client_order_a_number_for_nothing() -> Story:
+    """Client 1 used seq 4 for a request of its own, and its next one has seq 5."""
+    story = ensemble()
+    story.seqs[1] += 1
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_a_number_for_what_was_refused() -> Story:
+    """Client 1 used seq 4 for a write that was refused."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="create"), outcome="failed", error="node exists", zxid=(1, 3))
+    story.write()
+    story.settle()
+    return story

@@ -50,6 +50,7 @@ class ClientOrder(Checker):
     - No read or refusal shows an older state than an earlier answer did. A refusal that the state decides, but that
       names no zxid, shows the state before the first transaction.
     - No transaction answers two writes.
+    - Each client numbers what it is asked for, from 1 on, and nothing else.
     - No write is refused as superseded. That is for clients that do not send in order on one connection at a time; ours
       do.
     - If run.json says that `clients_are_kept`, no node says that it does not know a client that is connected to it, and the
@@ -142,6 +143,8 @@ class ClientOrder(Checker):
         for sent in self._requests_by_client.values():
             self._check_session(sent)
             self._check_left_out(sent)
+            if not self.facts.damaged():
+                self._check_numbers(sent)
         read = {request.complete.node for request in requests if request.invoke.op in READS and request.complete}
         nodes: dict[tuple[int, int], list[tuple[int, Request]]] = {}
         for request in requests:
@@ -173,6 +176,19 @@ class ClientOrder(Checker):
                         request.complete if request is not None else None,
                     ],
                 )
+
+    def _check_numbers(self, sent: Sequence[Request]) -> None:
+        """Check that a client used no number for something that nobody had asked it for."""
+        last, before = 0, None
+        for request in sent:
+            seq = request.invoke.seq
+            if seq != last + 1:
+                used = f"seq {last + 1}" + (f" to {seq - 1}" if seq > last + 2 else "")
+                self.findings.add(
+                    f"client {request.invoke.client} used {used} for something that nobody had asked it for",
+                    [before, request.invoke],
+                )
+            last, before = seq, request.complete
 
     def _check_unserved(self) -> None:
         """Check that no node has forgotten or dropped a client that was connected to it, or was overloaded by little."""
