@@ -189,6 +189,11 @@ def entry(e: AnyEntry) -> str:
             return str(e.__struct_config__.tag)
 
 
+def dropped(why: str | None) -> str:
+    """Return what is added to the words of an input that the core dropped; empty if it did not."""
+    return "" if why is None else f" (dropped: {why})"
+
+
 def seconds(now: int) -> str:
     """Return a reading of a node's own clock (nanoseconds) in seconds, such as `1.250 s`."""
     return f"{now / 1e9:.3f} s"

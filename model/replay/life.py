@@ -28,6 +28,7 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready, TxnRecords
+from zab_chaos.node.core.tables import FROM_LEADER, HANDLERS_IN
 from zab_chaos.node.recording import (
     AnyEntry,
     Booted,
@@ -76,7 +77,7 @@ class Rerun:
     """The re-execution of one life.
 
     `machine` (the core) and `tree` may be read whenever `run` has returned, if `booted` is true. `inputs` and `outputs` are the
-    numbers so far.
+    numbers so far. `drops` says of each message that the core dropped, by the number of its input, why.
     """
 
     machine: Peer
@@ -88,6 +89,7 @@ class Rerun:
         self.booted = False
         self.inputs = 0
         self.outputs = 0
+        self.drops: dict[int, str] = {}
         self.difference: Difference | None = None
         self.observer: ReplayObserver | None = None
         self._peer_type = peer_type
@@ -196,7 +198,10 @@ class Rerun:
     def recent_inputs(self) -> list[str]:
         """Describe the last inputs, with their numbers."""
         first = self.inputs - len(self._recent) + 1
-        return [f"{number}: {words.entry(entry)}" for number, entry in enumerate(self._recent, first)]
+        return [
+            f"{number}: {words.entry(entry)}{words.dropped(self.drops.get(number))}"
+            for number, entry in enumerate(self._recent, first)
+        ]
 
     def next_inputs(self, count: int) -> list[str]:
         """Describe the next inputs, with their numbers. The life cannot be run further afterwards."""
@@ -219,6 +224,7 @@ class Rerun:
             )
         self.matcher.expect_boot(entry)
         self.machine = self._peer_type(entry.settings, entry.recovered)
+        self.machine.note_drop = self._note_drop  # type: ignore[method-assign]
         settings = entry.settings
         self.tree = Tree(dg.HASHES[settings.digest], settings.clients_max, settings.state_format)
         snapshot = entry.recovered.snapshot
@@ -239,6 +245,20 @@ class Rerun:
 
     def _step(self, entry: Stepped) -> None:
         self.machine.step(entry.source, entry.message)
+
+    def _note_drop(self, source: int, message: Message) -> None:
+        """Take note that the core drops the message of this input, and why."""
+        machine, kind = self.machine, type(message)
+        here = f"{machine.role.name}, {machine.phase.name}"
+        if source not in machine.links:
+            why = f"the session with node {source} is closed"
+        elif kind not in HANDLERS_IN[machine.role, machine.phase]:
+            why = f"not expected in {here}"
+        elif kind in FROM_LEADER and source != machine.leader:
+            why = f"node {source} is not its leader"
+        else:
+            why = f"nothing waits for it in {here}"
+        self.drops[self.inputs] = why
 
     def _heard(self, entry: Heard) -> None:
         self.machine.heard(entry.source)

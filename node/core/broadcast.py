@@ -121,6 +121,7 @@ class Broadcasting(Leading):
     def on_ack(self, source: int, message: Ack) -> None:
         follower = self.followers.get(source)
         if follower is None or not follower.active or message.epoch != self.epoch:
+            self.on_stray(source, message)
             return
         self.check_proposed(source, message.zxid)
         follower.acked = max(follower.acked, message.zxid)

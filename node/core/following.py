@@ -123,6 +123,7 @@ class Following(RoleState):
     def on_commit_leader(self, source: int, message: m.CommitLeader) -> None:
         """f.2.2: deliver the initial history."""
         if message.epoch != self.peer.current_epoch or not self.joined or self.phase != Phase.SYNCHRONIZATION:
+            self.on_stray(source, message)
             return
         self.check_committed("COMMIT-LD", message.committed)
         self.deadline = None
@@ -176,6 +177,8 @@ class Following(RoleState):
             self.check_committed("COMMIT", message.zxid)
             self.journal.commit(message.zxid)
             self.peer.check_digest(message.zxid, message.digest, source)
+        else:
+            self.on_stray(source, message)
 
     def check_committed(self, name: str, upto: zx.Zxid) -> None:
         """Raise SanityCheckFailed if `upto` is beyond this history: channels are FIFO, so that can't be committed."""

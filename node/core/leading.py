@@ -68,6 +68,7 @@ class Leading(RoleState):
         """Store the follower's ACK-E. Return False if it is not of this epoch or the follower is unknown."""
         follower = self.followers.get(source)
         if follower is None or message.epoch != self.epoch:
+            self.on_stray(source, message)
             return False
         follower.ack_epoch = message
         self.peer.note_promise(message.epoch)
@@ -86,6 +87,7 @@ class Leading(RoleState):
         """
         follower = self.followers.get(source)
         if follower is None or not follower.forwarding or message.epoch != self.epoch:
+            self.on_stray(source, message)
             return None
         self.check_proposed(source, message.last_zxid)
         follower.amnesiac = message.amnesiac

@@ -135,7 +135,8 @@ class Peer:
     def step(self, source: int, message: Message) -> None:
         """Process a message from `source`, in the order of its session."""
         if source not in self.links:
-            return  # from a session that this node has closed
+            self.note_drop(source, message)  # from a session that this node has closed
+            return
         self.contacts.heard_since_tick.add(source)
         kind = type(message)
         handler = self._handlers.get(kind)
@@ -173,6 +174,9 @@ class Peer:
     def synced(self, upto: int) -> None:
         """Take note that the first `upto` records are durable."""
         self._guarded(self.out.synced, upto)
+
+    def note_drop(self, source: int, message: Message) -> None:
+        """Called when a message is dropped. A replay replaces this."""
 
     def submit(self, txns: list[bytes]) -> Zxid:
         """Broadcast transactions (abcast), and return the first one's zxid. Raises NotLeading. See `Broadcasting.room`."""

@@ -76,6 +76,7 @@ class RoleState:
 
     def on_stray(self, source: int, message: Any) -> None:
         """Drop a message that is not expected here, as a closed channel would: it is from an iteration that has ended."""
+        self.peer.note_drop(source, message)
 
     def on_ping(self, source: int, ping: Ping) -> None:
         self.peer.check_digest(ping.delivered, ping.digest, source)

@@ -13,8 +13,13 @@ import pytest
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model import manifest
+from zab_chaos.model.replay.life import ReplayStop, Rerun
 from zab_chaos.model.replay.replay import replay_life
 from zab_chaos.model.verdict import Judgement
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.messages import Ack, Commit, Phase, Ping, Role
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.tables import HANDLERS_IN
 
 pytestmark = pytest.mark.slow
 
@@ -84,6 +89,11 @@ def test_nothing_recorded_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str
     why = answer(capsys)["why"]
     assert "has no recordings" in why
     assert "record = false" in why
+    change_run(run, command="zab run x --on sim --seed 3", backend="sim")
+    assert main(["replay", str(run), "--json"]) == 2
+    assert answer(capsys)["why"].endswith(
+        ". zab run x --on sim --seed 3 --record repeats the run exactly, and records it"
+    )
     change_run(run, defect="of-another-system")
     assert main(["replay", str(run), "--json"]) == 2
     assert "has no recordings" in answer(capsys)["why"]
@@ -172,6 +182,33 @@ def test_show_until_shows_a_leader_as_it_was(original: Path, capsys: pytest.Capt
     out = capsys.readouterr().out
     assert "---- here ----" in out
     assert "LEADING in BROADCAST" in out
+
+
+def test_show_says_which_inputs_the_core_dropped(
+    original: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A PING changes nothing, so a core that drops it replays the run as well."""
+    monkeypatch.delitem(HANDLERS_IN[Role.FOLLOWING, Phase.BROADCAST], Ping)
+    assert main(["replay", str(original), "--node", "2", "--life", "1", "--show", "--json"]) == 0
+    dropped = [words for words in answer(capsys)["inputs"] if "dropped" in words]
+    assert dropped
+    assert all(" PING " in it and it.endswith(" (dropped: not expected in FOLLOWING, BROADCAST)") for it in dropped)
+
+
+def test_every_reason_to_drop_a_message_is_told(original: Path) -> None:
+    rerun = Rerun(original, 1, 1, Peer)
+    rerun.run(ReplayStop(60, input=True))
+    machine, here = rerun.machine, rerun.inputs
+    assert (machine.role, machine.phase, machine.leader) == (Role.FOLLOWING, Phase.BROADCAST, 3)
+    for source, message, why in (
+        (9, Commit(1, zx.zxid(1, 1), 0), "the session with node 9 is closed"),
+        (2, Commit(1, zx.zxid(1, 1), 0), "node 2 is not its leader"),
+        (3, Commit(7, zx.zxid(7, 1), 0), "nothing waits for it in FOLLOWING, BROADCAST"),
+        (3, Ack(1, zx.zxid(1, 1)), "not expected in FOLLOWING, BROADCAST"),
+    ):
+        rerun.drops.clear()
+        machine.step(source, message)
+        assert rerun.drops == {here: why}
 
 
 def test_show_of_every_input_of_a_life_never_fails(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
