@@ -24,6 +24,7 @@ from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.progress import Steps, display
+from zab_chaos.harness.report.recording import how_to_record
 from zab_chaos.harness.report.steps import read_steps
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results import run_folder as stored
@@ -113,7 +114,9 @@ def _replayed(
 def _why_nothing_is_recorded(facts: dict[str, Any]) -> str:
     if facts.get("record"):
         return f"the run has no recordings, although its nodes were to make some; it ended like this: {facts.get('outcome')}"
-    return "the run has no recordings (`zab run --no-record`, record = false, or nodes that can't be replayed)"
+    how = how_to_record(facts)
+    none = "the run has no recordings (`zab run --no-record`, record = false, or nodes that can't be replayed)"
+    return f"{none}. {how}" if how is not None else none
 
 
 def _on_terminal() -> bool:
@@ -172,7 +175,7 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
         steps = read_steps(folder.path, peer_type, own_clocks=own_clocks, say=status.update)
     verdict = folder.read_verdict()
     violation = first_violation(verdict) if verdict is not None else None
-    evidence = [f"{one.file}:{one.line}" for one in violation[1].evidence] if violation is not None else []
+    evidence = violation[1].evidence if violation is not None else []
     title = f"{folder.read_run().get('scenario', folder.name)}  {verdict.verdict if verdict else 'not judged'}"
     Stepper(steps, title, fault_timeline.origin(folder), evidence).run()
     for gap in steps.gaps.values():

@@ -22,6 +22,7 @@ from rich.text import Text
 from zab_chaos.harness.report.messages import content_of
 from zab_chaos.harness.report.steps import ReplayStep, RunSteps
 from zab_chaos.model.replay import descriptions
+from zab_chaos.model.verdict import Evidence
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.recording import Stepped
 
@@ -48,7 +49,7 @@ class Stepper:
     `zero`: the time of the host, in nanoseconds, that is shown as 0 s. `evidence`: the lines that show the run's violation.
     """
 
-    def __init__(self, steps: RunSteps, title: str, zero: int, evidence: list[str]) -> None:
+    def __init__(self, steps: RunSteps, title: str, zero: int, evidence: list[Evidence]) -> None:
         self._steps = steps
         self._title = title
         self._zero = zero
@@ -126,11 +127,21 @@ class Stepper:
         """Go to the next line that shows the violation; after the last one to the first."""
         for _ in self._evidence:
             self._evidence_index = (self._evidence_index + 1) % len(self._evidence)
-            line = self._evidence[self._evidence_index]
+            one = self._evidence[self._evidence_index]
+            line = f"{one.file}:{one.line}"
             if self._go_to_event(line):
                 self._message = f"evidence of the violation: {line}"
                 return
-        self._message = "no line of a node's trace shows a violation of this run"
+            if self._go_near(one):
+                self._message = f"evidence of the violation: {line}, of no step; this step is the nearest in time"
+                return
+        self._message = "no line with a time shows a violation of this run"
+
+    def _go_near(self, one: Evidence) -> bool:
+        """Go to the step nearest in time to a line that no step wrote; to one of its node's life, if it is of a trace."""
+        t, trace = one.event.get("t"), EVENT.fullmatch(f"{one.file}:{one.line}")
+        life = (int(trace[1]), int(trace[2])) if trace is not None else None
+        return isinstance(t, int) and (self._steps.nearest(t, life) or self._steps.nearest(t))
 
     # ---- going to a step ----
 

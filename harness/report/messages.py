@@ -84,11 +84,22 @@ class Messages(Columns[SentMessage]):
         return SentMessage(source, target, content, sent, None if received == NEVER else received)
 
 
+class Drop(NamedTuple):
+    """A message that its receiver's core dropped, at the time `t`, and why."""
+
+    source: int
+    target: int
+    content: MessageContent
+    t: int
+    why: str
+
+
 @dataclass(slots=True)
 class Exchange:
     """All messages of a run, in the order of sending. `gaps` says in words which messages are missing, and why."""
 
     messages: Messages = field(default_factory=Messages)
+    drops: list[Drop] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
 
 
@@ -113,6 +124,7 @@ def read_messages(
         life = LifeMessages(node)
         why = life.re_execute(folder, number, core, on_read)
         life.convert_times(own_clocks=own_clocks)
+        found.drops += life.drops()
         life.release()
         lives.append(life)
         if why is not None:
@@ -160,6 +172,7 @@ class LifeMessages:
         self._moments: Columns[tuple[int, int]] = Columns(2)
         self._clock_points: Columns[tuple[int, int]] = Columns(2)  # (node's clock, host's clock) where both are known
         self._sessions: dict[int, int] = {}
+        self._drops: list[tuple[int, int, MessageContent, str]] = []  # moment, sender, content, why
         self._line_before_round: int | None = None  # until the round's answer: time of the last trace line
 
     @seldom_collected()
@@ -181,7 +194,10 @@ class LifeMessages:
         """Note an input of the core."""
         if isinstance(entry, Stepped):
             key = entry.source, self._sessions.get(entry.source, 0)
-            self.incoming[key].append((self.moment, content_of(entry.message)))
+            content = content_of(entry.message)
+            self.incoming[key].append((self.moment, content))
+            if (why := self.rerun.drops.get(self.rerun.inputs)) is not None:
+                self._drops.append((self.moment, entry.source, content, why))
         elif isinstance(entry, Ticked | Started):
             self._line_before_round = self._last()
             self._moments.append((entry.now, self._line_before_round))
@@ -217,6 +233,11 @@ class LifeMessages:
         """Convert all moments to ascending times of the host's clock."""
         host = _host_clock(self._clock_points) if own_clocks else _unchanged
         self.times = array("q", accumulate((max(traced, host(now)) for now, traced in self._moments), max))
+
+    def drops(self) -> Iterator[Drop]:
+        """Yield the messages that the core dropped. `times` must be converted."""
+        for moment, source, content, why in self._drops:
+            yield Drop(source, self.node, content, self.time(moment), why)
 
     def release(self) -> None:
         """Let go of what only the re-execution needs: the core has the node's whole history. `times` must be converted."""

@@ -43,13 +43,14 @@ class ReplayStep:
     """One input of a node, or the end of a life (`entry` is None).
 
     `time` is in nanoseconds of the host's clock. `events` are the numbers of the first and the last trace event that the step
-    wrote, (0, 0) if none. `sent` are (receiver, message).
+    wrote, (0, 0) if none. `sent` are (receiver, message). `dropped`: why the core dropped the message, if it did.
     """
 
     node: int
     life: int
     number: int
     entry: AnyEntry | None
+    dropped: str | None = None
     time: int = 0
     moment: int = 0
     sent: list[tuple[int, m.Message]] = field(default_factory=list)
@@ -58,7 +59,9 @@ class ReplayStep:
 
     @property
     def words(self) -> str:
-        return "the process ends here" if self.entry is None else descriptions.entry(self.entry)
+        if self.entry is None:
+            return "the process ends here"
+        return descriptions.entry(self.entry) + descriptions.dropped(self.dropped)
 
     @property
     def is_message(self) -> bool:
@@ -89,8 +92,10 @@ class _SteppedLife(LifeMessages):
         super().on_entry(entry)
         if not isinstance(entry, ReadyTaken | Ended) and not (isinstance(entry, Ticked) and self._open is not None):
             self._keep()
+            number = self.rerun.inputs
+            dropped = self.rerun.drops.get(number)
             self._open = ReplayStep(
-                node=self.node, life=self.life, number=self.rerun.inputs, entry=entry, moment=moment
+                node=self.node, life=self.life, number=number, entry=entry, dropped=dropped, moment=moment
             )
         if self._open is not None:
             self._open.sent += self._sending
@@ -212,6 +217,14 @@ class RunSteps:
                 self.go(place + 1)
                 return True
         return False
+
+    def nearest(self, t: int, life: tuple[int, int] | None = None) -> bool:
+        """Go to the step nearest to the time `t`, of one (node, life) if it is given. Return whether there is one."""
+        places = (at for at, step in enumerate(self.all, 1) if life in (None, (step.node, step.life)))
+        found = min(places, key=lambda at: abs(self.all[at - 1].time - t), default=None)
+        if found is not None:
+            self.go(found)
+        return found is not None
 
     def at_time(self, t: int) -> None:
         """Go to the first step at or after the time `t`."""

@@ -7,16 +7,22 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.cli.stepper import Stepper
+from zab_chaos.harness.report.messages import read_messages
 from zab_chaos.harness.report.steps import ReplayStep, RunSteps, ShownVariable, read_steps
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.model.replay.state import describe_state
 from zab_chaos.model.replay.trace import CORE_EVENTS
+from zab_chaos.model.verdict import Evidence
 from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.tables import HANDLERS_IN
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, SnapshotTaken, Stepped, Submitted, Synced, Ticked
 
@@ -38,13 +44,16 @@ for = 0.4
 """
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A simulated run in which the leader crashes and is restarted."""
-    place = tmp_path_factory.mktemp("simulated")
+def simulated(place: Path) -> Path:
     (place / "small.toml").write_text(SCENARIO)
     main(["run", str(place / "small.toml"), "--on", "sim", "--results", str(place / "results")])
     return (place / "results" / "latest").resolve()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated run in which the leader crashes and is restarted."""
+    return simulated(tmp_path_factory.mktemp("simulated"))
 
 
 @pytest.fixture
@@ -206,3 +215,50 @@ def test_a_damaged_recording_is_a_gap_and_the_rest_is_read(run: Path, tmp_path: 
     assert list(steps.gaps) == [(2, 1)]
     assert steps.gaps[2, 1].startswith("node 2, life 1: the checksum")
     assert {step.node for step in steps.all} == {1, 2, 3}
+
+
+def test_a_message_that_the_core_dropped_says_so_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Followers that ignore COMMIT."""
+    monkeypatch.delitem(HANDLERS_IN[m.Role.FOLLOWING, m.Phase.BROADCAST], m.Commit)
+    run = simulated(tmp_path)
+    why = "not expected in FOLLOWING, BROADCAST"
+    exchange = read_messages(run, Peer, [], own_clocks=True)
+    assert exchange.drops
+    assert {(drop.content.kind, drop.why) for drop in exchange.drops} == {("COMMIT", why)}
+    for drop in exchange.drops:
+        same = [it for it in exchange.messages if it[:3] == drop[:3]]
+        assert any(max(drop.t, it.sent) == it.received for it in same)
+    commits = {
+        step.words.partition(" (")[2] or "none"
+        for step in read_steps(run, Peer, own_clocks=True).all
+        if isinstance(step.entry, Stepped) and isinstance(step.entry.message, m.Commit)
+    }
+    assert commits == {f"dropped: {why})"}
+    assert not any(step.dropped for step in read_steps(run, Peer, own_clocks=True).all if not step.is_message)
+
+
+def shown_by_v(steps: RunSteps, presses: int, *evidence: Evidence) -> ReplayStep | None:
+    """Return the step to which the key goes when it is pressed that often."""
+    with create_pipe_input() as keys:
+        keys.send_text("v" * presses + "q")
+        Stepper(steps, "", 0, list(evidence)).run(keys, DummyOutput())
+    return steps.step
+
+
+def test_a_line_of_the_violation_that_no_step_wrote_is_shown_at_the_nearest_step(steps: RunSteps) -> None:
+    """Such as a line of the links or of a client. That of a life is shown at a step of the life."""
+    own = [it for it in steps.all if (it.node, it.life) == (3, 1)]
+    event = {"t": own[9].time + 1, "event": "channel"}
+    in_trace = Evidence("trace/node-3-1.jsonl", 10_000, event)  # a line that no step wrote
+    step = shown_by_v(steps, 1, in_trace)
+    assert step is not None
+    assert (step.node, step.life) == (3, 1)
+    assert abs(step.time - event["t"]) == min(abs(it.time - event["t"]) for it in own)
+    of_client = Evidence("ops.jsonl", 1, {"t": steps.all[-1].time + 5})
+    assert shown_by_v(steps, 2, in_trace, of_client) is steps.all[-1]
+    steps.go(3)
+    assert (
+        shown_by_v(steps, 1, Evidence("tree.jsonl", 1, {})) is steps.all[0]
+    )  # without a time: the first step, as before
