@@ -1,4 +1,4 @@
-"""Reconstructs how a violation came about: the last fault before it, and the shortest chain of events from there to it.
+"""Reconstructs how a violation came about: the faults that may have caused it, and the shortest chain of events to it.
 
 The chain has the events that the verdict cites, the client requests behind the transactions concerned, and the messages by
 which one event can have caused the next. Of all message paths that are possible in time (happened-before, Lamport 1978) the
@@ -8,28 +8,35 @@ nanoseconds. The terminal report, the summary and the HTML page show the chain.
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.diagram import STEP_KINDS, Diagram, NodeStep
 from zab_chaos.harness.report.html.evidence import ZXID
-from zab_chaos.harness.report.html.sentences import describe_line
-from zab_chaos.harness.report.messages import NEVER, Messages, SentMessage
+from zab_chaos.harness.report.html.sentences import describe_line, describe_transactions, fence_words
+from zab_chaos.harness.report.messages import NEVER, MessageContent, Messages, SentMessage
 from zab_chaos.harness.results.fault_spans import MENDS, WAITS, FaultSpan
 from zab_chaos.model.events import TRACE_FILE
 from zab_chaos.model.oracle.evidence import show, zxid_range
-from zab_chaos.model.verdict import Evidence, Verdict, Violation
+from zab_chaos.model.oracle.facts import CRASH_STATE
+from zab_chaos.model.verdict import Evidence, Property, Verdict, Violation
+from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 
 CLIENT = re.compile(r"client (\d+), seq (\d+)")
 SEQ = re.compile(r"\bseq (\d+)")
 BROADCAST, DELIVER = STEP_KINDS.index("broadcast"), STEP_KINDS.index("deliver")
 DELIVERY_TRIGGERS = ("ACK", "COMMIT", "COMMIT-LD")  # the messages upon which a node delivers
+ACKNOWLEDGES, CARRIES = ("ACK", "ACK-LD"), ("PROPOSE", "NEWLEADER", "HISTORY")
+QUORUM_DURABILITY = "quorum durability"
+UNSERVED = ("progress", "recovery")  # properties whose violation begins with the last request that was served
 DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
 SAME_COST, OTHER_COST, PING_COST = 1, 3, 12  # of a message about the chain's transactions, about others, of a heartbeat
+LAST_DEEDS = {"deliver": "delivered", "abort": "stopped"}
 MAX_FAULTS = 5  # faults that may have caused the violation and are named
 MAX_ZXIDS = 6  # transactions that a chain follows at most: in a batch of hundreds, any few of them show the same
 
@@ -49,17 +56,27 @@ class ChainEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The events that led to a violation, in order of time.
+    """The events that led to a violation, in order of time. `zxids` are the transactions concerned."""
 
-    `fault` is the last fault that was injected before the violation, or None. `zxids` are the transactions concerned.
-    `meanwhile`: if only clients show the violation, the faults that were active between the answers that contradict each other:
-    any of them may have caused it.
-    """
-
-    fault: FaultSpan | None
+    suspects: "Suspects"
     events: list[ChainEvent] = field(default_factory=list)
     zxids: list[int] = field(default_factory=list)
-    meanwhile: list[FaultSpan] = field(default_factory=list)
+
+    @property
+    def fault(self) -> FaultSpan | None:
+        """The fault at which the chain begins, or None."""
+        return self.suspects.faults[0] if self.suspects.faults and self.suspects.related else None
+
+
+class Suspects(NamedTuple):
+    """The faults that may have caused a violation, in order of time, and the words that introduce them.
+
+    `related`: whether they are known to touch what the violation is about.
+    """
+
+    words: str
+    faults: list[FaultSpan]
+    related: bool = True
 
 
 def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[FaultSpan]) -> Chain | None:
@@ -68,18 +85,17 @@ def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[FaultSpan]) -> 
     cited = sorted((one for one in broken[1].evidence if _time(one)), key=_time) if broken is not None else []
     if broken is None or not cited:
         return None
-    return _Search(diagram, spans, broken[1], cited).chain()
+    return _Search(diagram, spans, *broken, cited).chain()
 
 
 def preceding_fault(chain: Chain, zero: int) -> str:
-    """Say which faults preceded the violation, as a sentence without a full stop. `zero`: the time that is shown as 0 s."""
-    if chain.fault is None:
-        return "No fault preceded it"
-    several = len(chain.meanwhile) > 1
-    faults = chain.meanwhile[:MAX_FAULTS] if several else [chain.fault]
-    named = "; ".join(f"{fault.do} of {fault.on}, at {(fault.at - zero) / 1e9:.3f} s" for fault in faults)
-    more = f"; and {len(chain.meanwhile) - MAX_FAULTS} more" if len(chain.meanwhile) > MAX_FAULTS else ""
-    return f"{'The faults between these answers' if several else 'The last fault before it'}: {named}{more}"
+    """Say which faults preceded the violation, as text without a full stop. `zero`: the time that is shown as 0 s."""
+    words, faults, _ = chain.suspects
+    if not faults:
+        return words
+    named = "; ".join(f"{fault.do} of {fault.on}, at {(fault.at - zero) / 1e9:.3f} s" for fault in faults[:MAX_FAULTS])
+    more = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
+    return f"{words}: {named}{more}"
 
 
 def _time(cited: Evidence) -> int:
@@ -98,29 +114,73 @@ class _Search:
     """Builds the chain of one violation. `cited` is its evidence, in order of time."""
 
     def __init__(
-        self, diagram: Diagram, spans: Sequence[FaultSpan], violation: Violation, cited: list[Evidence]
-    ) -> None:
+        self, diagram: Diagram, spans: Sequence[FaultSpan], broken: Property, violation: Violation, cited: list[Evidence]
+    ) -> None:  # fmt: skip
         self._diagram = diagram
+        self._property = broken.name
         self._cited = cited
         self._end = _time(cited[-1])
-        before = [span for span in spans if span.at <= self._end and span.nodes and span.do not in MENDS | WAITS]
-        self._fault = before[-1] if before else None
-        self._meanwhile: list[FaultSpan] = []
-        if len(cited) > 2 and all(one.file == "ops.jsonl" for one in cited):
-            answered = _time(cited[-3])  # the last two are the request, and the answer that contradicts the others
-            self._meanwhile = [span for span in before if answered < (span.healed or self._end)]
-        self._requests = self._named_requests(violation.words)
-        self._zxids = self._named_zxids(violation.words)
+        self._tried = any(
+            one.event.get("event") == CRASH_STATE for one in cited
+        )  # it is about a disk, not about requests
+        self._requests = self._named_requests(violation.words) if not self._tried else []
+        self._zxids = self._named_zxids(violation.words) if not self._tried else []
+        self._suspects = self._find_suspects(
+            [span for span in spans if span.at <= self._end and span.nodes and span.do not in MENDS | WAITS]
+        )
 
     def chain(self) -> Chain:
         events = [
             *self._healing(), *self._client_requests(), *self._forwards(), *self._broadcasts(), *self._messages_between(),
-            *self._late_deliveries(),
+            *self._received_in_vain(), *self._acknowledgements(), *self._later_deliveries(),
         ]  # fmt: skip
         cited = [self._cited_event(one) for one in self._cited]
         marked = {_shown_as(event) for event in cited}
         more = [event for event in dict.fromkeys(events) if _shown_as(event) not in marked]
-        return Chain(self._fault, sorted([*more, *cited], key=_order), self._zxids, self._meanwhile)
+        return Chain(self._suspects, sorted([*more, *cited], key=_order), self._zxids)
+
+    # ---- the faults ----
+
+    def _find_suspects(self, before: list[FaultSpan]) -> Suspects:
+        """Return the faults that may have caused the violation, of those `before` its end."""
+        if self._tried:
+            return Suspects("It needs no fault: the crash was only tried, on a copy of the disk", [])
+        if not before:
+            return Suspects("No fault preceded it", [])
+        if len(self._cited) > 2 and all(one.file == "ops.jsonl" for one in self._cited):
+            answered = _time(
+                self._cited[-3]
+            )  # the last two are the request, and the answer that contradicts the others
+            meanwhile = [span for span in before if answered < (span.healed or self._end)]
+            if len(meanwhile) > 1:
+                return Suspects("The faults between these answers", meanwhile)
+        nodes = self._nodes_concerned()
+        touching = [span for span in before if not nodes or _touches(span, nodes)]
+        begin = self._served_until(nodes)
+        related = [*[span for span in touching if span.at <= begin][-1:], *(one for one in touching if one.at > begin)]
+        if not related:
+            return Suspects("No fault is known to be related. The last one before it", before[-1:], related=False)
+        if related == before[-1:]:
+            return Suspects("The last fault before it", related)
+        fault = "faults" if len(related) > 1 else "fault"
+        return Suspects(f"The last {fault} before it that touched {_node_words(nodes)}", related)
+
+    def _nodes_concerned(self) -> list[int]:
+        """Return the nodes of the cited lines and of the requests and broadcasts concerned."""
+        diagram = self._diagram
+        shown = [one.event.get(name) for one in self._cited for name in ("node", "peer")]
+        shown += [diagram.requests[at].node for at in self._requests]
+        shown += [diagram.steps[at].node for zxid in self._zxids if (at := self._find_broadcast(zxid)) is not None]
+        return sorted({node for node in shown if isinstance(node, int) and node > 0})
+
+    def _served_until(self, nodes: Collection[int]) -> int:
+        """Return the time of the first cited line or, if nodes left requests unserved, when they last served one before it."""
+        first = _time(self._cited[0])
+        if self._property not in UNSERVED:
+            return first
+        requests = self._diagram.requests
+        served = (it.answered for it in requests if it.ok and it.by in nodes and it.answered is not None)
+        return max((t for t in served if t <= first), default=first)
 
     # ---- the requests and transactions concerned ----
 
@@ -134,12 +194,14 @@ class _Search:
             match one.event:
                 case {"client": int(client), "seq": int(seq)} if one.file == "ops.jsonl":
                     named.add((client, seq))
+        self._named = named
         return [at for at, one in enumerate(self._diagram.requests) if (one.client, one.seq) in named]
 
     def _named_zxids(self, words: str) -> list[int]:
         owners, requests = self._diagram.owners, set(self._requests)
         named: list[int] = [zx.zxid(int(epoch), int(counter)) for epoch, counter in ZXID.findall(words) if int(epoch)]
         named += [zxid for zxid, request in owners if request in requests]
+        named += [zxid for zxid, client, seq in self._diagram.fences if (client, seq) in self._named]
         named += [self._first_zxid(one) for one in self._cited] if not named else []
         return [zxid for zxid in dict.fromkeys(named) if zxid][:MAX_ZXIDS]
 
@@ -161,7 +223,10 @@ class _Search:
                 )
             case {"event": str(event), "node": int(node)}:
                 step = self._step_at(t, node, event)
-        return ChainEvent(t, describe_line(cited.file, cited.event), step=step, request=request, mark=True)
+        words = describe_line(cited.file, cited.event)
+        if cited.event.get("event") == "broadcast":
+            words = "; ".join([words, *describe_transactions(cited.event, self._zxids)])
+        return ChainEvent(t, words, step=step, request=request, mark=True)
 
     def _step_at(self, t: int, node: int, kind: str) -> int | None:
         steps = self._diagram.steps
@@ -173,13 +238,16 @@ class _Search:
         return None
 
     def _healing(self) -> Iterator[ChainEvent]:
-        fault = self._fault
-        if fault is not None and fault.healed is not None and fault.healed <= self._end:
-            yield ChainEvent(fault.healed, f"the {fault.do} of {fault.on} ended")
+        for fault in self._suspects.faults[:MAX_FAULTS] if self._suspects.related else ():
+            if fault.healed is not None and fault.at < fault.healed <= self._end:
+                yield ChainEvent(fault.healed, f"the {fault.do} of {fault.on} ended")
 
     def _client_requests(self) -> Iterator[ChainEvent]:
         """Yield the client requests for the transactions concerned."""
-        for at in dict.fromkeys([*self._requests, *(request for _, request in self._known_owners())]):
+        fenced = {(client, seq) for zxid, client, seq in self._diagram.fences if zxid in self._zxids}
+        behind_fences = [at for at, one in enumerate(self._diagram.requests) if (one.client, one.seq) in fenced]
+        owning = [request for _, request in self._known_owners()]
+        for at in dict.fromkeys([*self._requests, *owning, *behind_fences]):
             one = self._diagram.requests[at]
             if one.sent <= self._end:
                 words = f"client {one.client} asked node {one.node} for {one.path} (seq {one.seq})"
@@ -204,7 +272,15 @@ class _Search:
             at = self._find_broadcast(zxid)
             if at is not None and self._diagram.steps[at].t <= self._end:
                 step = self._diagram.steps[at]
-                yield ChainEvent(step.t, f"node {step.node} broadcast {zxid_range(step.first, step.last)}", step=at)
+                words = f"node {step.node} broadcast {zxid_range(step.first, step.last)}"
+                yield ChainEvent(step.t, words + self._fences_in(step), step=at)
+
+    def _fences_in(self, step: NodeStep) -> str:
+        """Return `, a fence for client 1, seq 2` for a step with a fence that is concerned, or `; 2:1 is a fence ...`."""
+        fences = [one for one in self._diagram.fences if one[0] in self._zxids and step.first <= one[0] <= step.last]
+        if step.first == step.last:
+            return "".join(f", {fence_words(client, seq)}" for _, client, seq in fences)
+        return "".join(f"; {show(zxid)} is {fence_words(client, seq)}" for zxid, client, seq in fences)
 
     def _find_broadcast(self, zxid: int) -> int | None:
         return self._find_step(BROADCAST, zxid)
@@ -219,26 +295,31 @@ class _Search:
         )
         return next(found, None)
 
-    def _late_deliveries(self) -> Iterator[ChainEvent]:
-        """Yield deliveries at the last cited node that came only after the violation: the effect that came too late."""
+    def _later_deliveries(self) -> Iterator[ChainEvent]:
+        """Yield what the node of a wrong broadcast, the last cited line, delivered only after it: it took effect, or should
+        have come first.
+        """
         point = _point_of(self._cited[-1])
-        if point is None:
+        if point is None or self._cited[-1].event.get("event") != "broadcast":
             return
-        for zxid in self._zxids:
+        for zxid in sorted(self._zxids):
             at = self._find_step(DELIVER, zxid, point.line)
-            if at is not None and (t := self._diagram.steps[at].t) > self._end:
-                yield ChainEvent(t, f"node {point.line} delivered {show(zxid)}", step=at)
+            if at is not None and (step := self._diagram.steps[at]).t > self._end:
+                yield ChainEvent(step.t, f"node {point.line} delivered {zxid_range(step.first, step.last)}", step=at)
 
     # ---- the messages between the cited events ----
 
     def _messages_between(self) -> Iterator[ChainEvent]:
         """Yield the messages from the fault to the first cited event and on to each next one, with the durable steps."""
         messages = self._diagram.exchange.messages
-        before = [Point(node, self._fault.at) for node in self._fault.nodes] if self._fault else self._first_broadcast()
+        before = self._start()
         for one in self._cited:
             if (target := _point_of(one)) is None:
                 continue
             cause = self._delivery_trigger(one, target)
+            note = ""
+            if cause is None and (deed := LAST_DEEDS.get(one.event.get("event", ""))) is not None:
+                cause, note = self._last_received(target, one.event), f", the last message before it {deed}"
             if cause is None:
                 path = shortest_path(messages, before, target, self._zxids)
             else:
@@ -246,12 +327,18 @@ class _Search:
                 path = [*shortest_path(messages, before, asked, self._zxids), cause]
             for at, following in pairwise([*path, None]):
                 assert at is not None
-                yield self._message_event(at)
+                yield self._message_event(at, note if at == cause else "")
                 yield from self._made_durable(at, following, target)
             before = [target]
 
+    def _start(self) -> list[Point]:
+        """Return where the chain begins: at the fault, or else at the first broadcast of what is concerned, or at any fault."""
+        faults = self._suspects.faults[:1]
+        if self._suspects.related or not (broadcast := self._first_broadcast()):
+            return [Point(node, fault.at) for fault in faults for node in fault.nodes] or self._first_broadcast()
+        return broadcast
+
     def _first_broadcast(self) -> list[Point]:
-        """Return where the chain begins if there was no fault: at the first broadcast of the transactions concerned."""
         steps = self._diagram.steps
         found = [steps[at] for zxid in self._zxids if (at := self._find_broadcast(zxid)) is not None]
         return [Point(step.node, step.t) for step in sorted(found, key=lambda step: step.t)[:1]]
@@ -276,12 +363,78 @@ class _Search:
         ]  # fmt: skip
         return max(found)[1] if found else None
 
-    def _message_event(self, at: int) -> ChainEvent:
+    def _last_received(self, point: Point, event: dict[str, Any]) -> int | None:
+        """Return the index of the last message that a node received by then. A PING counts only if digests differed."""
+        messages = self._diagram.exchange.messages
+        ping = messages.words.number("PING") if "digest of" not in str(event.get("why")) else None
+        _, targets, kinds, *_, received = messages.columns
+        found = [
+            (there, at)
+            for at, (target, kind, there) in enumerate(zip(targets, kinds, received, strict=True))
+            if target == point.line and there != NEVER and there <= point.t and kind != ping
+        ]
+        return max(found)[1] if found else None
+
+    def _received_in_vain(self) -> Iterator[ChainEvent]:
+        """Yield the messages about the transactions concerned that came to nothing: nodes dropped them, or the node that
+        stopped itself did not accept what they carried.
+        """
+        exchange, stopped = self._diagram.exchange, self._cited[-1].event.get("event") == "abort"
+        drops = defaultdict(list)
+        for it in exchange.drops:
+            drops[it.source, it.target, it.content].append(it)
+        for at in self._about(self._zxids) if drops or stopped else ():
+            one = exchange.messages[at]
+            same = drops.get((one.source, one.target, one.content), ())
+            drop = next((it for it in same if max(it.t, one.sent) == one.received), None)
+            if drop is not None and drop.t <= self._end:
+                yield self._message_event(at)
+                yield ChainEvent(
+                    drop.t, f"node {drop.target} received {_said(drop.content)} and dropped it: {drop.why}"
+                )
+            elif stopped and one.target == self._cited[-1].event.get("node") and one.content.kind in CARRIES:
+                accepted = list(self._made_durable(at, None, Point(one.target, self._end)))
+                yield self._message_event(at, "" if accepted else self._lost(one))
+                yield from accepted
+
+    def _about(self, zxids: Sequence[int]) -> Iterator[int]:
+        """Yield the indices of the messages, except PINGs, that were sent by then and name one of these transactions."""
+        messages = self._diagram.exchange.messages
+        ping = messages.words.number("PING")
+        _, _, kinds, _, firsts, lasts, _, sent, _ = messages.columns
+        for at, (kind, first, last, t) in enumerate(zip(kinds, firsts, lasts, sent, strict=True)):
+            if first and t <= self._end and kind != ping and any(first <= zxid <= last for zxid in zxids):
+                yield at
+
+    def _lost(self, message: SentMessage) -> str:
+        """Say what became of a message with transactions that were not accepted."""
+        if message.received is None:
+            return ", which never received it"
+        return f", which {'had not received' if message.received > self._end else 'received and did not accept'} it by then"
+
+    def _acknowledgements(self) -> Iterator[ChainEvent]:
+        """Yield which nodes had acknowledged a transaction when it was delivered, if too few did."""
+        if self._property != QUORUM_DURABILITY or self._diagram.gaps:
+            return
+        for one in self._cited:
+            match one.event:
+                case {"event": "deliver", "epoch": int(epoch), "first": int(first), "digests": str(digests)}:
+                    batch = range(zx.zxid(epoch, first), zx.zxid(epoch, first + dg.count(digests)))
+                    zxid = next((it for it in self._zxids if it in batch), batch[0])
+                    sources = {
+                        it.source
+                        for it in self._diagram.exchange.messages
+                        if it.content.kind in ACKNOWLEDGES and it.content.last >= zxid
+                        and it.received is not None and it.received <= _time(one)
+                    }  # fmt: skip
+                    who = _node_words(sorted(sources)) if sources else "no other node"
+                    yield ChainEvent(_time(one), f"until then {who} had acknowledged {show(zxid)}")
+
+    def _message_event(self, at: int, note: str = "") -> ChainEvent:
         one = self._diagram.exchange.messages[at]
-        content = one.content
-        these = zxid_range(content.first, content.last) if content.last else f"of epoch {content.epoch}"
-        said = content.words or f"{content.kind} {these}"
-        return ChainEvent(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
+        return ChainEvent(
+            one.sent, f"node {one.source} sent {_said(one.content)} to node {one.target}{note}", message=at
+        )
 
     def _made_durable(self, at: int, following: int | None, target: Point) -> Iterator[ChainEvent]:
         """Yield the first thing that the receiver made durable because of the message, before its own next message."""
@@ -295,6 +448,24 @@ class _Search:
             if step.node == one.target and step.kind in DURABLE and _concerns(step, one):
                 yield ChainEvent(step.t, _step_words(step), step=index)
                 return
+
+
+def _said(content: MessageContent) -> str:
+    these = zxid_range(content.first, content.last) if content.last else f"of epoch {content.epoch}"
+    return content.words or f"{content.kind} {these}"
+
+
+def _touches(span: FaultSpan, nodes: Collection[int]) -> bool:
+    """Return whether a fault is one of these nodes, or of a link between two of them."""
+    return any(node in nodes for node in span.nodes) or any(
+        one in nodes and other in nodes for one, other in span.pairs
+    )
+
+
+def _node_words(nodes: Sequence[int]) -> str:
+    """Return `node 1`, or `nodes 1, 2 and 3`."""
+    *others, last = map(str, nodes)
+    return f"nodes {', '.join(others)} and {last}" if others else f"node {last}"
 
 
 def _shown_as(event: ChainEvent) -> tuple[int, int | None, int | None, int | None]:

@@ -22,7 +22,7 @@ LOGS_TITLE = "Logs at the end"
 
 
 def events_before(folder: RunFolder, verdict: Verdict) -> list[str]:
-    """Return the last fault before a violation and the events that led to the violation, a line each.
+    """Return the faults before a violation and the events that led to the violation, a line each.
 
     The messages between the nodes are left out: only the HTML report re-executes the run, which finding them requires.
     """

@@ -65,7 +65,7 @@ class NodeSteps(Columns[NodeStep]):
 
 @dataclass(slots=True)
 class ClientOperation:
-    """A client's operation. `answered` is None if it was never answered; `by` is the node that answered."""
+    """A client's operation. `answered` is None if it was never answered; `by` is the node that answered, `ok` its success."""
 
     client: int
     seq: int
@@ -75,16 +75,18 @@ class ClientOperation:
     answered: int | None = None
     by: int = 0
     zxid: int = 0
+    ok: bool = False
 
 
 @dataclass(slots=True)
 class Diagram:
-    """The data of the diagram. `owners`: (zxid, index of its request)."""
+    """The data of the diagram. `owners`: (zxid, index of its request). `fences`: (zxid, client, seq) of each fence."""
 
     exchange: Exchange = field(default_factory=Exchange)
     steps: NodeSteps = field(default_factory=NodeSteps)
     requests: list[ClientOperation] = field(default_factory=list)
     owners: Columns[tuple[int, int]] = field(default_factory=lambda: Columns(2))
+    fences: Columns[tuple[int, int, int]] = field(default_factory=lambda: Columns(3))
 
     @property
     def gaps(self) -> list[str]:
@@ -189,8 +191,11 @@ def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool, prog
         for _, line in source.lines(f"trace/{path.name}", StepLine, may_be_cut=True):
             for step in _steps_of(int(match[1]), line):
                 found.steps.append(step)
-            for owner in _owners(line, asked):
-                found.owners.append(owner)
+            for zxid, client, seq, is_fence in _origins(line):
+                if is_fence:
+                    found.fences.append((zxid, client, seq))
+                elif (client, seq) in asked:
+                    found.owners.append((zxid, asked[client, seq]))
     found.steps.sort(0)
     if isinstance(core, str):
         found.exchange.gaps.append(core if recorded_lives(folder) else NOT_RECORDED)
@@ -211,6 +216,7 @@ def _read_requests(source: Source) -> list[ClientOperation]:
             found.append(waiting[key])
         elif (request := waiting.pop(key, None)) is not None:
             request.answered, request.by, request.zxid = line.t, line.node, _zxid(line.zxid)
+            request.ok = line.outcome == "ok"
     return found
 
 
@@ -235,9 +241,17 @@ def _steps_of(node: int, line: StepLine) -> Iterator[NodeStep]:
         yield NodeStep(line.t, node, kind, line.epoch, first, last)
 
 
-def _owners(line: StepLine, asked: dict[tuple[int, int], int]) -> Iterator[tuple[int, int]]:
-    """Yield (zxid, index of the request) for the transactions of a broadcast whose requests are in ops.jsonl."""
+def _origins(line: StepLine) -> Iterator[tuple[int, int, int, bool]]:
+    """Yield (zxid, client, seq, whether it is a fence) for the transactions of a broadcast."""
     for index, txn in enumerate(line.txns if isinstance(line.txns, list) else []):
         match txn:
-            case [int(client), int(seq), *_] if (client, seq) in asked:
-                yield (line.epoch << 32 | line.first) + index, asked[client, seq]
+            case [int(client), int(seq), *effects]:
+                yield (line.epoch << 32 | line.first) + index, client, seq, is_fence(effects)
+
+
+def is_fence(effects: list[Any]) -> bool:
+    """Return whether a transaction is a fence, by what a `broadcast` line says of it after its origin."""
+    match effects:
+        case [[["fence", *_], *_], *_]:
+            return True
+    return False

@@ -9,6 +9,7 @@ from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
 RANGES_SHOWN = 12  # consecutive ranges of a log
+STEPS_SHOWN = 8  # steps of a multi
 
 
 def describe_line(file: str, line: Line) -> str:
@@ -25,7 +26,8 @@ def describe_line(file: str, line: Line) -> str:
         return f"at the end, all servers that served showed {line.get('path', '?')}"
     if file == "faults.jsonl":
         return _tell(FAULTS, str(line.get("type", "?")), line)
-    return f"the run: {line.get('event', line.get('type', '?'))}"
+    name = str(line.get("event", line.get("type", "?")))
+    return _tell(MILESTONES, name, line) if name in MILESTONES else f"the run: {name}"
 
 
 def _tell(sentences: dict[str, Callable[[Line], str]], name: str, line: Line) -> str:
@@ -105,10 +107,47 @@ def _field(line: Line, name: str, words: str) -> str:
     return f", {words} {line[name]}" if line.get(name) is not None else ""
 
 
+def _operation(line: Line) -> str:
+    """Return `set /a`, or `multi (set /a, delete /b)`."""
+    if not line.get("steps"):
+        return f"{line['op']} {line['path']}"
+    return f"{line['op']} ({_listed([(step['op'], step['path']) for step in line['steps']])})"
+
+
+def _listed(steps: Sequence[Sequence[Any]]) -> str:
+    """Name the steps of a multi: each begins with its operation and its path."""
+    left_out = f", and {len(steps) - STEPS_SHOWN} more" if len(steps) > STEPS_SHOWN else ""
+    return ", ".join(f"{op} {path}" for op, path, *_ in steps[:STEPS_SHOWN]) + left_out
+
+
+def fence_words(client: int, seq: int) -> str:
+    return f"a fence for client {client}, seq {seq}"
+
+
+def describe_transactions(line: Line, wanted: Sequence[int]) -> list[str]:
+    """Return what a `broadcast` line says of each of the wanted zxids that it has."""
+    found = []
+    for at, txn in enumerate(line.get("txns") or ()):
+        match txn:
+            case [int(client), int(seq), [[str(), str(), *_], *_] as steps] if (
+                zxid := (line["epoch"] << 32 | line["first"]) + at
+            ) in wanted:
+                words = f"{_listed(steps)} of client {client}, seq {seq}"
+                found.append(f"{show(zxid)} is {fence_words(client, seq) if steps[0][0] == 'fence' else words}")
+    return found
+
+
+MILESTONES: dict[str, Callable[[Line], str]] = {
+    "crash-state": lambda line: (
+        f"a crash of node {line['node']} (life {line['life']}) at this sync was tried on a copy of its disk"
+    ),
+    "last-question": lambda line: f"from here on each client asked for a last read, for at most {line['seconds']:g} s",
+}
+
 # A value is shown as the CRC-32 that the line has.
 OPERATIONS: dict[str, Callable[[Line], str]] = {
     "invoke": lambda line: (
-        f"sent {line['op']} {line['path']} to node {line['node']} (seq {line['seq']})"
+        f"sent {_operation(line)} to node {line['node']} (seq {line['seq']})"
         + _field(line, "value", "value")
         + _field(line, "version", "if its version is")
     ),

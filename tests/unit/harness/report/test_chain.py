@@ -11,7 +11,7 @@ from zab_chaos.harness.report.chain import Chain, Point, chain_of, preceding_fau
 from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.report.html.diagram import ClientOperation, Diagram, NodeStep, NodeSteps
 from zab_chaos.harness.report.html.run_data import read_run_data
-from zab_chaos.harness.report.messages import Exchange, MessageContent, Messages, SentMessage
+from zab_chaos.harness.report.messages import Drop, Exchange, MessageContent, Messages, SentMessage
 from zab_chaos.harness.results.fault_spans import FaultSpan
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation
@@ -143,12 +143,11 @@ def answered(seq: int, t: int) -> Evidence:
 
 
 def chain_by_hand(
-    words: str, *evidence: Evidence, spans: list[FaultSpan] | None = None, diagram: Diagram | None = None
-) -> Chain:
+    words: str, *evidence: Evidence, spans: list[FaultSpan] | None = None, diagram: Diagram | None = None,
+    name: str = "agreement",
+) -> Chain:  # fmt: skip
     found = Violation(words, list(evidence))
-    broken = Property(
-        name="agreement", source="", verdict=Judgement.VIOLATION, statement="", checked=1, violations=[found]
-    )
+    broken = Property(name=name, source="", verdict=Judgement.VIOLATION, statement="", checked=1, violations=[found])
     verdict = Verdict(verdict=Outcome.VIOLATION, exit=1, properties=[broken], reasons=[], metrics={})
     chain = chain_of(verdict, diagram or by_hand(accepted=270), spans or [])
     assert chain is not None
@@ -253,9 +252,12 @@ def test_all_faults_between_the_answers_of_clients_may_have_caused_what_contradi
 
 
 def test_the_chain_goes_on_from_each_cited_event() -> None:
-    """Nothing that the crashed node 3 sent leads to node 2."""
+    """From a fault of node 2; or, if no fault is known to be related, from the broadcast."""
+    way_on = [ACK, LED, COMMIT, "node 2 (life 1) became LOOKING"]
+    chain = chain_by_hand("1:7 was lost", delivered(1, 310), looks(2, 400), spans=[span("crash", 10, [2])])
+    assert told(chain)[len(WRITE) :] == way_on
     chain = chain_by_hand("1:7 was lost", delivered(1, 310), looks(2, 400), spans=[span("crash", 10, [3])])
-    assert told(chain)[len(WRITE) :] == [ACK, LED, COMMIT, "node 2 (life 1) became LOOKING"]
+    assert told(chain)[len(WRITE) :] == [PROPOSE, ACCEPTED, *way_on]
 
 
 @pytest.mark.parametrize(("accepted", "between"), [(270, [ACCEPTED]), (275, [])])
@@ -281,7 +283,179 @@ def test_a_message_that_is_sent_at_the_time_of_a_cited_line_is_shown_after_it() 
     assert words[-3:-1] == ["node 2 (life 1) became LOOKING", ACK]
 
 
-def test_a_delivery_that_came_too_late_ends_the_chain() -> None:
-    chain = chain_by_hand("1:7 was lost", looks(3, 420))
+def broadcast(node: int, t: int, *txns: Any, first: int = 7) -> Evidence:
+    return line(node, t, "broadcast", epoch=1, first=first, digests="00" * 8 * max(1, len(txns)), txns=list(txns))
+
+
+def test_a_delivery_after_a_wrong_broadcast_ends_the_chain_and_after_any_other_violation_it_does_not() -> None:
+    """And the deliveries are in the order of the zxids."""
+    diagram = by_hand(accepted=270)
+    chain = chain_by_hand("1:7 was lost", broadcast(3, 420), diagram=diagram)
     assert told(chain)[-1] == "node 3 delivered 1:7"
     assert chain.events[-1].step == 8
+    assert told(chain_by_hand("1:7 was lost", looks(3, 420)))[-1] == "node 3 (life 1) became LOOKING"
+    diagram.steps.append(NodeStep(500, 3, "deliver", 1, SIX, SIX))
+    assert told(chain_by_hand("1:7 and 1:6 were lost", broadcast(3, 420), diagram=diagram))[-2:] == [
+        "node 3 delivered 1:6", "node 3 delivered 1:7"
+    ]  # fmt: skip
+
+
+# ---- the faults ----
+
+
+def test_a_fault_elsewhere_is_no_cause_and_one_of_the_nodes_concerned_is() -> None:
+    """Node 1 broadcast what node 2 delivered, of a request to node 2. Nothing happened to node 3 there."""
+    elsewhere, here = span("pause", 60, [3]), span("crash", 50, [2], healed=55)
+    chain = chain_by_hand("1:7 was lost", delivered(2, 400), spans=[elsewhere])
+    assert preceding_fault(chain, 0) == (
+        "No fault is known to be related. The last one before it: pause of one = 3, at 0.000 s"
+    )
+    assert chain.fault is None
+    chain = chain_by_hand("1:7 was lost", delivered(2, 400), spans=[here, elsewhere])
+    assert (
+        preceding_fault(chain, 0) == "The last fault before it that touched nodes 1 and 2: crash of one = 2, at 0.000 s"
+    )
+    assert chain.fault is here
+    channel = line(2, 400, "channel", peer=3, first=0, last=9, session=1, ended="gap")  # from node 3
+    assert preceding_fault(chain_by_hand("a gap", channel, spans=[elsewhere]), 0).startswith(
+        "The last fault before it: "
+    )
+    cut = FaultSpan(id=1, do="partition", target="links", nodes=[9], params={}, pairs=[(1, 2)], at=70)
+    chain = chain_by_hand("1:7 was lost", delivered(2, 400), spans=[here, elsewhere, cut])
+    assert preceding_fault(chain, 0) == "The last fault before it: partition of links = 9, at 0.000 s"
+
+
+def test_a_fault_that_came_only_after_the_first_cited_line_does_not_hide_the_one_before_it() -> None:
+    spans = [span("crash", 10, [2]), span("stop", 20, [2]), span("pause", 350, [2]), span("power-cut", 380, [3])]
+    chain = chain_by_hand("1:7 was lost", delivered(2, 320), looks(2, 400), spans=spans)
+    assert preceding_fault(chain, 0) == (
+        "The last faults before it that touched nodes 1 and 2: stop of one = 2, at 0.000 s; pause of one = 2, at 0.000 s"
+    )
+    assert chain.fault is spans[1]
+
+
+def test_what_is_not_served_begins_where_the_node_served_last() -> None:
+    """The violation is noticed at 900, and client 4 was served by node 2 for the last time at 410."""
+    diagram = by_hand(accepted=270)
+    diagram.requests[1].ok = True
+    diagram.requests += [
+        ClientOperation(4, 20, "/a", 2, 600, answered=640, by=2, ok=False),
+        ClientOperation(5, 1, "/a", 3, 600, answered=650, by=3, ok=True),
+    ]
+    spans = [span("crash", 390, [2]), span("clock-jump", 630, [2])]
+    question = Evidence("harness.jsonl", 1, {"t": 900, "event": "last-question", "seconds": 1.0})
+    asked = Evidence("ops.jsonl", 1, {"t": 900, "type": "invoke", "client": 4, "seq": 21, "node": 2})
+    chain = chain_by_hand("client 4 was not served", question, asked, spans=spans, diagram=diagram, name="progress")
+    assert preceding_fault(chain, 0) == (
+        "The last faults before it that touched node 2: crash of one = 2, at 0.000 s; clock-jump of one = 2, at 0.000 s"
+    )
+    assert told(chain)[0] == "from here on each client asked for a last read, for at most 1 s"
+    chain = chain_by_hand("client 4 was not served", question, asked, spans=spans, diagram=diagram)
+    assert preceding_fault(chain, 0) == "The last fault before it: clock-jump of one = 2, at 0.000 s"
+
+
+def test_a_crash_that_was_only_tried_needs_no_fault_and_concerns_no_request() -> None:
+    tried = Evidence("harness.jsonl", 1, {"t": 400, "event": "crash-state", "node": 2, "life": 1, "why": "1:7"})
+    chain = chain_by_hand("its disk had held a history up to 1:7", tried, spans=[span("crash", 10, [2])])
+    assert preceding_fault(chain, 0) == "It needs no fault: the crash was only tried, on a copy of the disk"
+    assert told(chain) == ["a crash of node 2 (life 1) at this sync was tried on a copy of its disk"]
+    assert chain.zxids == []
+
+
+# ---- what a message came to ----
+
+
+def test_a_delivery_without_the_right_message_shows_the_last_one_and_who_had_acknowledged_it() -> None:
+    """Node 1 delivers 1:7 upon an ACK of 1:6: no node has acknowledged 1:7."""
+    diagram = by_hand(accepted=270)
+    messages = [one for one in diagram.exchange.messages if one.content.last != SEVEN]
+    diagram.exchange.messages = Messages([*messages, SentMessage(2, 1, content("PING", SIX), 306, 309)])
+    last = "node 3 sent ACK 1:6 to node 1, the last message before it delivered"
+    chain = chain_by_hand("1:7 is on one disk", delivered(1, 310), diagram=diagram, name="quorum durability")
+    assert told(chain)[len(WRITE) :] == [last, "until then no other node had acknowledged 1:7", LED]
+    diagram = by_hand(accepted=270)
+    chain = chain_by_hand("1:7 is on two disks", delivered(1, 310), diagram=diagram, name="quorum durability")
+    assert told(chain)[-2:] == ["until then node 2 had acknowledged 1:7", LED]
+    diagram.exchange.gaps.append("node 2, life 1: it has no recording")
+    chain = chain_by_hand("1:7 is on two disks", delivered(1, 310), diagram=diagram, name="quorum durability")
+    assert not any("until then" in words for words in told(chain))
+
+
+def stopped(node: int, t: int, why: str) -> Evidence:
+    return line(node, t, "abort", why=why)
+
+
+STOPPED = "node 3 (life 1) stopped itself: COMMIT up to 1:7, beyond 1:6"
+
+
+@pytest.mark.parametrize(
+    ("received", "accepted", "came_to"),
+    [
+        (None, None, ", which never received it"),
+        (450, None, ", which had not received it by then"),
+        (210, None, ", which received and did not accept it by then"),
+        (210, 220, ""),
+    ],
+)
+def test_a_node_that_stopped_itself_shows_the_message_that_stopped_it_and_what_became_of_what_it_lacks(
+    received: int | None, accepted: int | None, came_to: str
+) -> None:
+    commit = SentMessage(1, 3, content("COMMIT"), 310, 390)
+    messages = [
+        SentMessage(1, 3, content("PROPOSE"), 205, received),
+        SentMessage(1, 3, content("PING", SIX), 311, 395),
+        commit,
+    ]
+    steps = [NodeStep(200, 1, "broadcast", 1, SEVEN, SEVEN)]
+    steps += [NodeStep(accepted, 3, "accept", 1, SEVEN, SEVEN)] if accepted else []
+    diagram = Diagram(Exchange(Messages(messages)), NodeSteps(steps))
+    chain = chain_by_hand("stopped", stopped(3, 400, "COMMIT up to 1:7, beyond 1:6"), diagram=diagram)
+    assert told(chain)[-2:] == ["node 1 sent COMMIT 1:7 to node 3, the last message before it stopped", STOPPED]
+    chain = chain_by_hand("beyond 1:7", stopped(3, 400, "COMMIT up to 1:7, beyond 1:6"), diagram=diagram)
+    proposed = f"node 1 sent PROPOSE 1:7 to node 3{came_to}"
+    became = ["node 3 accepted 1:7, durably"] if accepted else []
+    last = "node 1 sent COMMIT 1:7 to node 3, the last message before it stopped"
+    assert told(chain) == ["node 1 broadcast 1:7", proposed, *became, last, STOPPED]
+    chain = chain_by_hand(
+        "digests", stopped(3, 400, "digest of the history is 1 here but 2 at node 1"), diagram=diagram
+    )
+    assert "node 1 sent PING 1:6 to node 3, the last message before it stopped" in told(chain)
+
+
+def test_a_message_that_was_dropped_is_shown_with_the_reason() -> None:
+    diagram = by_hand(accepted=270)
+    why = "not expected in FOLLOWING, SYNCHRONIZATION"
+    diagram.exchange.drops += [
+        Drop(1, 2, content("COMMIT"), 390, why), Drop(1, 2, content("COMMIT", EIGHT), 450, why),
+    ]  # fmt: skip
+    chain = chain_by_hand("1:7 was lost", looks(2, 400), diagram=diagram)
+    assert told(chain)[-3:] == [
+        COMMIT, f"node 2 received COMMIT 1:7 and dropped it: {why}", "node 2 (life 1) became LOOKING"
+    ]  # fmt: skip
+    assert not any("dropped" in words for words in told(chain_by_hand("1:7 was lost", looks(2, 380), diagram=diagram)))
+
+
+# ---- fences and multis ----
+
+
+def test_a_fence_is_not_the_request_behind_which_it_stands() -> None:
+    diagram = by_hand(accepted=270)
+    diagram.owners = Columns(2)
+    diagram.fences = Columns(3, [(SEVEN, 4, 9)])
+    chain = chain_by_hand("the write of client 4, seq 9 was lost", looks(2, 400), diagram=diagram)
+    assert chain.zxids == [SEVEN]
+    assert told(chain)[:2] == [WRITE[0], "node 1 broadcast 1:7, a fence for client 4, seq 9"]
+    assert not any("forwarded" in words for words in told(chain))
+    assert told(chain_by_hand("1:7 was lost", looks(2, 400), diagram=diagram))[0] == WRITE[0]
+    diagram.steps = NodeSteps([NodeStep(200, 1, "broadcast", 1, SIX, SEVEN)])
+    chain = chain_by_hand("1:7 was lost", looks(2, 400), diagram=diagram)
+    assert "node 1 broadcast 1:6 to 1:7; 1:7 is a fence for client 4, seq 9" in told(chain)
+
+
+def test_a_cited_broadcast_says_what_the_transactions_concerned_do() -> None:
+    multi = [4, 8, [["create", "/b/0000000004", 0, 1], ["delete", "/c", None, None]]]
+    cited = broadcast(1, 195, [4, 7, [["set", "/a", 1, 2]]], multi, [4, 9, [["fence", "", None, None]]], first=5)
+    words = "node 1 (life 1) broadcast 1:5 to 1:7 (3 transactions)"
+    does = "1:6 is create /b/0000000004, delete /c of client 4, seq 8"
+    assert told(chain_by_hand("1:6 creates /b/0000000004", cited))[-1] == f"{words}; {does}"
+    assert f"{words}; {does}; 1:7 is a fence for client 4, seq 9" in told(chain_by_hand("1:6 and 1:7", cited))

@@ -107,8 +107,22 @@ def test_a_request_is_drawn_when_it_was_sent_between_the_nodes_that_took_and_ans
         )
         file.write('{"type": "complete", "t": 90, "client": 7, "seq": 1, "node": 3, "outcome": "ok", "zxid": [4, 8]}\n')
     found = read_diagram(tmp_path / "run", Peer, own_clocks=False)
-    assert found.requests[-1] == ClientOperation(7, 1, "/b", 1, 50, 90, 3, zxid(4, 8))
+    assert found.requests[-1] == ClientOperation(7, 1, "/b", 1, 50, 90, 3, zxid(4, 8), ok=True)
     assert (zxid(4, 8), len(found.requests) - 1) in found.owners
+
+
+def test_a_fence_belongs_to_a_client_and_no_request(told: Story, tmp_path: Path) -> None:
+    txns = [[1, 1, [["set", "/a", 1, 2]]], [1, 2, [["fence", "", None, None]]], [1, 3, "damaged"]]
+    told.event(1, "broadcast", epoch=4, first=7, digests="0" * 16 * 3, txns=txns, delivered=[0, 0])
+    told.save(tmp_path / "run")
+    with (tmp_path / "run" / "ops.jsonl").open("a") as file:
+        for seq in (1, 2, 3):
+            line = {"type": "invoke", "t": 50, "due": 20, "client": 1, "seq": seq, "node": 1, "op": "set", "path": "/a"}
+            file.write(json.dumps(line) + "\n")
+    found = read_diagram(tmp_path / "run", Peer, own_clocks=False)
+    assert list(found.fences) == [(zxid(4, 8), 1, 2)]
+    of_epoch = [(one, found.requests[index].seq) for one, index in found.owners if one >= zxid(4, 1)]
+    assert of_epoch == [(zxid(4, 7), 1), (zxid(4, 9), 3)]
 
 
 def test_a_step_has_the_transactions_that_its_line_names(told: Story, tmp_path: Path) -> None:

@@ -37,6 +37,15 @@ def test_lines_of_sessions(line: dict[str, Any], words: str) -> None:
         ),
         ({"type": "invoke", "op": "get", "path": "/k"}, "sent get /k to node 2 (seq 5)"),
         (
+            {
+                "type": "invoke",
+                "op": "multi",
+                "path": "/b",
+                "steps": [{"op": "set", "path": f"/{i}"} for i in range(9)],
+            },
+            "sent multi (set /0, set /1, set /2, set /3, set /4, set /5, set /6, set /7, and 1 more) to node 2 (seq 5)",
+        ),
+        (
             {"type": "complete", "outcome": "ok", "zxid": [1, 9], "value": 0, "version": 4},
             "answered ok by node 2 (seq 5), zxid 1:9, value 0, version 4",
         ),
@@ -50,3 +59,13 @@ def test_an_operation_shows_the_value_and_the_version_that_a_judgement_compares(
     line: dict[str, Any], words: str
 ) -> None:
     assert describe_line("ops.jsonl", {"client": 1, "seq": 5, "node": 2} | line).endswith(words)
+
+
+def test_milestones_that_a_verdict_cites_have_a_sentence() -> None:
+    tried = {"event": "crash-state", "node": 5, "life": 1, "why": "long"}
+    assert (
+        describe_line("harness.jsonl", tried)
+        == "a crash of node 5 (life 1) at this sync was tried on a copy of its disk"
+    )
+    assert describe_line("harness.jsonl", {"event": "crash-state"}) == "wrote `crash-state`"  # a damaged line
+    assert describe_line("harness.jsonl", {"event": "converged"}) == "the run: converged"
