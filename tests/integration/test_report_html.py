@@ -273,6 +273,8 @@ def test_quantiles_are_of_successful_operations_and_the_last_interval_is_counted
         lines.append((due + took, {"type": "complete", "t": due + took, "outcome": outcome, **key}))
     story.files["ops.jsonl"] = [json.dumps(line) + "\n" for _, line in sorted(lines, key=lambda line: line[0])]
     report = show(story)
+    report.find("zoom-all").click()
+    report.settle()
     middle = round(report.x(2_000_000))
     y = {ms: round(210 - log10(ms / 10) / log10(150) * 188) for ms in (100, 1000)}  # the scale is from 10 ms to 1.5 s
     assert INK in report.colours("latency", middle, y[100] - 2, 60, 4)
@@ -318,6 +320,20 @@ def test_wheel_drag_and_buttons_zoom_and_show_all_resets(show: Callable[..., Rep
     ActionChains(report.driver).double_click(report.find("lag")).perform()
     report.settle()
     assert report.shown == whole
+
+
+def test_the_time_of_a_short_chain_is_shown_first_and_show_all_shows_the_run(show: Callable[..., Report]) -> None:
+    story = agreement_fork()
+    story.t += 60 * SECOND
+    story.milestone("converged")
+    report = show(story)
+    begin, end = report.shown
+    assert end - begin < 6_000_000
+    assert "At first the pictures show only the time" in report.find("pictures").text
+    report.find("zoom-all").click()
+    report.settle()
+    begin, end = report.shown
+    assert end - begin > 60_000_000
 
 
 def test_the_keyboard_does_what_the_mouse_does(show: Callable[..., Report]) -> None:

@@ -64,6 +64,7 @@ LEGENDS: dict[str, Legend] = {
     "latency": (("write", "write ●"), ("read", "read ○"), ("failed", "failed ×"), ("unknown", "unknown ▲")),
     "throughput": (("write", "succeeded"), ("failed", "failed"), ("unknown", "outcome unknown")),
 }
+OPENED = "At first the pictures show only the time in which the violation came about; “show all” shows the whole run."
 KEYS = (
     "Zoom: wheel, + and −, or drag over a range. Move: Shift and drag, or Shift and an arrow key. Show everything: double "
     "click, or 0. In a picture that has the focus, the arrow keys move the pointer."
@@ -108,7 +109,7 @@ def _main(run: RunData) -> Html:
         tables.damages(run),
         tables.chain(run),
         tables.violations(run),
-        pictures("The run over time", *_panels(run), run.diagram),
+        pictures("The run over time", *_panels(run), run.diagram, OPENED if run.opening else ""),
         tables.latencies(run),
         tables.outages(run),
         tables.faults(run),
@@ -127,12 +128,15 @@ def _panels(run: RunData) -> tuple[Iterable[Panel], Mapping[str, Legend]]:
     return shown, {**LEGENDS, "lanes": ()}
 
 
-def pictures(title: str, panels: Iterable[Panel], legends: Mapping[str, Legend], diagram: Diagram) -> Html:
-    """Return the section of the pictures, with the buttons that zoom and move them."""
+def pictures(
+    title: str, panels: Iterable[Panel], legends: Mapping[str, Legend], diagram: Diagram, note: str = ""
+) -> Html:
+    """Return the section of the pictures, with the buttons that zoom and move them. `note`: what they show first."""
     buttons = (("in", "+", "zoom in"), ("out", "−", "zoom out"), ("left", "◀", "earlier"), ("right", "▶", "later"))
     return element(
         "section",
         element("h2", title),
+        element("p", note) if note else None,
         element(
             "div",
             *(

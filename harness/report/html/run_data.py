@@ -20,6 +20,8 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
 
 HOST_CLOCK = ("processes", "containers")  # backends whose nodes have the host's clock, unless a fault changes it
+SHORT_CHAIN = 0.1  # share of the run: if the chain with its margins takes less, the pictures show it first
+MARGIN = 20_000_000  # nanoseconds before and after such a chain, at least
 SHORTEST_OUTAGE = 100_000_000  # nanoseconds; shorter times without a successful write are not listed
 LETTER = 0.006  # assumed width of a letter, as a share of the run's length; a fault's name is in its bar or beside it
 
@@ -57,6 +59,16 @@ class RunData:
         count = declared if isinstance(declared, int) and 0 <= declared <= 1000 else 0
         return sorted({*range(1, count + 1), *(life.node for life in self.lives)})
 
+    @property
+    def opening(self) -> tuple[int, int] | None:
+        """The time that the pictures show first: that of a chain which is far shorter than the run; None: all of the run."""
+        if self.chain is None:
+            return None
+        begin, end = self.chain.events[0].t, self.chain.events[-1].t
+        margin = max(end - begin, MARGIN)
+        shown = begin - margin, end + margin
+        return shown if shown[1] - shown[0] < SHORT_CHAIN * (self.end - self.begin) else None
+
     def seconds(self, t: int) -> float:
         """Convert a time to seconds since the start of the workload, as it is shown."""
         return (t - self.zero) / 1e9
@@ -66,6 +78,7 @@ class RunData:
         return {
             "begin": self._micros(self.begin),
             "end": self._micros(self.end),
+            "open": self.opening and [self._micros(t) for t in self.opening],
             "nodes": self.nodes,
             "lanes": [one.as_json(self.zero) for one in self.lanes],
             "pauses": [{"node": node, **self._between(one)} for node, all_of in self.pauses.items() for one in all_of],

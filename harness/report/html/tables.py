@@ -7,6 +7,8 @@ from zab_chaos.harness.report.chain import preceding_fault
 from zab_chaos.harness.report.html.evidence import Mark, ShownViolation
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.run_data import RunData
+from zab_chaos.harness.report.html.terms import explained
+from zab_chaos.harness.report.recording import how_to_record
 from zab_chaos.model.verdict import Judgement, Property
 
 WORST_FIRST = [Judgement.VIOLATION, Judgement.UNKNOWN, Judgement.PASS, Judgement.NOT_APPLICABLE]
@@ -42,12 +44,14 @@ def chain(run: RunData) -> Html | None:
     found = run.chain
     if found is None:
         return None
-    events = (element("li", _moment(run, one.t), f" {one.words}") for one in found.events)
+    events = (element("li", _moment(run, one.t), " ", explained(one.words)) for one in found.events)
     button = element("button", "show it in the diagram", type="button", id="show-chain")
+    how = how_to_record(run.facts)
     return element(
         "section",
         element("h2", "How the violation came about"),
         element("p", preceding_fault(found, run.zero), ". ", button),
+        element("p", "The messages between the nodes are missing. ", how, ".") if how is not None else None,
         element("ol", *events),
         id="chain",
     )
@@ -90,7 +94,11 @@ def _violated(run: RunData, item: Property, violations: list[ShownViolation]) ->
 def _found(run: RunData, violation: ShownViolation) -> Html:
     return join(
         element(
-            "p", violation.words, " ", _follow(violation.query) if " " in violation.query else None, class_="words"
+            "p",
+            explained(violation.words),
+            " ",
+            _follow(violation.query) if " " in violation.query else None,
+            class_="words",
         ),
         element(
             "ol", *(_cited(run, mark, asked) for mark, asked in zip(violation.marks, violation.queries, strict=True))
@@ -115,7 +123,9 @@ def _cited(run: RunData, mark: Mark, asked: str | None) -> Html:
         element("span", str(mark.number), class_="mark"),
         " ",
         _moment(run, mark.t) if mark.t is not None else None,
-        f" {mark.words} ",
+        " ",
+        explained(mark.words),
+        " ",
         _follow(asked) if asked else None,
         element("details", element("summary", f"{mark.file}:{mark.line}"), element("code", mark.text)),
     )

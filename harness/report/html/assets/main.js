@@ -62,7 +62,8 @@ for (const button of document.querySelectorAll("button.show"))
   });
 
 readTheme();
-view.all();
+if (run.open) view.show(...run.open);
+else view.all();
 readExchange().then(() => {
   showLegend();
   listenToFollowing();

@@ -19,8 +19,10 @@ from zab_chaos.harness.report.html.markup import Html, element
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import read_run_data
 from zab_chaos.harness.report.html.sentences import describe_line
+from zab_chaos.harness.report.html.terms import TERMS, explained
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core.messages import NAMES
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"
 assert conduct
@@ -416,6 +418,33 @@ def test_zab_report_reports_a_wrong_argument(folder: Path, capsys: pytest.Captur
     assert "is a folder" in capsys.readouterr().err
     assert main(["report", str(folder), "--out", str(folder / "no" / "file.html")]) == 4
     assert "there is no folder" in capsys.readouterr().err
+
+
+def test_names_of_the_protocol_are_explained_where_a_text_has_them() -> None:
+    assert set(TERMS) == {*NAMES.values(), "f.p", "f.a"} - {"PING"}
+    page = Page(explained("node 3 sent ACK-LD & left f.p = 2, no COMMITS <b> of ACK"))
+    assert page.text == "node 3 sent ACK-LD & left f.p = 2, no COMMITS <b> of ACK"
+    assert [(tag, of["title"]) for tag, of in page.elements] == [
+        ("abbr", TERMS[one]) for one in ("ACK-LD", "f.p", "ACK")
+    ]
+
+
+def test_a_violation_without_a_recording_has_the_command_that_makes_one(tmp_path: Path) -> None:
+    story = delivery.agreement_fork()
+    story.run |= {"command": "zab run 'a b' --on sim --seed 7 --no-record", "backend": "sim", "record": False}
+    story.save(tmp_path)
+    tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
+    exact = (
+        "The messages between the nodes are missing. zab run 'a b' --on sim --seed 7 --record repeats the run exactly"
+    )
+    assert exact in read(tmp_path).text
+    for facts, words in (
+        ({"backend": "processes"}, "--record makes another run like it, and records it."), ({"record": True}, None),
+        ({"backend": "zookeeper"}, None), ({"command": None}, None),
+    ):  # fmt: skip
+        (tmp_path / "run.json").write_text(json.dumps(story.run | facts))
+        text = read(tmp_path).text
+        assert (words in text) if words else ("between the nodes are missing" not in text)
 
 
 def test_unknown_facts_are_left_out(told: Story, tmp_path: Path) -> None:

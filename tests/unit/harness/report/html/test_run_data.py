@@ -318,6 +318,27 @@ def test_a_violation_has_its_evidence_on_the_lanes_each_line_once(tmp_path: Path
     assert all(mark.node in (1, 2, 3) and mark.t for mark in delivered)
 
 
+@pytest.mark.parametrize("later", [0, 60])
+def test_a_chain_far_shorter_than_the_run_is_shown_first(tmp_path: Path, later: int) -> None:
+    from tests.corpus.delivery import agreement_fork
+
+    story = agreement_fork()
+    story.t += later * SECOND
+    story.milestone("converged")
+    story.save(tmp_path)
+    tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
+    run = read_run_data(tmp_path)
+    assert run.chain is not None
+    shown = run.as_json()["open"]
+    if not later:
+        assert shown is None
+        return
+    begin, end = ((run.chain.events[at].t - run.zero) // 1000 for at in (0, -1))
+    assert shown[0] < begin - 10_000
+    assert end + 10_000 < shown[1]
+    assert shown[1] - shown[0] < 0.1 * (run.end - run.begin) / 1000
+
+
 def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
     """Time in which the harness fetched or built something before is not part of the run."""
     story = Story()
