@@ -33,7 +33,6 @@ BROADCAST, DELIVER = STEP_KINDS.index("broadcast"), STEP_KINDS.index("deliver")
 DELIVERY_TRIGGERS = ("ACK", "COMMIT", "COMMIT-LD")  # the messages upon which a node delivers
 ACKNOWLEDGES, CARRIES = ("ACK", "ACK-LD"), ("PROPOSE", "NEWLEADER", "HISTORY")
 QUORUM_DURABILITY = "quorum durability"
-UNSERVED = ("progress", "recovery")  # properties whose violation begins with the last request that was served
 DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
 SAME_COST, OTHER_COST, PING_COST = 1, 3, 12  # of a message about the chain's transactions, about others, of a heartbeat
 LAST_DEEDS = {"deliver": "delivered", "abort": "stopped"}
@@ -156,8 +155,11 @@ class _Search:
                 return Suspects("The faults between these answers", meanwhile)
         nodes = self._nodes_concerned()
         touching = [span for span in before if not nodes or _touches(span, nodes)]
-        begin = self._served_until(nodes)
-        related = [*[span for span in touching if span.at <= begin][-1:], *(one for one in touching if one.at > begin)]
+        begin = _time(self._cited[0])
+        last = next((one for one in reversed(touching) if one.at <= begin), None)
+        related = [
+            one for one in touching if one is last or one.at > begin or (last and (one.healed or one.at) > last.at)
+        ]
         if not related:
             return Suspects("No fault is known to be related. The last one before it", before[-1:], related=False)
         if related == before[-1:]:
@@ -172,15 +174,6 @@ class _Search:
         shown += [diagram.requests[at].node for at in self._requests]
         shown += [diagram.steps[at].node for zxid in self._zxids if (at := self._find_broadcast(zxid)) is not None]
         return sorted({node for node in shown if isinstance(node, int) and node > 0})
-
-    def _served_until(self, nodes: Collection[int]) -> int:
-        """Return the time of the first cited line or, if nodes left requests unserved, when they last served one before it."""
-        first = _time(self._cited[0])
-        if self._property not in UNSERVED:
-            return first
-        requests = self._diagram.requests
-        served = (it.answered for it in requests if it.ok and it.by in nodes and it.answered is not None)
-        return max((t for t in served if t <= first), default=first)
 
     # ---- the requests and transactions concerned ----
 

@@ -308,7 +308,8 @@ def test_the_chain_leads_from_the_verdict_to_the_two_writes_and_the_late_deliver
     report = show(simulated("defects/stale-primary", tmp_path / "results", "--defect", "stale-primary"))
     section = report.find("chain")
     assert section.location["y"] < report.find("violations").location["y"]
-    assert "The last fault before it: crash of leader = 3, at 1.5" in section.text
+    faults = "that touched nodes 1 and 3: latency of leader = 3, at 1.000 s; crash of leader = 3, at 1.5"
+    assert faults in section.text
     report.find("show-chain").send_keys(Keys.ENTER)
     report.settle()
     assert drawn(report)["followed"] == "the chain"

@@ -65,7 +65,7 @@ class NodeSteps(Columns[NodeStep]):
 
 @dataclass(slots=True)
 class ClientOperation:
-    """A client's operation. `answered` is None if it was never answered; `by` is the node that answered, `ok` its success."""
+    """A client's operation. `answered` is None if it was never answered; `by` is the node that answered."""
 
     client: int
     seq: int
@@ -75,7 +75,6 @@ class ClientOperation:
     answered: int | None = None
     by: int = 0
     zxid: int = 0
-    ok: bool = False
 
 
 @dataclass(slots=True)
@@ -216,7 +215,6 @@ def _read_requests(source: Source) -> list[ClientOperation]:
             found.append(waiting[key])
         elif (request := waiting.pop(key, None)) is not None:
             request.answered, request.by, request.zxid = line.t, line.node, _zxid(line.zxid)
-            request.ok = line.outcome == "ok"
     return found
 
 

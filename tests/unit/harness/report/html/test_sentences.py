@@ -68,4 +68,6 @@ def test_milestones_that_a_verdict_cites_have_a_sentence() -> None:
         == "a crash of node 5 (life 1) at this sync was tried on a copy of its disk"
     )
     assert describe_line("harness.jsonl", {"event": "crash-state"}) == "wrote `crash-state`"  # a damaged line
+    asked = describe_line("harness.jsonl", {"event": "last-question", "seconds": 8.0})
+    assert asked == "from here on each client asked for a last read, for at most 8 s"
     assert describe_line("harness.jsonl", {"event": "converged"}) == "the run: converged"
