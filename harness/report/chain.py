@@ -21,7 +21,7 @@ from zab_chaos.harness.report.html.sentences import describe_line, describe_tran
 from zab_chaos.harness.report.messages import NEVER, MessageContent, Messages, SentMessage
 from zab_chaos.harness.results.fault_spans import MENDS, WAITS, FaultSpan
 from zab_chaos.model.events import TRACE_FILE
-from zab_chaos.model.oracle.evidence import show, zxid_range
+from zab_chaos.model.oracle.evidence import node_names, show, zxid_range
 from zab_chaos.model.oracle.facts import CRASH_STATE
 from zab_chaos.model.verdict import Evidence, Property, Verdict, Violation
 from zab_chaos.node.core import digest as dg
@@ -119,11 +119,9 @@ class _Search:
         self._property = broken.name
         self._cited = cited
         self._end = _time(cited[-1])
-        self._tried = any(
-            one.event.get("event") == CRASH_STATE for one in cited
-        )  # it is about a disk, not about requests
-        self._requests = self._named_requests(violation.words) if not self._tried else []
-        self._zxids = self._named_zxids(violation.words) if not self._tried else []
+        self._is_crash_state = any(one.event.get("event") == CRASH_STATE for one in cited)  # a disk's: no request's
+        self._requests = self._named_requests(violation.words) if not self._is_crash_state else []
+        self._zxids = self._named_zxids(violation.words) if not self._is_crash_state else []
         self._suspects = self._find_suspects(
             [span for span in spans if span.at <= self._end and span.nodes and span.do not in MENDS | WAITS]
         )
@@ -142,14 +140,12 @@ class _Search:
 
     def _find_suspects(self, before: list[FaultSpan]) -> Suspects:
         """Return the faults that may have caused the violation, of those `before` its end."""
-        if self._tried:
+        if self._is_crash_state:
             return Suspects("It needs no fault: the crash was only tried, on a copy of the disk", [])
         if not before:
             return Suspects("No fault preceded it", [])
         if len(self._cited) > 2 and all(one.file == "ops.jsonl" for one in self._cited):
-            answered = _time(
-                self._cited[-3]
-            )  # the last two are the request, and the answer that contradicts the others
+            answered = _time(self._cited[-3])  # then come the request, and the answer that contradicts the others
             meanwhile = [span for span in before if answered < (span.healed or self._end)]
             if len(meanwhile) > 1:
                 return Suspects("The faults between these answers", meanwhile)
@@ -165,7 +161,7 @@ class _Search:
         if related == before[-1:]:
             return Suspects("The last fault before it", related)
         fault = "faults" if len(related) > 1 else "fault"
-        return Suspects(f"The last {fault} before it that touched {_node_words(nodes)}", related)
+        return Suspects(f"The last {fault} before it that touched {node_names(nodes)}", related)
 
     def _nodes_concerned(self) -> list[int]:
         """Return the nodes of the cited lines and of the requests and broadcasts concerned."""
@@ -243,7 +239,7 @@ class _Search:
         for at in dict.fromkeys([*self._requests, *owning, *behind_fences]):
             one = self._diagram.requests[at]
             if one.sent <= self._end:
-                words = f"client {one.client} asked node {one.node} for {one.path} (seq {one.seq})"
+                words = f"client {one.client} sent {one.op} {one.path} to node {one.node} (seq {one.seq})"
                 yield ChainEvent(one.sent, words, request=at)
 
     def _known_owners(self) -> list[tuple[int, int]]:
@@ -420,7 +416,7 @@ class _Search:
                         if it.content.kind in ACKNOWLEDGES and it.content.last >= zxid
                         and it.received is not None and it.received <= _time(one)
                     }  # fmt: skip
-                    who = _node_words(sorted(sources)) if sources else "no other node"
+                    who = node_names(sorted(sources)) if sources else "no other node"
                     yield ChainEvent(_time(one), f"until then {who} had acknowledged {show(zxid)}")
 
     def _message_event(self, at: int, note: str = "") -> ChainEvent:
@@ -453,12 +449,6 @@ def _touches(span: FaultSpan, nodes: Collection[int]) -> bool:
     return any(node in nodes for node in span.nodes) or any(
         one in nodes and other in nodes for one, other in span.pairs
     )
-
-
-def _node_words(nodes: Sequence[int]) -> str:
-    """Return `node 1`, or `nodes 1, 2 and 3`."""
-    *others, last = map(str, nodes)
-    return f"nodes {', '.join(others)} and {last}" if others else f"node {last}"
 
 
 def _shown_as(event: ChainEvent) -> tuple[int, int | None, int | None, int | None]:

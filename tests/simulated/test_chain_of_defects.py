@@ -39,7 +39,7 @@ def test_the_chain_of_a_late_write_leads_from_the_pause_over_both_writes_to_its_
     assert run.chain.fault is not None
     assert (run.chain.fault.do, run.chain.fault.nodes) == ("pause", [2])
     in_this_order(
-        told(run.chain), "client 2 asked node 2", "client 2 asked node 3", "node 3 (life 1) broadcast 1:299",
+        told(run.chain), "to node 2 (seq 35)", "to node 3 (seq 83)", "node 3 (life 1) broadcast 1:299",
         "the pause of follower = 2 ended", "node 2 forwarded client 2's request (seq 35) to node 3", "node 3 delivered 1:308",
     )  # fmt: skip
     requests = [event.request for event in run.chain.events if event.request is not None]

@@ -31,8 +31,9 @@ class StepLine(TraceLine, kw_only=True):
 
 
 class RequestLine(OperationLine, kw_only=True):
-    """A line of ops.jsonl: the invocation or the completion of an operation, with its path and zxid."""
+    """A line of ops.jsonl: the invocation or the completion of an operation, with what it is, its path and zxid."""
 
+    op: Any = ""
     path: Any = ""
     zxid: Any = None
 
@@ -75,6 +76,7 @@ class ClientOperation:
     answered: int | None = None
     by: int = 0
     zxid: int = 0
+    op: str = "request"
 
 
 @dataclass(slots=True)
@@ -210,8 +212,8 @@ def _read_requests(source: Source) -> list[ClientOperation]:
     for _, line in source.lines("ops.jsonl", RequestLine):
         key = (line.client, line.seq)
         if line.type == "invoke":
-            path = line.path if isinstance(line.path, str) else ""
-            waiting[key] = ClientOperation(line.client, line.seq, path, line.node, line.t)
+            op, path = (it if isinstance(it, str) else "" for it in (line.op, line.path))
+            waiting[key] = ClientOperation(line.client, line.seq, path, line.node, line.t, op=op or "request")
             found.append(waiting[key])
         elif (request := waiting.pop(key, None)) is not None:
             request.answered, request.by, request.zxid = line.t, line.node, _zxid(line.zxid)

@@ -115,7 +115,7 @@ def by_hand(accepted: int) -> Diagram:
     ]
     requests = [
         ClientOperation(4, 8, "/b", 1, 90),
-        ClientOperation(4, 9, "/a", 2, 100, answered=410, by=2, zxid=SEVEN),
+        ClientOperation(4, 9, "/a", 2, 100, answered=410, by=2, zxid=SEVEN, op="set"),
         ClientOperation(4, 10, "/c", 1, 420),
     ]
     return Diagram(Exchange(Messages(messages)), NodeSteps(steps), requests, Columns(2, [(SIX, 0), (SEVEN, 1)]))
@@ -155,7 +155,7 @@ def chain_by_hand(
 
 
 WRITE = [
-    "client 4 asked node 2 for /a (seq 9)",
+    "client 4 sent set /a to node 2 (seq 9)",
     "node 2 forwarded client 4's request (seq 9) to node 1 (not recorded)",
     "node 1 broadcast 1:7",
 ]
@@ -197,14 +197,14 @@ def test_the_transactions_of_a_chain_are_those_of_the_violations_words_and_evide
 
 def test_a_request_after_the_violation_is_not_shown_and_an_answer_that_is_cited_is() -> None:
     chain = chain_by_hand("client 4, seq 9 and its seq 10", answered(9, 410))
-    asked = [event for event in chain.events if event.request is not None and "asked" in event.words]
+    asked = [event for event in chain.events if event.request is not None and "client 4 sent" in event.words]
     assert [event.words for event in asked] == WRITE[:1]
     assert (chain.events[-1].request, chain.events[-1].mark) == (1, True)
 
 
 def test_a_request_to_the_leader_itself_is_not_forwarded() -> None:
     words = told(chain_by_hand("1:6 and 1:7", line(2, 265, "accept")))
-    assert words[:1] == ["client 4 asked node 1 for /b (seq 8)"]
+    assert words[:1] == ["client 4 sent request /b to node 1 (seq 8)"]
     assert [one for one in words if "forwarded" in one] == WRITE[1:2]
     assert "node 1 sent PROPOSE 1:6 to node 2" in words  # from the first broadcast on
 

@@ -107,7 +107,7 @@ def test_a_request_is_drawn_when_it_was_sent_between_the_nodes_that_took_and_ans
         )
         file.write('{"type": "complete", "t": 90, "client": 7, "seq": 1, "node": 3, "outcome": "ok", "zxid": [4, 8]}\n')
     found = read_diagram(tmp_path / "run", Peer, own_clocks=False)
-    assert found.requests[-1] == ClientOperation(7, 1, "/b", 1, 50, 90, 3, zxid(4, 8))
+    assert found.requests[-1] == ClientOperation(7, 1, "/b", 1, 50, 90, 3, zxid(4, 8), "set")
     assert (zxid(4, 8), len(found.requests) - 1) in found.owners
 
 
