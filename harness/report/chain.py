@@ -305,7 +305,7 @@ class _Search:
         for one in self._cited:
             if (target := _point_of(one)) is None:
                 continue
-            cause = self._delivery_trigger(one, target)
+            cause = self._trigger(one, target)
             note = ""
             if cause is None and (deed := LAST_DEEDS.get(one.event.get("event", ""))) is not None:
                 cause, note = self._last_received(target, one.event), f", the last message before it {deed}"
@@ -332,23 +332,25 @@ class _Search:
         found = [steps[at] for zxid in self._zxids if (at := self._find_broadcast(zxid)) is not None]
         return [Point(step.node, step.t) for step in sorted(found, key=lambda step: step.t)[:1]]
 
-    def _delivery_trigger(self, cited: Evidence, point: Point) -> int | None:
-        """Return the index of the message that let a node deliver: the last ACK or COMMIT of the transactions by then."""
+    def _trigger(self, cited: Evidence, point: Point) -> int | None:
+        """Return the index of the message that let a node accept or deliver: by then the last one with these transactions, or
+        the last ACK or COMMIT of them."""
         match cited.event:
-            case {"event": "deliver", "epoch": int(epoch), "first": int(first)}:
+            case {"event": "deliver" | "accept" as event, "epoch": int(epoch), "first": int(first)}:
                 wanted = zx.zxid(epoch, first)
             case _:
                 return None
+        words = CARRIES if event == "accept" else DELIVERY_TRIGGERS
         messages = self._diagram.exchange.messages
-        triggers = {number for number, word in enumerate(messages.words.all) if word in DELIVERY_TRIGGERS}
-        _, targets, kinds, epochs, _, lasts, _, _, received = messages.columns
+        triggers = {number for number, word in enumerate(messages.words.all) if word in words}
+        _, targets, kinds, epochs, firsts, lasts, _, _, received = messages.columns
         found = [
             (there, at)
-            for at, (target, kind, e, last, there) in enumerate(
-                zip(targets, kinds, epochs, lasts, received, strict=True)
+            for at, (target, kind, e, low, last, there) in enumerate(
+                zip(targets, kinds, epochs, firsts, lasts, received, strict=True)
             )
-            if target == point.line and there != NEVER and there <= point.t
-            and kind in triggers and e == epoch and last >= wanted
+            if target == point.line and there != NEVER and there <= point.t and kind in triggers and last >= wanted
+            and (low <= wanted if event == "accept" else e == epoch)
         ]  # fmt: skip
         return max(found)[1] if found else None
 

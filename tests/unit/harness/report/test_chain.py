@@ -11,6 +11,7 @@ from zab_chaos.harness.report.chain import Chain, Point, chain_of, preceding_fau
 from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.report.html.diagram import ClientOperation, Diagram, NodeStep, NodeSteps
 from zab_chaos.harness.report.html.run_data import read_run_data
+from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.messages import Drop, Exchange, MessageContent, Messages, SentMessage
 from zab_chaos.harness.results.fault_spans import FaultSpan
 from zab_chaos.harness.runs.judgement import judge
@@ -200,6 +201,14 @@ def test_a_request_after_the_violation_is_not_shown_and_an_answer_that_is_cited_
     asked = [event for event in chain.events if event.request is not None and "client 4 sent" in event.words]
     assert [event.words for event in asked] == WRITE[:1]
     assert (chain.events[-1].request, chain.events[-1].mark) == (1, True)
+
+
+def test_what_a_node_has_accepted_comes_with_the_message_that_brought_it() -> None:
+    """Also if the chain begins with a fault of that node, from which no message would be needed."""
+    cut = span("partition", 230, [2])
+    accepted = line(2, 270, "accept", epoch=1, first=7, digests="00" * 8)
+    words = told(chain_by_hand("node 2 accepted 1:7", accepted, spans=[cut]))
+    assert words[-2:] == [PROPOSE, describe_line(accepted.file, accepted.event)]
 
 
 def test_a_request_to_the_leader_itself_is_not_forwarded() -> None:
