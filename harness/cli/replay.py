@@ -24,14 +24,14 @@ from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.progress import Steps, display
-from zab_chaos.harness.report.recording import how_to_record
+from zab_chaos.harness.report.recording import UnknownDefect, core_of, how_to_record
 from zab_chaos.harness.report.steps import read_steps
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
-from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
+from zab_chaos.harness.runs.judgement import other_version
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import ReplayStop, Rerun

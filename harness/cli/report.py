@@ -14,10 +14,9 @@ from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import RunData, read_run_data
 from zab_chaos.harness.report.progress import Steps, display
+from zab_chaos.harness.report.recording import core_or_reason
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder, write_atomically
-from zab_chaos.harness.runs.judgement import UnknownDefect, core_of
-from zab_chaos.node.core.peer import Peer
 
 
 def report_command(run: str, *, results: Path, out: Path | None, json: bool, pages: bool = False) -> int:
@@ -55,18 +54,10 @@ def _folder_of_runs(name: str, results: Path) -> Path | None:
 def write_report(folder: RunFolder, file: Path, *, quiet: bool = False) -> RunData:
     """Write the page of one run, and return the data on it. `quiet`: do not show how far that is. Raises HarnessError."""
     with display(messages(), quiet=quiet) as screen:
-        data = read_run_data(folder.path, _core(folder.read_run()), Steps(screen))
+        data = read_run_data(folder.path, core_or_reason(folder.read_run()), Steps(screen))
     with writing(file):
         write_atomically(file, page(data))
     return data
-
-
-def _core(facts: dict[str, Any]) -> type[Peer] | str:
-    """Return the core class that the nodes of a run were built with, or why this version does not have it."""
-    try:
-        return core_of(facts)
-    except UnknownDefect as error:
-        return str(error)
 
 
 def _report_campaign(root: Path, out: Path | None, *, pages: bool, json: bool) -> int:

@@ -1,11 +1,37 @@
-"""Says how to make a recording of a run that has none, for its replay and its report."""
+"""The recordings of a run: the core with which they are re-executed, and how to make them."""
 
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.node.components import components_with
+from zab_chaos.node.core.peer import Peer
+
 EXACT = ("sim",)  # backends on which the same command repeats a run exactly
 RECORDING = (*EXACT, "processes", "containers")  # backends that record; the names are those of `--on`
+
+
+class UnknownDefect(Exception):
+    """run.json names a defect that this version does not have."""
+
+
+def core_of(facts: Mapping[str, Any]) -> type[Peer]:
+    """Return the core that a run's nodes were built with. `facts`: the content of run.json. Raises UnknownDefect."""
+    name = facts.get("defect")
+    if name is None:
+        return Peer
+    if name not in DEFECTS:
+        raise UnknownDefect(f"its nodes were built with the defect {name!r}, which this version does not have")
+    return components_with(DEFECTS[name].path)[0].peer
+
+
+def core_or_reason(facts: Mapping[str, Any]) -> type[Peer] | str:
+    """Return the same, or why this version does not have that core."""
+    try:
+        return core_of(facts)
+    except UnknownDefect as error:
+        return str(error)
 
 
 def how_to_record(facts: Mapping[str, Any]) -> str | None:

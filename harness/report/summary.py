@@ -7,6 +7,7 @@ It is used for failed tests, JUnit files and CI summaries. `zab_chaos.harness.re
 from zab_chaos.harness.report.chain import chain_of, preceding_fault
 from zab_chaos.harness.report.headline import headline, violated_or_uncertain
 from zab_chaos.harness.report.html.diagram import read_diagram
+from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.html.sentences import describe_line, describe_log
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import read_spans
@@ -17,19 +18,25 @@ from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
 VIOLATIONS_SHOWN = 3  # of one property
 EVIDENCE_SHOWN = 8  # lines under one violation
-EVENTS_SHOWN = 8  # the last events before a violation
+EVENTS_SHOWN = 16  # the last events before a violation
+RECORDING_MAX = 8_000_000  # bytes; a second of CPU time re-executes 5 MB
 LOGS_TITLE = "Logs at the end"
 
 
 def events_before(folder: RunFolder, verdict: Verdict) -> list[str]:
     """Return the faults before a violation and the events that led to the violation, a line each.
 
-    The messages between the nodes are left out: only the HTML report re-executes the run, which finding them requires.
+    The messages between the nodes are among them if the run was recorded and can be re-executed in a second or two.
     """
     if verdict.verdict is not Outcome.VIOLATION:
         return []
-    diagram = read_diagram(folder.path, "not read", own_clocks=False)
-    chain = chain_of(verdict, diagram, read_spans(Source(folder.path)))
+    from zab_chaos.harness.report.recording import core_or_reason  # all of the node's code, which few reports need
+
+    facts, spans = folder.read_run(), read_spans(Source(folder.path))
+    recorded = sum(path.stat().st_size for path in folder.file("record").glob("*.bin"))
+    core = core_or_reason(facts) if recorded <= RECORDING_MAX else "that takes too long"
+    diagram = read_diagram(folder.path, core, own_clocks=have_own_clocks(facts, spans))
+    chain = chain_of(verdict, diagram, spans)
     if chain is None:
         return []
     zero = fault_timeline.origin(folder)

@@ -6,19 +6,14 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.report.progress import UNSHOWN, Steps
+from zab_chaos.harness.report.recording import UnknownDefect, core_of
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.replay.replay import ReplayResult, equality_property, replay
 from zab_chaos.model.verdict import Judgement, Property, Verdict
-from zab_chaos.node.components import components_with
 from zab_chaos.node.core.peer import Peer
-
-
-class UnknownDefect(Exception):
-    """run.json names a defect that this version does not have."""
 
 
 def judge(folder: Path, *, stored: bool = True, steps: Steps = UNSHOWN) -> Verdict:
@@ -50,16 +45,6 @@ def including_replay(
     except (UnknownDefect, OSError) as error:
         return verdict.including(unknown(), [f"the recording cannot be replayed: {error}"])
     return verdict.including(found, _reasons(found, facts))
-
-
-def core_of(facts: dict[str, Any]) -> type[Peer]:
-    """Return the core that a run's nodes were built with. `facts`: the content of run.json. Raises UnknownDefect."""
-    name = facts.get("defect")
-    if name is None:
-        return Peer
-    if name not in DEFECTS:
-        raise UnknownDefect(f"its nodes were built with the defect {name!r}, which this version does not have")
-    return components_with(DEFECTS[name].path)[0].peer
 
 
 def unknown() -> Property:

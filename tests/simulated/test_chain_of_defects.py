@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.chain import Chain
 from zab_chaos.harness.report.html.run_data import RunData, read_run_data
+from zab_chaos.harness.report.recording import core_of
+from zab_chaos.harness.report.summary import events_before
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs.judgement import core_of
 
 
 def defective(name: str, results: Path) -> RunData:
@@ -48,9 +50,15 @@ def test_the_chain_of_a_late_write_leads_from_the_pause_over_both_writes_to_its_
     assert "node 3 delivered 1:308" in shown
 
 
-def test_the_chain_shows_an_ack_without_a_durable_step(tmp_path: Path) -> None:
-    """The bug is that no durable step comes between PROPOSE and ACK."""
+def test_the_chain_shows_an_ack_without_a_durable_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug is that no durable step comes between PROPOSE and ACK. The terminal shows both, if it takes no long time."""
     words = told(defective("ack-before-sync", tmp_path).chain)
+    folder = RunFolder((tmp_path / "latest").resolve())
+    verdict = folder.read_verdict()
+    assert verdict is not None
+    assert "sent ACK" in "\n".join(events_before(folder, verdict))
+    monkeypatch.setattr(summary, "RECORDING_MAX", 1000)
+    assert "sent ACK" not in "\n".join(events_before(folder, verdict))
     in_this_order(words, "node 3 broadcast", "sent PROPOSE", "sent ACK", "node 3 (life 1) delivered")
     at = next(i for i, one in enumerate(words) if "sent PROPOSE" in one)
     assert "sent ACK" in words[at + 1]

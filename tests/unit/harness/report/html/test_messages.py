@@ -23,7 +23,7 @@ from zab_chaos.harness.report.messages import (
     content_of,
     read_messages,
 )
-from zab_chaos.harness.runs.judgement import core_of
+from zab_chaos.harness.report.recording import core_of
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.model.world.links import SimLinks
