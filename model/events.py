@@ -103,6 +103,13 @@ class Role(TraceEvent, kw_only=True, tag="role"):
     why: str = ""
 
 
+class Vote(TraceEvent, kw_only=True, tag="vote"):
+    """For whom a node votes now. `leader` is None for nobody."""
+
+    leader: int | None = None
+    round: int | None = None
+
+
 class Phase(TraceEvent, kw_only=True, tag="phase"):
     phase: Literal["ELECTION", "DISCOVERY", "SYNCHRONIZATION", "BROADCAST"]
     epoch: int = 0
@@ -229,10 +236,11 @@ class Confirmed(TraceEvent, kw_only=True, tag="confirmed"):
 
 
 class Client(TraceEvent, kw_only=True, tag="client"):
-    """A client connected to this node or disconnected from it."""
+    """A client connected to this node or disconnected from it, with the reason (`why`)."""
 
     state: Literal["connected", "gone"]
     client: int
+    why: str | None = None
 
 
 class NodeFault(TraceEvent, kw_only=True, tag="fault"):
@@ -270,6 +278,7 @@ JudgedEvent = (
     Boot
     | DiskAfterLife
     | Role
+    | Vote
     | Phase
     | AcceptedEpoch
     | CurrentEpoch

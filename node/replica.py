@@ -257,13 +257,13 @@ class Replica:
                 if why is not None:
                     if not _connects(event.client, events[index:]):
                         self.clients.drop(event.client, why)
-                    self.client_gone(event.client)
+                    self.client_gone(event.client, why)
             elif type(event) is ClientUp:
                 self.trace.add("client", {"state": "connected", "client": event.client})
                 sessions.hello(event.client, event.seen, event.fence)
                 self.claims.add(event.client, event.seen, self.application.tree.zxid)
             elif type(event) is ClientGone:
-                self.client_gone(event.client)
+                self.client_gone(event.client, event.why)
             elif type(event) is Refused:
                 self.trace_refused(event)
 
@@ -271,10 +271,10 @@ class Replica:
         """Drop clients: those that claim to have seen what this ensemble has not, and those that it may have forgotten."""
         for client, why in clients:
             self.clients.drop(client, why)
-            self.client_gone(client)
+            self.client_gone(client, why)
 
-    def client_gone(self, client: int) -> None:
-        self.trace.add("client", {"state": "gone", "client": client})
+    def client_gone(self, client: int, why: str) -> None:
+        self.trace.add("client", {"state": "gone", "client": client, "why": why})
         self.application.sessions.gone(client)
         self.claims.remove(client)
 

@@ -321,8 +321,11 @@ def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -
         say(console, f"The budget is used up: {_left_out(result)}.")
     if result.after is not None and set(start.before.violated) != set(result.after.violated):
         say(console, f"Violated before: {_names(start.before.violated)}; now: {_names(result.after.violated)}")
-    if result.after is not None and (now := start.failure.words_in(result.after)) is not None:
-        say(console, f"before   {start.failure.words_in(start.before) or start.failure}\nnow      {now}")
+    before, now = (
+        start.failure.words_in(found) if found is not None else None for found in (start.before, result.after)
+    )
+    if now is not None and now != before:
+        say(console, f"before   {before or start.failure}\nnow      {now}")
     say(console, f"file     {file}")
 
 

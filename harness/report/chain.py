@@ -123,7 +123,11 @@ class _Search:
         self._requests = self._named_requests(violation.words) if not self._is_crash_state else []
         self._zxids = self._named_zxids(violation.words) if not self._is_crash_state else []
         self._suspects = self._find_suspects(
-            [span for span in spans if span.at <= self._end and span.nodes and span.do not in MENDS | WAITS]
+            [
+                span
+                for span in spans
+                if span.at <= self._end and span.nodes and span.reached and span.do not in MENDS | WAITS
+            ]
         )
 
     def chain(self) -> Chain:

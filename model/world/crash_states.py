@@ -222,7 +222,7 @@ class Trial:
             self._end_life()
             self.disk.syncs_left = self._random.randrange(SYNCS_MAX) if lives_left else None
             before = self.reference.describe() + (
-                f"; changes of its folder that were not yet synced: {changes}" if changes else ""
+                f"; changes of its folder that were not yet synced when that life ended: {changes}" if changes else ""
             )
             try:
                 store = self._start()
@@ -249,8 +249,8 @@ class Trial:
 
     def _failure(self, would: str, before: str) -> str:
         first, *more = self._ways_to_end
-        lives = f", and lives with made-up records that ended with {', '.join(more)}," if more else ""
-        return f"after {first} at this sync{lives} it {would}; {before}"
+        lives = f" and then, in lives that wrote records made up for the trial, {', '.join(more)}" if more else ""
+        return f"after {first} at this sync{lives}, the next start {would}; {before}"
 
     # ---- what a life writes ----
 

@@ -321,6 +321,7 @@ def recovery_never() -> Story:
     story.boot(3)
     story.event(3, "link", peer=1, state="closed", session=1, why="silent")
     story.event(3, "role", role="LOOKING", leader=None, why="start")
+    story.event(3, "vote", round=1, leader=3, zxid=[1, 3], epoch=1)
     story.settle(converged=False)
     return story
 

@@ -72,6 +72,7 @@ EVENTS: dict[str, Callable[[Line], str]] = {
         f"left on its disk f.p = {line['accepted_epoch']}, f.a = {line['current_epoch']}, last zxid {_zxid(line['last_zxid'])}"
         + (f"; log {describe_log(line['log'])}" if line.get("log") else "")
     ),
+    "client": lambda line: f"client {line['client']} {line['state']}" + (f": {line['why']}" if line.get("why") else ""),
     "vote": lambda line: f"votes for {_leader(line)} (round {line['round']})",
     "role": lambda line: f"became {line['role']}" + (f": {line['why']}" if line.get("why") else ""),
     "phase": lambda line: f"entered {line['phase']} in epoch {line['epoch']}",

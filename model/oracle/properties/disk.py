@@ -82,8 +82,9 @@ class DiskContents(Checker):
         if before is not None:
             syncs, acks = syncs - before.syncs, acks - before.messages.get("ACK", 0)
         if acks > min(accepted, syncs):
-            words = f"node {event.node} sent {acks} ACKs, but synced its log {syncs} times and traced {accepted} times"
-            self.findings.add(f"{words} that it had accepted something", [before, event], {event.node})
+            words = f"between two counts node {event.node} sent {acks} ACKs, but synced its log {syncs} times"
+            traced = f"traced {accepted} times that it had accepted something"
+            self.findings.add(f"{words} and {traced}", [before, event], {event.node})
 
     def on_nonconsecutive_accept(self, event: Accept, before: int) -> None:
         if event.first > 1 or not self._precedes(before, event.epoch):

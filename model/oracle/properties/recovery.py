@@ -1,6 +1,6 @@
 """The checker of liveness after healing (LADIS 2008, section 2: recovery)."""
 
-from zab_chaos.model.events import Exit, Link, Role
+from zab_chaos.model.events import Exit, Link, Role, Vote
 from zab_chaos.model.oracle.facts import WRITES, Facts
 from zab_chaos.model.oracle.measures import longest_pause
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -24,10 +24,14 @@ class Recovery(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._left: list[Role] = []  # nodes that left an established leader
-        self._last: dict[int, dict[type, Role | Link]] = {}  # by node: its last role, and its last session's last event
+        # By node: its last role, its last vote, and the last event of its sessions with other nodes.
+        self._last: dict[int, dict[type, Role | Vote | Link]] = {}
 
     def on_link(self, event: Link) -> None:
         self._last.setdefault(event.node, {})[Link] = event
+
+    def on_vote(self, event: Vote) -> None:
+        self._last.setdefault(event.node, {})[Vote] = event
 
     def on_role(self, event: Role) -> None:
         self._last.setdefault(event.node, {})[Role] = event
@@ -67,8 +71,8 @@ class Recovery(Checker):
             )
         self._check_left_alone()
 
-    def _stuck(self) -> list[Role | Link]:
-        """Return what each node did last that is not in broadcast: its role, and its sessions with other nodes."""
+    def _stuck(self) -> list[Role | Vote | Link]:
+        """Return what each node did last that is not in broadcast: its role, its vote, and its sessions with other nodes."""
         stuck = [node.id for node in self.facts.up_at_end() if node.phase != "BROADCAST"]
         return sorted(
             (event for node in stuck for event in self._last.get(node, {}).values()), key=lambda event: event.t

@@ -1,5 +1,6 @@
 """The chain of events that leads to a violation: the cheapest path through the messages, and runs without a chain."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,12 @@ def test_a_request_after_the_violation_is_not_shown_and_an_answer_that_is_cited_
     asked = [event for event in chain.events if event.request is not None and "client 4 sent" in event.words]
     assert [event.words for event in asked] == WRITE[:1]
     assert (chain.events[-1].request, chain.events[-1].mark) == (1, True)
+
+
+def test_a_crash_point_that_no_node_came_to_is_no_cause() -> None:
+    armed = replace(span("crash-at", 240, [2]), reached=False)
+    chain = chain_by_hand("1:7 was lost", delivered(2, 400), spans=[span("pause", 230, [2]), armed])
+    assert preceding_fault(chain, 0).startswith("The last fault before it: pause of one = 2")
 
 
 def test_what_a_node_has_accepted_comes_with_the_message_that_brought_it() -> None:

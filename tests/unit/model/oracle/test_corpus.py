@@ -93,9 +93,10 @@ def test_a_violation_says_what_would_explain_it(name: str, words: str, tmp_path:
 def test_nodes_that_do_not_recover_are_shown_with_what_they_did_last(tmp_path: Path) -> None:
     case = next(case for case in CASES if case.name == "recovery-never")
     (violation,) = judge(write(case, tmp_path)).property("recovery").violations
-    assert [(line.event["event"], line.event.get("why")) for line in violation.evidence[:2]] == [
+    assert [(line.event["event"], line.event.get("why")) for line in violation.evidence[:3]] == [
         ("link", "silent"),
         ("role", "start"),
+        ("vote", None),
     ]
 
 

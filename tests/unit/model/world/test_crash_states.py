@@ -88,10 +88,11 @@ def test_a_crash_state_tells_what_was_not_yet_synced() -> None:
     words = "\n".join(violation.words for verdict in verdicts for violation in verdict.property("disk").violations)
     assert re.search(r"these records were not yet synced: EPOCH, (TRUNC|SNAP), NEWLEADER", words), words
     assert re.search(
-        r"changes of its folder that were not yet synced: (log|snapshot)-[0-9a-f]+(\.tmp)? created", words
+        r"changes of its folder that were not yet synced when that life ended: (log|snapshot)-[0-9a-f]+(\.tmp)? created",
+        words,
     ), words
-    assert ", and lives with made-up records that ended with a power cut" in words
-    assert "it would have refused log-" in words
+    assert " and then, in lives that wrote records made up for the trial, a power cut" in words
+    assert "the next start would have refused log-" in words
     assert "Restore the file" not in words  # there is none: it is what a start could have found
 
 
