@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from zab_chaos.model.events import UNREADABLE
+
 CORE_EVENTS = frozenset(
     {
         "role",
@@ -67,8 +69,11 @@ class CoreLine:
 
     @property
     def decoded(self) -> dict[str, Any]:
-        """All fields of the line."""
-        decoded: dict[str, Any] = msgspec.json.decode(self.raw)
+        """All fields of the line. Raises UnreadableTrace: `_head` has not looked at all of it."""
+        try:
+            decoded: dict[str, Any] = msgspec.json.decode(self.raw)
+        except UNREADABLE as error:
+            raise UnreadableTrace(self.line, f"is not readable: {error}") from error
         return decoded
 
     @property
@@ -104,7 +109,10 @@ class CoreTrace:
             if line.name in CORE_EVENTS:
                 return line
             if line.name == "exit":
-                self.exit = int(line.decoded.get("code", 0))
+                code = line.decoded.get("code", 0)
+                if not isinstance(code, int):
+                    raise UnreadableTrace(line.line, f"has the exit code {code!r}")
+                self.exit = code
         return None
 
     def _read(self, path: Path, node: int, life: int) -> Iterator[CoreLine]:
@@ -114,7 +122,7 @@ class CoreTrace:
                     return  # killed in the middle of a write, so before any effect of this event
                 try:
                     head = _head(raw)
-                except msgspec.MsgspecError as error:
+                except UNREADABLE as error:
                     raise UnreadableTrace(number, f"is not readable: {error}") from error
                 if (head.node, head.life) != (node, life):
                     raise UnreadableTrace(number, f"is of node {head.node}, life {head.life}")

@@ -172,7 +172,7 @@ def test_every_field_of_a_line_is_in_its_column(spark: Any, tmp_path: Path) -> N
         {"event": "broadcast", "epoch": 9, "first": 1, "digests": digests, "delivered": [1, 5], "txns": txns},
         {"event": "member", "epoch": 9, "quorum": [2, 3]},
         {"event": "truncate", "keep": [1, 5], "last": [1, 7]},
-        {"event": "vote", "round": "first", "leader": 3, "zxid": [1, 5], "epoch": 1},
+        {"event": "refused", "what": "frame", "why": "garbled", "peer": "first", "count": 2},
         {"event": "client", "state": "connected", "client": 2**63 - 1},
     ]
     with (run / NODE_1).open("a") as file:
@@ -220,10 +220,10 @@ def test_every_field_of_a_line_is_in_its_column(spark: Any, tmp_path: Path) -> N
 
     (batch,) = rows(c.BROADCASTS, "epoch = 9")
     assert (batch["digests"], json.loads(batch["txns"]), batch["delivered"]) == (digests, txns, [1, 5])
-    member, cut, vote, client = rows(c.EVENTS, f"line > {number}")
+    member, cut, refused, client = rows(c.EVENTS, f"line > {number}")
     assert (member["event"], member["quorum"]) == ("member", [2, 3])
     assert (cut["keep"], cut["last"]) == ([1, 5], [1, 7])
-    assert (vote["round"], vote["leader"], vote["zxid"]) == (None, 3, [1, 5])
+    assert (refused["peer"], refused["what"], refused["why"]) == (None, "frame", "garbled")
     assert (client["state"], client["client"]) == ("connected", 2**63 - 1)
     multi, answer, children, create = rows(c.OPERATIONS, "client >= 7")
     assert (json.loads(multi["steps"]), json.loads(answer["steps"])) == (steps, done)

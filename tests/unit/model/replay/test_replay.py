@@ -432,6 +432,19 @@ def test_lines_that_are_not_readable_or_of_another_life_or_miscounted_are_caught
         assert found.place == 8
 
 
+def test_an_exit_that_is_not_readable_is_caught(run: Path) -> None:
+    """A name with a byte that is no UTF-8 is passed over by the first, fast look at a line. So is a code that is no number."""
+    path = trace(run, 2, 1)
+    *good, last = path.read_bytes().splitlines(keepends=True)
+    head = b"".join(good) + last.split(b',"event"')[0]
+    for text, words in (
+        (b',"event":"exit","code":0,"w\xe8y":""}', "not readable"),
+        (b',"event":"exit","code":[]}', "exit code []"),
+    ):
+        path.write_bytes(head + text + b"\n")
+        assert words in difference(run, 2, 1).what
+
+
 # ---- another core ----
 
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from zab_chaos.harness.backends.zookeeper.evidence import RoleSample, RunEvidence, ServerLife
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.backends.zookeeper.request_matching import NO_CLIENT
@@ -351,7 +353,8 @@ def test_a_check_is_matched_to_the_request_with_the_found_version() -> None:
 
 def test_a_check_is_matched_to_a_request_that_was_not_overtaken() -> None:
     found = txn(1, 5, ("check", "/a", 3, None))
-    asked = [unknown_check(0, 2), *OPERATIONS, unknown_check(4, 2)]
+    later = [msgspec.structs.replace(one, seq=one.seq + 1) for one in OPERATIONS]
+    asked = [unknown_check(1, 2), *later, unknown_check(5, 2)]
     assert violated(evidence(lives(*[log(*ALL_FOUR, found)] * 3), asked)) == []
     late = violated(evidence(lives(*[log(*ALL_FOUR, found)] * 3), asked[:-1]))
     assert late == ["client order"]
