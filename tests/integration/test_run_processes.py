@@ -218,9 +218,10 @@ def test_a_second_interrupt_ends_the_run_at_once(zab: Callable[..., Zab]) -> Non
     run = zab(LONG + '[[fault]]\nat = 0.1\ndo = "slow-disk"\ntarget = "all"\nms = 9000\n')
     assert wait_until(lambda: bool(run.results.exists() and run.lines("faults.jsonl")), 100)
     children = run.children()
-    run.process.send_signal(signal.SIGINT)
-    # Not later, because the run ends two seconds after the first signal. A second SIGINT would count as the same signal.
-    run.process.send_signal(signal.SIGTERM)
+    # Both come at once when it goes on: two seconds after the first signal the run would be over. A second SIGINT would
+    # count as the same signal.
+    for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        run.process.send_signal(number)
     code, _, err = run.wait()
     assert code == 130, err
     assert "Traceback" not in err
