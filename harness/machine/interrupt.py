@@ -141,6 +141,7 @@ class Interrupt(_Handlers):
 
     def _forced(self) -> None:
         self.forced = True
+        self.cancel_grace()  # Stopped, while processes are being killed, would take the place of Forced
         raise Forced
 
     def _grace_over(self, _number: int, _frame: FrameType | None) -> None:

@@ -94,6 +94,18 @@ def test_a_block_that_was_asked_and_still_waits_is_stopped() -> None:
     assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]) == before
 
 
+def test_nothing_is_stopped_after_the_second_signal() -> None:
+    """Killing the processes may take longer than the grace period."""
+    before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]
+    with Interrupt(grace=WAIT_SECONDS_MAX) as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        with pytest.raises(Forced):
+            signal.raise_signal(signal.SIGTERM)
+        assert interrupt.forced
+        assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]) == before
+
+
 def test_without_a_signal_nothing_is_stopped() -> None:
     with Interrupt(grace=0.001) as interrupt:
         interrupt.restart_grace()
