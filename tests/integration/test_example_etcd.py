@@ -105,10 +105,16 @@ for = 1
 min_acked = 50
 """
 
-# Looks at the version first, and writes without a condition then, as some users of etcd do.
+# Looks at the version first, and writes without a condition then, as some users of etcd do. In between it waits for another
+# client that has seen the same version.
 CARELESS = """
+import threading
+from collections import defaultdict
+from contextlib import suppress
 import etcd_chaos
 from zab_chaos.harness.backends.system import Failed, Get, Ok, Set
+
+both = defaultdict(lambda: threading.Barrier(2))
 
 class Client(etcd_chaos.EtcdClient):
     def ask(self, request):
@@ -118,6 +124,8 @@ class Client(etcd_chaos.EtcdClient):
                 return found
             if found.version != request.version:
                 return Failed("bad version", "")
+            with suppress(threading.BrokenBarrierError):
+                both[request.path, request.version].wait(0.5)
             return super().ask(Set(request.path, request.data))
         return super().ask(request)
 
