@@ -222,16 +222,24 @@ class Progress(Checker):
                     self._course([role.node, leader], start, end),
                 )
 
+    @cached_property
+    def _changes(self) -> dict[int, list[Role | Phase]]:
+        """The changes of role and phase of each node, in order of time. Most runs need none of them."""
+        found: dict[int, list[Role | Phase]] = {}
+        for number, node in self.facts.nodes.items():
+            changes = found[number] = []
+            for life in node.lives:
+                changes += self._roles.get((number, life.last.life), [])
+                changes += life.phases
+            changes.sort(key=lambda event: (event.t, event.life, event.n))
+        return found
+
     def _course(self, nodes: Iterable[int], start: int, end: int) -> list[Role | Phase]:
         """Return, for each node, in which role and phase it was at `start`, and what it changed to first after that and, if
         that was by `end`, first after `end`; in order of time."""
         found: list[Role | Phase] = []
         for node in nodes:
-            changes: list[Role | Phase] = []
-            for life in self.facts.nodes[node].lives:
-                changes += self._roles.get((node, life.last.life), [])
-                changes += life.phases
-            changes.sort(key=lambda event: (event.t, event.life, event.n))
+            changes = self._changes.get(node, [])  # a node that never ran has none
             before, after = (bisect_right(changes, t, key=lambda event: event.t) for t in (start, end))
             found += [changes[it] for it in sorted({before - 1, before, after}) if 0 <= it < len(changes)]
         return sorted(found, key=lambda event: (event.t, event.node, event.n))
