@@ -62,6 +62,11 @@ def _booted(line: Line) -> str:
     return f"started on {held}: {epochs}, last zxid {_zxid(line['last_zxid'])}"
 
 
+def _why(line: Line) -> str:
+    """Return the reason that a line gives, after a colon; empty if it gives none."""
+    return f": {line['why']}" if line.get("why") else ""
+
+
 def _leader(line: Line) -> str:
     return f"node {line['leader']}" if line["leader"] else "nobody"
 
@@ -72,9 +77,9 @@ EVENTS: dict[str, Callable[[Line], str]] = {
         f"left on its disk f.p = {line['accepted_epoch']}, f.a = {line['current_epoch']}, last zxid {_zxid(line['last_zxid'])}"
         + (f"; log {describe_log(line['log'])}" if line.get("log") else "")
     ),
-    "client": lambda line: f"client {line['client']} {line['state']}" + (f": {line['why']}" if line.get("why") else ""),
+    "client": lambda line: f"client {line['client']} {line['state']}" + _why(line),
     "vote": lambda line: f"votes for {_leader(line)} (round {line['round']})",
-    "role": lambda line: f"became {line['role']}" + (f": {line['why']}" if line.get("why") else ""),
+    "role": lambda line: f"became {line['role']}" + _why(line),
     "phase": lambda line: f"entered {line['phase']} in epoch {line['epoch']}",
     "accepted_epoch": lambda line: f"promised epoch {line['epoch']} (f.p, durable)",
     "current_epoch": lambda line: (
@@ -91,15 +96,13 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "differs": lambda line: f"found that its tree differs from its leader's at {_zxid(line['zxid'])}",
     "confirmed": lambda line: f"confirmed to node {line['leader']} that it follows epoch {line['epoch']}",
     "member": lambda line: f"is a member again, in epoch {line['epoch']}, after it had lost its disk",
-    "link": lambda line: (
-        f"link to node {line['peer']} {line['state']}" + (f": {line['why']}" if line.get("why") else "")
-    ),
+    "link": lambda line: f"link to node {line['peer']} {line['state']}" + _why(line),
     "channel": lambda line: (
         f"accepted frames {line['first']} to {line['last']} of session {line['session']} from node {line['peer']}, "
         + (f"and then not frame {line['last'] + 1}" if line["ended"] == "gap" else f"until it ended ({line['ended']})")
     ),
     "abort": lambda line: f"stopped itself: {line['why']}",
-    "exit": lambda line: f"ended with code {line['code']}" + (f": {line['why']}" if line.get("why") else ""),
+    "exit": lambda line: f"ended with code {line['code']}" + _why(line),
     "fault": lambda line: f"fault {line['do']} {line['state']} {line.get('detail', '')}".rstrip(),
 }
 

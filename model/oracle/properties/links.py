@@ -46,9 +46,8 @@ class Channels(Checker):
         super().__init__(facts)
         self._last: dict[tuple[int, int, int], Channel] = {}  # by (node, life, peer)
         self._opened: dict[tuple[int, int], dict[tuple[int, int], Link]] = {}  # by (node, life) and (peer, session)
-        self._gapped: dict[
-            tuple[int, int, int], tuple[str, Channel]
-        ] = {}  # by the same: the frame that follows is not known
+        # By the same: the words and the event of a sequence with a gap, until the frames that follow are known.
+        self._gapped: dict[tuple[int, int, int], tuple[str, Channel]] = {}
         self._sequences: list[Channel] = []
         self._bad: list[Link] = []
         self._open: dict[tuple[int, int, int], Link] = {}  # by (node, life, peer): the session that is open
