@@ -12,6 +12,7 @@ class Ability(Enum):
     LEADER = "way to name the leader"
     WIPE = "way to start a node with an empty disk"
     DISK_FILES = "disk whose files can be damaged while its node is down"
+    LOG_RECORDS = "log whose records can be told apart"
     UNSYNCED = "disk that loses unsynced bytes with its process"
     FILE_SYSTEM = "file system of its own for a node's disk"
     DISK_TROUBLE = "disk that can be slow, full or failing while its node runs"

@@ -1,8 +1,10 @@
 """Faults of disks at rest: a lost disk, a flipped bit, a truncated or removed file. A node that runs is killed first."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from signal import SIGKILL
+from types import MappingProxyType
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
@@ -24,17 +26,18 @@ from zab_chaos.node.store.os_files import clear_volatile
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import TEMPORARY, segment_number
 
-# Patterns of file names by the key `file`: of zab_chaos.node.store, and of ZooKeeper in its folder version-2.
-_OUR_FILES = {"log": "log-*", "snapshot": "snapshot-*", "any": "[ls]*"}
-_ZOOKEEPER_FILES = {
-    "log": "log.*",
-    "snapshot": "snapshot.*",
-    "any": "[ls]*.*",
-    "accepted-epoch": "acceptedEpoch",
-    "current-epoch": "currentEpoch",
-}
-VERSION_2 = "version-2"
-_FILE_CHOICES = tuple(_OUR_FILES)
+LOG, SNAPSHOT, ANY = "log", "snapshot", "any"  # values of the key `file`
+OUR_FILES: Mapping[str, str] = MappingProxyType({LOG: "log-*", SNAPSHOT: "snapshot-*"})  # as in `Cluster.disk_files`
+ZOOKEEPER_FILES: Mapping[str, str] = MappingProxyType(
+    {
+        LOG: "version-2/log.*",
+        SNAPSHOT: "version-2/snapshot.*",
+        "accepted-epoch": "version-2/acceptedEpoch",
+        "current-epoch": "version-2/currentEpoch",
+    }
+)
+_ZOOKEEPER_LOG = "log."  # how the names of its logs begin
+RECORD_HEADER = "record-header"  # a value of the key `file`
 # Of ZooKeeper's logs, in bytes: the size of the file header, the offset of the length in a record header, and its size.
 _FILE_HEADER, _LENGTH_AT, _RECORD_HEADER = 16, 8, 12
 
@@ -88,10 +91,20 @@ class FileDamage(DiskDamage):
         before = _files(folder)
         damage = self.damage_files(folder)
         if _files(folder) != before:
+            self.cluster.note_damage(node)
             return damage
         if self.context.drawn:
             return damage | {"unchanged": True}
         raise FaultError(f"the disk of node {node} is as it was before the damage {damage}")
+
+    def files_to_damage(self, folder: Path) -> list[Path]:
+        """Return the files of the kind `file` on a disk, the oldest first, logs before snapshots. Raises FaultError if there
+        is none that holds anything."""
+        return files_of_kind(folder, self.cluster.disk_files, self.params["file"])
+
+    @property
+    def files_in_words(self) -> str:
+        return "log or snapshot" if self.params["file"] == ANY else self.params["file"]
 
     @abstractmethod
     def damage_files(self, folder: Path) -> dict[str, Any]:
@@ -117,14 +130,13 @@ class Corrupt(FileDamage):
     """Bit rot: one bit of what was written is flipped at a random place, or a sector becomes zeros."""
 
     def damage_files(self, folder: Path) -> dict[str, Any]:
-        what = self.params["file"]
-        path = newest_file(folder, "log" if what == "record-header" else what)
+        path = self.files_to_damage(folder)[-1]
         if self.params["zeros"] and (sectors := detectable_sectors(path)):
             return self._zero_sector(path, self.context.random.choice(sectors))
         content = bytearray(path.read_bytes())
         # Not in the last quarter: damage at the very end may come from a power cut, and recovery may cut it off.
         offset = self.context.random.randrange(max(1, content_end(content) * 3 // 4))
-        if what == "record-header":
+        if self.params["file"] == RECORD_HEADER:
             start, size = record_header_at(path, offset)
             offset = start + self.context.random.randrange(size)
         bit = self.context.random.randrange(8)
@@ -140,20 +152,19 @@ class Corrupt(FileDamage):
 
     def describe(self) -> str:
         damage = "a sector of zeros" if self.params["zeros"] else "one bit flipped"
-        return f"{node_names(self.nodes)}: {damage} in the {self.params['file']}"
+        return f"{node_names(self.nodes)}: {damage} in the {self.files_in_words}"
 
 
 def detectable_sectors(path: Path) -> list[int]:
     """Return the offsets of the sectors whose loss a reader can detect.
 
     In a snapshot these are all. In a log they are those before the last batch, of which a power cut may leave any part.
-    A log that can't be read, and ZooKeeper's files, have none.
+    A log that can't be read, and files of other programs, have none.
     """
     content = path.read_bytes()
     number = segment_number(path.name)
     if number is None:
-        our_snapshot = path.parent.name != VERSION_2
-        sectors = range(0, len(content) - SECTOR, SECTOR) if our_snapshot else ()
+        sectors = range(0, len(content) - SECTOR, SECTOR) if path.match(OUR_FILES[SNAPSHOT]) else ()
         return [at for at in sectors if content[at : at + SECTOR].strip(b"\0")]  # else it is full of zeros already
     try:
         records = list(SegmentReader(number, content).records(None))
@@ -167,7 +178,7 @@ class TruncateFile(FileDamage):
     """A truncated file: the tail of what was written is cut off, together with the preallocated rest."""
 
     def damage_files(self, folder: Path) -> dict[str, Any]:
-        path = newest_file(folder, self.params["file"])
+        path = self.files_to_damage(folder)[-1]
         length = content_end(path.read_bytes())
         keep = max(0, length - self.params["bytes"])
         with path.open("r+b") as file:
@@ -175,14 +186,14 @@ class TruncateFile(FileDamage):
         return {"file": path.name, "was": length, "keep": keep}
 
     def describe(self) -> str:
-        return f"{node_names(self.nodes)}: the {self.params['file']} cut by {self.params['bytes']} bytes"
+        return f"{node_names(self.nodes)}: the {self.files_in_words} cut by {self.params['bytes']} bytes"
 
 
 class RemoveFile(FileDamage):
     """Removed files: the newest of a kind, all older ones, or all."""
 
     def damage_files(self, folder: Path) -> dict[str, Any]:
-        found = files_of_kind(folder, self.params["file"])
+        found = self.files_to_damage(folder)
         gone = {"newest": found[-1:], "older": found[:-1], "all": found}[self.params["which"]]
         for path in gone:
             path.unlink()
@@ -191,7 +202,7 @@ class RemoveFile(FileDamage):
         return shown if holds else shown | {"wiped": True}
 
     def describe(self) -> str:
-        return f"{node_names(self.nodes)}: {self.params['which']} of the {self.params['file']} files removed"
+        return f"{node_names(self.nodes)}: {self.params['which']} of the {self.files_in_words} files removed"
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -199,27 +210,27 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def files_of_kind(folder: Path, kind: str) -> list[Path]:
-    """Return the files of a kind that are not empty: logs before snapshots, the oldest first. Raises FaultError if none is."""
-    zookeeper = (folder / VERSION_2).is_dir()
-    pattern = (_ZOOKEEPER_FILES if zookeeper else _OUR_FILES).get(kind)
-    inside = folder / VERSION_2 if zookeeper else folder
-    found = [path for path in inside.glob(pattern or "") if path.is_file() and content_end(path.read_bytes())]
+def files_of_kind(folder: Path, patterns: Mapping[str, str], kind: str) -> list[Path]:
+    """Return the files of a kind that are not empty: logs before snapshots, the oldest first. Raises FaultError if none is.
+
+    `patterns`: as in `Cluster.disk_files`.
+    """
+    kinds = {ANY: (LOG, SNAPSHOT), RECORD_HEADER: (LOG,)}.get(kind, (kind,))
+    found: list[Path] = []
+    for each in kinds:
+        matching = folder.glob(patterns[each]) if each in patterns else ()
+        full = (path for path in matching if path.is_file() and content_end(path.read_bytes()))
+        # By length first: the numbers in the names may have no leading zeros.
+        found += sorted(full, key=lambda path: (len(path.name), path.name))
     if not found:
         raise FaultError(f"there is no {kind} on the disk {folder.name} to damage")
-    # By length first: the numbers in the names have no leading zeros.
-    return sorted(found, key=lambda path: (path.name[0], len(path.name), path.name))
-
-
-def newest_file(folder: Path, kind: str) -> Path:
-    """Return the newest file of a kind. Raises FaultError if there is none."""
-    return files_of_kind(folder, kind)[-1]
+    return found
 
 
 def record_header_at(path: Path, offset: int) -> tuple[int, int]:
     """Return the start of the record that contains this offset, and the size of its header. Raises FaultError if the log
     can't be read up to there."""
-    if path.parent.name == VERSION_2:
+    if path.name.startswith(_ZOOKEEPER_LOG):
         return _zookeeper_record_at(path.read_bytes(), offset), _RECORD_HEADER
     number = segment_number(path.name)
     start = 0  # the segment's first record is its CHECKPOINT
@@ -251,6 +262,7 @@ REPLACE = Key(
     name="replace",
     rule=boolean(),
     default=False,
+    needs=Ability.WIPE,
     doc="whether a node that refuses its disk gets a new, empty one when the fault heals; else it stays down, and recovery is "
     "not judged",
 )
@@ -276,16 +288,18 @@ KINDS = (
         keys=(
             Key(
                 name="file",
-                rule=choice(*_FILE_CHOICES, "record-header"),
-                default="log",
+                rule=choice(LOG, SNAPSHOT, ANY, RECORD_HEADER),
+                default=LOG,
+                needs=Ability.LOG_RECORDS,
+                needs_if=lambda params: params["file"] == RECORD_HEADER,
                 doc=_NEWEST + "; record-header: the header of a record in the log",
             ),
             Key(
                 name="zeros",
                 rule=boolean(),
                 default=False,
-                doc="overwrite a sector of which a later sync proves that it was durable. If there is none, and in ZooKeeper's "
-                "files, one bit is flipped instead",
+                doc="overwrite a sector of which a later sync proves that it was durable. If there is none, and in files of "
+                "other systems, one bit is flipped instead",
             ),
             REPLACE,
         ),
@@ -293,7 +307,7 @@ KINDS = (
         leaves="down",
         heal_order=HealOrder.DOWN,
         draw=lambda random: {
-            "file": random.choice(("log", "any", "record-header")),
+            "file": random.choice((LOG, ANY, RECORD_HEADER)),
             "zeros": random.random() < 0.5,
             "replace": True,
         },
@@ -306,7 +320,7 @@ KINDS = (
         keys=(
             Key(
                 name="file",
-                rule=choice(*dict.fromkeys((*_FILE_CHOICES, *_ZOOKEEPER_FILES))),
+                rule=choice(*dict.fromkeys((LOG, SNAPSHOT, ANY, *ZOOKEEPER_FILES))),
                 doc=_NEWEST + "; accepted-epoch, current-epoch: those of ZooKeeper's servers",
             ),
             Key(
@@ -321,7 +335,7 @@ KINDS = (
         leaves="down",
         heal_order=HealOrder.DOWN,
         draw=lambda random: {
-            "file": random.choice(("log", "any")),
+            "file": random.choice((LOG, ANY)),
             "which": random.choice(("newest", "newest", "older", "all")),
             "replace": True,
         },
@@ -332,13 +346,13 @@ KINDS = (
         make=TruncateFile,
         needs=frozenset({Ability.DISK_FILES}),
         keys=(
-            Key(name="file", rule=choice(*_FILE_CHOICES), default="log", doc=_NEWEST),
+            Key(name="file", rule=choice(LOG, SNAPSHOT, ANY), default=LOG, doc=_NEWEST),
             Key(name="bytes", rule=integer(1, 1_000_000, "bytes"), default=64, doc="how much is cut off"),
             REPLACE,
         ),
         target_state=TargetState.ANY,
         leaves="down",
         heal_order=HealOrder.DOWN,
-        draw=lambda random: {"file": "any", "bytes": random.choice((1, 8, 64, 512)), "replace": True},
+        draw=lambda random: {"file": ANY, "bytes": random.choice((1, 8, 64, 512)), "replace": True},
     ),
 )

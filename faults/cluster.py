@@ -43,6 +43,8 @@ class Cluster(Protocol):
     nodes: Sequence[int]
     faithful: bool  # whether unsynced bytes are lost with a node's process
     crashed: int  # the exit status of a node that died at its crash point
+    # Glob patterns, within a node's data folder, of the files that can be damaged: by the key `file` of `corrupt` and others.
+    disk_files: Mapping[str, str]
 
     def alive(self, node: int) -> bool: ...
     def pid(self, node: int) -> int | None: ...
@@ -90,6 +92,9 @@ class Cluster(Protocol):
 
     def disk_folder(self, node: int) -> str:
         """Return the path of a node's data folder, for damage while the node is down."""
+
+    def note_damage(self, node: int) -> None:
+        """Take note that files of a node that is down have been damaged: it may refuse to start."""
 
 
 @runtime_checkable

@@ -322,7 +322,7 @@ def wait_until_up(context: FaultContext, nodes: Iterable[int], refuses: str = "n
     evidence: dict[str, Any] = {}
     good = True
     for node in nodes:
-        shown = evidence[str(node)] = _answer_or_exit(context, node, deadline)
+        shown = evidence[str(node)] = _answer_or_exit(context, node, deadline, answers=refuses != "must")
         up, exit_code = "pid" in shown, shown.get("exit")
         refused = exit_code == CORRUPT_EXIT
         as_expected = {"never": up, "must": refused, "may": up or refused}[refuses]
@@ -330,15 +330,15 @@ def wait_until_up(context: FaultContext, nodes: Iterable[int], refuses: str = "n
     return Confirmation(good, evidence)
 
 
-def _answer_or_exit(context: FaultContext, node: int, deadline: float) -> dict[str, int | None]:
-    """Wait until a node answers or has ended. Return `{"pid": ...}` if it answers, or is still running at the deadline;
-    else `{"exit": ...}`, its exit status."""
+def _answer_or_exit(context: FaultContext, node: int, deadline: float, *, answers: bool) -> dict[str, int | None]:
+    """Wait until a node has ended or, with `answers`, answers. Return `{"pid": ...}` if it answers, or is still running at the
+    deadline; else `{"exit": ...}`, its exit status."""
     cluster = context.cluster
     while context.host.now() < deadline:
         pid, exit_code = cluster.pid(node), cluster.wait_exit(node, 0.0)
         if exit_code is not None:
             return {"exit": exit_code}
-        if cluster.status(node, timeout=0.5) is not None:
+        if answers and cluster.status(node, timeout=0.5) is not None:
             return {"pid": pid}
         context.host.sleep(STEP)
     return {"pid": cluster.pid(node)} if cluster.alive(node) else {"exit": cluster.wait_exit(node, 0.0)}

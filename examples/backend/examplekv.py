@@ -29,6 +29,7 @@ class ExampleKV(SystemBackend):
     name = "examplekv"
     operations = frozenset({"get", "set"})
     serves_with_majority = True
+    data_files: ClassVar = {"log": "log"}  # what faults may damage
     defects: ClassVar = {
         "early-ack": "--early-ack",
         "no-write-back": "--no-write-back",

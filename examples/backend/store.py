@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import signal
+import zlib
 from collections import defaultdict
 from pathlib import Path
 
@@ -28,7 +29,10 @@ class NoMajority(Exception):
 
 
 class Replica:
-    """The values that one node has stored, in memory and in a file: [stamp, value] by key."""
+    """The values that one node has stored, in memory and in a file: [stamp, value] by key.
+
+    Each line of the file begins with a checksum of its rest. A node does not start with a file that is damaged.
+    """
 
     def __init__(self, folder: Path, syncs: bool) -> None:
         self.entries: dict[str, list] = {}
@@ -38,8 +42,11 @@ class Replica:
         content = (folder / "log").read_bytes()
         end = content.rfind(b"\n") + 1  # an incomplete last line was never confirmed
         os.ftruncate(self._file, end)
-        for line in content[:end].splitlines():
-            key, entry = json.loads(line)
+        for number, line in enumerate(content[:end].split(b"\n")[:-1], 1):
+            checksum, _, rest = line.partition(b" ")
+            if checksum != checksum_of(rest):
+                raise SystemExit(f"line {number} of {folder / 'log'} is damaged")
+            key, entry = json.loads(rest)
             self.entries[key] = entry
 
     def get(self, key: str) -> list:
@@ -47,10 +54,15 @@ class Replica:
 
     def store(self, key: str, entry: list) -> None:
         if entry[0] > self.get(key)[0]:
-            os.write(self._file, json.dumps([key, entry]).encode() + b"\n")
+            rest = json.dumps([key, entry]).encode()
+            os.write(self._file, checksum_of(rest) + b" " + rest + b"\n")
             if self.syncs:
                 os.fsync(self._file)
             self.entries[key] = entry
+
+
+def checksum_of(line: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(line)
 
 
 class Node:

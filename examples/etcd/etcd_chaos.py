@@ -32,6 +32,7 @@ class Etcd(SystemBackend):
     survives_wipe = False
     opaque_versions = True  # a key's mod_revision, which counts the writes of all keys
     serves_with_majority = True
+    data_files: ClassVar = {"log": "member/wal/*.wal", "snapshot": "member/snap/*.snap"}
     defects: ClassVar = {"no-fsync": "--unsafe-no-fsync", STALE_READS: STALE_READS}
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:

@@ -174,6 +174,18 @@ def test_a_wiped_node_comes_back_with_an_empty_disk(backend: Backend, ensemble: 
     assert all(ensemble.alive(node) for node in ensemble.nodes)
 
 
+def test_a_node_with_a_damaged_log_refuses_it_or_comes_back(backend: Backend, ensemble: Ensemble) -> None:
+    """The log must be where the backend says, else there is nothing to damage. A node that refuses it gets an empty disk."""
+    needs(backend, Ability.DISK_FILES, Ability.WIPE)
+    with ensemble.client() as client:
+        put(client, "/a", b"1", backend)
+    damaged = ensemble.corrupt("one", replace=True)
+    assert not any(ensemble.alive(node) for node in damaged.nodes)
+    damaged.heal()
+    ensemble.until_converged()
+    assert all(ensemble.alive(node) for node in ensemble.nodes)
+
+
 def test_the_leader_is_one_of_the_nodes_and_is_replaced(backend: Backend, ensemble: Ensemble) -> None:
     needs(backend, Ability.LEADER)
     first = ensemble.until_established()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from zab_chaos.model.events import (
+    HISTORY,
     TRACE_FILE,
     TRACE_FOLDER,
     TRACES,
@@ -500,6 +501,8 @@ class Facts:
     def refused_disks(self) -> dict[int, Inject]:
         """Return the nodes that refused their disks when they were last started, each with a fault that had damaged its disk
         since its last boot. They are right to stay down until they get other disks."""
+        if self.run.evidence == HISTORY:
+            return self._refused_without_traces()
         found = {}
         for node in self.nodes.values():
             if node.boot is not None and node.exit is not None and node.exit.code == CORRUPT_EXIT:
@@ -507,6 +510,18 @@ class Facts:
                 if damage is not None:
                     found[node.id] = damage
         return found
+
+    def _refused_without_traces(self) -> dict[int, Inject]:
+        """Return the same for nodes of which only the ends are known: they were down at the end of the run."""
+        settled = self.settled()
+        up = settled.nodes if settled is not None and settled.nodes is not None else {}
+        last = {node: ended for (node, _), ended in sorted(self.ended.items()) if node not in up}
+        return {
+            node: max(damages, key=lambda inject: inject.t)
+            for node, ended in last.items()
+            if ended.code == CORRUPT_EXIT
+            and (damages := [it for it in self.injects if it.do in DISK_FAULTS and node in it.nodes and it.t < ended.t])
+        }
 
     def damage_of_disk(self, since: Boot, exit_: Exit) -> Inject | None:
         """Return the last fault that damaged the node's disk between a boot and an exit, None if there was none."""

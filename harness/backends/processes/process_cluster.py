@@ -12,6 +12,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from zab_chaos.faults.at_rest import OUR_FILES
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
@@ -53,6 +54,7 @@ class ProcessCluster(ABC):
     exit_meanings: Mapping[int, str] = MappingProxyType({})  # of exit codes of the nodes' program
     crashed = -signal.SIGKILL  # the exit status of a node that ends at a crash point
     terminated: int = 0  # the exit status of a node that ends because of SIGTERM, if it is not 0
+    disk_files: Mapping[str, str] = OUR_FILES
 
     def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool, disks: Disks | None = None) -> None:
         """`faithful`: unsynced bytes are lost with a process. `disks`: file systems mounted on the nodes' data folders."""
@@ -103,7 +105,7 @@ class ProcessCluster(ABC):
     def _note_end(self, life: Life) -> None:
         """Remember the end of a life if it was unexpected and is not known yet."""
         with self._ends_lock:
-            code = life.code
+            code = self._exit_status(life)
             if code is None or life.ending or (life.node, life.life) in self._noted:
                 return
             self._noted.add((life.node, life.life))
@@ -124,6 +126,10 @@ class ProcessCluster(ABC):
         if self._disks is not None and not self.alive(node):
             self._disks.end_life(node)
         return str(self._data(node))
+
+    def note_damage(self, node: int) -> None:
+        """Do nothing: such a node says why it does not start."""
+        return
 
     def disk_state(self, node: int) -> dict[str, Any] | None:
         return self._disks.state(node) if self._disks is not None else None
@@ -237,6 +243,10 @@ class ProcessCluster(ABC):
         life = self._lives.get(node)
         if life is None or not wait_until(lambda: not life.alive, timeout):
             return None
+        return self._exit_status(life)
+
+    def _exit_status(self, life: Life) -> int | None:
+        """Return the exit status of a life, None if it has not ended. A node that refused its disk has `CORRUPT_EXIT`."""
         return life.code
 
     def wipe(self, node: int) -> None:

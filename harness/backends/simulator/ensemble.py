@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from zab_chaos.faults.at_rest import OUR_FILES
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import Network, proxy_name
 from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyState
@@ -59,6 +60,7 @@ class SimCluster:
         self.nodes: Sequence[int] = sorted(machines)
         self.faithful = faithful
         self.crashed = -signal.SIGKILL
+        self.disk_files = OUR_FILES
         self._world = world
         self._machines = machines
         self._exported: dict[int, Path] = {}  # disks that were copied to a folder, to be damaged while a node is down
@@ -197,6 +199,9 @@ class SimCluster:
             self._machines[node].disk.export_to(folder)
             self._exported[node] = folder
         return str(self._exported[node])
+
+    def note_damage(self, node: int) -> None:
+        """Do nothing: such a node says why it does not start."""
 
     def export_disks(self, folder: Path) -> None:
         """Write all disks to folders below `folder`."""

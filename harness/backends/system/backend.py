@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.at_rest import LOG, SNAPSHOT, ZOOKEEPER_FILES
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
@@ -42,25 +43,29 @@ class Place:
 class SystemBackend(Backend):
     """A backend for a system of your own. A subclass defines `name`, `operations`, `command` and `client`.
 
-    Its `abilities` are PAUSE, LINKS and those of its disk. `survives_wipe` adds WIPE, and overriding `leader` adds LEADER.
+    Its `abilities` are PAUSE, LINKS and those of its disk. `survives_wipe` adds WIPE, `data_files` adds DISK_FILES, and
+    overriding `leader` adds LEADER.
 
     `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others.
     `survives_wipe`: a node can come back with an empty disk. `other_ports`: how many ports a node needs besides `listen` and
     `client`, for example to be monitored. `opaque_versions`: a version is a number or a text that belongs to one write of a
-    key, and does not count the writes.
+    key, and does not count the writes. `data_files`: glob patterns, within a node's data folder, of the files that faults may
+    damage: those of its "log" and, if there are others, of its "snapshot"s. In each, the newest has the last name.
     """
 
     one_address: ClassVar[bool] = False
     survives_wipe: ClassVar[bool] = True
     other_ports: ClassVar[int] = 0
+    data_files: ClassVar[Mapping[str, str]] = {}
     operations = frozenset({"get", "set"})
     evidence = HISTORY
 
     @property
     def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
         wiped = {Ability.WIPE} if self.survives_wipe else set()
+        damaged = {Ability.DISK_FILES} if self.data_files else set()
         led = {Ability.LEADER} if _overrides(type(self), "leader") else set()
-        return frozenset({Ability.PAUSE, Ability.LINKS, *wiped, *led, *disks.ABILITIES})
+        return frozenset({Ability.PAUSE, Ability.LINKS, *wiped, *damaged, *led, *disks.ABILITIES})
 
     @abstractmethod
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
@@ -98,6 +103,23 @@ class SystemBackend(Backend):
 
     def disk(self, scenario: Scenario) -> str:
         return disks.disk_for(scenario)
+
+    def mistakes(self, scenario: Scenario) -> list[str]:
+        wrong = [
+            f"`data_files` of {self.name} has {kind!r}: {pattern!r}; it may have 'log' and 'snapshot', each with a pattern of "
+            "paths within `place.data`, such as 'wal/*.wal'"
+            for kind, pattern in self.data_files.items()
+            if kind not in (LOG, SNAPSHOT) or Path(pattern).is_absolute() or ".." in Path(pattern).parts
+        ]
+        if self.data_files and LOG not in self.data_files:
+            wrong.append(f"`data_files` of {self.name} has no 'log'")
+        return wrong + [
+            f"{step.do} with file = {kind} can't be done on {self.name}, whose `data_files` have no {kind}"
+            for step in scenario.faults
+            if self.data_files
+            and (kind := step.params.get("file")) in (SNAPSHOT, *ZOOKEEPER_FILES)
+            and kind not in self.data_files
+        ]
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables of the nodes."""

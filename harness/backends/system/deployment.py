@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -39,12 +40,14 @@ from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.final_state import is_conclusive
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import key_path, load_parameters
+from zab_chaos.node.store.errors import CORRUPT_EXIT
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import Get, Set
 
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 
+READS_SECONDS = 1.0  # within which a node that accepts clients has found out whether its files are damaged
 TIMEOUT_SECONDS = 3.0  # of a request at the end of the run
 MAX_FINAL_KEYS = 200  # of the workload's keys that are written at the end, and of the other keys that are read
 FINAL_CLIENTS = 1_000_000  # the numbers of the clients that send requests at the end are higher than this
@@ -54,13 +57,22 @@ class SystemCluster(ProcessCluster):
     """The nodes of a foreign system: each is a process that the backend's command starts."""
 
     terminated = -signal.SIGTERM  # of a program that leaves SIGTERM alone, or sends it to itself when it has shut down
-    exit_meanings = MappingProxyType({0: "it did not stay in the foreground until it was asked to end"})
+    exit_meanings = MappingProxyType(
+        {
+            0: "it did not stay in the foreground until it was asked to end",
+            CORRUPT_EXIT: "it does not run with its files, which a fault has damaged; see its log",
+        }
+    )
 
     def __init__(
         self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, disks: Disks | None
     ) -> None:
         super().__init__(folder, list(places), faithful=False, disks=disks)
         self.places = places
+        self.disk_files = backend.data_files
+        self._damaged: set[int] = set()  # nodes with files that a fault has damaged
+        # By (node, life) of those that were started on such files: when they first accepted clients.
+        self._on_damaged_files: dict[tuple[int, int], float | None] = {}
         self.silence: dict[int, str] = {}  # the last error of each node that did not answer
         self._backend = backend
         self._calls = TimedCalls()
@@ -92,7 +104,18 @@ class SystemCluster(ProcessCluster):
         except OSError as error:
             self.silence[node] = f"{type(error).__name__}: {error}"
             return None
-        return Status(node=node, life=self._lives[node].life, frames=frames)
+        life = self._lives[node].life
+        return Status(node=node, life=life, frames=frames) if self._has_read_its_files(node, life) else None
+
+    def _has_read_its_files(self, node: int, life: int) -> bool:
+        """Return whether a node that accepts clients must have read its files: some programs listen before they do, and end
+        if the files are damaged."""
+        if (node, life) not in self._on_damaged_files:
+            return True
+        now, first = time.monotonic(), self._on_damaged_files[node, life]
+        if first is None:
+            self._on_damaged_files[node, life] = first = now
+        return now - first >= READS_SECONDS
 
     def _received(self, place: "Place") -> dict[int, int]:
         """Return the node's own counts of what it has received from each peer. Raises OSError, ClusterError."""
@@ -119,6 +142,18 @@ class SystemCluster(ProcessCluster):
             raise ClusterError(f"node {node} has no control port: {command} cannot be given to it")
         return answer
 
+    def note_damage(self, node: int) -> None:
+        self._damaged.add(node)
+
+    def wipe(self, node: int) -> None:
+        super().wipe(node)
+        self._damaged.discard(node)
+
+    def _exit_status(self, life: Life) -> int | None:
+        """A node that ends by itself with damaged files refuses its disk: how its program says so is not known."""
+        refuses = (life.node, life.life) in self._on_damaged_files and not life.ending
+        return CORRUPT_EXIT if refuses and life.code not in (None, 0, -signal.SIGKILL) else life.code
+
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         if crash_at is not None:
             raise ClusterError(f"node {node} has no crash points")
@@ -127,6 +162,8 @@ class SystemCluster(ProcessCluster):
         command = self._backend.command(place, place.defect)
         if not isinstance(command, list | tuple):
             raise ClusterError(f"`command` must return a list, such as ['server', '--port', '7000'], not {command!r}")
+        if node in self._damaged:
+            self._on_damaged_files[node, number] = None
         process = launch(node, tied(*map(str, command)), log, self._folder.path, self._backend.environment())
         return ProcessLife(node, number, process, log)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 
+from zab_chaos.faults.at_rest import ZOOKEEPER_FILES
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
@@ -35,6 +36,7 @@ class ZooKeeperCluster(ProcessCluster):
     start_seconds = 60.0  # a JVM starts slowly on a busy machine
     crashed = CRASHED
     terminated = 128 + signal.SIGTERM  # that of a JVM
+    disk_files = ZOOKEEPER_FILES
 
     def __init__(self, folder: RunFolder, plan: Plan, disks: Disks | None = None) -> None:
         super().__init__(folder, plan.nodes, faithful=False, disks=disks)
@@ -182,12 +184,10 @@ class ZooKeeperCluster(ProcessCluster):
         """Return why the server ended by itself, in its own words; without an error, the last lines of its log."""
         return server_log.exit_reason(self._lives[node].log) or super().last_words(node)
 
-    def wait_exit(self, node: int, timeout: float) -> int | None:
-        """Return the exit status as our own nodes have it: `CORRUPT_EXIT` for a server that refused its disk."""
-        code = super().wait_exit(node, timeout)
+    def _exit_status(self, life: Life) -> int | None:
+        code = life.code
         exited = code not in (None, CRASHED) and code >= 0
-        refused = exited and DISK_REFUSED in self._lives[node].last_words(LOG_LINES)
-        return CORRUPT_EXIT if refused else code
+        return CORRUPT_EXIT if exited and DISK_REFUSED in life.last_words(LOG_LINES) else code
 
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
         statuses = super().kill_all(nodes)

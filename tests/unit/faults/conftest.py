@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from zab_chaos.faults.at_rest import OUR_FILES
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.host import ThisHost
 from zab_chaos.faults.scenario import FaultStep
@@ -25,6 +26,8 @@ class Sleepers:
         self.nodes: Sequence[int] = range(1, count + 1)
         self.faithful = True
         self.crashed = -signal.SIGKILL
+        self.disk_files = OUR_FILES
+        self.damaged: list[int] = []  # nodes of which files have been damaged
         self.folder = folder
         self.leading: int | None = 1
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -158,6 +161,9 @@ class Sleepers:
         if command == "disarm":
             return {"armed": bool(self.armed.pop(node, None))}
         return {}
+
+    def note_damage(self, node: int) -> None:
+        self.damaged.append(node)
 
     def disk_folder(self, node: int) -> str:
         return str(self.folder / f"node-{node}")

@@ -1,5 +1,6 @@
 """Damage of disks at rest that a node must detect."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -8,7 +9,15 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.unit.node.store.shelf import Model, a_life, born, files, keep, lay_out, recover, txns
-from zab_chaos.faults.at_rest import Corrupt, FileDamage, RemoveFile, TruncateFile, detectable_sectors, newest_file
+from zab_chaos.faults.at_rest import (
+    OUR_FILES,
+    Corrupt,
+    FileDamage,
+    RemoveFile,
+    TruncateFile,
+    detectable_sectors,
+    files_of_kind,
+)
 from zab_chaos.faults.kind import FaultContext, FaultError
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.store.disk import FaithfulDisk
@@ -20,6 +29,10 @@ def lose(path: Path, offset: int) -> None:
     content = bytearray(path.read_bytes())
     content[offset : offset + SECTOR] = bytes(SECTOR)
     path.write_bytes(content)
+
+
+def newest_file(folder: Path, kind: str) -> Path:
+    return files_of_kind(folder, OUR_FILES, kind)[-1]
 
 
 @pytest.fixture
@@ -68,11 +81,16 @@ class Disks:
 
     faithful = True
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, str] = OUR_FILES) -> None:
         self.folder = folder
+        self.disk_files = files
+        self.damaged: list[int] = []
 
     def disk_folder(self, _node: int) -> str:
         return str(self.folder)
+
+    def note_damage(self, node: int) -> None:
+        self.damaged.append(node)
 
 
 @pytest.mark.parametrize("zeros", [True, False])
@@ -109,8 +127,10 @@ def test_the_files_of_a_kind_that_are_removed(which: str, gone: list[int], tmp_p
         (tmp_path / name).write_bytes(b"x")
     cluster: Any = Disks(tmp_path)
     fault = RemoveFile(FaultContext(cluster, None), [1], {"file": "log", "which": which})
+    assert cluster.damaged == []
     wiped = {"wiped": True} if which == "all" else {}
     assert fault.damage_disk(1) == {"files": [names[number - 1] for number in gone], "left": 3 - len(gone), **wiped}
+    assert cluster.damaged == [1]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         name for number, name in enumerate(names, 1) if number not in gone
     ]
@@ -139,6 +159,7 @@ def test_damage_that_leaves_the_files_as_they_are_is_an_error(
     monkeypatch.setattr(Path, "read_bytes", lambda path: whole[path.name])
     with pytest.raises(FaultError, match="as it was"):
         fault.damage_disk(1)
+    assert cluster.damaged == []
 
 
 def test_there_may_be_no_older_file_to_remove_only_in_a_drawn_schedule(tmp_path: Path) -> None:
@@ -152,6 +173,34 @@ def test_there_may_be_no_older_file_to_remove_only_in_a_drawn_schedule(tmp_path:
     }
     with pytest.raises(FaultError, match="as it was"):
         RemoveFile(FaultContext(cluster, None), [1], params).damage_disk(1)
+
+
+THEIR_FILES = {"log": "wal/*.wal", "snapshot": "*.db"}
+
+
+def test_the_files_of_another_program_are_found_by_its_patterns(tmp_path: Path) -> None:
+    """The newest has the last name, and a snapshot is newer than a log. Empty files, and files of no kind, are left alone."""
+    tmp_path.joinpath("wal").mkdir()
+    for name, content in (("9.wal", b"a"), ("10.wal", b"b"), ("11.wal", b""), ("3.tmp", b"c")):
+        tmp_path.joinpath("wal", name).write_bytes(content)
+    with pytest.raises(FaultError, match="there is no snapshot"):
+        files_of_kind(tmp_path, THEIR_FILES, "snapshot")
+    assert [path.name for path in files_of_kind(tmp_path, THEIR_FILES, "any")] == ["9.wal", "10.wal"]
+    tmp_path.joinpath("1.db").write_bytes(b"d")
+    assert [path.name for path in files_of_kind(tmp_path, THEIR_FILES, "any")] == ["9.wal", "10.wal", "1.db"]
+    with pytest.raises(FaultError, match="there is no current-epoch"):
+        files_of_kind(tmp_path, THEIR_FILES, "current-epoch")
+
+
+def test_in_a_file_of_another_program_a_bit_flips_instead_of_a_sector(tmp_path: Path) -> None:
+    """It is not known which of its sectors a power cut may leave unwritten."""
+    path = tmp_path / "7.db"
+    path.write_bytes(b"a" * 4 * SECTOR)
+    cluster: Any = Disks(tmp_path, THEIR_FILES)
+    fault = Corrupt(FaultContext(cluster, None, Random(1)), [1], {"file": "any", "zeros": True})
+    assert fault.damage_disk(1).keys() == {"file", "offset", "bit"}
+    assert fault.describe() == "node 1: a sector of zeros in the log or snapshot"
+    assert len(path.read_bytes()) - path.read_bytes().count(b"a") == 1
 
 
 def test_what_a_killed_process_kept_in_the_page_cache_is_lost_with_the_files(tmp_path: Path) -> None:

@@ -447,6 +447,15 @@ def test_a_node_that_must_refuse_its_disk(play: Callable[..., Play]) -> None:
     assert ("inject", 3, False) in p.told(), "a refusal that nobody expects"
 
 
+def test_a_node_that_must_refuse_its_disk_may_answer_before_it_has_read_it(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"))
+    p.scheduler.due(100.0)
+    looks = iter((-9, None, None, 65))  # it runs, and so it answers, when it is looked at first
+    p.cluster.wait_exit = lambda _node, _timeout: next(looks, 65)
+    p.scheduler.due(101.0)
+    assert p.lines()[1]["evidence"] == {"1": {"exit": 65}}
+
+
 @pytest.mark.parametrize("refusing", [{}, {1: 70}], ids=["starts", "ends-otherwise"])
 def test_a_node_that_should_have_refused_and_did_not(play: Callable[..., Play], refusing: dict[int, int]) -> None:
     p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"))

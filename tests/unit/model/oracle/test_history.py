@@ -342,6 +342,35 @@ def test_a_key_with_too_many_possibilities_is_unknown(tmp_path: Path, monkeypatc
     assert verdict.violated == ["linearizable keys"]
 
 
+@pytest.mark.parametrize(
+    ("code", "do", "up", "judged"),
+    [
+        (65, "corrupt", {}, Judgement.UNKNOWN),
+        (1, "corrupt", {}, Judgement.VIOLATION),
+        (65, "pause", {}, Judgement.VIOLATION),
+        (65, "corrupt", {"2": [0, 0]}, Judgement.VIOLATION),
+    ],
+    ids=["refuses", "ends-otherwise", "not-damaged", "up-again"],
+)
+def test_a_node_that_stays_down_with_damaged_files_is_no_failure_to_recover(
+    tmp_path: Path, code: int, do: str, up: Line, judged: Judgement
+) -> None:
+    write, fault = operation(1, "set", 0, 1, 7), [("inject", 2, {"do": do, "nodes": [2]}), ("heal", 3, {})]
+    run_of(tmp_path, write, faults=fault)
+    told = [
+        {"event": "workload-stopped", "t": 2},
+        {"event": "ended", "node": 2, "life": 2, "code": code, "armed": False, "t": 4},
+        {"event": "safety-ended", "t": 5},
+        {"event": "not-converged", "nodes": {"1": [0, 0]} | up, "t": 9},
+    ]
+    lines = [json.dumps(line | {"t": int(line["t"] * SECOND)}) + "\n" for line in told]  # type: ignore[call-overload]
+    tmp_path.joinpath("harness.jsonl").write_text("".join(lines))
+    verdict = judge(tmp_path, stored=False)
+    assert verdict.property("recovery").verdict is judged
+    refused = any("node 2 refuses its disk, which fault 1 (corrupt) has damaged" in it for it in verdict.reasons)
+    assert refused is (judged is Judgement.UNKNOWN)
+
+
 def test_a_run_that_did_not_converge_has_not_recovered(tmp_path: Path) -> None:
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), milestones=("safety-ended", "not-converged"))
     assert verdict.violated == ["recovery"]

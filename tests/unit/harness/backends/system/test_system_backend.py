@@ -1,13 +1,17 @@
 """What a foreign system's backend says of its nodes: how they end, what they survive, and which bug they have."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.grammar import read
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.backends.system import Client, Place, SystemBackend
 from zab_chaos.harness.backends.system.deployment import SystemCluster
 from zab_chaos.harness.machine.waiting import wait_until
@@ -50,5 +54,74 @@ def test_a_node_may_end_by_the_signal_that_asks_it_to(tmp_path: Path, script: st
     assert cluster.stop(1) == status
 
 
+ENDS_AT_ONCE = "import sys; sys.exit({})"
+KILLED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("script", "status"), [(ENDS_AT_ONCE.format(3), 65), (ENDS_AT_ONCE.format(0), 0), (KILLED, -signal.SIGKILL)]
+)
+def test_a_node_that_ends_by_itself_after_a_fault_has_damaged_its_files_refuses_them(
+    tmp_path: Path, script: str, status: int
+) -> None:
+    data, nowhere = tmp_path / "run" / "data" / "node-1", "127.0.0.1:1"
+    place = Place(node=1, listen=nowhere, client=nowhere, address=nowhere, peers={}, data=data, defect=script)
+    folder = RunFolder(tmp_path / "run")
+    folder.file("log").mkdir(parents=True)
+    cluster = SystemCluster(Script(), {1: place}, folder, None)
+    own = status if status <= 0 else 3
+    cluster.start(1)
+    assert cluster.wait_exit(1, 20) == own
+    cluster.note_damage(1)
+    assert cluster.wait_exit(1, 20) == own  # this life had whole files
+    for _ in range(2):
+        cluster.start(1)
+        assert cluster.wait_exit(1, 20) == status
+    cluster.wipe(1)
+    assert [it.code for it in cluster.take_unexpected_ends()] == [own, status, status]
+    cluster.start(1)
+    assert cluster.wait_exit(1, 20) == own
+    cluster.close()
+
+
 def test_a_system_that_does_not_survive_a_wipe_can_not_be_wiped() -> None:
     assert Script().abilities - Frail().abilities == {Ability.WIPE}
+
+
+class Files(Script):
+    data_files: ClassVar = {"log": "wal/*.wal"}
+
+
+class WrongFiles(Script):
+    data_files: ClassVar = {"wal": "wal/*.wal", "snapshot": "../*.db"}
+
+
+DAMAGES = """
+[scenario]
+name = "damages"
+about = "no"
+[[fault]]
+at = 1
+do = "corrupt"
+target = "node-1"
+file = "{}"
+"""
+
+
+def scenario_that_damages(kind: str) -> Scenario:
+    return read(DAMAGES.format(kind), "damages.toml", None)
+
+
+def test_the_files_that_faults_may_damage_are_named_by_the_backend(tmp_path: Path) -> None:
+    assert Files().abilities - Script().abilities == {Ability.DISK_FILES}
+    assert mistakes(Files(), scenario_that_damages("log")) == []
+    assert mistakes(Files(), scenario_that_damages("any")) == []
+    assert mistakes(Files(), scenario_that_damages("snapshot")) == [
+        "corrupt with file = snapshot can't be done on script, whose `data_files` have no snapshot"
+    ]
+    (records,) = mistakes(Files(), scenario_that_damages("record-header"))
+    assert "script has no log whose records can be told apart" in records
+    found = "; ".join(mistakes(WrongFiles(), scenario_that_damages("any")))
+    for part in ("has 'wal': 'wal/*.wal'", "has 'snapshot': '../*.db'", "`data_files` of script has no 'log'"):
+        assert part in found
