@@ -21,7 +21,13 @@ define installed
 @command -v $(1) >/dev/null || .ci/apt $(3) || echo "$(2) could not be installed; the tests that need it are skipped"
 endef
 
-.PHONY: help setup browser fuse etcd demo test collected test-cluster test-zookeeper lint check mutants bench docs clean base-image image engine-dependencies engine containers test-containers
+# Likewise a program that its package starts as a service, which is stopped: it would keep the ports.
+define server
+@command -v $(1) >/dev/null || { .ci/apt $(3) && { systemctl disable --quiet --now $(1) 2>/dev/null || true; }; } || \
+	echo "$(2) could not be installed; the tests that need it are skipped"
+endef
+
+.PHONY: help setup browser fuse servers demo test collected test-cluster test-zookeeper lint check mutants bench docs clean base-image image engine-dependencies engine containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,9 +42,9 @@ browser: ## install Chromium for the tests of the HTML report; needs root and ap
 fuse: ## install fuse3 for the tests of disks whose power can be cut; needs root and apt-get
 	$(call installed,fusermount3,fuse3,fuse3)
 
-etcd: ## install etcd for the tests of the example that runs it; needs root and apt-get
-	@command -v etcd >/dev/null || { .ci/apt etcd-server && { systemctl disable --quiet --now etcd 2>/dev/null || true; }; } || \
-		echo "etcd could not be installed; the tests that need it are skipped"
+servers: ## install etcd and NATS for the tests of the examples that run them; needs root and apt-get
+	$(call server,etcd,etcd,etcd-server)
+	$(call server,nats-server,NATS,nats-server)
 
 demo: setup ## run three nodes through a power outage, judge the run, and analyze it with the pipeline
 	$(BIN)/zab run power-outage
@@ -49,7 +55,7 @@ demo: setup ## run three nodes through a power outage, judge the run, and analyz
 
 # .ci/run leaves out less.
 LEFT_OUT := cluster or containers
-test: setup browser fuse etcd ## run the test suite on all cores, without what needs a cluster or a container engine
+test: setup browser fuse servers ## run the test suite on all cores, without what needs a cluster or a container engine
 	$(BIN)/pytest $(IN_PARALLEL) -m "not ($(LEFT_OUT)) and (not zookeeper or sample)"
 
 collected: $(READY) ## collect the tests once, so that each worker of `test` finds them compiled, with their asserts rewritten

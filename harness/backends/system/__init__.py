@@ -1,11 +1,12 @@
 """The public API for testing a system of your own, which a command starts node by node. docs/backends.md explains how."""
 
 from zab_chaos.harness.backends.system.backend import Place, SystemBackend
-from zab_chaos.harness.backends.system.clients import BlockingClient, Client, done
+from zab_chaos.harness.backends.system.clients import AsyncClient, BlockingClient, Client, done
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.requests import Check, Create, Delete, Exists, Get, Request, Set
 
 __all__ = [
+    "AsyncClient",
     "BlockingClient",
     "Check",
     "Client",

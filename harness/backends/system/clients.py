@@ -1,10 +1,12 @@
 """Clients of a foreign system: the base classes for a backend's client, and the line through which the harness uses it."""
 
+import asyncio
 import queue
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from zab_chaos.harness.backends.system.history import HistoryFile
@@ -19,6 +21,7 @@ from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import ERRORS, NO_LEADER
 from zab_chaos.node.tree.requests import ANY, Create, Request, Set
 
+HANG_UP_SECONDS = 1.0
 Then = Callable[[Outcome], None]
 ThenOrRaised = Callable[[Outcome | Exception], None]
 
@@ -75,6 +78,52 @@ class BlockingClient(Client):
             except Exception as error:
                 outcome = error
             then(outcome)
+
+
+class AsyncClient(Client):
+    """A client that uses asyncio: `connect`, `ask` and `hang_up` run in an event loop, in the client's own thread."""
+
+    def __init__(self, timeout: float) -> None:
+        """Connect within `timeout` seconds. Raises OSError, also in place of any other exception of `connect`."""
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._run, name="client", daemon=True).start()
+        try:
+            asyncio.run_coroutine_threadsafe(asyncio.wait_for(self.connect(), timeout), self._loop).result()
+        except Exception as error:
+            self.close()
+            raise error if isinstance(error, OSError) else ConnectionError(describe(error)) from error
+
+    @abstractmethod
+    async def connect(self) -> None:
+        """Connect to the node."""
+
+    @abstractmethod
+    async def ask(self, request: Request) -> Outcome:
+        """Send a request, and return its outcome. An OSError, or any other exception, makes the outcome `Unknown`."""
+
+    async def hang_up(self) -> None:
+        """Close the connection, also while `ask` is waiting."""
+
+    def submit(self, request: Request, then: ThenOrRaised) -> None:
+        asyncio.run_coroutine_threadsafe(self._ask(request, then), self._loop)
+
+    def close(self) -> None:
+        """Have the thread hang up and end. It is not waited for."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _ask(self, request: Request, then: ThenOrRaised) -> None:
+        try:
+            outcome: Outcome | Exception = await self.ask(request)
+        except Exception as error:
+            outcome = error
+        then(outcome)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.get_loop().run_forever()
+            # Whatever the library leaves running, such as the connection's reader, is cancelled when the runner is closed.
+            with suppress(Exception):
+                runner.run(asyncio.wait_for(self.hang_up(), HANG_UP_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)
