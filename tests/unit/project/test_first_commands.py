@@ -116,7 +116,7 @@ def test_ci_sets_up_as_a_newcomer_does(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PIP_NO_CACHE_DIR"}
     subprocess.run([tmp_path / ".ci" / "run"], env={**environment, "PATH": path}, check=True, timeout=60)
     assert (tmp_path / "said").read_text().splitlines() == [
-        "--jobs=2 setup engine-dependencies 1 0", "--jobs=3 engine lint collected browser fuse etcd 1 0", "test 1 0",
+        "--jobs=2 setup engine-dependencies 1 0", "--jobs=3 engine lint collected browser fuse servers 1 0", "test 1 0",
     ]  # fmt: skip
 
 
