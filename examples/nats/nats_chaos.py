@@ -92,9 +92,9 @@ class Nats(SystemBackend):
             end = time.monotonic() + SETUP_SECONDS
             while True:
                 try:
-                    await connection.jetstream(timeout=SETUP_SECONDS).create_key_value(bucket)
+                    await connection.jetstream(timeout=2).create_key_value(bucket)
                     break
-                except APIError:  # no suitable peers
+                except (Error, APIError):  # no suitable peers yet, or no answer
                     if time.monotonic() > end:
                         raise
             await connection.close()
