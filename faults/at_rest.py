@@ -1,7 +1,8 @@
 """Faults of disks at rest: a lost disk, a flipped bit, a truncated or removed file. A node that runs is killed first."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from signal import SIGKILL
 from types import MappingProxyType
@@ -88,27 +89,23 @@ class FileDamage(DiskDamage):
     def damage_disk(self, node: int) -> dict[str, Any]:
         folder = Path(self.cluster.disk_folder(node))
         clear_volatile(folder)
-        before = _files(folder)
-        damage = self.damage_files(folder)
-        if _files(folder) != before:
+        files = files_of_kind(folder, self.cluster.disk_files, self.params["file"])
+        before = _digests(files)
+        damage = self.damage_files(folder, files)
+        if _digests(files) != before:
             self.cluster.note_damage(node)
             return damage
         if self.context.drawn:
             return damage | {"unchanged": True}
         raise FaultError(f"the disk of node {node} is as it was before the damage {damage}")
 
-    def files_to_damage(self, folder: Path) -> list[Path]:
-        """Return the files of the kind `file` on a disk, the oldest first, logs before snapshots. Raises FaultError if there
-        is none that holds anything."""
-        return files_of_kind(folder, self.cluster.disk_files, self.params["file"])
-
     @property
     def files_in_words(self) -> str:
         return "log or snapshot" if self.params["file"] == ANY else self.params["file"]
 
     @abstractmethod
-    def damage_files(self, folder: Path) -> dict[str, Any]:
-        """Damage the files of a disk, and return what was done. Raises FaultError if that fails."""
+    def damage_files(self, folder: Path, files: list[Path]) -> dict[str, Any]:
+        """Damage some of the files of a kind, and return what was done. Raises FaultError if that fails."""
 
 
 class Wipe(DiskDamage):
@@ -129,8 +126,8 @@ class Wipe(DiskDamage):
 class Corrupt(FileDamage):
     """Bit rot: one bit of what was written is flipped at a random place, or a sector becomes zeros."""
 
-    def damage_files(self, folder: Path) -> dict[str, Any]:
-        path = self.files_to_damage(folder)[-1]
+    def damage_files(self, folder: Path, files: list[Path]) -> dict[str, Any]:
+        path = files[-1]
         if self.params["zeros"] and (sectors := detectable_sectors(path)):
             return self._zero_sector(path, self.context.random.choice(sectors))
         content = bytearray(path.read_bytes())
@@ -177,8 +174,8 @@ def detectable_sectors(path: Path) -> list[int]:
 class TruncateFile(FileDamage):
     """A truncated file: the tail of what was written is cut off, together with the preallocated rest."""
 
-    def damage_files(self, folder: Path) -> dict[str, Any]:
-        path = self.files_to_damage(folder)[-1]
+    def damage_files(self, folder: Path, files: list[Path]) -> dict[str, Any]:
+        path = files[-1]
         length = content_end(path.read_bytes())
         keep = max(0, length - self.params["bytes"])
         with path.open("r+b") as file:
@@ -192,12 +189,11 @@ class TruncateFile(FileDamage):
 class RemoveFile(FileDamage):
     """Removed files: the newest of a kind, all older ones, or all."""
 
-    def damage_files(self, folder: Path) -> dict[str, Any]:
-        found = self.files_to_damage(folder)
-        gone = {"newest": found[-1:], "older": found[:-1], "all": found}[self.params["which"]]
+    def damage_files(self, folder: Path, files: list[Path]) -> dict[str, Any]:
+        gone = {"newest": files[-1:], "older": files[:-1], "all": files}[self.params["which"]]
         for path in gone:
             path.unlink()
-        shown = {"files": [path.name for path in gone], "left": len(found) - len(gone)}
+        shown = {"files": [path.name for path in gone], "left": len(files) - len(gone)}
         holds = [path for path in folder.rglob("*") if path.is_file() and path.suffix != TEMPORARY]
         return shown if holds else shown | {"wiped": True}
 
@@ -205,9 +201,9 @@ class RemoveFile(FileDamage):
         return f"{node_names(self.nodes)}: {self.params['which']} of the {self.files_in_words} files removed"
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    """Return the contents of all files of a disk by their paths."""
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def _digests(files: Iterable[Path]) -> dict[Path, bytes]:
+    """Return a digest of each of these files that is there."""
+    return {path: blake2b(path.read_bytes()).digest() for path in files if path.is_file()}
 
 
 def files_of_kind(folder: Path, patterns: Mapping[str, str], kind: str) -> list[Path]:

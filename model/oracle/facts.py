@@ -242,6 +242,7 @@ class Facts:
         self.heals: list[Heal] = []
         self.node_faults: list[NodeFault] = []
         self.healed_at: dict[int | str, int] = {}  # by the number of a fault: when it was healed last
+        self.unconfirmed_heals: set[int | str] = set()  # faults whose effect may last: a node may still be down
         self.session_lines = 0  # number of lines in sessions.jsonl
         self.tree: list[FinalZnode] = []  # as all servers showed it at the end
         self.milestones: dict[str, Milestone] = {}  # the last of each name
@@ -468,6 +469,8 @@ class Facts:
         if fault.id and (fault.id not in self.injected or fault.id in self.healed_at):
             self.note_damage(fault, f"heals fault {fault.id}, which is not there")
         self.healed_at[fault.id] = fault.t
+        if not fault.confirmed:
+            self.unconfirmed_heals.add(fault.id)
         self.heals.append(fault)
 
     # ---- what is known at the end ----
@@ -645,8 +648,9 @@ class Facts:
         return [self.span_of(inject) for inject in self.faults]
 
     def span_of(self, inject: Inject) -> Span:
-        """Return the time of a fault, from its injection until it was healed."""
-        return inject.t, self.healed_at.get(inject.id, FOREVER)
+        """Return the time of a fault, from its injection until it was healed, and nothing speaks against that."""
+        healed = self.healed_at.get(inject.id, FOREVER)
+        return inject.t, FOREVER if inject.id in self.unconfirmed_heals else healed
 
     def faults_during(self, start: int, end: int) -> Iterator[Inject]:
         """Find the faults that were injected and not healed at some instant of this time. Use it only at the end of a run."""

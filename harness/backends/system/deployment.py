@@ -47,7 +47,7 @@ from zab_chaos.node.tree.requests import Get, Set
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 
-READS_SECONDS = 1.0  # within which a node that accepts clients has found out whether its files are damaged
+READS_SECONDS = 2.0  # within which a node that accepts clients has found out whether its files are damaged
 TIMEOUT_SECONDS = 3.0  # of a request at the end of the run
 MAX_FINAL_KEYS = 200  # of the workload's keys that are written at the end, and of the other keys that are read
 FINAL_CLIENTS = 1_000_000  # the numbers of the clients that send requests at the end are higher than this

@@ -267,6 +267,13 @@ def test_a_node_that_serves_no_reads_is_no_progress(tmp_path: Path) -> None:
     assert run_of(tmp_path, *WELL, *waits, converges_within=8).violated == []
 
 
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_a_node_that_a_fault_may_still_keep_down_need_not_serve(tmp_path: Path, confirmed: bool) -> None:
+    waits = [gives_up(second, "get", path=f"/{second}", node=2) for second in range(2, 9)]
+    fault = [("inject", 1, {"do": "corrupt", "nodes": [2]}), ("heal", 1.5, {"confirmed": confirmed})]
+    assert run_of(tmp_path, *WELL, *waits, faults=fault).violated == (["progress"] if confirmed else [])
+
+
 def test_no_part_of_the_service_has_to_be_there_while_a_fault_is(tmp_path: Path) -> None:
     waits = [gives_up(second, "set", path="/b") for second in range(2, 9)]
     fault = [("inject", 4, {"do": "pause", "nodes": [2]}), ("heal", 6, {})]
