@@ -64,7 +64,8 @@ def run_command(
         answer["compared"] = {"with": str(simulated.folder.path), "difference": msgspec.to_builtins(difference)}
     if json:
         print_json(answer)
-    ci.write_reports(f"zab run {scenario.name}", [ci.case_of(ran.folder, ran.verdict, seconds)], junit)
+    if ci.is_enabled(junit):
+        ci.write_reports(f"zab run {scenario.name}", [ci.case_of(ran.folder, ran.verdict, seconds)], junit)
     return ran.verdict.exit if equal else Exit.VIOLATION
 
 

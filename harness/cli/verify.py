@@ -35,7 +35,8 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
             _write_verdict(folder, verdict, console)
             terminal.show(folder, console, brief=quiet, judged=verdict)
             verdicts.append(verdict)
-            cases.append(ci.case_of(folder, verdict))
+            if ci.is_enabled(junit):
+                cases.append(ci.case_of(folder, verdict))
     except Stopped:
         say(console, f"interrupted: {len(verdicts)} of {len(folders)} runs were judged")
     judged = [verdict.verdict for verdict in verdicts]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.report import summary
+from zab_chaos.harness.report import ci, summary
 from zab_chaos.harness.report.chain import Chain
 from zab_chaos.harness.report.html.run_data import RunData, read_run_data
 from zab_chaos.harness.report.recording import core_of
@@ -78,3 +78,18 @@ def test_the_messages_and_steps_that_the_chain_refers_to_exist(tmp_path: Path) -
     assert shown["begin"] < shown["end"]
     assert len(shown["messages"]) == sum(event.message is not None for event in run.chain.events)
     assert shown["end"] == (run.chain.events[-1].t - run.zero) // 1000
+
+
+@pytest.mark.parametrize("junit", [True, False])
+def test_a_recording_is_re_executed_once_for_each_text_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, junit: bool
+) -> None:
+    monkeypatch.delenv(ci.SUMMARY_VARIABLE, raising=False)
+    looked: list[str] = []
+    monkeypatch.setattr(summary, "events_before", lambda folder, _: looked.append(folder.name) or [])
+    words = ["defects/ack-before-sync", "--defect", "ack-before-sync", "--on", "sim", "--results", str(tmp_path)]
+    report = ["--junit", str(tmp_path / "junit.xml")] if junit else []
+    assert main(["run", *words, *report]) == 1
+    assert len(looked) == 1 + junit
+    assert main(["verify", "latest", "--results", str(tmp_path), *report]) == 1
+    assert len(looked) == 2 * (1 + junit)
