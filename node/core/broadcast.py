@@ -124,7 +124,8 @@ class Broadcasting(Leading):
             self.on_stray(source, message)
             return
         self.check_proposed(source, message.zxid)
-        follower.acked = max(follower.acked, message.zxid)
+        if message.zxid > follower.acked:
+            follower.acked = message.zxid
         if message.zxid > self.journal.committed:
             self.commit_due = True
 
@@ -137,9 +138,7 @@ class Broadcasting(Leading):
     def commit(self) -> None:
         """l.3.2: commit in zxid order what a quorum of disks holds."""
         self.commit_due = False
-        point = self.commit_point()
-        if point > self.journal.committed:
-            self.journal.commit(point)
+        self.journal.commit(self.commit_point())
 
     def announce(self) -> None:
         """l.3.2: send one cumulative COMMIT for everything delivered since the last one."""
