@@ -95,8 +95,8 @@ class LooseHistory(History):
     def append(self, run: TxnRun) -> TxnRecords:
         highest = self.last
         tail = self.epoch_ranges[-1]
-        if run.first != zx.zxid(tail.epoch, tail.first + self._length(len(self.epoch_ranges) - 1)):
-            self.epoch_ranges.append(EpochRange(zx.epoch_of(run.first), zx.counter_of(run.first), len(self.txns)))
+        if run.first != tail.before + 1 + self._length(len(self.epoch_ranges) - 1):
+            self.epoch_ranges.append(EpochRange(zx.epoch_of(run.first), Zxid(run.first - 1), len(self.txns)))
         records = super().append(run)
         self.last = max(highest, self.last)
         return records
@@ -104,13 +104,12 @@ class LooseHistory(History):
     def position(self, z: Zxid) -> int:
         count = 0
         for i, epoch_range in enumerate(self.epoch_ranges):
-            place = z - zx.zxid(epoch_range.epoch, epoch_range.first)
-            if 0 <= place < self._length(i):
-                return epoch_range.offset + place + 1
+            place = z - epoch_range.before
+            if 0 < place <= self._length(i):
+                return epoch_range.offset + place
         for i, epoch_range in enumerate(self.epoch_ranges):
-            first = zx.zxid(epoch_range.epoch, epoch_range.first)
-            if z >= first:
-                count = epoch_range.offset + min(z - first + 1, self._length(i))
+            if z > epoch_range.before:
+                count = epoch_range.offset + min(z - epoch_range.before, self._length(i))
         return count
 
 

@@ -24,11 +24,11 @@ class NotInHistory(Exception):
 class EpochRange:
     """The position of one epoch's transactions in a history's lists.
 
-    The transactions with the counters `first`, `first + 1`, ... are at the indices `offset`, `offset + 1`, ...
+    The transactions `before + 1`, `before + 2`, ... are at the indices `offset`, `offset + 1`, ...
     """
 
     epoch: int
-    first: int
+    before: Zxid
     offset: int
 
 
@@ -49,7 +49,7 @@ class History:
     def _rebase(self, base: Zxid) -> None:
         self.base = base
         self.last = base
-        self.epoch_ranges = [EpochRange(zx.epoch_of(base), zx.counter_of(base) + 1, 0)]
+        self.epoch_ranges = [EpochRange(zx.epoch_of(base), base, 0)]
 
     def _length(self, i: int) -> int:
         end = self.epoch_ranges[i + 1].offset if i + 1 < len(self.epoch_ranges) else len(self.txns)
@@ -66,16 +66,16 @@ class History:
         if z == self.last:
             return len(self.txns)
         tail = self.epoch_ranges[-1]  # almost every lookup is for the newest epoch
-        place = z - (tail.epoch << 32 | tail.first)
-        if 0 <= place < len(self.txns) - tail.offset:
-            return tail.offset + place + 1
+        place = z - tail.before
+        if 0 < place <= len(self.txns) - tail.offset:
+            return tail.offset + place
         if z == self.base:
             return 0
         i = self._find(zx.epoch_of(z))
         if i is not None:
-            place = zx.counter_of(z) - self.epoch_ranges[i].first
-            if 0 <= place < self._length(i):
-                return self.epoch_ranges[i].offset + place + 1
+            place = z - self.epoch_ranges[i].before
+            if 0 < place <= self._length(i):
+                return self.epoch_ranges[i].offset + place
         raise NotInHistory(zx.show(z))
 
     def __contains__(self, z: Zxid) -> bool:
@@ -102,7 +102,7 @@ class History:
     def _extend(self, records: TxnRecords) -> None:
         first, txns = records.first, records.txns
         if first >> 32 != self.epoch_ranges[-1].epoch:
-            self.epoch_ranges.append(EpochRange(zx.epoch_of(first), zx.counter_of(first), len(self.txns)))
+            self.epoch_ranges.append(EpochRange(zx.epoch_of(first), Zxid(first - 1), len(self.txns)))
         self.txns += txns
         self.digests += records.digests
         self.last = Zxid(first + len(txns) - 1)
@@ -120,18 +120,19 @@ class History:
         start, end = self.position(after), self.position(upto)
         tail = self.epoch_ranges[-1]
         if tail.offset <= start < end:
-            first = zx.zxid(tail.epoch, tail.first + start - tail.offset)
+            first = Zxid(tail.before + (start - tail.offset + 1))
             return [TxnRecords(first, self.txns[start:end], self.digests[start:end])]
         batches = []
         for i, epoch_range in enumerate(self.epoch_ranges):
             low, high = max(start, epoch_range.offset), min(end, epoch_range.offset + self._length(i))
             if low < high:
-                first = zx.zxid(epoch_range.epoch, epoch_range.first + low - epoch_range.offset)
+                first = Zxid(epoch_range.before + 1 + low - epoch_range.offset)
                 batches.append(TxnRecords(first, self.txns[low:high], self.digests[low:high]))
         return batches
 
     def shape(self) -> Shape:
-        return Shape(self.base, [(s.epoch, s.first + self._length(i) - 1) for i, s in enumerate(self.epoch_ranges)])
+        ranges = enumerate(self.epoch_ranges)
+        return Shape(self.base, [(s.epoch, zx.counter_of(s.before) + self._length(i)) for i, s in ranges])
 
     def common(self, other: Shape) -> Zxid | None:
         """Return the last zxid that both histories hold, or None if that is below what this one still holds."""
@@ -141,7 +142,7 @@ class History:
             i = self._find(epoch)
             if i is None:
                 continue
-            floor = self.epoch_ranges[i].first - 1
+            floor = zx.counter_of(self.epoch_ranges[i].before)
             counter = min(last, floor + self._length(i))
             if i == 0 and counter < floor:
                 return None
