@@ -100,7 +100,10 @@ def items(records: list[Record]) -> list[Item]:
     found: list[Item] = []
     for record in records:
         if isinstance(record, TxnRecords):
-            found += [(TXN, zxid, txn, crc32(txn)) for zxid, txn in enumerate(record.txns, record.first)]
+            zxid: int = record.first
+            for txn in record.txns:
+                found.append((TXN, zxid, txn, crc32(txn)))
+                zxid += 1
         else:
             found.append(_item(record))
     return found
@@ -178,6 +181,8 @@ def _with_sector_ends(records: bytes, room: int) -> bytes:
     """Return the records' bytes with sector ends; `room`: bytes up to the first one."""
     if len(records) <= room:
         return records
+    if len(records) < room + SECTOR:  # there is one, in most batches under a light load
+        return records[:room] + _SECTOR_END + records[room:]
     whole, rest = divmod(len(records) - room, SECTOR - 1)
     sectors = f"{SECTOR - 1}s" * whole + (f"{rest}s" if rest else "")
     return _SECTOR_END.join(Struct(f"{room}s{sectors}").unpack(records))  # twice as fast as slices

@@ -1,10 +1,5 @@
-"""A node's durable memory: the log and its snapshots, on one disk.
+"""A node's durable memory: the log and its snapshots, on one disk."""
 
-At most one thread at a time may be in `sync`, `take_snapshot` or `close`. Meanwhile one other thread may call `append`,
-which does no I/O.
-"""
-
-from collections import deque
 from typing import Self
 
 from zab_chaos.node.core import zxid as zx
@@ -45,7 +40,7 @@ class Store:
         self.log = log
         self.digest = digest
         self.failed: DiskFailed | None = None  # once the disk has failed, it is not used again
-        self._waiting: deque[Record] = deque()
+        self._waiting: list[Record] = []
         self._group: list[Record] | None = None  # the open group
 
     @classmethod
@@ -128,7 +123,8 @@ class Store:
 
     def take_waiting(self) -> list[Record]:
         """Return the waiting records in order. The caller must write them to the disk."""
-        return [self._waiting.popleft() for _ in range(len(self._waiting))]
+        records, self._waiting = self._waiting, []
+        return records
 
     def write(self, records: list[Record]) -> None:
         """Hand records to the disk as one batch. A snapshot that replaces the history is durable before its record."""
