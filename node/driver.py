@@ -159,8 +159,8 @@ class Driver:
         add = self.trace.add
         for event in ready.events:
             add(event.name, event.fields if event.name != "broadcast" else {**event.fields, "txns": self.summaries})
-        self.trace_confirmed(ready.messages)
         if ready.messages:
+            self.trace_confirmed(ready.messages)
             self.flush()
             self.send(ready.messages)
         if ready.records:
@@ -207,18 +207,25 @@ class Driver:
                 self.send_with_crash_points(peer, message)
             return
         frames: dict[int, list[Any]] = {}
+        counts = self.work.messages
         for peer, message in messages:
             frames.setdefault(peer, []).append(message)
+            counts[type(message)] += 1
+        self.work.frames += len(frames)
         for peer, batch in frames.items():
             self.links.send(peer, batch)
-        self.work.count_sent(len(frames), messages)
 
     def send_with_crash_points(self, peer: int, message: Any) -> None:
         name = NAMES.get(type(message), "")
         self.crash.hit("before-send", name)
-        self.links.send(peer, [message])
-        self.work.count_sent(1, [(peer, message)])
+        self.send_alone(peer, message)
         self.crash.hit("after-send", name)
+
+    def send_alone(self, peer: int, message: Any) -> None:
+        """Send one message in a frame of its own."""
+        self.links.send(peer, [message])
+        self.work.frames += 1
+        self.work.messages[type(message)] += 1
 
     def deliver(self, delivery: Deliver | Install) -> None:
         """Apply a delivery and trace it, before any client gets an answer. Raises Aborted if it can't be decoded."""
@@ -248,8 +255,8 @@ class Driver:
 
     def maybe_snapshot(self) -> None:
         """Store the delivered state if enough was logged since the last snapshot, so that the old log can be removed."""
-        machine = self.machine
-        if machine.history.bytes < self.snapshot_bytes or machine.delivered == machine.history.base:
+        machine, history = self.machine, self.machine.journal.history
+        if history.bytes < self.snapshot_bytes or machine.delivered == history.base:
             return
         if self.application.tree.zxid != machine.delivered:
             return  # the core is ahead of the tree: `synced` has delivered more, for the next Ready

@@ -208,15 +208,11 @@ class Replica:
         application, machine = self.application, self.machine
         forward, txns = application.forward_writes(machine)
         for peer, answer in application.answers_for_nodes():
-            self.send(peer, answer)
+            self.driver.send_alone(peer, answer)
         if forward is not None and machine.leader is not None:
-            self.send(machine.leader, forward)
+            self.driver.send_alone(machine.leader, forward)
         if txns:
             self.driver.submit(txns, application.primary.summaries())
-
-    def send(self, peer: int, message: Forward | Answer) -> None:
-        self.network.send(peer, [message])
-        self.driver.work.count_sent(1, [(peer, message)])
 
     def install_disk_hook(self) -> None:
         """Let the store call the crash points of the disk; without an armed one it runs at full speed."""

@@ -5,7 +5,6 @@ cost of an election from the rest), and otherwise once a second.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from zab_chaos.node.core.messages import Phase
@@ -17,20 +16,11 @@ class WorkCounters:
     """Counts since the start of the life."""
 
     def __init__(self) -> None:
+        # Given to links; the `channel` events of the peers say whether they arrived.
         self.frames = 0
-        self._messages: defaultdict[Any, int] = defaultdict(int)  # by class
+        self.messages: defaultdict[Any, int] = defaultdict(int)  # by class
         self._phase: Phase | None = None
         self._told = -REPORT_INTERVAL
-
-    def count_sent(self, frames: int, messages: Iterable[tuple[int, Any]]) -> None:
-        """Count frames and their messages, each with its receiver, that were given to links.
-
-        The `channel` events of the peers say whether they arrived.
-        """
-        self.frames += frames
-        counts = self._messages
-        for _, message in messages:
-            counts[type(message)] += 1
 
     def due(self, phase: Phase, now: int) -> bool:
         """Return whether the counts are to be traced now. If so, the next interval begins."""
@@ -41,5 +31,5 @@ class WorkCounters:
 
     def fields(self, syncs: int) -> dict[str, Any]:
         """Return the fields of the event `work`. `syncs`: how often the log was synced."""
-        messages = {str(kind.__struct_config__.tag): count for kind, count in self._messages.items()}
+        messages = {str(kind.__struct_config__.tag): count for kind, count in self.messages.items()}
         return {"frames": self.frames, "messages": dict(sorted(messages.items())), "syncs": syncs}
