@@ -20,13 +20,13 @@ class WorkCounters:
         self.frames = 0
         self.messages: defaultdict[Any, int] = defaultdict(int)  # by class
         self._phase: Phase | None = None
-        self._told = -REPORT_INTERVAL
+        self._due = 0  # when the counts are traced next, if the phase does not change before
 
     def due(self, phase: Phase, now: int) -> bool:
         """Return whether the counts are to be traced now. If so, the next interval begins."""
-        if phase is self._phase and now - self._told < REPORT_INTERVAL:
+        if phase is self._phase and now < self._due:
             return False
-        self._phase, self._told = phase, now
+        self._phase, self._due = phase, now + REPORT_INTERVAL
         return True
 
     def fields(self, syncs: int) -> dict[str, Any]:

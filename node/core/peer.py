@@ -50,7 +50,7 @@ class Peer:
         self.me = settings.me
         self.quorum = Majority(settings.members)
         self.now = 0
-        self._last_ping = -settings.heartbeat
+        self._next_ping = 0
         self.contacts = Contacts(settings.timeout)
         self.links = self.contacts.links  # the peers with an open session
         self.out = Outbox(self.links)
@@ -73,6 +73,7 @@ class Peer:
         # The present role. It sends and receives nothing before `start`.
         self.state: RoleState = self.looking_type(self)
         self.in_broadcast = False  # this node leads an established epoch, or follows its leader
+        self.primary: Broadcasting | None = None  # the role object, if this node leads an established epoch
         self._handlers: dict[type, Callable[[int, Any], None]] = {}
 
     # ---- what the driver reads ----
@@ -89,11 +90,6 @@ class Peer:
     def leader(self) -> int | None:
         """The node that this one follows (itself if it leads), or None."""
         return self.state.leader or None
-
-    @property
-    def primary(self) -> Broadcasting | None:
-        """The broadcasting role, if this node leads an established epoch, or None."""
-        return self.state.primary
 
     @property
     def history(self) -> History:
@@ -158,8 +154,8 @@ class Peer:
             for peer in contacts.silent(now):
                 self._guarded(self.reset, peer, "silent")
             contacts.schedule_check(now)
-        if now - self._last_ping >= self.settings.heartbeat:
-            self._last_ping = now
+        if now >= self._next_ping:
+            self._next_ping = now + self.settings.heartbeat
             self.on_heartbeat()
         self.state.on_tick()
         if self.digest_check.disputed:
@@ -167,7 +163,7 @@ class Peer:
 
     def wakes_at(self) -> int:
         """Return when `tick` will next have something to do: a heartbeat, a silent peer or a deadline."""
-        wakes = self.contacts.wakes_at(self._last_ping + self.settings.heartbeat)
+        wakes = self.contacts.wakes_at(self._next_ping)
         deadline = self.state.deadline
         return wakes if deadline is None or deadline > wakes else deadline
 
@@ -180,10 +176,9 @@ class Peer:
 
     def submit(self, txns: list[bytes]) -> Zxid:
         """Broadcast transactions (abcast), and return the first one's zxid. Raises NotLeading. See `Broadcasting.room`."""
-        primary = self.state.primary
-        if primary is None:
+        if self.primary is None:
             raise NotLeading("only the leader of an established epoch broadcasts")
-        return primary.submit(txns)
+        return self.primary.submit(txns)
 
     def snapshot_taken(self, zxid: Zxid, digest: int, state: bytes) -> None:
         """Take note that the driver has durably stored a snapshot of the delivered state at `zxid`."""
@@ -245,6 +240,7 @@ class Peer:
         self.state, state.phase = state, phase
         self._handlers = {kind: getattr(state, name) for kind, name in HANDLERS_IN[state.role, phase].items()}
         self.in_broadcast = phase is Phase.BROADCAST
+        self.primary = state.primary
         if not within:
             self.out.event("phase", phase=phase.name, epoch=self.accepted_epoch)
 
