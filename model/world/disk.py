@@ -31,7 +31,8 @@ class MemoryInode(Inode):
             overlay(self.durable_bytes, offset, data)
 
     def make_durable(self) -> None:
-        self.write_through(self.whole_writes())
+        for offset, data, _ in self.unsynced:
+            overlay(self.durable_bytes, offset, data)
         self.mark_synced()
         self.durable_reserve = self.reserve
 

@@ -44,10 +44,11 @@ def fold(digest: int, zxid: int, txn: int) -> int:
 
 def fold_all(digest: int, first: int, txns: Iterable[int]) -> list[int]:
     """Return the running digest after each of the transactions `first`, `first + 1`, ... with the digests `txns`."""
-    found = []
-    for zxid, txn in enumerate(txns, first):
+    found, zxid = [], first
+    for txn in txns:
         digest = ((digest ^ zxid) * _PRIME ^ txn) * _PRIME & _MASK  # as `fold`
         found.append(digest)
+        zxid += 1
     return found
 
 

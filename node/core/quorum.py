@@ -21,5 +21,5 @@ class Majority:
 
         `zxids`: the zxid that each node has reached.
         """
-        ordered = sorted(zxids, reverse=True)
-        return ordered[self.size - 1] if len(ordered) >= self.size else ZERO
+        ordered = sorted(zxids)
+        return ordered[-self.size] if len(ordered) >= self.size else ZERO
