@@ -111,7 +111,8 @@ class Store:
 
     def sync(self) -> None:
         """Make everything appended durable, with one write and one sync. Once it has raised DiskFailed it always does."""
-        self.check_not_failed()
+        if self.failed is not None:
+            raise self.failed
         try:
             records = self.take_waiting()
             if records:
@@ -135,10 +136,6 @@ class Store:
 
     def make_durable(self) -> None:
         self.log.sync()
-
-    def check_not_failed(self) -> None:
-        if self.failed is not None:
-            raise self.failed
 
     # ---- snapshots ----
 

@@ -284,7 +284,10 @@ def overlay(content: bytearray, offset: int, data: bytes) -> None:
     """Write `data` into `content` at `offset`. `content` grows if necessary."""
     if offset > len(content):
         content.extend(bytes(offset - len(content)))
-    content[offset : offset + len(data)] = data
+    if offset == len(content):  # the usual case, and to assign a slice takes four times as long
+        content.extend(data)
+    else:
+        content[offset : offset + len(data)] = data
 
 
 def unique(inodes: Iterable[_Inode]) -> list[_Inode]:
