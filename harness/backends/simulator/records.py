@@ -23,7 +23,7 @@ from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.tree.outcomes import Outcome
 
-BATCH = 1000  # flushes of traces and steps of clients that are processed at once
+BATCH = 1000  # flushes of traces and steps of clients that are processed at once, or a few more
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,7 +51,6 @@ class SimRecords:
     def __init__(self, world: World, folder: Path | None, record: bool) -> None:
         self.oracle = Oracle()
         self.invoked = 0  # operations of the clients, so far
-        self.events = 0  # lines of the nodes' traces, so far
         self._world = world
         self._folder = folder
         self._record = record and folder is not None
@@ -60,15 +59,15 @@ class SimRecords:
         self._lines: dict[str, list[bytes]] = {}
         self._counts: dict[str, int] = {}
 
+    @property
+    def events(self) -> int:
+        """How many lines of the nodes' traces are judged."""
+        return sum(life.last.n for life in self.oracle.facts.lives.values())
+
     def judge(self, run: ev.Run) -> Verdict:
         """Return the oracle's verdict on all records."""
         self._process_pending()
         return self.oracle.finish(run)
-
-    def _enqueue(self, record: Callable[..., None], *arguments: Any) -> None:
-        self._pending.append((record, arguments))
-        if len(self._pending) >= BATCH:
-            self._process_pending()
 
     def _process_pending(self) -> None:
         """Process the pending records, and write their lines."""
@@ -84,8 +83,9 @@ class SimRecords:
     # ---- the nodes ----
 
     def trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
-        self.events += len(lines)
-        self._enqueue(self._trace, node, life, lines)
+        self._pending.append((self._trace, (node, life, lines)))
+        if len(self._pending) >= BATCH:
+            self._process_pending()
 
     def _trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
         for line in lines:
@@ -111,7 +111,7 @@ class SimRecords:
 
     def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
         self.invoked += 1
-        self._enqueue(self._invoke, client.number, client.node, operation, due)
+        self._pending.append((self._invoke, (client.number, client.node, operation, due)))
 
     def _invoke(self, client: int, node: int, operation: Operation, due: int) -> None:
         t, seq, fields = operation.submitted_ns, operation.seq, request_fields(operation.request)
@@ -132,7 +132,7 @@ class SimRecords:
 
     def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
         node = client.node if operation.node is None else operation.node
-        self._enqueue(self._complete, self._world.stamp(), client.number, node, operation.seq, outcome)
+        self._pending.append((self._complete, (self._world.stamp(), client.number, node, operation.seq, outcome)))
         return str(outcome.__struct_config__.tag)
 
     def _complete(self, t: int, client: int, node: int, seq: int, outcome: Outcome) -> None:
