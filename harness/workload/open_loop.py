@@ -134,17 +134,15 @@ class OpenLoop:
             return self._ask_last(lane, now)
         if not self.begun:
             return self._create_keys(lane, now)
-        due = self._next_due(lane)
-        while due is not None and due <= now:
+        while (due := self._next_due(lane)) is not None and due <= now:
             if lane.agenda.waits_for_fault(self.effective_faults):
                 lane.delayed_by_fault = True
                 return None  # until the fault is in `effective_faults`
             self._move_to_named_node(lane, now)
             if not lane.has_room(self._load.max_outstanding):
-                break
+                return None  # until it has
             self._submit(lane, now, now if lane.delayed_by_fault else due)
-            due = self._next_due(lane)
-        return due if due is not None and due > now else None
+        return due
 
     def _move_to_named_node(self, lane: Lane, now: int) -> None:
         """Move the client if its next operation goes to a node that is named by a fault, and it is at another node."""

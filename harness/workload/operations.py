@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from bisect import bisect
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +108,8 @@ class Draw:
 
     def choose(self) -> Operation:
         """Draw the client's next operation, without its time."""
-        (kind,) = self._random.choices(self._kinds, cum_weights=self._weights)
+        # As `choices` draws one with weights, without what it does for any number of them.
+        kind = self._kinds[bisect(self._weights, self._random.random() * self._weights[-1], 0, len(self._kinds) - 1)]
         key = self._random.randrange(self._keys)
         if kind in READS and self._random.random() < ABSENT_RATIO:
             key = self._keys
@@ -161,9 +163,9 @@ class Draw:
             return
         if type(request) is Multi:
             seen = [(step.path, step.version) for step in outcome.steps or ()]
-        else:
-            seen = [(request.path, outcome.version)]
-        self._versions.update((path, version) for path, version in seen if version is not None)
+            self._versions.update((path, version) for path, version in seen if version is not None)
+        elif outcome.version is not None:
+            self._versions[request.path] = outcome.version
         if type(request) is Create and request.sequential and outcome.path is not None:
             shared = request.path.startswith(f"{key_path(self._keys)}/")
             (self._leaves if shared else self._created).append(outcome.path)
@@ -306,7 +308,11 @@ def nodes_named(named: int | str | None, hit: Mapping[str, Sequence[int]]) -> Se
 
 
 class Agenda:
-    """The operations of one client, with their times. `number`: the client's, from 1."""
+    """The operations of one client, with their times. `number`: the client's, from 1.
+
+    `next_written`: the next operation, if it is written in the scenario; None if it is drawn or there is none. `due_ns`: when
+    the next operation is due, in nanoseconds after the load began; None if there is none.
+    """
 
     def __init__(self, load: LoadParameters, seed: int, number: int) -> None:
         self.sent = 0
@@ -314,20 +320,21 @@ class Agenda:
         self._number = number
         self._draw = Draw(load, seed, number)
         self._operations = [one for one in load.operations if one.client == number]
+        self._look_ahead()
 
-    @property
-    def due_ns(self) -> int | None:
-        """When the next operation is due, in nanoseconds after the load began; None if there is none."""
+    def count_sent(self) -> None:
+        """Count the next operation as sent."""
+        self.sent += 1
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
         load = self._load
+        self.next_written = self._operations[self.sent] if self.sent < len(self._operations) else None
         if load.operations:
-            return int(self._operations[self.sent].at * 1e9) if self.sent < len(self._operations) else None
-        first = self.sent - self.sent % load.burst  # of the burst that the operation belongs to
-        return int((first * load.clients + self._number - 1) * 1e9 / load.rate)
-
-    @property
-    def next_written(self) -> Operation | None:
-        """The next operation, if it is written in the scenario; None if it is drawn or there is none."""
-        return self._operations[self.sent] if self.sent < len(self._operations) else None
+            self.due_ns = int(self.next_written.at * 1e9) if self.next_written is not None else None
+        else:
+            first = self.sent - self.sent % load.burst  # of the burst that the operation belongs to
+            self.due_ns = int((first * load.clients + self._number - 1) * 1e9 / load.rate)
 
     def waits_for_fault(self, effective: Container[str]) -> bool:
         """Return whether the next operation needs a fault that is not in `effective`, those that have taken effect."""
@@ -335,8 +342,8 @@ class Agenda:
 
     def next_operation(self) -> tuple[Request, Operation]:
         """Take the next operation: its request, and the operation itself. It counts as sent."""
-        operation = self._operations[self.sent] if self._load.operations else self._draw.choose()
-        self.sent += 1
+        operation = self.next_written or self._draw.choose()
+        self.count_sent()
         return self._draw.request(operation), operation
 
     def learn(self, request: Request, outcome: Outcome) -> None:
@@ -355,5 +362,5 @@ def written_operations(load: LoadParameters, seed: int, seconds: float) -> tuple
         agenda, draw = Agenda(load, seed, number), Draw(load, seed, number)
         while (due := agenda.due_ns) is not None and due < seconds * 1e9:
             found.append(structs.replace(draw.choose(), at=round(due / 1e9, 6)))
-            agenda.sent += 1
+            agenda.count_sent()
     return tuple(sorted(found, key=lambda one: one.at))
