@@ -13,7 +13,6 @@ ZeroMQ, `zab_chaos.harness.backends.simulator.client` in the simulated world. Ti
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -45,8 +44,7 @@ SECONDS_MAX = 1e9  # thirty years, for no timeout
 SHOWN_MAX = 200  # characters of a request in an error message
 
 
-@dataclass(slots=True, eq=False)
-class Operation:
+class Operation(msgspec.Struct, eq=False):
     """A submitted request and its outcome. Times are nanoseconds of the client's clock.
 
     `node`: the node that it was sent to; None if it was not sent. `outcome`: None until it is known.
@@ -280,6 +278,8 @@ class ClientCore:
 
     def _batch(self) -> list[Operation]:
         """Return the requests to send in the next message: one, or as many as have at most BATCH_BYTES together."""
+        if len(self._unsent) == 1:
+            return [self._unsent[0]]
         batch: list[Operation] = []
         size = 0
         for operation in itertools.islice(self._unsent, BATCH_REQUESTS):

@@ -9,7 +9,6 @@ The same session works over ZeroMQ and in the simulated world: a `Line` carries 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
@@ -31,8 +30,7 @@ STEP = 0.05  # seconds between two calls of `while_waiting`
 __all__ = ["ANY", "Done", "Failed", "Line", "Pending", "Session", "Unknown", "Verbs"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an operation that was executed.
 
     `zxid` (epoch, counter): for a write that of its transaction, for a read the last one that the answering node had

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from msgspec import structs
+
 from zab_chaos.harness.client.session import Done, Failed, Outcome, Unknown
 from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
@@ -160,7 +162,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         return {"outcome": "failed", "error": outcome.error, "words": outcome.words}
     if isinstance(outcome, Unknown):
         return {"outcome": "unknown", "why": outcome.why}
-    facts = {name: value for name, value in dataclasses.asdict(outcome).items() if value is not None}
+    facts = {name: value for name, value in structs.asdict(outcome).items() if value is not None}
     if outcome.value is not None:
         facts["value"] = outcome.value.decode("utf-8", "backslashreplace")
     return {"outcome": "ok", **facts}

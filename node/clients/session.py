@@ -3,13 +3,14 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+import msgspec
+
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome
 from zab_chaos.node.tree.requests import Request
 
 
-@dataclass(slots=True, eq=False)
-class PendingRequest:
+class PendingRequest(msgspec.Struct, eq=False):
     """A request in a client's queue."""
 
     seq: int
