@@ -175,14 +175,9 @@ class ClientSessions:
         From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
         """
         self._resume()
-        fences = list(itertools.islice(self._unfenced.items(), max(1, size // FORWARDED_BYTES)))
-        forwarded: list[ForwardedWrite] = [
-            (client, session.fence, session.since, Fence()) for client, session in fences
-        ]
-        for client, _ in fences:
-            del self._unfenced[client]
-        size -= len(fences) * FORWARDED_BYTES
-        if self._unfenced or (fences and size <= 0):
+        forwarded: list[ForwardedWrite] = self._take_fences(size // FORWARDED_BYTES) if self._unfenced else []
+        size -= len(forwarded) * FORWARDED_BYTES
+        if self._unfenced or (forwarded and size <= 0):
             return forwarded
         taken = 0
         for client, entry in self._unforwarded:
@@ -196,6 +191,13 @@ class ClientSessions:
                     break
         del self._unforwarded[:taken]
         return forwarded
+
+    def _take_fences(self, most: int) -> list[ForwardedWrite]:
+        """Return the fences to request now: `most`, but at least one."""
+        fences = list(itertools.islice(self._unfenced.items(), max(1, most)))
+        for client, _ in fences:
+            del self._unfenced[client]
+        return [(client, session.fence, session.since, Fence()) for client, session in fences]
 
     def deliver(self, first: Zxid, txns: list[bytes]) -> None:
         """Apply committed transactions of zxids `first`, `first + 1`, ... and settle the writes that came from here.
