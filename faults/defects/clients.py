@@ -14,7 +14,7 @@ from zab_chaos.node.tree.forwarding import Forward
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, outcome_of
 from zab_chaos.node.tree.primary import FutureZnode, Primary
 from zab_chaos.node.tree.refusal import Refusal
-from zab_chaos.node.tree.requests import ANY, READS, Check, Children, ForwardedRequest, Get, Read, Set
+from zab_chaos.node.tree.requests import ANY, Check, Children, ForwardedRequest, Get, Read, Set
 from zab_chaos.node.tree.seqs import NO_SEQ
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CheckTxn, Origin, SetTxn, Txn, decode
@@ -171,7 +171,7 @@ class FailedTakesEffect(ClientSessions):
         self._kept += [
             (session.client, each.seq, session.since, each.request)
             for each in open_
-            if not isinstance(each.request, READS)
+            if not isinstance(each.request, Read)
         ]
         super()._fail(session, open_, words)
 

@@ -10,7 +10,7 @@ from zlib import crc32
 import msgspec
 
 from zab_chaos.harness.client.core import Operation
-from zab_chaos.harness.client.session import Done, Failed, Unknown, read_outcome
+from zab_chaos.harness.client.session import Done, Unknown, read_outcome
 from zab_chaos.model.events import LARGE_BYTES
 from zab_chaos.model.sealing import unsealed
 from zab_chaos.node.append_file import AppendFile
@@ -154,7 +154,7 @@ def _fields(request: Request) -> dict[str, Any]:
         steps = [_fields(step) for step in request.steps]
         last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
         return last | {"op": "multi", "steps": steps}
-    fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}
+    fields: dict[str, Any] = {"op": request.__struct_config__.tag, "path": request.path}
     if type(request) is Create or type(request) is Set:
         fields["value"] = crc32(request.data)
     version = getattr(request, "version", ANY)
@@ -168,12 +168,12 @@ def _fields(request: Request) -> dict[str, Any]:
 def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     """Return the fields of a `complete` line: the outcome as the library returns it, and the zxid of a refusal."""
     read = read_outcome(outcome)
+    if isinstance(read, Done):
+        return _done(read)
     if isinstance(read, Unknown):
         return {"outcome": "unknown", "error": read.why}
-    if isinstance(read, Failed):
-        zxid = outcome.zxid if isinstance(outcome, outcomes.Failed) else None
-        return {"outcome": "failed", "error": read.error} | ({"zxid": pair(zxid)} if zxid else {})
-    return _done(read)
+    zxid = outcome.zxid if isinstance(outcome, outcomes.Failed) else None
+    return {"outcome": "failed", "error": read.error} | ({"zxid": pair(zxid)} if zxid else {})
 
 
 def _done(read: Done) -> dict[str, Any]:

@@ -210,7 +210,7 @@ class OpenLoop:
         request, planned = lane.agenda.next_operation()
         if planned.anew:
             lane.client.begin_new_session(lane.client.number + len(self.lanes), now)
-        if isinstance(planned.node, int) and planned.node != lane.client.node:
+        if type(planned.node) is int and planned.node != lane.client.node:
             lane.client.move(planned.node, now)
         lane.delayed_by_fault = False
 

@@ -181,7 +181,7 @@ class Application:
             origin, since, write, size = self._waiting.popleft()
             self._waiting_bytes -= size
             prepared = self.primary.prepare(write, origin, since, Zxid(last + len(txns) + 1))
-            if isinstance(prepared, Refusal):
+            if type(prepared) is Refusal:
                 if prepared.error in self.fenced_errors:
                     txns.append(self.primary.fence(origin))
                 self._refuse(origin, prepared, self._outstanding_last(last, len(txns)))

@@ -398,7 +398,7 @@ class ClientSessions:
 
     def _resolve(self, session: ClientSession, entry: PendingRequest) -> Outcome | None:
         """Return the outcome of the head of the queue, if the delivered state determines it."""
-        if isinstance(entry.request, READS):
+        if isinstance(entry.request, Read):
             return self._read(session, entry.request)
         refusal = entry.refusal
         if refusal is None or refusal.zxid > self._tree.zxid:

@@ -1,7 +1,7 @@
 """Refusals: why a request certainly had no effect. Stable names for programs, words for people."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, final
 
 NO_NODE: Final = "no node"
 NODE_EXISTS: Final = "node exists"
@@ -31,6 +31,7 @@ WORDS_MAX = 400  # characters of the words of a refusal that are passed on ...
 TAIL = 150  # ... of which so many are the last ones
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A request without effect. `error` is one of `ERRORS`; `words` say what was wrong with this request."""

@@ -92,7 +92,7 @@ Write = Create | Delete | Set | Check | Multi
 ForwardedRequest = Write | Fence  # what a node forwards to its leader
 Read = Get | Exists | Children
 Request = Write | Read
-READS = (Get, Exists, Children)
+READS = frozenset((Get, Exists, Children))
 
 # A step of a Multi also has a name, a version and lengths; otherwise a million steps would count as nearly nothing.
 STEP_BYTES = 32
