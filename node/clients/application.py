@@ -224,7 +224,7 @@ class Application:
             self.sessions.install(delivery.zxid, delivery.state)
             return
         self.sessions.deliver(delivery.first, delivery.txns)
-        if self.primary.outstanding:
+        if self.primary.outstanding_bytes:
             for txn in delivery.txns:
                 self.primary.delivered(txn)
 

@@ -6,6 +6,7 @@ gets ANSWERS in the same order. If a node does not accept something, it answers 
 client, which may begin again with HELLO. BYE ends the session.
 """
 
+from collections.abc import Callable
 from typing import Annotated, final
 
 import msgspec
@@ -78,15 +79,6 @@ FromClient = Hello | Requests | Bye
 FromNode = Welcome | Answers | Rejected
 
 encode = msgspec.msgpack.Encoder().encode
-_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
-_from_node: msgspec.msgpack.Decoder[FromNode] = msgspec.msgpack.Decoder(FromNode)
-
-
-def decode_from_client(data: bytes) -> FromClient:
-    """Decode a client's message. Raises msgspec.DecodeError, which says what is wrong and where."""
-    return _from_client.decode(data)
-
-
-def decode_from_node(data: bytes) -> FromNode:
-    """Decode a node's message. Raises msgspec.DecodeError."""
-    return _from_node.decode(data)
+# These raise msgspec.DecodeError, which says what is wrong and where.
+decode_from_client: Callable[[bytes], FromClient] = msgspec.msgpack.Decoder(FromClient).decode
+decode_from_node: Callable[[bytes], FromNode] = msgspec.msgpack.Decoder(FromNode).decode

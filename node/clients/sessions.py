@@ -69,6 +69,7 @@ class ClientSessions:
         self._bytes = 0
         self._answer_bytes = 0  # of the answers to reads that are not sent yet
         self._sessions: dict[int, ClientSession] = {}
+        self.joined = False  # whether `join` was called in this life
         self._shown: Zxid | None = None  # the oldest zxid that may be shown; None before this node has joined a leader
         self._watched: dict[int, ClientSession] = {}  # sessions that a delivery may resume: held, or with refusals
         self._refused: dict[
@@ -108,14 +109,9 @@ class ClientSessions:
             "sessions that ended and counted requests that they did not have": self._miscounted,
         }
 
-    @property
-    def joined(self) -> bool:
-        """Whether `join` was called in this life."""
-        return self._shown is not None
-
     def join(self, committed: Zxid) -> None:
         """Take note that this node has joined its first leader in this life, whose commit point is `committed`."""
-        self._shown = committed
+        self.joined, self._shown = True, committed
 
     def hello(self, client: int, seen: Zxid, fence: int = 0) -> None:
         """Open a session for a client. A former session of the client ends; the client counts its open requests as unknown.

@@ -92,11 +92,6 @@ class Primary:
         self._judged = Seqs(tree.clients_max)  # that were prepared or refused
         self._summaries: list[Summary] = []
 
-    @property
-    def outstanding(self) -> int:
-        """How many transactions are prepared and not yet delivered."""
-        return len(self._queue)
-
     def leftovers(self) -> dict[str, int]:
         """Return how much is held, by what it is. Without outstanding transactions, each number must be 0."""
         return {

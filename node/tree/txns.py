@@ -101,9 +101,5 @@ def _effect(change: object) -> Effect:
 
 
 encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Txn).decode
-
-
-def decode(data: bytes) -> Txn:
-    """Return the transaction in `data`. Raises msgspec.DecodeError if it is none: in a committed one that is corruption."""
-    return _decode(data)
+# Raises msgspec.DecodeError: in a committed transaction that is corruption.
+decode = msgspec.msgpack.Decoder(Txn).decode
