@@ -4,8 +4,11 @@ Records are collected and processed many at a time: the world and the oracle do 
 and line by line the oracle takes twice as long.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +60,7 @@ class SimRecords:
         self._recordings: list[_Recorded] = []
         self._pending: list[tuple[Callable[..., None], tuple[Any, ...]]] = []  # functions to call, with arguments
         self._lines: dict[str, list[bytes]] = {}
-        self._counts: dict[str, int] = {}
+        self._numbers: defaultdict[str, count[int]] = defaultdict(partial(count, 1))  # of the next line, by file
 
     @property
     def events(self) -> int:
@@ -115,7 +118,7 @@ class SimRecords:
 
     def _invoke(self, client: int, node: int, operation: Operation, due: int) -> None:
         t, seq, fields = operation.submitted_ns, operation.seq, request_fields(operation.request)
-        at = self._number("ops.jsonl")
+        at = next(self._numbers["ops.jsonl"])
         if self._folder is not None:
             self._write_later(
                 "ops.jsonl",
@@ -137,7 +140,7 @@ class SimRecords:
 
     def _complete(self, t: int, client: int, node: int, seq: int, outcome: Outcome) -> None:
         fields = outcome_fields(outcome)
-        at = self._number("ops.jsonl")
+        at = next(self._numbers["ops.jsonl"])
         if self._folder is not None:
             self._write_later(
                 "ops.jsonl", {"type": "complete", "t": t, "client": client, "seq": seq, "node": node, **fields}
@@ -155,7 +158,7 @@ class SimRecords:
 
     def milestone(self, event: str, **fields: Any) -> None:
         line = {"t": self._world.stamp(), "event": event, **fields}
-        numbered = line | {"line": self._number("harness.jsonl")}
+        numbered = line | {"line": next(self._numbers["harness.jsonl"])}
         self._write_later("harness.jsonl", line)
         self.oracle.add_milestone(msgspec.convert(numbered, ev.Milestone))
 
@@ -164,13 +167,8 @@ class SimRecords:
         # As a reader of the file decodes it: node ids that are keys become text.
         plain = msgspec.json.decode(_encode(line))
         self._write_later("faults.jsonl", line)
-        numbered = plain | {"line": self._number("faults.jsonl")}
+        numbered = plain | {"line": next(self._numbers["faults.jsonl"])}
         self.oracle.add_fault(msgspec.convert(numbered, ev.Inject | ev.Heal))
-
-    def _number(self, name: str) -> int:
-        """Return the number of the file's next line, also if there is no file."""
-        number = self._counts[name] = self._counts.get(name, 0) + 1
-        return number
 
     def _write_later(self, name: str, line: dict[str, Any]) -> None:
         if self._folder is not None:
