@@ -89,6 +89,7 @@ class ChannelSet:
         self._pipes: dict[int, Pipe] = {}
         self._sessions = {peer: self.session_type(incarnation) for peer in self.frames}
         self._announced: dict[int, int] = {}  # by peer: the session of the last LinkUp that was handed out
+        self._starts: dict[int, bytes] = {}  # by peer: how that session's MESSAGES begin
         self._connected: set[int] = set()
         self._now_ns = 0
         self._hello_at = dict.fromkeys(self.frames, 0)
@@ -150,8 +151,7 @@ class ChannelSet:
         They are dropped if the channel is not up. If they can't be queued, the session is closed.
         """
         session = self._sessions[peer]
-        number = session.number
-        if not messages or peer in self._lost_at or not session.up or self._announced.get(peer) != number:
+        if not messages or peer in self._lost_at or not session.up or self._announced.get(peer) != session.number:
             return
         payload = frame.encode(messages)
         size = HEADER_BYTES + len(payload)
@@ -160,16 +160,15 @@ class ChannelSet:
             return
         rest = 0
         while len(payload) - rest > self._part_bytes:
-            if not self._send_numbered(peer, session, _PART, payload[rest : rest + self._part_bytes]):
+            part = payload[rest : rest + self._part_bytes]
+            if not self._send_numbered(peer, session, self._start(peer, _PART), part):
                 return
             rest += self._part_bytes
-        self._send_numbered(peer, session, _MESSAGES, payload[rest:])
+        self._send_numbered(peer, session, self._starts[peer], payload[rest:] if rest else payload)
 
-    def _send_numbered(self, peer: int, session: ChannelSession, kind: int, payload: bytes) -> bool:
+    def _send_numbered(self, peer: int, session: ChannelSession, start: bytes, payload: bytes) -> bool:
         """Send the next frame of a session that is up. Return False if it can't be queued: then the session is closed."""
-        number, sent = session.number, session.sent
-        header = (self._cluster, kind, self._me, peer, session.own_life, session.peer_life, number, sent)
-        if not self._pipes[peer].send(frame.pack_payload(header, payload)):
+        if not self._pipes[peer].send(frame.pack_rest(start, session.sent, payload)):
             self.reset(peer, "the queue to the peer is full, or its connection is gone")
             return False
         session.sent += 1
@@ -280,11 +279,21 @@ class ChannelSet:
             elif type(event) is LinkDown:
                 self.runs.end(event.peer, "closed")
             elif type(event) is LinkUp:
-                self._announced[event.peer] = event.session
+                self._announce(event.peer, event.session)
             out.append(event)
         return False
 
     # ---- sessions and their pipes ----
+
+    def _announce(self, peer: int, number: int) -> None:
+        """Take note that the server is told of a session that is up: it may send in it."""
+        self._announced[peer] = number
+        self._starts[peer] = self._start(peer, _MESSAGES)
+
+    def _start(self, peer: int, kind: int) -> bytes:
+        """Return how the frames of this kind in the present session begin."""
+        s = self._sessions[peer]
+        return frame.pack_start(self._cluster, kind, self._me, peer, s.own_life, s.peer_life, s.number)
 
     def _session_closed(self, peer: int, number: int | None, why: str) -> None:
         """React to a closed session. `number`: its number if it was up, else None."""
@@ -301,9 +310,6 @@ class ChannelSet:
     def _greet(self, peer: int) -> None:
         """Send HELLO, WELCOME or THANKS. Without a connection, it is sent once there is one."""
         session = self._sessions[peer]
-        header = (
-            self._cluster, session.greeting, self._me, peer, session.own_life, session.peer_life, session.number, session.sent
-        )  # fmt: skip
-        sent = self._pipes[peer].send(frame.pack(header, []))
+        sent = self._pipes[peer].send(frame.pack_rest(self._start(peer, session.greeting), session.sent, frame.EMPTY))
         pause = self._hello_ns if sent else AGAIN_NS if peer in self._connected else NEVER
         self._hello_at[peer] = self._now_ns + pause

@@ -1,7 +1,8 @@
 """The header of a frame. Its layout in bytes is in `zab_chaos.node.channel.frame`."""
 
 from enum import IntEnum
-from typing import NamedTuple
+
+import msgspec
 
 
 class FrameKind(IntEnum):
@@ -15,7 +16,7 @@ class FrameKind(IntEnum):
 NUMBERED = frozenset({int(FrameKind.MESSAGES), int(FrameKind.PART)})  # the kinds that use up a sequence number
 
 
-class FrameHeader(NamedTuple):
+class FrameHeader(msgspec.Struct, frozen=True, gc=False):
     """A frame's header without magic and checksum."""
 
     cluster: int

@@ -36,6 +36,11 @@ class FakePipe:
         self.closed = True
 
 
+def packed(kind: FrameKind, messages: Any, session: int = 1, sequence: int = 0) -> bytes:
+    """Return a frame from node 2 to node 1, each in its first life."""
+    return frame.pack(FrameHeader(frame.cluster_hash("test"), kind, 2, 1, 1, 1, session, sequence, 0), messages)
+
+
 class Node:
     """Node 1, and what it receives from node 2."""
 
@@ -56,12 +61,10 @@ class Node:
         return self.pipes[-1]
 
     def hear(self, kind: FrameKind, *messages: str, session: int = 1, sequence: int = 0) -> list[Any]:
-        header = (frame.cluster_hash("test"), kind, 2, 1, 1, 1, session, sequence)
-        return self.channels.receive(deque([frame.pack(header, list(messages))]))
+        return self.channels.receive(deque([packed(kind, messages, session, sequence)]))
 
     def hear_payload(self, kind: FrameKind, payload: bytes, sequence: int) -> list[Any]:
-        header = (frame.cluster_hash("test"), kind, 2, 1, 1, 1, 1, sequence)
-        return self.channels.receive(deque([frame.pack_payload(header, payload)]))
+        return self.channels.receive(deque([packed(kind, msgspec.Raw(payload), 1, sequence)]))
 
     def join(self) -> None:
         """Connect, and open the session."""
@@ -110,8 +113,7 @@ def test_a_lost_connection_ends_the_session_after_its_last_frames_by_the_hosts_c
 def test_frames_behind_a_linkdown_wait_for_the_next_call() -> None:
     node = Node()
     node.join()
-    header = (frame.cluster_hash("test"), FrameKind.WELCOME, 2, 1, 1, 1, 2, 0)
-    frames = deque([frame.pack(header, []), frame.pack((*header[:1], FrameKind.MESSAGES, *header[2:]), ["new"])])
+    frames = deque([packed(FrameKind.WELCOME, [], session=2), packed(FrameKind.MESSAGES, ["new"], session=2)])
     assert node.channels.receive(frames) == [LinkDown(2, 1, "the peer opened a new session")]
     assert len(frames) == 1
     assert node.channels.receive(frames) == [LinkUp(2, 2), Received(2, ["new"])]

@@ -7,6 +7,7 @@ from zlib import crc32
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.frame import HEADER_BYTES, BadFrame
@@ -42,13 +43,13 @@ def test_a_packed_frame_can_be_parsed() -> None:
     ]
     data = bytes(frame.pack(HEADER, messages))
     header, got = read(data)
-    assert header == HEADER._replace(length=len(data) - HEADER_BYTES)
+    assert header == replace(HEADER, length=len(data) - HEADER_BYTES)
     assert got == messages
 
 
 def test_parts_of_a_payload_are_put_together() -> None:
     payload = frame.encode([Ack(1, zxid(1, 2)), Ack(1, zxid(1, 3))])
-    data = frame.pack_payload(HEADER, payload[5:])
+    data = frame.pack(HEADER, msgspec.Raw(payload[5:]))
     header = frame.parse(data, CLUSTER, 1, LIMIT)
     assert frame.messages(data, header, DECODER, [payload[:2], payload[2:5]]) == [
         Ack(1, zxid(1, 2)),
@@ -58,13 +59,14 @@ def test_parts_of_a_payload_are_put_together() -> None:
 
 @pytest.mark.parametrize("kind", [FrameKind.HELLO, FrameKind.WELCOME, FrameKind.THANKS])
 def test_a_greeting_is_an_empty_array(kind: FrameKind) -> None:
-    data = bytes(frame.pack(HEADER._replace(kind=kind, to=0), []))
+    data = bytes(frame.pack(replace(HEADER, kind=kind, to=0), []))
     header, got = read(data)
     assert (header.kind, header.to, header.length, got) == (kind, 0, 1, [])
 
 
 def test_extreme_numbers_fit_the_header() -> None:
-    widest = HEADER._replace(
+    widest = replace(
+        HEADER,
         sender=2**32 - 1,
         incarnation=frame.NUMBER_MAX,
         to=frame.NUMBER_MAX,
@@ -72,7 +74,7 @@ def test_extreme_numbers_fit_the_header() -> None:
         sequence=2**64 - 1,
     )
     header, _ = read(bytes(frame.pack(widest, [])))
-    assert header == widest._replace(length=1)
+    assert header == replace(widest, length=1)
 
 
 def test_the_cluster_hash_is_stable_and_differs_by_name() -> None:
@@ -93,16 +95,16 @@ def test_the_cluster_hash_is_stable_and_differs_by_name() -> None:
         (good() + b"\x00", "bytes of payload announced", 2),
         (good()[:-1] + b"\x77", "the checksum does not fit", 2),
         (
-            bytes(frame.pack(HEADER._replace(cluster=1), [])),
+            bytes(frame.pack(replace(HEADER, cluster=1), [])),
             "from another ensemble, or from a node of it with another digest",
             None,
         ),
-        (bytes(frame.pack(HEADER._replace(receiver=3), [])), "addressed to node 3", 2),
-        (bytes(frame.pack(HEADER._replace(session=2**63), [])), "session 9223372036854775808 is out of range", 2),
-        (bytes(frame.pack(HEADER._replace(incarnation=2**62 + 1), [])), "life 4611686018427387905 is out of range", 2),
-        (bytes(frame.pack(HEADER._replace(to=2**64 - 1), [])), "life 18446744073709551615 is out of range", 2),
-        (bytes(frame.pack(HEADER._replace(kind=5), [])), "neither messages nor an empty greeting", 2),
-        (bytes(frame.pack(HEADER._replace(kind=1), [Ack(1, zxid(1, 2))])), "neither messages nor an empty", 2),
+        (bytes(frame.pack(replace(HEADER, receiver=3), [])), "addressed to node 3", 2),
+        (bytes(frame.pack(replace(HEADER, session=2**63), [])), "session 9223372036854775808 is out of range", 2),
+        (bytes(frame.pack(replace(HEADER, incarnation=2**62 + 1), [])), "life 4611686018427387905 is out of range", 2),
+        (bytes(frame.pack(replace(HEADER, to=2**64 - 1), [])), "life 18446744073709551615 is out of range", 2),
+        (bytes(frame.pack(replace(HEADER, kind=5), [])), "neither messages nor an empty greeting", 2),
+        (bytes(frame.pack(replace(HEADER, kind=1), [Ack(1, zxid(1, 2))])), "neither messages nor an empty", 2),
         (bytes(frame.pack(HEADER, [Propose(1, TxnRun(zxid(1, 1), [bytes(LIMIT)]), zxid(0, 0), 0)])), "oversized", 2),
         (bytes(frame.pack(HEADER, [["NOSUCH", 1]])), "the messages cannot be decoded", 2),
         (bytes(frame.pack(HEADER, [["ACK", 1, "x"]])), "the messages cannot be decoded", 2),

@@ -9,6 +9,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.channel.session import ChannelSession, FrameOutcome
@@ -292,18 +293,18 @@ def test_an_end_is_not_up_before_the_peer_has_answered() -> None:
     assert session.receive(hello) == FrameOutcome(answer=True)
     assert session.greeting == FrameKind.WELCOME
     assert not session.up
-    assert session.receive(hello._replace(to=5)) == FrameOutcome(answer=True)
+    assert session.receive(replace(hello, to=5)) == FrameOutcome(answer=True)
     assert not session.up
-    assert session.receive(hello._replace(to=5, kind=FrameKind.WELCOME)) == FrameOutcome(opened=True, answer=True)
+    assert session.receive(replace(hello, to=5, kind=FrameKind.WELCOME)) == FrameOutcome(opened=True, answer=True)
     assert session.greeting == FrameKind.THANKS
-    assert session.receive(hello._replace(to=5, kind=FrameKind.THANKS)) == FrameOutcome()
+    assert session.receive(replace(hello, to=5, kind=FrameKind.THANKS)) == FrameOutcome()
 
 
 def up_session() -> tuple[ChannelSession, FrameHeader]:
     session = ChannelSession(5)
     welcome = FrameHeader(0, FrameKind.WELCOME, 2, 1, 9, 5, 1, 0, 0)
     assert session.receive(welcome).opened
-    return session, welcome._replace(kind=FrameKind.MESSAGES)
+    return session, replace(welcome, kind=FrameKind.MESSAGES)
 
 
 def test_a_gap_and_a_repeat_close_the_session_with_a_reason() -> None:
@@ -312,29 +313,29 @@ def test_a_gap_and_a_repeat_close_the_session_with_a_reason() -> None:
     assert session.receive(first).closed == "frame 0 came where 1 was due"
     assert (session.number, session.up, session.expected) == (2, False, 0)
     session, first = up_session()
-    assert session.receive(first._replace(sequence=3)).closed == "frame 3 came where 0 was due"
+    assert session.receive(replace(first, sequence=3)).closed == "frame 3 came where 0 was due"
 
 
 def test_a_greeting_reveals_a_gap_at_the_end() -> None:
     session, first = up_session()
     session.receive(first)
-    assert session.receive(first._replace(kind=FrameKind.THANKS, sequence=1)) == FrameOutcome()
-    assert session.receive(first._replace(kind=FrameKind.THANKS, sequence=3)).closed == "frames 1 to 2 are missing"
+    assert session.receive(replace(first, kind=FrameKind.THANKS, sequence=1)) == FrameOutcome()
+    assert session.receive(replace(first, kind=FrameKind.THANKS, sequence=3)).closed == "frames 1 to 2 are missing"
 
 
 @pytest.mark.parametrize("change", [{"to": 4}, {"to": 6}, {"incarnation": 8}, {"session": 0}])
 def test_frames_of_other_lives_and_older_sessions_change_nothing(change: dict[str, int]) -> None:
     session, first = up_session()
-    assert session.receive(first._replace(**change)) == FrameOutcome()
+    assert session.receive(replace(first, **change)) == FrameOutcome()
     assert (session.number, session.up, session.expected) == (1, True, 0)
 
 
 def test_a_newer_life_closes_the_session_and_a_larger_number_is_adopted() -> None:
     session, first = up_session()
-    restarted = first._replace(kind=FrameKind.HELLO, incarnation=10, to=0, session=1)
+    restarted = replace(first, kind=FrameKind.HELLO, incarnation=10, to=0, session=1)
     assert session.receive(restarted).closed == "the peer has started again"
     assert (session.number, session.peer_life, session.up) == (2, 10, False)
-    assert session.receive(restarted._replace(session=7)) == FrameOutcome("the peer opened a new session", answer=True)
+    assert session.receive(replace(restarted, session=7)) == FrameOutcome("the peer opened a new session", answer=True)
     assert session.number == 7
 
 
@@ -350,6 +351,6 @@ def test_two_ends_that_know_only_former_lives_agree() -> None:
 
 def test_messages_from_a_peer_that_does_not_know_this_node_are_not_accepted() -> None:
     session, first = up_session()
-    outcome = session.receive(first._replace(to=0))
+    outcome = session.receive(replace(first, to=0))
     assert not outcome.accepted
     assert outcome.closed is not None
