@@ -65,6 +65,13 @@ class SimServer:
     it has recovered.
     """
 
+    # A class whose instances have this many attributes, or get some late, is slow without slots.
+    __slots__ = (
+        "_after_resume", "_busy", "_commands_pending", "_computes_until", "_round_began_ns", "_round_ns", "_steady",
+        "_steps", "_suspendable", "_wake_at", "alive", "booted", "channels", "clock", "commands", "crash", "crash_at",
+        "end_reason", "id", "inbox", "life", "links", "net", "node", "plan", "port", "replica", "settled", "stopped",
+        "trace", "world",
+    )  # fmt: skip
     crash: CrashPointsInterface
     replica: ReplicaInterface
     commands: CommandsInterface
