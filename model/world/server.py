@@ -7,6 +7,7 @@ nothing.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -118,7 +119,7 @@ class SimServer:
         self.recover()
         self.booted = True
         self.channels.open()
-        self._run(self.replica.start, self.clock.now_ns())
+        self._run(partial(self.replica.start, self.clock.now_ns()))
 
     def recover(self) -> None:
         """Make `crash`, `replica` and `commands` from what the disk holds. Raises the error that ends the life if it cannot."""
@@ -162,7 +163,7 @@ class SimServer:
             return
         left = self._computes_until - self.world.now
         if left <= 0:
-            self._guarded(self._rounds)
+            self._rounds()
         else:
             self._busy = True
             self.world.call_later(left, self._computed)
@@ -195,37 +196,44 @@ class SimServer:
 
     # ---- rounds ----
 
-    def _guarded(self, call: Callable[..., object], *arguments: Any) -> None:
+    def _guarded(self, call: Callable[[], object]) -> None:
         """Make the call. If it raises Died or an error of the node, end the life."""
         try:
-            call(*arguments)
-        except Died as gone:
-            self.end(gone.code)
-        except Exception as error:
-            self._fail(error)
+            call()
+        except (Died, Exception) as error:
+            self._end_by(error)
 
-    def _rounds(self) -> None:
-        """Execute rounds until there is no input, or the node waits for the disk or ends."""
-        replica, links, channels, port, inbox = self.replica, self.links, self.channels, self.port, self.inbox
-        connections = port.connections
-        while True:
-            if self._commands_pending:
-                self._handle_commands()
-            frames = channels.receive(inbox) if inbox or channels.unreported else ()
-            if links.connection_changes:
-                links.apply_connection_changes()
-            clients = port.receive() if port.inbox or connections.unreported else ()
-            now = self._round_began_ns = self.clock.now_ns()
-            self.commands.due(now)
-            channels.tick(now, self.world.now)
-            connections.tick(now)
-            self._busy = True
-            if self.crash.pausing:
-                self._run(replica.round, self._round_clock, frames, clients)
+    def _rounds(self, begun: bool = False) -> None:
+        """Execute rounds until there is no input, or the node waits for the disk or ends. `begun`: continue one first."""
+        try:
+            if begun:
+                self._run(lambda: self._steps)
             else:
-                self._advance(replica.round(self._round_clock, frames, clients))
-            if self._busy or not self.alive or not self._has_input():
-                return
+                self._round()
+            while self.alive and not self._busy and self._has_input():
+                self._round()
+        except (Died, Exception) as error:
+            self._end_by(error)
+
+    def _round(self) -> None:
+        """Take the input that has arrived, and execute a round up to its first sync, or to its end."""
+        channels, links, port, inbox = self.channels, self.links, self.port, self.inbox
+        connections = port.connections
+        if self._commands_pending:
+            self._handle_commands()
+        frames = channels.receive(inbox) if inbox or channels.unreported else ()
+        if links.connection_changes:
+            links.apply_connection_changes()
+        clients = port.receive() if port.inbox or connections.unreported else ()
+        now = self._round_began_ns = self.clock.now_ns()
+        self.commands.due(now)
+        channels.tick(now, self.world.now)
+        connections.tick(now)
+        if self.crash.pausing:
+            self._run(partial(self.replica.round, self._round_clock, frames, clients))
+        else:
+            self._busy = True
+            self._advance(self.replica.round(self._round_clock, frames, clients))
 
     def _round_clock(self) -> int:
         """Return what the node's clock showed when the round began."""
@@ -243,14 +251,14 @@ class SimServer:
             or port.connections.unreported
         )
 
-    def _run(self, steps_of: Callable[..., Iterator[None]], *arguments: Any) -> None:
+    def _run(self, steps_of: Callable[[], Iterator[None]]) -> None:
         """Execute a round up to the next sync, or to its end. If a pause point is set, the round can be stopped."""
         self._busy = True
         if self.crash.pausing:
-            self._suspendable = SuspendableCall(lambda: self._advance(steps_of(*arguments)))
+            self._suspendable = SuspendableCall(lambda: self._advance(steps_of()))
             self._suspendable.go()
         else:
-            self._advance(steps_of(*arguments))
+            self._advance(steps_of())
 
     def _advance(self, steps: Iterator[None]) -> None:
         """Continue the round to its next sync, or to its end."""
@@ -267,9 +275,7 @@ class SimServer:
         if self.stopped:
             self._after_resume.append(self._synced)
             return
-        self._guarded(self._run, lambda: self._steps)
-        if self.alive and not self._busy and self._has_input():
-            self._guarded(self._rounds)
+        self._rounds(begun=True)
 
     def _finish_round(self) -> None:
         """End the round: let the time of further syncs pass, or plan when to look at the clock next."""
@@ -297,7 +303,7 @@ class SimServer:
         if self.stopped:
             self._wake_at = NEVER
         else:
-            self._guarded(self._rounds)
+            self._rounds()
 
     # ---- the clock ----
 
@@ -326,7 +332,7 @@ class SimServer:
             self._wake_at = NEVER  # planned again at the end of the round, or when the process is resumed
             return
         self._wake_at = NEVER
-        self._guarded(self._rounds)
+        self._rounds()
 
     # ---- signals, and the end ----
 
@@ -357,7 +363,13 @@ class SimServer:
         for action in waiting:
             action()
         if self.alive and self.booted and not self.stopped and not self._busy:
-            self._guarded(self._rounds)
+            self._rounds()
+
+    def _end_by(self, error: Died | Exception) -> None:
+        if isinstance(error, Died):
+            self.end(error.code)
+        else:
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         """End the life with the exit code of a node's error, as a process does. Raise the error if it is the simulator's."""
