@@ -236,14 +236,6 @@ class SimConnection:
         self.last_arrival = 0  # when the latest frame arrives
         self.unsent_from: int | None = None  # the sender was killed: frames that would arrive later had not left it
 
-    def carry(self, frame: bytes) -> None:
-        """Send a frame through the proxy."""
-        proxy, world = self.pipe.proxy, self._world
-        if proxy.clear and not world.chance.erratic and world.now >= proxy.delayed_until:
-            self.deliver(frame)
-        else:
-            proxy.carry(self, frame)
-
     def deliver(self, frame: bytes) -> None:
         """Deliver a frame after a drawn delay, in order, unless it is lost."""
         world = self._world
@@ -326,7 +318,7 @@ class SimPipe:
             self.world.call_later(milliseconds * MS, self.connection.reset)
         waiting, self._waiting = self._waiting, []
         for frame in waiting:
-            self.connection.carry(frame)
+            self.proxy.carry(self.connection, frame)
         self._source.on_connection(self, connected=True)
 
     def send(self, frame: bytes) -> bool:
@@ -337,11 +329,14 @@ class SimPipe:
                 return False
             self._waiting.append(frame)
             return True
-        endpoint, proxy = connection.endpoint, self.proxy
+        endpoint, proxy, world = connection.endpoint, self.proxy, self.world
         # A stopped process reads nothing and a stalled link passes nothing on: their queues fill.
         if (endpoint.stopped and len(endpoint.inbox) > self._limit) or (not proxy.clear and proxy.held > self._limit):
             return False
-        connection.carry(frame)
+        if proxy.clear and world.now >= proxy.delayed_until and not world.chance.erratic:
+            connection.deliver(frame)  # as the proxy does then
+        else:
+            proxy.carry(connection, frame)
         return True
 
     def on_broken(self, connection: SimConnection) -> None:
