@@ -23,7 +23,11 @@ class Clock:
 
     def now_ns(self) -> int:
         """Return the time in nanoseconds, never less than an earlier call returned."""
-        now = self._shown + int((self._source() - self._real) * self._rate)
+        return self.at(self._source())
+
+    def at(self, source_ns: int) -> int:
+        """Return the time as `now_ns` does, for a caller that knows the source's time."""
+        now = self._shown + int((source_ns - self._real) * self._rate)
         if now < self._latest:
             return self._latest
         self._latest = now

@@ -68,10 +68,10 @@ class SimServer:
 
     # A class whose instances have this many attributes, or get some late, is slow without slots.
     __slots__ = (
-        "_after_resume", "_busy", "_commands_pending", "_computes_until", "_round_began_ns", "_round_ns", "_steady",
-        "_steps", "_suspendable", "_wake_at", "alive", "booted", "channels", "clock", "commands", "crash", "crash_at",
-        "end_reason", "id", "inbox", "life", "links", "net", "node", "plan", "port", "replica", "settled", "stopped",
-        "trace", "world",
+        "_after_resume", "_busy", "_command_at", "_commands_pending", "_computes_until", "_round_began_ns",
+        "_round_ns", "_steady", "_steps", "_suspendable", "_wake_at", "alive", "booted", "channels", "clock",
+        "commands", "crash", "crash_at", "end_reason", "id", "inbox", "life", "links", "net", "node", "plan", "port",
+        "replica", "settled", "stopped", "trace", "world",
     )  # fmt: skip
     crash: CrashPointsInterface
     replica: ReplicaInterface
@@ -106,6 +106,7 @@ class SimServer:
         self._computes_until = 0
         self._round_ns = self.world.chance.conditions.round
         self._steady = False  # in broadcast, all links up: nothing comes due before the next heartbeat
+        self._command_at = 0  # when, by the node's clock, `commands` may have something to do
         self._commands_pending: deque[tuple[str, dict[str, Any], Callable[[Any], None]]] = deque()
 
     # ---- the start ----
@@ -192,7 +193,7 @@ class SimServer:
                 answered(self.commands.handle(name, arguments))
             except CommandError as error:
                 answered(error)
-        self._steady = False  # a command may have made something due sooner
+        self._steady, self._command_at = False, 0  # a command may have made something due sooner
 
     # ---- rounds ----
 
@@ -225,10 +226,13 @@ class SimServer:
         if links.connection_changes:
             links.apply_connection_changes()
         clients = port.receive() if port.inbox or connections.unreported else ()
-        now = self._round_began_ns = self.clock.now_ns()
-        self.commands.due(now)
-        channels.tick(now, self.world.now)
-        connections.tick(now)
+        host_ns = self.world.now
+        now = self._round_began_ns = self.clock.at(host_ns)
+        if now >= self._command_at:
+            self.commands.due(now)
+        channels.tick(now, host_ns)
+        if now >= connections.tick_at:
+            connections.tick(now)
         if self.crash.pausing:
             self._run(partial(self.replica.round, self._round_clock, frames, clients))
         else:
@@ -310,10 +314,9 @@ class SimServer:
     def _plan_wake(self) -> None:
         """Schedule the next look at the clock for the time at which something is due."""
         now = self.clock.now_ns()
-        due = min(self.replica.wakes_at(now), self.channels.wakes_at())
         command = self.commands.wakes_at()
-        if command is not None and command < due:
-            due = command
+        self._command_at = NEVER if command is None else command
+        due = min(self.replica.wakes_at(now), self.channels.wakes_at(), self._command_at)
         self._steady = self.replica.in_broadcast and self.channels.quiet
         self.wake_in(int(max(0, due - now) / self.clock.rate) + 1)
 

@@ -66,7 +66,7 @@ class Connections(Generic[Identity]):
         self._frame_bytes = frame_limit(limits)
         self._clients: dict[Identity, int] = {}
         self._identities: dict[int, Identity] = {}
-        self._tick_ns = 0
+        self.tick_at = 0  # when `tick` will have something to do
 
     def fetch(self) -> list[ClientEvent]:
         """Return the events since the last call. Call it in every round: `send` and `tick` notice things too."""
@@ -117,9 +117,9 @@ class Connections(Generic[Identity]):
 
     def tick(self, now_ns: int) -> bool:
         """Once a second, find clients that are gone and report refusals. Return whether it did."""
-        if now_ns < self._tick_ns:
+        if now_ns < self.tick_at:
             return False
-        self._tick_ns = now_ns + TICK_NS
+        self.tick_at = now_ns + TICK_NS
         self.report(self.refusals.due(now_ns))
         self._sweep()
         return True
