@@ -68,10 +68,10 @@ class SimServer:
 
     # A class whose instances have this many attributes, or get some late, is slow without slots.
     __slots__ = (
-        "_after_resume", "_busy", "_command_at", "_commands_pending", "_computes_until", "_round_began_ns",
-        "_round_ns", "_steady", "_steps", "_suspendable", "_wake_at", "alive", "booted", "channels", "clock",
-        "commands", "crash", "crash_at", "end_reason", "id", "inbox", "life", "links", "net", "node", "plan", "port",
-        "replica", "settled", "stopped", "trace", "world",
+        "_after_resume", "_busy", "_command_at", "_commands_pending", "_computes_until", "_more_input",
+        "_round_began_ns", "_round_ns", "_steady", "_steps", "_suspendable", "_wake_at", "alive", "booted", "channels",
+        "clock", "commands", "crash", "crash_at", "end_reason", "id", "inbox", "life", "links", "net", "node", "plan",
+        "port", "replica", "settled", "stopped", "trace", "world",
     )  # fmt: skip
     crash: CrashPointsInterface
     replica: ReplicaInterface
@@ -100,6 +100,7 @@ class SimServer:
         self._steps: Iterator[None] = iter(())  # the rest of the present round
         self._round_began_ns = 0
         self._busy = False  # in a round, or computing
+        self._more_input = False  # some has arrived since the present round began
         self._suspendable: SuspendableCall | None = None
         self._after_resume: list[Callable[[], None]] = []
         self._wake_at = NEVER  # in the world's time
@@ -161,6 +162,7 @@ class SimServer:
     def poke(self) -> None:
         """Begin a round, because something arrived. If the node is still computing, the round begins afterwards."""
         if self._busy or self.stopped:
+            self._more_input = True
             return
         left = self._computes_until - self.world.now
         if left <= 0:
@@ -185,6 +187,8 @@ class SimServer:
         self._commands_pending.append((name, arguments, answered))
         if self.booted:
             self.poke()
+        else:
+            self._more_input = True
 
     def _handle_commands(self) -> None:
         while self._commands_pending:
@@ -204,20 +208,25 @@ class SimServer:
         except (Died, Exception) as error:
             self._end_by(error)
 
-    def _rounds(self, begun: bool = False) -> None:
-        """Execute rounds until there is no input, or the node waits for the disk or ends. `begun`: continue one first."""
+    def _rounds(self, rest_of: Callable[[], Iterator[None]] | None = None) -> None:
+        """Execute rounds until there is no input, or the node waits for the disk or ends.
+
+        `rest_of`: returns the rest of a round that is to be continued first.
+        """
+        channels, connections = self.channels, self.port.connections
         try:
-            if begun:
-                self._run(lambda: self._steps)
+            if rest_of is not None:
+                self._run(rest_of)
             else:
                 self._round()
-            while self.alive and not self._busy and self._has_input():
+            while not self._busy and self.alive and (self._more_input or channels.unreported or connections.unreported):
                 self._round()
         except (Died, Exception) as error:
             self._end_by(error)
 
     def _round(self) -> None:
         """Take the input that has arrived, and execute a round up to its first sync, or to its end."""
+        self._more_input = False
         channels, links, port, inbox = self.channels, self.links, self.port, self.inbox
         connections = port.connections
         if self._commands_pending:
@@ -243,18 +252,6 @@ class SimServer:
         """Return what the node's clock showed when the round began."""
         return self._round_began_ns
 
-    def _has_input(self) -> bool:
-        """Return whether there is input for a round."""
-        port = self.port
-        return bool(
-            self.inbox
-            or self._commands_pending
-            or self.channels.unreported
-            or self.links.connection_changes
-            or port.inbox
-            or port.connections.unreported
-        )
-
     def _run(self, steps_of: Callable[[], Iterator[None]]) -> None:
         """Execute a round up to the next sync, or to its end. If a pause point is set, the round can be stopped."""
         self._busy = True
@@ -279,7 +276,7 @@ class SimServer:
         if self.stopped:
             self._after_resume.append(self._synced)
             return
-        self._rounds(begun=True)
+        self._rounds(lambda: self._steps)
 
     def _finish_round(self) -> None:
         """End the round: let the time of further syncs pass, or plan when to look at the clock next."""
