@@ -187,8 +187,6 @@ class SimServer:
         self._commands_pending.append((name, arguments, answered))
         if self.booted:
             self.poke()
-        else:
-            self._more_input = True
 
     def _handle_commands(self) -> None:
         while self._commands_pending:
