@@ -80,7 +80,8 @@ class Epochs(Checker):
                 f"node {event.node} joined epoch {event.epoch} after it had joined {held.current}",
                 [held.current_in, event],
             )
-        self._check_promised(event, event.epoch, f"joined epoch {event.epoch}")
+        if not self._had_promised(event.node, event.epoch):
+            self._report(event, f"joined epoch {event.epoch}")
         held.current, held.current_in = event.epoch, event
 
     def on_phase(self, event: Phase) -> None:
@@ -92,29 +93,31 @@ class Epochs(Checker):
                 self.findings.add(words, [held.current_in, event])
 
     def on_accept(self, event: Accept) -> None:
-        self._check_promised(
-            event, event.in_epoch, f"accepted {event.epoch}:{event.first} under epoch {event.in_epoch}"
-        )
+        if not self._had_promised(event.node, event.in_epoch):
+            self._report(event, f"accepted {event.epoch}:{event.first} under epoch {event.in_epoch}")
 
     def on_broadcast(self, broadcast: PrimaryBroadcast) -> None:
         event = broadcast.event
-        self._check_promised(event, event.epoch, f"broadcast {event.epoch}:{event.first}")
+        if not self._had_promised(event.node, event.epoch):
+            self._report(event, f"broadcast {event.epoch}:{event.first}")
 
     def on_confirmed(self, event: Confirmed) -> None:
-        self._check_promised(
-            event, event.epoch, f"confirmed that it follows node {event.leader} in epoch {event.epoch}"
-        )
+        if not self._had_promised(event.node, event.epoch):
+            self._report(event, f"confirmed that it follows node {event.leader} in epoch {event.epoch}")
 
     def on_established(self, event: Established) -> None:
-        self._check_promised(event, event.epoch, f"was established for epoch {event.epoch}")
+        if not self._had_promised(event.node, event.epoch):
+            self._report(event, f"was established for epoch {event.epoch}")
 
-    def _check_promised(self, event: TraceEvent, epoch: int, did: str) -> None:
-        """Check that a node takes part in no epoch but the one that it promised last."""
-        held = self._held.get(event.node)
+    def _had_promised(self, node: int, epoch: int) -> bool:
+        """Return whether an epoch in which a node takes part is the one that it promised last, or that is not known."""
+        held = self._held.get(node)
         if held is None:
-            return
+            return True
         self.checked += 1
-        if epoch != held.accepted:
-            self.findings.add(
-                f"node {event.node} {did}, although it had promised epoch {held.accepted}", [held.accepted_in, event]
-            )
+        return epoch == held.accepted
+
+    def _report(self, event: TraceEvent, did: str) -> None:
+        held = self._held[event.node]
+        words = f"node {event.node} {did}, although it had promised epoch {held.accepted}"
+        self.findings.add(words, [held.accepted_in, event])

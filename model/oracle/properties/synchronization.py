@@ -89,7 +89,9 @@ class Synchronization(Checker):
             self._check_phase(event, f"delivered everything up to {show(event.zxid)}")
 
     def on_deliver(self, delivery: Delivery) -> None:
-        self._check_phase(delivery.event, f"delivered {show(delivery.first)}")
+        node = delivery.event.node
+        if node in self._begun or self.facts.nodes[node].phase == "SYNCHRONIZATION":
+            self._check_phase(delivery.event, f"delivered {show(delivery.first)}")
 
     def on_current_epoch(self, event: CurrentEpoch) -> None:
         self.checked += 1
