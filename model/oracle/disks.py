@@ -91,7 +91,7 @@ class DurableHistory:
             digests, first = digests[max(0, self.floor + 1 - first) :], self.floor + 1
         if not digests:
             return True
-        if self._is_unreported(first, last):
+        if self._unreported and self._is_unreported(first, last):
             return all(self._holds_one(first + offset, digests[offset : offset + 1]) for offset in range(len(digests)))
         return self._digests_of(first, len(digests)) == digests
 

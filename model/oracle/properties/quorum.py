@@ -109,4 +109,8 @@ def _counter_held(node: Node, epoch: int) -> int:
 
 
 def _holds(node: Node, first: int, digests: "array[int]") -> bool:
-    return any(not disk.amnesiac and disk.log.holds(first, digests) for disk in node.disks)
+    """Return whether a disk of the node that counts in quorums held these transactions."""
+    disk = node.disk
+    if not disk.amnesiac and disk.log.holds(first, digests):
+        return True
+    return any(not disk.amnesiac and disk.log.holds(first, digests) for disk in node.former_disks)
