@@ -46,7 +46,7 @@ class DurableHistory:
             self._digests[-1].extend(digests)
         else:
             self._firsts.append(first)
-            self._digests.append(digests)
+            self._digests.append(digests[:])
         self.last = first + len(digests) - 1
 
     def truncate(self, keep: int) -> None:
