@@ -53,7 +53,7 @@ class Conflict:
     first_delivery: Deliver  # of the history's transaction at `index`; for `again`, of the repeated transaction
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One `deliver` event, compared with the delivered history."""
 
     event: Deliver
@@ -134,16 +134,17 @@ class DeliveredHistory:
         """Compare a node's next deliveries with the history, extend the history, and move the node's cursor."""
         digests = dg.read_all(event.digests)
         first, before = event.epoch << 32 | event.first, position.last
-        position.last = first + len(digests) - 1
-        had_diverged = position.diverged
-        appended, conflict = (0, None) if had_diverged else self._compare(position, event, first, digests)
+        position.last = last = first + len(digests) - 1
+        matching = 0 if position.diverged else self._count_matching(position.cursor, first, digests)
+        position.cursor += matching
+        known = matching == len(digests)
+        appended, conflict = (
+            (0, None) if known or position.diverged else self._extend(position, event, first, digests, matching)
+        )
         if position.cursor > position.reached:
             position.reached = position.cursor
-        known = not had_diverged and not appended and conflict is None
-        running_digest = (
-            self.running_digests[position.cursor - 1] if known or appended else self.digest_at(position.last)
-        )
-        delivery = Delivery(event, digests, before, first, position.last, appended, known, conflict, running_digest)
+        running_digest = self.running_digests[position.cursor - 1] if known or appended else self.digest_at(last)
+        delivery = Delivery(event, digests, before, first, last, appended, known, conflict, running_digest)
         if position.diverged:
             self._forked.append(delivery)
         return delivery
@@ -158,21 +159,17 @@ class DeliveredHistory:
             position.cursor = position.reached = index + 1
         return index is not None
 
-    def _compare(
-        self, position: HistoryPosition, event: Deliver, first: int, digests: "array[int]"
+    def _extend(
+        self, position: HistoryPosition, event: Deliver, first: int, digests: "array[int]", done: int
     ) -> tuple[int, Conflict | None]:
-        """Return how many transactions of the batch extended the history, and the first conflict.
+        """Extend the history by what follows the first `done` transactions of the batch, which it has. Return how many
+        transactions extended it, and the first conflict.
 
         After a conflict the comparison goes on where the node is in the history now, unless it has diverged.
         """
         conflict: Conflict | None = None
-        done, count = 0, len(digests)
-        while done < count:
-            matching = self._count_matching(position.cursor, first + done, digests[done:] if done else digests)
-            position.cursor += matching
-            done += matching
-            if done == count:
-                break
+        count = len(digests)
+        while done < count and not position.diverged:
             zxid = first + done
             if position.cursor == len(self.zxids) and zxid > self.last:
                 self._append(zxid, digests[done:] if done else digests, event)
@@ -180,8 +177,9 @@ class DeliveredHistory:
                 return count - done, conflict
             found = self._resolve_conflict(position, zxid, digests[done])
             conflict = conflict or found
-            if position.diverged:
-                break
+            matching = self._count_matching(position.cursor, zxid, digests[done:])
+            position.cursor += matching
+            done += matching
         return 0, conflict
 
     def _count_matching(self, cursor: int, zxid: int, digests: "array[int]") -> int:
