@@ -81,8 +81,11 @@ class Broadcasts:
 
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
         """Return whether some process broadcast exactly these transactions in that epoch, with counters from `first` on."""
-        end = first - 1 + len(digests)
-        return digests in [primary.digests[first - 1 : end] for primary in self.epochs.get(epoch, ())]
+        place = slice(first - 1, first - 1 + len(digests))
+        primaries = self.epochs.get(epoch, ())
+        if len(primaries) == 1:
+            return primaries[0].digests[place] == digests
+        return any(primary.digests[place] == digests for primary in primaries)
 
     def _primary(self, event: Broadcast, delivered: int) -> EpochBroadcasts:
         primaries = self.epochs.setdefault(event.epoch, [])

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from zab_chaos.model.events import (
-    Accept,
     AcceptedEpoch,
     Boot,
     CurrentEpoch,
@@ -24,7 +23,6 @@ from zab_chaos.model.events import (
     Truncate,
     packed,
 )
-from zab_chaos.node.core import digest as dg
 
 
 class DurableHistory:
@@ -177,11 +175,6 @@ class DiskHistory:
         self.log.recover(packed(event.snapshot_zxid), packed(event.last_zxid))
         if self.highest_delivered > self.log.last:
             self.highest_delivery, self.highest_delivered = None, 0
-
-    def accept(self, event: Accept) -> None:
-        if event.digests:
-            self.log.append(event.zxid, dg.read_all(event.digests))
-            self.last_in = event
 
     def truncate(self, event: Truncate) -> None:
         self.truncated_from = self.log.last

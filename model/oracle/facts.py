@@ -56,6 +56,7 @@ from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.frame_limits import every_frame_fits
 from zab_chaos.model.oracle.spans import FOREVER, Span
 from zab_chaos.model.oracle.znodes import STATE_ERRORS
+from zab_chaos.node.core import digest as dg
 from zab_chaos.node.events import FRAME_TOO_LARGE
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
@@ -124,6 +125,7 @@ class Node:
     exit: Exit | None = None
     disk: DiskHistory = field(default_factory=DiskHistory)
     former_disks: list[DiskHistory] = field(default_factory=list)
+    accepts: int = 0  # the number of its `accept` events
     # The zxids up to which the node had delivered, ascending, and when it reached each for the first time in any life.
     delivered_zxids: "array[int]" = field(default_factory=lambda: array("Q"))
     delivered_times: "array[int]" = field(default_factory=lambda: array("q"))
@@ -327,12 +329,16 @@ class Facts:
     def broadcast(self, event: Broadcast) -> PrimaryBroadcast:
         return self.broadcasts.add(event, self.nodes[event.node].position.last)
 
-    def accept(self, event: Accept) -> int:
-        """Append to the log of the node's disk. Return the last zxid that the log had before."""
-        disk = self.nodes[event.node].disk
-        before = disk.log.last
-        disk.accept(event)
-        return before
+    def accept(self, event: Accept) -> int | None:
+        """Append to the log of the node's disk. Return the last zxid that the log had before if this does not continue it."""
+        node, first = self.nodes[event.node], event.zxid
+        node.accepts += 1
+        if not event.digests:
+            return None
+        before = node.disk.log.last
+        node.disk.log.append(first, dg.read_all(event.digests))
+        node.disk.last_in = event
+        return before if first != before + 1 else None
 
     def snapshot(self, event: Snapshot) -> bool:
         """Process a snapshot. Return False if it replaced the node's state and its zxid is not in the delivered history."""

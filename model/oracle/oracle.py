@@ -142,9 +142,9 @@ class Oracle:
                 handler(broadcast)
 
     def _accept(self, event: ev.Accept) -> None:
-        last = self.facts.accept(event)
-        if event.zxid != last + 1 and event.digests:
-            self._notify("nonconsecutive_accept", event, last)
+        before = self.facts.accept(event)
+        if before is not None:
+            self._notify("nonconsecutive_accept", event, before)
         for handler in self._on_accept:
             handler(event)
 

@@ -45,12 +45,12 @@ class DiskContents(Checker):
         self._new_disks: list[BootComparison] = []
         self._suspects: list[tuple[BootComparison, str, Sequence[Line | None]]] = []
         self._first_boots: dict[int, Boot] = {}  # by node: the first boot on its present disk
-        self._accepts: dict[int, int] = {}  # by node: the `accept` events since its last `work`
+        self._accepts: dict[int, int] = {}  # by node: how many `accept` events it had had by its last `work` or boot
         self._work: dict[int, Work] = {}  # by node: the last `work` of this life
         self._refusals: list[tuple[Boot, Exit]] = []  # nodes that refused their disks, each with the first boot on that
 
     def on_boot(self, event: Boot, _known: bool) -> None:
-        self._accepts.pop(event.node, None)
+        self._accepts[event.node] = self.facts.nodes[event.node].accepts
         self._work.pop(event.node, None)
         comparison = self.facts.nodes[event.node].boot_comparison
         if comparison is None or comparison.new_disk:
@@ -70,13 +70,10 @@ class DiskContents(Checker):
             self.checked += 1
             self._refusals.append((first, event))
 
-    def on_accept(self, event: Accept) -> None:
-        self._accepts[event.node] = self._accepts.get(event.node, 0) + 1
-
     def on_work(self, event: Work) -> None:
         """Check the ACKs since the counters were traced last. A node traces them when nothing waits for its disk."""
         self.checked += 1
-        before, accepted = self._work.get(event.node), self._accepts.pop(event.node, 0)
+        before, accepted = self._work.get(event.node), self._accepted_since_last(event.node)
         self._work[event.node] = event
         syncs, acks = event.syncs, event.messages.get("ACK", 0)
         if before is not None:
@@ -85,6 +82,11 @@ class DiskContents(Checker):
             words = f"between two counts node {event.node} sent {acks} ACKs, but synced its log {syncs} times"
             traced = f"traced {accepted} times that it had accepted something"
             self.findings.add(f"{words} and {traced}", [before, event], {event.node})
+
+    def _accepted_since_last(self, node: int) -> int:
+        """Return how many `accept` events the node has had since this was asked last, or since its boot."""
+        before, self._accepts[node] = self._accepts.get(node, 0), self.facts.nodes[node].accepts
+        return self._accepts[node] - before
 
     def on_nonconsecutive_accept(self, event: Accept, before: int) -> None:
         if event.first > 1 or not self._precedes(before, event.epoch):
