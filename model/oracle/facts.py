@@ -105,6 +105,7 @@ class Life:
     phases: list[Phase] = field(default_factory=list)
     joined: list[CurrentEpoch] = field(default_factory=list)
     acted_before_boot: bool = False  # an event of the protocol came before `boot`
+    present: bool = False  # it is the last life of its node that has booted
 
 
 @dataclass(slots=True)
@@ -262,23 +263,26 @@ class Facts:
 
         Return False if the event must not be used: the next life of the node had begun, or this life has not booted yet.
         """
-        number, n = event.life, event.n
-        life = self.lives.get((event.node, number))
+        life, expected = self.lives.get((event.node, event.life)), 1
         if life is None:
-            life = self.lives[event.node, number] = Life(None, event)
-            if n != 1:
-                self._gap(event, 1)
-        elif n != life.last.n + 1:
-            self._gap(event, life.last.n + 1)
+            life = self.lives[event.node, event.life] = Life(None, event)
+        else:
+            expected = life.last.n + 1
+        if event.n != expected:
+            self._gap(event, expected)
         life.last = event
+        return (life.present and type(event) is not Boot) or self._may_act(life, event)
+
+    def _may_act(self, life: Life, event: Event) -> bool:
+        """Return whether a life that is not the present one may have this event. A life may have its `boot`."""
         if type(event) is Boot:
-            if n != 1:
-                self.damages.append(Damage(event.file, event.line or n, "boots in the middle of a life"))
+            if event.n != 1:
+                self.damages.append(Damage(event.file, event.line or event.n, "boots in the middle of a life"))
             life.boot = event
         elif life.boot is None and not self._before_boot(life, event):
             return False
         present = self.nodes[event.node].boot
-        if present is not None and number < present.life:
+        if present is not None and event.life < present.life:
             self.zombies.append((event, present))
             return False
         return True
@@ -310,7 +314,10 @@ class Facts:
             elif packed(event.last_zxid) < disk.log.last:
                 node.former_disks.append(replace(disk, log=disk.log.copy()))
         disk.boot(event)
+        for life in node.lives[-1:]:
+            life.present = False
         node.lives.append(self.lives[event.node, event.life])
+        node.lives[-1].present = True
         node.boot, node.exit, node.role, node.phase = event, None, "", ""
         node.note_delivered(packed(event.snapshot_zxid), event.t)
         node.position = HistoryPosition()

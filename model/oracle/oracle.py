@@ -60,6 +60,8 @@ class Oracle:
         self._on_accept = self._handlers.get("accept", [])
         self._on_broadcast = self._handlers.get("broadcast", [])
         self._by_type: dict[type, Callable[[Any], None]] = {
+            **dict.fromkeys(ev.JUDGED_EVENTS.values(), self._apply),
+            ev.UnjudgedEvent: _ignore,
             ev.Deliver: self._deliver,
             ev.Broadcast: self._broadcast,
             ev.Accept: self._accept,
@@ -72,7 +74,7 @@ class Oracle:
     def add_event(self, event: ev.Event) -> None:
         """Add one trace event."""
         if self._register(event):
-            self._by_type.get(type(event), self._apply)(event)
+            self._by_type[type(event)](event)
 
     def add_operation(self, operation: ev.Invoke | ev.Complete) -> None:
         if type(operation) is ev.Invoke:
@@ -154,10 +156,9 @@ class Oracle:
     def _snapshot(self, event: ev.Snapshot) -> None:
         self._notify("snapshot", event, self.facts.snapshot(event))
 
-    def _apply(self, event: ev.Event) -> None:
-        if not isinstance(event, ev.UnjudgedEvent):
-            self.facts.update(event)
-            self._notify(str(event.__struct_config__.tag), event)
+    def _apply(self, event: ev.JudgedEvent) -> None:
+        self.facts.update(event)
+        self._notify(str(event.__struct_config__.tag), event)
 
     # ---- the verdict ----
 
@@ -302,6 +303,10 @@ class Oracle:
     def _notify(self, name: str, *what: object) -> None:
         for handler in self._handlers.get(name, _NO_HANDLERS):
             handler(*what)
+
+
+def _ignore(_event: ev.UnjudgedEvent) -> None:
+    """Do nothing: no property needs the event."""
 
 
 @seldom_collected()
