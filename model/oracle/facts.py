@@ -417,7 +417,7 @@ class Facts:
         self.last_seq[operation.client] = operation.seq
         self.requests[key] = Request(operation)
 
-    def complete(self, operation: Complete) -> Invoke | None:
+    def complete(self, operation: Complete) -> Request | None:
         """Add an answer. Return its request, None if no request waits for it."""
         request = self.requests.get((operation.client, operation.seq))
         if request is None or request.complete is not None:
@@ -438,7 +438,7 @@ class Facts:
                 self.writes_done.append(operation.t)
                 if request.zxid is not None:
                     self.acked.append(AckedWrite(request.zxid, invoke, operation))
-        return invoke
+        return request
 
     def write_waits(self) -> list[Span]:
         """Return for each write the time when it was due and the time of its answer (`FOREVER` if there is none)."""

@@ -80,9 +80,9 @@ class Oracle:
         if type(operation) is ev.Invoke:
             self.facts.invoke(operation)
             return
-        invoke = self.facts.complete(operation)
-        if invoke is not None:
-            self._notify("complete", operation, invoke)
+        request = self.facts.complete(operation)
+        if request is not None:
+            self._notify("complete", operation, request)
 
     def add_session_line(self, line: ev.SessionEvent) -> None:
         """Add one line of sessions.jsonl."""

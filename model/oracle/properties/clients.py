@@ -1,6 +1,7 @@
 """The checker of what each client sees (LADIS 2008, section 1: the requests of a client in FIFO order)."""
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +9,7 @@ from itertools import groupby
 
 from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import ORDERED, READS, Facts, Request, zxid_of
+from zab_chaos.model.oracle.facts import ORDERED, READS, Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.node.clients.claims import FALSE_CLAIM
 from zab_chaos.node.clients.protocol import FORGOTTEN, REFUSED
@@ -75,7 +76,7 @@ class ClientOrder(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, _Session] = defaultdict(_Session)
         self._owners: dict[int, Complete] = {}  # by zxid
         self._unserved: list[Complete] = []  # whose node did not serve the client, or was overloaded
         self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
@@ -86,15 +87,16 @@ class ClientOrder(Checker):
 
     # ---- answer by answer ----
 
-    def on_complete(self, event: Complete, invoke: Invoke) -> None:
+    def on_complete(self, event: Complete, request: Request) -> None:
+        op = request.invoke.op
         if event.outcome == "unknown":  # the client gave up; nobody answered
             if event.error is not None and REFUSED in event.error:
                 self._unserved.append(event)
             return
-        if event.error == OVERLOADED and invoke.op != "children":
+        if event.error == OVERLOADED and op != "children":
             self._unserved.append(event)
         self.checked += 1
-        session = self._sessions.setdefault(event.client, _Session())
+        session = self._sessions[event.client]
         if session.answered is not None and event.seq < session.answered.seq:
             self.findings.add(
                 f"client {event.client} got the answer to seq {event.seq} after the one to seq {session.answered.seq}",
@@ -102,9 +104,8 @@ class ClientOrder(Checker):
             )
         else:
             session.answered = event
-        zxid = zxid_of(event)
-        if zxid is not None:
-            self._check_zxid(session, event, invoke.op, zxid)
+        if request.zxid is not None:
+            self._check_zxid(session, event, op, request.zxid)
 
     def _check_zxid(self, session: _Session, event: Complete, op: str, zxid: int) -> None:
         if (op in READS or event.outcome == "failed") and zxid < session.seen:

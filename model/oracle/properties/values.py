@@ -170,15 +170,10 @@ class ValuesAndVersions(Checker):
                 continue
             if self.facts.run.evidence == TRACES:
                 self._check_form(request, complete)
-            if self._is_unfounded(request, complete):
-                self._report_answer(request, f"is {complete.error!r}, and nothing in it is wrong")
+            if complete.error is not None:
+                self._check_refusal(request, complete)
             if complete.outcome == "ok" and self._is_within_limit(request.invoke) is False:
                 self._report_answer(request, f"is 'ok', and the request has {request.invoke.size} bytes, too many")
-            if complete.error == NO_LEADER and self._service.was_in_broadcast(request.invoke, complete):
-                self._report_answer(request, f"is {complete.error!r}, and node {complete.node} had one all the time")
-            read = request.invoke.op in READS
-            if not read and self._claims_a_state(request, complete):
-                self._report_answer(request, f"is {complete.error!r}, and whatever the state, a path in it is wrong")
             if self._names_a_state(request, complete):
                 found.append((self._delivered_zxid(request.zxid or 0), request))
         found.sort(key=lambda answer: answer[0])
@@ -192,6 +187,15 @@ class ValuesAndVersions(Checker):
         for name, op in RESULTS.items():
             if op != request.invoke.op and getattr(complete, name) is not None:
                 self._report_answer(request, f"has {name}, the result of a {op}")
+
+    def _check_refusal(self, request: Request, complete: Complete) -> None:
+        """Check that there was a reason for a refusal, and that it was the right one."""
+        if self._is_unfounded(request, complete):
+            self._report_answer(request, f"is {complete.error!r}, and nothing in it is wrong")
+        if complete.error == NO_LEADER and self._service.was_in_broadcast(request.invoke, complete):
+            self._report_answer(request, f"is {complete.error!r}, and node {complete.node} had one all the time")
+        if request.invoke.op not in READS and self._claims_a_state(request, complete):
+            self._report_answer(request, f"is {complete.error!r}, and whatever the state, a path in it is wrong")
 
     def _names_a_state(self, request: Request, complete: Complete) -> bool:
         """Return whether it is a read, or a refusal with a zxid. ZooKeeper's servers name a zxid even if the state is not
