@@ -1,7 +1,6 @@
 """The broadcasts of each epoch's primary, in its order. Like the delivered history, a ghost variable to check deliveries."""
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +16,8 @@ _NEVER = 0  # stands for a counter that the primary skipped; a transaction has t
 class EpochBroadcasts:
     """The broadcasts of one process in one epoch.
 
-    `digests[c - 1]` is the digest of counter c, `txns[c - 1]` the content of its transaction, None if that was not recorded.
+    `digests[c - 1]` is the digest of counter c, `senders[c - 1]` the event that broadcast it, and `txns[c - 1]` the content of
+    its transaction, None if that was not recorded.
     """
 
     epoch: int
@@ -26,13 +26,12 @@ class EpochBroadcasts:
     delivered: int  # zxid up to which the process had delivered before its first broadcast
     events: list[Broadcast] = field(default_factory=list)
     digests: "array[int]" = field(default_factory=lambda: array("Q"))
+    senders: list[Broadcast | None] = field(default_factory=list)
     txns: list[TxnSummary | None] = field(default_factory=list)
 
     def event_of(self, counter: int) -> Broadcast | None:
         """Return the event that broadcast a counter, None if it was never broadcast."""
-        if counter > len(self.digests) or self.digests[counter - 1] == _NEVER:
-            return None
-        return self.events[max(0, bisect_right(self.events, counter, key=lambda event: event.first) - 1)]
+        return self.senders[counter - 1] if counter <= len(self.senders) else None
 
 
 class PrimaryBroadcast(msgspec.Struct, frozen=True):
@@ -59,10 +58,12 @@ class Broadcasts:
         missing = event.first - expected
         if missing > 0:
             primary.digests.extend([_NEVER] * missing)
+            primary.senders.extend([None] * missing)
             primary.txns.extend([None] * missing)
         # A counter that is broadcast again replaces the earlier transaction.
         place = slice(event.first - 1, event.first - 1 + len(digests))
         primary.digests[place] = digests
+        primary.senders[place] = [event] * len(digests)
         txns: Sequence[TxnSummary | None] = event.txns
         primary.txns[place] = txns if len(txns) == len(digests) else [None] * len(digests)
         return PrimaryBroadcast(event, primary, expected)

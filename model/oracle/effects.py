@@ -13,15 +13,18 @@ FENCE = "fence"
 class Effects:
     """The content of every delivered transaction, at the end of a run.
 
-    `txns` has one entry for each transaction of the delivered history, None where no `broadcast` records its content. `fences`
-    are the zxids of transactions that change nothing: they only keep out later transactions of their client up to their seq.
+    `broadcasts` and `txns` have one entry for each transaction of the delivered history: the event that broadcast it and its
+    content, None where no `broadcast` records that. `fences` are the zxids of transactions that change nothing: they only keep
+    out later transactions of their client up to their seq.
     `first_effects` maps each request (client, seq) to the zxid at which it took effect for the first time, fences left out.
     """
 
     def __init__(self, history: DeliveredHistory, broadcasts: Broadcasts) -> None:
         self._history = history
         self._broadcasts = broadcasts
-        self.txns = self._contents()
+        self.broadcasts: list[Broadcast | None] = []
+        self.txns: list[TxnSummary | None] = []
+        self._find_contents()
         self.first_effects: dict[tuple[int, int], int] = {}
         self.fences: set[int] = set()
         for zxid, txn in self.known_txns():
@@ -33,10 +36,7 @@ class Effects:
     def broadcast(self, zxid: int) -> Broadcast | None:
         """Return the event that broadcast a delivered transaction, None if there is none."""
         index = self._history.index(zxid)
-        if index is None:
-            return None
-        primary = self._primary_of(zxid, self._history.digests[index], self._broadcasts.epochs.get(zxid >> 32, []))
-        return None if primary is None else primary.event_of(zxid & 0xFFFFFFFF)
+        return self.broadcasts[index] if index is not None else None
 
     def known_txns(self) -> Iterator[tuple[int, TxnSummary]]:
         """Return the delivered transactions with known content, each with its zxid."""
@@ -63,28 +63,27 @@ class Effects:
         """Return the first delivered zxid whose content is not known, None if all are known."""
         return next((zxid for zxid, txn in zip(self._history.zxids, self.txns, strict=True) if txn is None), None)
 
-    def _contents(self) -> list[TxnSummary | None]:
-        found: list[TxnSummary | None] = []
+    def _find_contents(self) -> None:
         zxids, start = self._history.zxids, 0
         while start < len(zxids):
             epoch = zxids[start] >> 32
             end = bisect_left(zxids, (epoch + 1) << 32, start)
-            found += self._of_epoch(start, end, self._broadcasts.epochs.get(epoch, []))
+            self._add_epoch(start, end, self._broadcasts.epochs.get(epoch, []))
             start = end
-        return found
 
-    def _of_epoch(self, start: int, end: int, primaries: list[EpochBroadcasts]) -> list[TxnSummary | None]:
-        """Return the contents of the history from index `start` to `end`, which is one epoch with these primaries."""
+    def _add_epoch(self, start: int, end: int, primaries: list[EpochBroadcasts]) -> None:
+        """Add the contents of the history from index `start` to `end`, which is one epoch with these primaries."""
         zxids, digests = self._history.zxids[start:end], self._history.digests[start:end]
         place, consecutive = (zxids[0] & 0xFFFFFFFF) - 1, zxids[-1] - zxids[0] == end - start - 1
         broadcast = slice(place, place + end - start)
         if consecutive and primaries and primaries[0].digests[broadcast] == digests:
-            return primaries[0].txns[broadcast]
-        senders = [self._primary_of(zxid, digest, primaries) for zxid, digest in zip(zxids, digests, strict=True)]
-        return [
-            primary.txns[(zxid & 0xFFFFFFFF) - 1] if primary is not None else None
-            for zxid, primary in zip(zxids, senders, strict=True)
-        ]
+            self.broadcasts += primaries[0].senders[broadcast]
+            self.txns += primaries[0].txns[broadcast]
+            return
+        for zxid, digest in zip(zxids, digests, strict=True):
+            primary, place = self._primary_of(zxid, digest, primaries), (zxid & 0xFFFFFFFF) - 1
+            self.broadcasts.append(primary.senders[place] if primary is not None else None)
+            self.txns.append(primary.txns[place] if primary is not None else None)
 
     def _primary_of(self, zxid: int, digest: int, primaries: list[EpochBroadcasts]) -> EpochBroadcasts | None:
         place = (zxid & 0xFFFFFFFF) - 1

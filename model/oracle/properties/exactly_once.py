@@ -39,7 +39,9 @@ class ExactlyOnce(Checker):
             self.unknown.append(f"exactly once can't be judged: no record has the content of {show(zxid)}")
         first, requests = effects.first_effects, self.facts.requests
         self._connected = {client for _, client in self.facts.connections}  # clients that some node knew
-        for zxid, txn in effects.known_txns():
+        for zxid, txn, broadcast in zip(self.facts.history.zxids, effects.txns, effects.broadcasts, strict=True):
+            if txn is None:
+                continue
             self.checked += 1
             key = (txn[0], txn[1])
             request = requests.get(key)
@@ -49,10 +51,10 @@ class ExactlyOnce(Checker):
             elif first[key] != zxid:
                 self._report_second_effect(key, zxid, request)
             elif request is not None:
-                self._check_effect(request, zxid, txn[2])
+                self._check_effect(request, zxid, txn[2], broadcast)
             elif self._never_requested(key):
                 words = f"{show(zxid)} is the effect of client {txn[0]}, seq {txn[1]}, which nobody asked for"
-                self._report_absence(words, [effects.broadcast(zxid)])
+                self._report_absence(words, [broadcast])
         self._check_undelivered()
         for key, request in requests.items():
             complete = request.complete
@@ -105,13 +107,13 @@ class ExactlyOnce(Checker):
             [request.invoke if request is not None else None, effects.broadcast(before), effects.broadcast(zxid)],
         )
 
-    def _check_effect(self, request: Request, zxid: int, steps: Sequence[Effect]) -> None:
+    def _check_effect(self, request: Request, zxid: int, steps: Sequence[Effect], broadcast: Broadcast | None) -> None:
         """Check the first effect of a request against what its client requested and was told."""
         invoke, complete = request.invoke, request.complete
         wrong = None
         if not _matches(invoke.requested_steps, steps):
             wrong = "with other operations, paths or values than were asked for"
-        elif self._too_soon(request, self.facts.effects.broadcast(zxid)):
+        elif self._too_soon(request, broadcast):
             wrong = "before it was asked for"
         elif complete is None or complete.outcome == "unknown":
             return
@@ -125,7 +127,7 @@ class ExactlyOnce(Checker):
             done = ", ".join(" ".join(str(part) for part in step if part is not None) for step in steps)
             self.findings.add(
                 f"{_request_name(request)} took effect at {show(zxid)} ({done}) {wrong}",
-                [invoke, self.facts.effects.broadcast(zxid), complete],
+                [invoke, broadcast, complete],
             )
 
     def _check_acknowledged(self, request: Request, complete: Complete, effect: int | None) -> None:
