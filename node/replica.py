@@ -97,17 +97,13 @@ class Replica:
             flight=limits.bytes_in_flight,
             patience=timing.timeout_ms * MS,
         )
+        self.in_broadcast = False  # whether it led an established epoch, or followed its leader, at the end of the last round
         self.claims = Claims(timing.timeout_ms * MS)
         if recovered.snapshot is not None:
             self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])
         self.driver = Driver(
             self.machine, self.store, network, self.application, trace, recording, self.crash, limits.snapshot_interval
         )
-
-    @property
-    def in_broadcast(self) -> bool:
-        """Whether the node leads an established epoch, or follows its leader."""
-        return self.machine.in_broadcast
 
     def wakes_at(self, now: int) -> int:
         """Return when the core, or later than `now` the application, will have something to do."""
@@ -183,6 +179,7 @@ class Replica:
             self.drop_clients(list(self.application.sessions.forgotten.items()))
         if self.driver.work.due(self.machine.state.phase, time):
             self.trace_work()
+        self.in_broadcast = self.machine.in_broadcast
         self.driver.flush()
 
     def trace_work(self) -> None:
