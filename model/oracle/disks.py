@@ -90,23 +90,20 @@ class DurableHistory:
         if not digests:
             return True
         if self._unreported and self._is_unreported(first, last):
-            return all(self._holds_one(first + offset, digests[offset : offset + 1]) for offset in range(len(digests)))
-        return self._digests_of(first, len(digests)) == digests
-
-    def _holds_one(self, zxid: int, digest: "array[int]") -> bool:
-        return self._is_unreported(zxid, zxid) or self._digests_of(zxid, 1) == digest
+            return all(
+                self._is_unreported(zxid, zxid) or self.holds(zxid, digests[zxid - first : zxid - first + 1])
+                for zxid in range(first, last + 1)
+            )
+        number = bisect_right(self._firsts, first) - 1
+        if number < 0:
+            return False
+        offset = first - self._firsts[number]
+        return self._digests[number][offset : offset + len(digests)] == digests
 
     def _is_unreported(self, first: int, last: int) -> bool:
         """Return whether no event shows the digest of some of these transactions."""
         place = bisect_left(self._unreported, first, key=lambda span: span[1])
         return place < len(self._unreported) and self._unreported[place][0] < last
-
-    def _digests_of(self, first: int, count: int) -> "array[int] | None":
-        number = bisect_right(self._firsts, first) - 1
-        if number < 0:
-            return None
-        offset = first - self._firsts[number]
-        return self._digests[number][offset : offset + count]
 
 
 class JoinedEpoch(msgspec.Struct, frozen=True):
