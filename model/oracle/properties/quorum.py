@@ -53,22 +53,24 @@ class QuorumDurability(Checker):
 
     def on_deliver(self, delivery: Delivery) -> None:
         event, first = delivery.event, delivery.first
-        log = self.facts.nodes[event.node].disk.log
-        if not log.holds(first, delivery.digests):
-            held = "had another digest" if delivery.last <= log.last else "was not durable"
+        disk = self.facts.nodes[event.node].disk
+        durable = disk.log.holds(first, delivery.digests)
+        if delivery.appended:
+            self._count_holders(delivery, event.node if durable and not disk.amnesiac else None)
+        if not durable:
+            held = "had another digest" if delivery.last <= disk.log.last else "was not durable"
             self.findings.add(
                 f"node {event.node} delivered {zxid_range(first, delivery.last)}, which {held} on its own disk",
                 [event],
                 {event.node},
             )
 
-    def on_new_delivery(self, delivery: Delivery) -> None:
-        if not delivery.appended:
-            return
+    def _count_holders(self, delivery: Delivery, known: int | None) -> None:
+        """Count the nodes that hold what is delivered for the first time. One of them may be known already."""
         self.checked += delivery.appended
         digests = delivery.digests[-delivery.appended :]
         first = delivery.last - delivery.appended + 1
-        holders = [node.id for node in self.facts.nodes.values() if _holds(node, first, digests)]
+        holders = [node.id for node in self.facts.nodes.values() if node.id == known or _holds(node, first, digests)]
         number = len(holders)
         seen = self._counts[number] = self._counts.get(number, 0) + 1
         if seen <= LISTED:
