@@ -14,6 +14,7 @@ from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.digest import Hash
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install
+from zab_chaos.node.core.role import RoleState
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.tree.primary import Primary
@@ -59,6 +60,7 @@ class Application:
         self._flight = flight
         self._patience = patience
         self._iteration = -1
+        self._settled: RoleState | None = None  # the core's role, if it was in broadcast when it was last looked at
         self._leaderless_since: int | None = None
         # Writes that wait at the leader, with the `since` of their sessions and their sizes.
         self._waiting: deque[tuple[Origin, Zxid, ForwardedRequest, int]] = deque()
@@ -77,16 +79,11 @@ class Application:
 
     def idle(self, machine: Peer) -> bool:
         """Return whether there is nothing to forward, to answer or to notice, as between heartbeats without clients."""
-        return (
-            machine.in_broadcast
-            and machine.iteration == self._iteration
-            and self._leaderless_since is None
-            and not (self._waiting or self._refusals)
-            and self.sessions.idle()
-        )
+        return machine.state is self._settled and not (self._waiting or self._refusals) and self.sessions.idle()
 
     def follow_machine(self, machine: Peer, now: int) -> None:
         """React to changes of the leadership. Call after the core has processed its input."""
+        self._settled = machine.state if machine.in_broadcast else None
         if machine.iteration != self._iteration:
             self._iteration = machine.iteration
             self.sessions.leader_lost()
