@@ -155,7 +155,8 @@ class ClientOrder(Checker):
             self._check_node(answers)
         if self.facts.run.evidence == TRACES:  # the times of ZooKeeper's logs are not exact enough
             for request in requests:
-                self._check_outdated(request)
+                if request.invoke.op in READS:
+                    self._check_outdated(request)
 
     def _check_effects(self) -> None:
         """Check that the zxids of each client's transactions ascend with seq, and that none follows a fence of its seq."""
@@ -377,7 +378,7 @@ class ClientOrder(Checker):
     def _check_outdated(self, request: Request) -> None:
         """Check that a read is not older than what that life of its node had delivered when the client sent it."""
         invoke, complete, shown = request.invoke, request.complete, request.zxid
-        if complete is None or complete.node is None or shown is None or invoke.op not in READS:
+        if complete is None or complete.node is None or shown is None:
             return
         node = self.facts.nodes[complete.node]
         life = node.life_at(invoke.t)

@@ -134,6 +134,13 @@ class ValuesAndVersions(Checker):
     def _check_refusal_order(self) -> None:
         """Check that a refused write was judged in a state that includes all that any client had been shown before it was
         invoked."""
+        refusals = [
+            (it.invoke, it.complete, it.zxid)
+            for it in self.facts.requests.values()
+            if it.zxid is not None and it.complete and it.complete.error in STATE_ERRORS and it.invoke.op not in READS
+        ]
+        if not refusals:
+            return
         answers: list[tuple[int, int, Request]] = [
             (it.complete.t, self._delivered_zxid(it.zxid), it)
             for it in self.facts.requests.values()
@@ -146,10 +153,7 @@ class ValuesAndVersions(Checker):
         highest: list[tuple[int, Request]] = []  # for each of them, the answer with the highest zxid so far
         for _, zxid, request in answers:
             highest.append((zxid, request) if not highest or zxid > highest[-1][0] else highest[-1])
-        for request in self.facts.requests.values():
-            invoke, complete, judged = request.invoke, request.complete, request.zxid
-            if complete is None or judged is None or invoke.op in READS or complete.error not in STATE_ERRORS:
-                continue
+        for invoke, complete, judged in refusals:
             before = bisect_left(times, invoke.t)
             if before and highest[before - 1][0] > judged:
                 known, of = highest[before - 1]
