@@ -338,7 +338,7 @@ class Facts:
 
     def accept(self, event: Accept) -> int | None:
         """Append to the log of the node's disk. Return the last zxid that the log had before if this does not continue it."""
-        node, first = self.nodes[event.node], event.zxid
+        node, first = self.nodes[event.node], event.epoch << 32 | event.first
         node.accepts += 1
         if not event.digests:
             return None
