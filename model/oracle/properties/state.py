@@ -32,12 +32,12 @@ class StateEquality(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._trees: dict[int, tuple[str, Deliver | Snapshot]] = {}
+        self._trees: dict[int, Deliver | Snapshot] = {}  # by zxid: the first event that shows a tree
 
     def on_deliver(self, delivery: Delivery) -> None:
         event = delivery.event
         self._check_history(delivery.last, delivery.running_digest, event.digest, event)
-        self._check_tree(delivery.last, event.tree, event)
+        self._check_tree(delivery.last, event)
 
     def on_snapshot(self, event: Snapshot, known: bool) -> None:
         zxid, history = packed(event.zxid), self.facts.history
@@ -56,7 +56,7 @@ class StateEquality(Checker):
         if event.digest is not None:
             self._check_history(zxid, expected, event.digest, event)
         if event.tree is not None:
-            self._check_tree(zxid, event.tree, event)
+            self._check_tree(zxid, event)
 
     def on_differs(self, event: TreeDiffers) -> None:
         self.checked += 1
@@ -88,13 +88,13 @@ class StateEquality(Checker):
                 [author if author is not event else None, event],
             )
 
-    def _check_tree(self, zxid: int, tree: str, event: Deliver | Snapshot) -> None:
+    def _check_tree(self, zxid: int, event: Deliver | Snapshot) -> None:
         self.checked += 1
-        known, first = self._trees.setdefault(zxid, (tree, event))
-        if known != tree:
+        first = self._trees.setdefault(zxid, event)
+        if first.tree != event.tree:
             self.findings.add(
-                f"at {show(zxid)} the tree of node {event.node} has digest {tree}, but that of node {first.node} has "
-                f"{known}",
+                f"at {show(zxid)} the tree of node {event.node} has digest {event.tree}, but that of node {first.node} has "
+                f"{first.tree}",
                 [first, event],
                 frozenset(),
             )
