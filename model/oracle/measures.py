@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.spans import FOREVER, Span
+from zab_chaos.model.oracle.spans import Span
 
 AFTERMATH_NS = 2_000_000_000  # a pause that begins later than this after a fault has another reason
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
@@ -37,14 +37,15 @@ def pauses(waits: Iterable[Span], done: Sequence[int], end: int) -> Iterator[Spa
     answered), `done` the answer times of the successful writes, ascending.
     """
     by_due = sorted(waits)
+    dues = [due for due, _ in by_due]
     latest = list(accumulate((answered for _, answered in by_due), max))  # latest answer to the writes due so far
-    for before, after in zip([-1, *done], [*done, end], strict=True):
-        after = min(after, end)
-        number = bisect_right(by_due, (before, FOREVER))
+    in_time = done[: bisect_right(done, end)]
+    for before, after in zip([-1, *in_time], [*in_time, end], strict=True):
+        number = bisect_right(dues, before)
         if number and latest[number - 1] > before:
             since = before
         else:
-            since = by_due[number][0] if number < len(by_due) else after
+            since = dues[number] if number < len(dues) else end
         if since < after:
             yield since, after
 
