@@ -74,7 +74,10 @@ class Broadcasting(Leading):
         """How many transactions may be submitted now. The rest must wait."""
         settings, committed, proposed = self.peer.settings, self.journal.committed, self.counter
         in_flight = proposed - (zx.counter_of(committed) if zx.epoch_of(committed) == self.epoch else 0)
-        return max(0, min(settings.outstanding - in_flight, settings.counter_max - proposed))
+        room, left = settings.outstanding - in_flight, settings.counter_max - proposed
+        if left < room:
+            room = left
+        return room if room > 0 else 0
 
     def next_zxid(self) -> Zxid:
         """Return the zxid that the next submitted transaction will have."""
@@ -131,8 +134,10 @@ class Broadcasting(Leading):
 
     def commit_point(self) -> Zxid:
         """Return the last zxid that a quorum of disks holds."""
-        acked = [f.acked for f in self.followers.values() if f.active and not f.amnesiac]
-        acked.append(self.journal.durable)
+        acked = [self.journal.durable]
+        for follower in self.followers.values():
+            if follower.active and not follower.amnesiac:
+                acked.append(follower.acked)
         return self.quorum.reached(acked)
 
     def commit(self) -> None:
