@@ -82,11 +82,10 @@ class Broadcasts:
 
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
         """Return whether some process broadcast exactly these transactions in that epoch, with counters from `first` on."""
-        place = slice(first - 1, first - 1 + len(digests))
-        primaries = self.epochs.get(epoch, ())
+        primaries, end = self.epochs.get(epoch, ()), first - 1 + len(digests)
         if len(primaries) == 1:
-            return primaries[0].digests[place] == digests
-        return any(primary.digests[place] == digests for primary in primaries)
+            return primaries[0].digests[first - 1 : end] == digests
+        return any(primary.digests[first - 1 : end] == digests for primary in primaries)
 
     def _primary(self, event: Broadcast, delivered: int) -> EpochBroadcasts:
         primaries = self.epochs.setdefault(event.epoch, [])
