@@ -244,13 +244,9 @@ class Driver:
             }
             self.trace.add("snapshot", fields)
             return
-        fields = {
-            "epoch": zx.epoch_of(delivery.first),
-            "first": zx.counter_of(delivery.first),
-            "digests": dg.show_all(delivery.digests),
-            "digest": dg.show(delivery.digest),
-            "tree": tree,
-        }
+        epoch, counter = zx.pair(delivery.first)
+        digests, digest = dg.show_all(delivery.digests), dg.show(delivery.digest)
+        fields = {"epoch": epoch, "first": counter, "digests": digests, "digest": digest, "tree": tree}
         self.trace.add("deliver", fields)
 
     def maybe_snapshot(self) -> None:

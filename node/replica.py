@@ -97,7 +97,7 @@ class Replica:
             flight=limits.bytes_in_flight,
             patience=timing.timeout_ms * MS,
         )
-        self.in_broadcast = False  # whether it led an established epoch, or followed its leader, at the end of the last round
+        self.in_broadcast = False  # led an established epoch or followed its leader at the last round's end
         self.claims = Claims(timing.timeout_ms * MS)
         if recovered.snapshot is not None:
             self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])

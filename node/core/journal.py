@@ -44,13 +44,9 @@ class Journal:
     def write(self, records: TxnRecords, epoch: int, effect: Callable[[], None] | None = None) -> None:
         """Log transactions that were added to the history in this epoch; `effect` runs when they are durable."""
         self._out.record(records, effect)
-        self._out.event_after_sync(
-            "accept",
-            in_epoch=epoch,
-            epoch=zx.epoch_of(records.first),
-            first=zx.counter_of(records.first),
-            digests=dg.show_all(records.digests),
-        )
+        of_epoch, first = zx.pair(records.first)
+        digests = dg.show_all(records.digests)
+        self._out.event_after_sync("accept", in_epoch=epoch, epoch=of_epoch, first=first, digests=digests)
 
     # ---- adopting another node's history ----
 
