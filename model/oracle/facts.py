@@ -440,8 +440,10 @@ class Facts:
                     self.acked.append(AckedWrite(request.zxid, invoke, operation))
         return request
 
+    @cached_property
     def write_waits(self) -> list[Span]:
-        """Return for each write the time when it was due and the time of its answer (`FOREVER` if there is none)."""
+        """Return for each write the time when it was due and the time of its answer (`FOREVER` if there is none). Use it only
+        at the end of a run."""
         return [
             (one.invoke.due, one.complete.t if one.complete is not None else FOREVER)
             for one in self.requests.values()

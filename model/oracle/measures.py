@@ -55,7 +55,7 @@ def longest_pause(facts: Facts) -> Span:
 
     The time ends with the workload, or, if that is not recorded, with the last success or the last write that was due.
     """
-    waits, done = facts.write_waits(), sorted(facts.writes_done)
+    waits, done = facts.write_waits, sorted(facts.writes_done)
     stopped = facts.milestones.get("workload-stopped")
     end = stopped.t if stopped is not None else max([*done[-1:], *(due for due, _ in waits)], default=0)
     return max(pauses(waits, done, end), key=lambda pause: pause[1] - pause[0], default=(0, 0))

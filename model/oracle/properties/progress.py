@@ -415,11 +415,11 @@ class Progress(Checker):
         stopped = self.facts.milestones.get("workload-stopped")
         if stopped is not None:
             return stopped.t
-        return max([0, *served, *(due for due, _ in self.facts.write_waits())])
+        return max([0, *served, *(due for due, _ in self.facts.write_waits)])
 
     def _idle(self, served: list[int], bound: int) -> Iterator[Span]:
         """Find the times longer than the bound in which no client was served."""
-        dues = [due for due, _ in self.facts.write_waits()]
+        dues = [due for due, _ in self.facts.write_waits]
         if not dues:
             return
         first, end = min(dues), self._end_of_load(served)

@@ -189,7 +189,7 @@ class ValuesAndVersions(Checker):
         if complete.outcome == "ok" and request.invoke.op in READS and complete.zxid is None:
             self._report_answer(request, "names no zxid")
         for name, op in RESULTS.items():
-            if op != request.invoke.op and getattr(complete, name) is not None:
+            if getattr(complete, name) is not None and op != request.invoke.op:
                 self._report_answer(request, f"has {name}, the result of a {op}")
 
     def _check_refusal(self, request: Request, complete: Complete) -> None:
