@@ -134,15 +134,16 @@ class OpenLoop:
             return self._ask_last(lane, now)
         if not self.begun:
             return self._create_keys(lane, now)
-        while (due := self._next_due(lane)) is not None and due <= now:
-            if lane.agenda.waits_for_fault(self.effective_faults):
+        agenda, elapsed = lane.agenda, now - self._start_ns
+        while (due := agenda.due_ns) is not None and due <= elapsed:
+            if agenda.waits_for_fault(self.effective_faults):
                 lane.delayed_by_fault = True
                 return None  # until the fault is in `effective_faults`
             self._move_to_named_node(lane, now)
             if not lane.has_room(self._load.max_outstanding):
                 return None  # until it has
-            self._submit(lane, now, now if lane.delayed_by_fault else due)
-        return due
+            self._submit(lane, now, now if lane.delayed_by_fault else self._start_ns + due)
+        return None if due is None else self._start_ns + due
 
     def _move_to_named_node(self, lane: Lane, now: int) -> None:
         """Move the client if its next operation goes to a node that is named by a fault, and it is at another node."""
@@ -161,10 +162,6 @@ class OpenLoop:
         if not self.begun:
             return 0
         return max(0, self._load.due_by(now - self._start_ns) - sum(lane.agenda.sent for lane in self.lanes))
-
-    def _next_due(self, lane: Lane) -> int | None:
-        due = lane.agenda.due_ns
-        return None if due is None else self._start_ns + due
 
     def _create_keys(self, lane: Lane, now: int) -> int | None:
         """Create every key's znode, again and again if it fails or is unknown. Return when to call again, if known."""
