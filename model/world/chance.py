@@ -64,7 +64,9 @@ class Chance:
         else:
             self._lose_frames(self.conditions.loss)
         self._hitches_from = 1 - self.conditions.hitch_probability
-        self._least_delay, self._delay_spread = self.conditions.least_delay, self.conditions.delay_spread
+        self._least_delay, self._least_sync = self.conditions.least_delay, self.conditions.least_sync
+        self._delay_spread = float(self.conditions.delay_spread)  # to multiply two numbers of one type is faster
+        self._sync_spread = float(self.conditions.sync_spread)
 
     def _lose_frames(self, probability: float) -> None:
         self._loss = probability
@@ -83,7 +85,7 @@ class Chance:
         """Return how many nanoseconds a message is on its way."""
         drawn = self._draw()
         if drawn > self._hitches_from:
-            return self._least_delay + self._delay_spread + self.conditions.delay_hitch
+            return self._least_delay + self.conditions.delay_spread + self.conditions.delay_hitch
         return self._least_delay + int(self._delay_spread * drawn * drawn)
 
     def loses_frame(self) -> bool:
@@ -93,10 +95,9 @@ class Chance:
     def sync(self) -> int:
         """Return how many nanoseconds a sync of a disk takes."""
         drawn = self._draw()
-        least, spread = self.conditions.least_sync, self.conditions.sync_spread
         if drawn > self._hitches_from:
-            return least + spread + self.conditions.sync_hitch
-        return least + int(spread * drawn * drawn)
+            return self._least_sync + self.conditions.sync_spread + self.conditions.sync_hitch
+        return self._least_sync + int(self._sync_spread * drawn * drawn)
 
     def up_to(self, nanoseconds: int) -> int:
         """Return a whole number from 0 up to, but not including, `nanoseconds`."""

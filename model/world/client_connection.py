@@ -95,9 +95,10 @@ class ClientConnection:
 
     def _delay(self, way: int) -> int:
         """Draw the delay of the next frame to the node (0) or the client (1), so that it arrives after the one before."""
-        now = self._world.now
-        arrival = self._last_arrival[way] = max(self._last_arrival[way] + 1, now + self._world.chance.delay())
-        return arrival - now
+        delay, least = self._world.chance.delay(), self._last_arrival[way] + 1 - self._world.now
+        delay = delay if delay > least else least
+        self._last_arrival[way] = self._world.now + delay
+        return delay
 
     def _arrive(self, frame: bytes) -> None:
         if not self.closed:

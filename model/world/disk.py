@@ -89,9 +89,11 @@ class SimDisk(VolatileDisk[MemoryInode]):
             self.owed_ns += self._draw_time()
 
     def _draw_time(self) -> int:
-        faults = self.faults
-        faults.slowed += faults.slow_ms > 0
-        return self._draw_sync() + int(faults.slow_ms * 1_000_000)
+        drawn, faults = self._draw_sync(), self.faults
+        if faults.slow_ms > 0:
+            faults.slowed += 1
+            drawn += int(faults.slow_ms * 1_000_000)
+        return drawn
 
     # ---- storage of durable bytes (VolatileDisk) ----
 

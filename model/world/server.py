@@ -308,7 +308,7 @@ class SimServer:
 
     def _plan_wake(self) -> None:
         """Schedule the next look at the clock for the time at which something is due."""
-        now = self.clock.now_ns()
+        now = self.clock.at(self.world.now)
         command = self.commands.wakes_at()
         self._command_at = NEVER if command is None else command
         due = min(self.replica.wakes_at(now), self.channels.wakes_at(), self._command_at)
