@@ -206,17 +206,19 @@ class SimServer:
         except (Died, Exception) as error:
             self._end_by(error)
 
-    def _rounds(self, rest_of: Callable[[], Iterator[None]] | None = None) -> None:
+    def _rounds(self, synced: bool = False) -> None:
         """Execute rounds until there is no input, or the node waits for the disk or ends.
 
-        `rest_of`: returns the rest of a round that is to be continued first.
+        `synced`: the disk has synced for a round, which is continued first.
         """
         channels, connections = self.channels, self.port.connections
         try:
-            if rest_of is not None:
-                self._run(rest_of)
-            else:
+            if not synced:
                 self._round()
+            elif self.crash.pausing:
+                self._run(lambda: self._steps)
+            else:
+                self._advance(self._steps)
             while not self._busy and self.alive and (self._more_input or channels.unreported or connections.unreported):
                 self._round()
         except (Died, Exception) as error:
@@ -274,7 +276,7 @@ class SimServer:
         if self.stopped:
             self._after_resume.append(self._synced)
             return
-        self._rounds(lambda: self._steps)
+        self._rounds(synced=True)
 
     def _finish_round(self) -> None:
         """End the round: let the time of further syncs pass, or plan when to look at the clock next."""
