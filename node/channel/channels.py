@@ -253,7 +253,8 @@ class ChannelSet:
         """Return the event of an accepted frame. A PART brings no messages before its end has arrived. Raises BadFrame."""
         peer = header.sender
         if header.kind == _MESSAGES:
-            return Received(peer, frame.messages(data, header, self._decoder, self._parts.pop(peer, ())))
+            parts = self._parts.pop(peer, ()) if self._parts else ()
+            return Received(peer, frame.messages(data, header, self._decoder, parts))
         parts = self._parts.setdefault(peer, [])
         parts.append(data[HEADER_BYTES:])
         if (size := sum(map(len, parts))) > self._frame_bytes:
