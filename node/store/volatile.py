@@ -282,9 +282,10 @@ def split_parts(data: bytes, ends: Sequence[int]) -> list[bytes]:
 
 def overlay(content: bytearray, offset: int, data: bytes) -> None:
     """Write `data` into `content` at `offset`. `content` grows if necessary."""
-    if offset > len(content):
-        content.extend(bytes(offset - len(content)))
-    if offset == len(content):  # the usual case, and to assign a slice takes four times as long
+    missing = offset - len(content)
+    if missing > 0:
+        content.extend(bytes(missing))
+    if missing >= 0:  # the usual case, and to assign a slice takes four times as long
         content.extend(data)
     else:
         content[offset : offset + len(data)] = data
