@@ -553,7 +553,6 @@ class Milestone(Line, kw_only=True):
     leader: int | None = None  # of `established`, with `epoch`
     epoch: int | None = None
     zxid: ZxidPair | None = None  # of `converged`
-    nodes: dict[int, ZxidPair] | None = None  # of `not-converged`: by node that answered, the last zxid
     node: int | None = None  # of `ended`, with `life`, `code` and `armed`
     life: int | None = None
     code: int | None = None

@@ -530,16 +530,15 @@ class Facts:
         return found
 
     def _refused_without_traces(self) -> dict[int, Inject]:
-        """Return the same for nodes of which only the ends are known: they were down at the end of the run."""
-        settled = self.settled()
-        up = settled.nodes if settled is not None and settled.nodes is not None else {}
-        last = {node: ended for (node, _), ended in sorted(self.ended.items()) if node not in up}
-        return {
-            node: max(damages, key=lambda inject: inject.t)
-            for node, ended in last.items()
-            if ended.code == CORRUPT_EXIT
-            and (damages := [it for it in self.injects if it.do in DISK_FAULTS and node in it.nodes and it.t < ended.t])
-        }
+        """Return the same for nodes of which only the ends are known: since the last damage it refused its disk, and got no
+        other."""
+        found = {}
+        for (node, _), ended in self.ended.items():
+            faults = [it for it in self.injects if it.do in DISK_FAULTS and node in it.nodes]
+            last = max(faults, key=lambda inject: inject.t, default=None)
+            if last is not None and last.do != WIPE and ended.code == CORRUPT_EXIT and ended.t > last.t:
+                found[node] = last
+        return found
 
     def damage_of_disk(self, since: Boot, exit_: Exit) -> Inject | None:
         """Return the last fault that damaged the node's disk between a boot and an exit, None if there was none."""

@@ -350,28 +350,31 @@ def test_a_key_with_too_many_possibilities_is_unknown(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("code", "do", "up", "judged"),
+    ("code", "faults", "judged"),
     [
-        (65, "corrupt", {}, Judgement.UNKNOWN),
-        (1, "corrupt", {}, Judgement.VIOLATION),
-        (65, "pause", {}, Judgement.VIOLATION),
-        (65, "corrupt", {"2": [0, 0]}, Judgement.VIOLATION),
+        (65, {2: "corrupt"}, Judgement.UNKNOWN),
+        (1, {2: "corrupt"}, Judgement.VIOLATION),
+        (65, {2: "pause"}, Judgement.VIOLATION),
+        (65, {2: "corrupt", 3: "wipe"}, Judgement.VIOLATION),
+        (65, {2: "corrupt", 4.5: "corrupt"}, Judgement.VIOLATION),
     ],
-    ids=["refuses", "ends-otherwise", "not-damaged", "up-again"],
+    ids=["refuses", "ends-otherwise", "not-damaged", "has-another-disk", "does-not-refuse-the-next"],
 )
 def test_a_node_that_stays_down_with_damaged_files_is_no_failure_to_recover(
-    tmp_path: Path, code: int, do: str, up: Line, judged: Judgement
+    tmp_path: Path, code: int, faults: dict[float, str], judged: Judgement
 ) -> None:
-    write, fault = operation(1, "set", 0, 1, 7), [("inject", 2, {"do": do, "nodes": [2]}), ("heal", 3, {})]
-    run_of(tmp_path, write, faults=fault)
+    lines = [
+        ("inject", at, {"do": do, "nodes": [2], "id": number}) for number, (at, do) in enumerate(faults.items(), 1)
+    ]
+    run_of(tmp_path, operation(1, "set", 0, 1, 7), faults=lines)
     told = [
         {"event": "workload-stopped", "t": 2},
         {"event": "ended", "node": 2, "life": 2, "code": code, "armed": False, "t": 4},
         {"event": "safety-ended", "t": 5},
-        {"event": "not-converged", "nodes": {"1": [0, 0]} | up, "t": 9},
+        {"event": "not-converged", "t": 9},
     ]
-    lines = [json.dumps(line | {"t": int(line["t"] * SECOND)}) + "\n" for line in told]  # type: ignore[call-overload]
-    tmp_path.joinpath("harness.jsonl").write_text("".join(lines))
+    written = [json.dumps(line | {"t": int(line["t"] * SECOND)}) + "\n" for line in told]  # type: ignore[call-overload]
+    tmp_path.joinpath("harness.jsonl").write_text("".join(written))
     verdict = judge(tmp_path, stored=False)
     assert verdict.property("recovery").verdict is judged
     refused = any("node 2 refuses its disk, which fault 1 (corrupt) has damaged" in it for it in verdict.reasons)
