@@ -105,10 +105,10 @@ class ProcessCluster(ABC):
     def _note_end(self, life: Life) -> None:
         """Remember the end of a life if it was unexpected and is not known yet."""
         with self._ends_lock:
-            code = self._exit_status(life)
-            if code is None or life.ending or (life.node, life.life) in self._noted:
+            if life.code is None or life.ending or (life.node, life.life) in self._noted:
                 return
             self._noted.add((life.node, life.life))
+            code = self._exit_status(life, life.code)
             armed = life.crash_at is not None and code == self.crashed
             meaning = self.exit_meanings.get(code, f"see log/{life.log.name}")
             self._unexpected_ends.append(UnexpectedEnd(life.node, life.life, code, armed, meaning))
@@ -243,11 +243,11 @@ class ProcessCluster(ABC):
         life = self._lives.get(node)
         if life is None or not wait_until(lambda: not life.alive, timeout):
             return None
-        return self._exit_status(life)
+        return None if life.code is None else self._exit_status(life, life.code)
 
-    def _exit_status(self, life: Life) -> int | None:
-        """Return the exit status of a life, None if it has not ended. A node that refused its disk has `CORRUPT_EXIT`."""
-        return life.code
+    def _exit_status(self, life: Life, code: int) -> int:
+        """Return the exit status of a life whose process ended with this code: `CORRUPT_EXIT` if it refused its disk."""
+        return code
 
     def wipe(self, node: int) -> None:
         if self.alive(node):

@@ -149,10 +149,10 @@ class SystemCluster(ProcessCluster):
         super().wipe(node)
         self._damaged.discard(node)
 
-    def _exit_status(self, life: Life) -> int | None:
+    def _exit_status(self, life: Life, code: int) -> int:
         """A node that ends by itself with damaged files refuses its disk: how its program says so is not known."""
         refuses = (life.node, life.life) in self._on_damaged_files and not life.ending
-        return CORRUPT_EXIT if refuses and life.code not in (None, 0, -signal.SIGKILL) else life.code
+        return CORRUPT_EXIT if refuses and code not in (0, -signal.SIGKILL) else code
 
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         if crash_at is not None:

@@ -184,9 +184,8 @@ class ZooKeeperCluster(ProcessCluster):
         """Return why the server ended by itself, in its own words; without an error, the last lines of its log."""
         return server_log.exit_reason(self._lives[node].log) or super().last_words(node)
 
-    def _exit_status(self, life: Life) -> int | None:
-        code = life.code
-        exited = code not in (None, CRASHED) and code >= 0
+    def _exit_status(self, life: Life, code: int) -> int:
+        exited = code >= 0 and code != CRASHED
         return CORRUPT_EXIT if exited and DISK_REFUSED in life.last_words(LOG_LINES) else code
 
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
