@@ -45,13 +45,12 @@ class Oracle:
     def __init__(self, evidence: str = TRACES) -> None:
         """`evidence` is that of `zab_chaos.model.events.Run`."""
         self.facts = Facts()
-        self._register = self.facts.register
         self._evidence = evidence
         self._traced = evidence != HISTORY
         self.checkers: list[Checker] = [kind(self.facts) for kind in BY_EVIDENCE[evidence]]
         self._handlers: dict[str, list[Callable[..., None]]] = {}
         for checker in self.checkers:
-            for name in dir(checker):
+            for name in dir(type(checker)):  # `dir` of the object would make access to its attributes slow
                 if name.startswith("on_"):
                     self._handlers.setdefault(name[3:], []).append(getattr(checker, name))
         # Most events of a trace are of a few kinds: their handlers are looked up once.
@@ -73,7 +72,7 @@ class Oracle:
 
     def add_event(self, event: ev.Event) -> None:
         """Add one trace event."""
-        if self._register(event):
+        if self.facts.register(event):
             self._by_type[type(event)](event)
 
     def add_operation(self, operation: ev.Invoke | ev.Complete) -> None:
