@@ -214,6 +214,15 @@ class Damage:
 class Facts:
     """The shared state. Traces, operations, faults and milestones are added in any order among each other."""
 
+    # A class whose instances have this many attributes is slow without slots. The properties are cached in `__dict__`.
+    __slots__ = (
+        "__dict__", "acked", "before_start", "began_to_lead", "broadcasts", "connections", "crash_states", "damages",
+        "deliveries", "ended", "established", "faults", "faults_due", "frames_from", "frames_too_large", "healed_at",
+        "heals", "highest_established", "history", "initial_disks", "injected", "injects", "last_seq", "latencies",
+        "links", "lives", "members", "milestones", "node_faults", "nodes", "outcomes", "refusals", "requests", "run",
+        "self_promises", "session_lines", "tree", "unconfirmed_heals", "write_outcomes", "writes_done", "zombies",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self.history = DeliveredHistory()
         self.broadcasts = Broadcasts()
