@@ -163,14 +163,13 @@ def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> tuple
     """
     pieces: list[bytes] = []
     ends: list[int] = []
-    pack, seal = _HEAD.pack, _SEAL.pack
     room = SECTOR - 1 - offset % SECTOR
     length = end = 0  # size of the records so far, without and with sector ends
     left = len(batch_items)
     for kind, argument, payload, crc in batch_items:
         left -= 1
-        head = pack(kind if left else kind | LAST, len(payload), batch, argument, crc)
-        pieces += head, seal(crc32(head, salt + offset + end), MARK), payload, _TRAILER
+        head = _HEAD.pack(kind if left else kind | LAST, len(payload), batch, argument, crc)
+        pieces += head, _SEAL.pack(crc32(head, salt + offset + end), MARK), payload, _TRAILER
         length += OVERHEAD_BYTES + len(payload)
         end = length + (length - room - 1) // (SECTOR - 1) + 1  # as `end_of`
         ends.append(end)
