@@ -160,7 +160,7 @@ class Commands:
 
     def power_cut(self, variant: str, seed: int, within_ms: int) -> None:
         """Cut the power at the next sync that has unsynced bytes, or after `within_ms` without one."""
-        self._disk.faults.power_cut = (variant, seed)
+        self._disk.faults.arm_power_cut(variant, seed)
         self._power_cut_at = self._clock.now_ns() + within_ms * MS
         self._trace("power-cut", "armed", f"{variant}, seed {seed}")
 

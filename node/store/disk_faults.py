@@ -40,18 +40,13 @@ class DiskFaults:
         self.failed = 0  # number of operations that did
         self.stays_readable = False  # after a failed sync: its bytes stay readable and count as clean
         self.can_cut_power = can_cut_power
-        self._power_cut: tuple[Variant, int] | None = None
+        # (variant, seed) of a power cut at the next sync that has unsynced bytes; see `arm_power_cut`
+        self.power_cut: tuple[Variant, int] | None = None
 
-    @property
-    def power_cut(self) -> tuple[Variant, int] | None:
-        """(variant, seed) of a power cut at the next sync that has unsynced bytes, or None."""
-        return self._power_cut
-
-    @power_cut.setter
-    def power_cut(self, value: tuple[Variant, int] | None) -> None:
-        if value is not None:
-            self.check_variant(value[0])
-        self._power_cut = value
+    def arm_power_cut(self, variant: Variant, seed: int) -> None:
+        """Let the next sync that has unsynced bytes cut the power. Raises ValueError as `check_variant`."""
+        self.check_variant(variant)
+        self.power_cut = (variant, seed)
 
     def check_variant(self, variant: str) -> None:
         """Raise ValueError if this disk can't lose its power that way."""

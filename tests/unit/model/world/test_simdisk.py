@@ -152,7 +152,7 @@ def test_an_ordinary_disk_keeps_everything() -> None:
     disk.lose_power()
     assert disk.read("a") == b"unsynced"
     with pytest.raises(ValueError, match="ordinary"):
-        disk.faults.power_cut = ("torn", 1)
+        disk.faults.arm_power_cut("torn", 1)
 
 
 def test_an_exported_and_imported_disk_is_the_same(tmp_path: Path) -> None:

@@ -84,15 +84,14 @@ def test_bytes_of_which_the_machine_takes_a_part_are_written_whole(
 def test_an_ordinary_disk_refuses_to_cut_the_power(tmp_path: Path) -> None:
     disk = OrdinaryDisk(tmp_path)
     with pytest.raises(ValueError, match="faithful = true"):
-        disk.faults.power_cut = ("torn", 1)
+        disk.faults.arm_power_cut("torn", 1)
     with pytest.raises(ValueError, match="faithful = true"):
         disk.cut("plain", 1)
-    disk.faults.power_cut = None
 
 
 def test_an_unknown_variant_is_refused_with_the_allowed_ones(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="allowed: plain, torn, reordered"):
-        faithful(tmp_path).faults.power_cut = ("smoky", 1)  # type: ignore[assignment]
+        faithful(tmp_path).faults.arm_power_cut("smoky", 1)  # type: ignore[arg-type]
 
 
 # ---- only on the faithful disk ----
