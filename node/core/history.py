@@ -117,11 +117,11 @@ class History:
 
     def between(self, after: Zxid, upto: Zxid) -> list[TxnRecords]:
         """Return the transactions above `after` up to `upto`, one batch for each epoch. Raises NotInHistory."""
-        start, end = self.position(after), self.position(upto)
         tail = self.epoch_ranges[-1]
-        if tail.offset <= start < end:
-            first = Zxid(tail.before + (start - tail.offset + 1))
-            return [TxnRecords(first, self.txns[start:end], self.digests[start:end])]
+        if tail.before < after < upto <= self.last:  # most calls: all of it is in the newest epoch
+            start, end = tail.offset + (after - tail.before), tail.offset + (upto - tail.before)
+            return [TxnRecords(Zxid(after + 1), self.txns[start:end], self.digests[start:end])]
+        start, end = self.position(after), self.position(upto)
         batches = []
         for i, epoch_range in enumerate(self.epoch_ranges):
             low, high = max(start, epoch_range.offset), min(end, epoch_range.offset + self._length(i))
