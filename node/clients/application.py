@@ -177,7 +177,7 @@ class Application:
         while self._waiting and len(txns) < room and not self._full:
             origin, since, write, size = self._waiting.popleft()
             self._waiting_bytes -= size
-            prepared = self.primary.prepare(write, origin, since, Zxid(last + len(txns) + 1))
+            prepared = self.primary.prepare(write, origin, since, last + len(txns) + 1)
             if type(prepared) is Refusal:
                 if prepared.error in self.fenced_errors:
                     txns.append(self.primary.fence(origin))
@@ -191,7 +191,7 @@ class Application:
 
         Before the first transaction of an epoch that is the last delivered one.
         """
-        z = Zxid(last + more)
+        z = last + more
         return z if zx.counter_of(z) else self.tree.zxid
 
     def _refuse(self, origin: Origin, refusal: Refusal, after: Zxid) -> None:

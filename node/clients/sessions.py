@@ -200,15 +200,15 @@ class ClientSessions:
 
         Raises msgspec.DecodeError if one of them is no transaction.
         """
-        zxid: int = first
+        zxid = first
         for data in txns:
             txn = decode(data)
             origin = txn.origin
             session = self._sessions.get(origin.client)
             if session is None or origin.node != self._node or origin.life != self._life:
-                self._tree.perform(Zxid(zxid), txn)
+                self._tree.perform(zxid, txn)
             else:
-                self._deliver_own(session, Zxid(zxid), txn)
+                self._deliver_own(session, zxid, txn)
             if self._refused:
                 self._answer_refusals(zxid)
             zxid += 1

@@ -105,7 +105,7 @@ class History:
             self.epoch_ranges.append(EpochRange(zx.epoch_of(first), Zxid(first - 1), len(self.txns)))
         self.txns += txns
         self.digests += records.digests
-        self.last = Zxid(first + len(txns) - 1)
+        self.last = first + (len(txns) - 1)
 
     def truncate(self, keep: Zxid) -> None:
         """Cut the history back so that `keep` is the last zxid. Raises NotInHistory."""
@@ -120,13 +120,13 @@ class History:
         tail = self.epoch_ranges[-1]
         if tail.before < after < upto <= self.last:  # most calls: all of it is in the newest epoch
             start, end = tail.offset + (after - tail.before), tail.offset + (upto - tail.before)
-            return [TxnRecords(Zxid(after + 1), self.txns[start:end], self.digests[start:end])]
+            return [TxnRecords(after + 1, self.txns[start:end], self.digests[start:end])]
         start, end = self.position(after), self.position(upto)
         batches = []
         for i, epoch_range in enumerate(self.epoch_ranges):
             low, high = max(start, epoch_range.offset), min(end, epoch_range.offset + self._length(i))
             if low < high:
-                first = Zxid(epoch_range.before + 1 + low - epoch_range.offset)
+                first = epoch_range.before + (1 + low - epoch_range.offset)
                 batches.append(TxnRecords(first, self.txns[low:high], self.digests[low:high]))
         return batches
 

@@ -124,7 +124,7 @@ class Journal:
         for batch in self.history.between(self.delivered, target):
             digest = dg.fold_all(self.digest, batch.first, batch.digests)[-1]
             self._out.deliver(Deliver(batch.first, batch.txns, batch.digests, digest))
-            self._set_delivered(Zxid(batch.first + len(batch.txns) - 1), digest)
+            self._set_delivered(batch.first + (len(batch.txns) - 1), digest)
 
     def _set_delivered(self, zxid: Zxid, digest: int) -> None:
         self.delivered, self.digest = zxid, digest
