@@ -185,7 +185,7 @@ class AnswerBeforeDelivery(Application):
 
     def forward_writes(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
         forward, txns = super().forward_writes(machine)
-        zxid = int(machine.primary.next_zxid()) if machine.primary is not None else 0
+        zxid = machine.primary.submitted + 1 if machine.primary is not None else 0
         for number, data in enumerate(txns):
             txn = decode(data)
             session = self.sessions._sessions.get(txn.origin.client)

@@ -173,7 +173,7 @@ class Application:
         """
         room = primary.room
         txns: list[bytes] = []
-        last = Zxid(primary.next_zxid() - 1)
+        last = primary.submitted
         while self._waiting and len(txns) < room and not self._full:
             origin, since, write, size = self._waiting.popleft()
             self._waiting_bytes -= size

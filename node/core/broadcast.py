@@ -39,8 +39,9 @@ class Broadcasting(Leading):
         self.primary = self
         self.initial_last = initial_last  # the last zxid of the initial history I_e'
         self.unproposed: list[bytes] = []  # transactions submitted since the last PROPOSE
-        last = self.journal.history.last
-        self.counter = zx.counter_of(last) if zx.epoch_of(last) == epoch else 0  # of the last submitted transaction
+        self.before = zx.zxid(epoch, 0)  # the zxids of the epoch are above it, and up to the limit
+        self.limit = zx.zxid(epoch, peer.settings.counter_max)
+        self.submitted = max(self.before, self.journal.history.last)  # the zxid of the last submitted transaction
         self.commit_due = True  # an ACK came since the commit point was computed
         self.announced: Zxid = ZERO  # the zxid of the last COMMIT
         self.admissions: dict[int, Inquiry] = {}  # by node that had lost its disk and holds the history now
@@ -56,7 +57,7 @@ class Broadcasting(Leading):
         return {p for p in self.followers.counted() if p == self.me or self.followers[p].ack_epoch is not None}
 
     def on_tick(self) -> None:
-        if self.counter >= self.peer.settings.counter_max and self.journal.committed == self.journal.history.last:
+        if self.submitted >= self.limit and self.journal.committed == self.journal.history.last:
             self.peer.start_election(EXHAUSTED)
 
     def on_ready(self) -> None:
@@ -72,28 +73,25 @@ class Broadcasting(Leading):
     @property
     def room(self) -> int:
         """How many transactions may be submitted now. The rest must wait."""
-        settings, committed, proposed = self.peer.settings, self.journal.committed, self.counter
-        in_flight = proposed - (zx.counter_of(committed) if zx.epoch_of(committed) == self.epoch else 0)
-        room, left = settings.outstanding - in_flight, settings.counter_max - proposed
+        settled, submitted = self.journal.committed, self.submitted
+        if settled < self.before:
+            settled = self.before
+        room, left = self.peer.settings.outstanding - (submitted - settled), self.limit - submitted
         if left < room:
             room = left
         return room if room > 0 else 0
 
-    def next_zxid(self) -> Zxid:
-        """Return the zxid that the next submitted transaction will have."""
-        return zx.zxid(self.epoch, self.counter + 1)
-
     def submit(self, txns: list[bytes]) -> Zxid:
         """Accept transactions to propose, and return the zxid of the first one."""
-        first = self.next_zxid()
+        first = self.submitted + 1
         self.unproposed += txns
-        self.counter += len(txns)
+        self.submitted += len(txns)
         return first
 
     def propose(self) -> None:
         """l.3.1: send one PROPOSE for all submitted transactions. The leader's own log is written in parallel."""
         journal = self.journal
-        run = TxnRun(zx.zxid(self.epoch, self.counter - len(self.unproposed) + 1), self.unproposed)
+        run = TxnRun(self.submitted + (1 - len(self.unproposed)), self.unproposed)
         self.unproposed = []
         records = journal.history.append(run)
         self.out.event(

@@ -18,7 +18,7 @@ def test_the_bytes_that_wait_at_the_leader_are_limited(monkeypatch: pytest.Monke
     monkeypatch.setattr(application, "WAITING_BYTES", 1000)
     limits: dict[str, Any] = {"clients_max": 10, "waiting": 100, "request_bytes": 500, "flight": 2**20, "patience": 1}
     leader = Application(1, 1, Layers(), hash_bytes=HASHES["blake2b"], **limits)
-    primary = SimpleNamespace(room=2, next_zxid=lambda: 2**32 + 1, initial_last=0)
+    primary = SimpleNamespace(room=2, submitted=2**32, initial_last=0)
     machine: Any = SimpleNamespace(primary=primary, in_broadcast=True)
     writes = [(7, seq, ZERO, Create(f"/{seq}", bytes(400))) for seq in range(5)]
     leader.on_forward(2, Forward(1, [*writes, (8, 1, ZERO, Fence())]), machine)
