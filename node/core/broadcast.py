@@ -41,7 +41,8 @@ class Broadcasting(Leading):
         self.unproposed: list[bytes] = []  # transactions submitted since the last PROPOSE
         self.before = zx.zxid(epoch, 0)  # the zxids of the epoch are above it, and up to the limit
         self.limit = zx.zxid(epoch, peer.settings.counter_max)
-        self.submitted = max(self.before, self.journal.history.last)  # the zxid of the last submitted transaction
+        last = self.journal.history.last
+        self.submitted = last if zx.epoch_of(last) == epoch else self.before  # zxid of the last submitted transaction
         self.commit_due = True  # an ACK came since the commit point was computed
         self.announced: Zxid = ZERO  # the zxid of the last COMMIT
         self.admissions: dict[int, Inquiry] = {}  # by node that had lost its disk and holds the history now
@@ -73,10 +74,9 @@ class Broadcasting(Leading):
     @property
     def room(self) -> int:
         """How many transactions may be submitted now. The rest must wait."""
-        settled, submitted = self.journal.committed, self.submitted
-        if settled < self.before:
-            settled = self.before
-        room, left = self.peer.settings.outstanding - (submitted - settled), self.limit - submitted
+        committed, submitted = self.journal.committed, self.submitted
+        in_flight = submitted - (committed if zx.epoch_of(committed) == self.epoch else self.before)
+        room, left = self.peer.settings.outstanding - in_flight, self.limit - submitted
         if left < room:
             room = left
         return room if room > 0 else 0

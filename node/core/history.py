@@ -118,8 +118,10 @@ class History:
     def between(self, after: Zxid, upto: Zxid) -> list[TxnRecords]:
         """Return the transactions above `after` up to `upto`, one batch for each epoch. Raises NotInHistory."""
         tail = self.epoch_ranges[-1]
-        if tail.before < after < upto <= self.last:  # most calls: all of it is in the newest epoch
-            start, end = tail.offset + (after - tail.before), tail.offset + (upto - tail.before)
+        shift = tail.offset - tail.before
+        # Most calls are for the newest epoch. It has a gap only where a leader is wrong.
+        if tail.before < after < upto <= self.last and shift + self.last == len(self.txns):
+            start, end = shift + after, shift + upto
             return [TxnRecords(after + 1, self.txns[start:end], self.digests[start:end])]
         start, end = self.position(after), self.position(upto)
         batches = []
