@@ -99,7 +99,7 @@ class Journal:
 
     def mark_durable(self, upto: Zxid) -> None:
         """Record that the disk holds everything up to `upto`. A zxid that was truncated meanwhile is ignored."""
-        if upto > self.durable and upto in self.history:
+        if upto > self.durable and (upto == self.history.last or upto in self.history):
             self.durable = upto
             self.deliver()
 
