@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from zab_chaos.node.core.errors import SanityCheckFailed
 from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.ready import Deliver, Event, Install, Ready, Record
 
@@ -64,9 +65,12 @@ class Outbox:
         return len(self._effects)
 
     def synced(self, upto: int) -> None:
-        """Run the effects of the first `upto` records, which are durable."""
-        while self._effects and self._effects[0][0] <= upto:
-            self._effects.popleft()[1]()
+        """Run the effects of the first `upto` records, which are durable. If one fails a check, the next Ready ends the node."""
+        try:
+            while self._effects and self._effects[0][0] <= upto:
+                self._effects.popleft()[1]()
+        except SanityCheckFailed as error:
+            self.abort(str(error))
 
     def take(self) -> Ready | None:
         """Return what has gathered since the last call, or None if there is nothing."""

@@ -169,7 +169,7 @@ class Peer:
 
     def synced(self, upto: int) -> None:
         """Take note that the first `upto` records are durable."""
-        self._guarded(self.out.synced, upto)
+        self.out.synced(upto)
 
     def note_drop(self, source: int, message: Message) -> None:
         """Called when a message is dropped. A replay replaces this."""
