@@ -19,7 +19,6 @@ class Outbox:
     def __init__(self, links: set[int]) -> None:
         self._links = links
         self._ready = Ready()
-        self._handed_out = 0  # number of records, since boot
         self._effects: deque[tuple[int, Callable[[], None]]] = deque()
 
     def send(self, peer: int, message: Message) -> None:
@@ -45,7 +44,7 @@ class Outbox:
         """Ask for a log record; `effect` runs when it is durable."""
         self._ready.records.append(record)
         if effect is not None:
-            self._effects.append((self._handed_out + len(self._ready.records), effect))
+            self._effects.append((self._ready.upto + len(self._ready.records), effect))
 
     def deliver(self, delivery: Deliver | Install) -> None:
         self._ready.deliveries.append(delivery)
@@ -86,7 +85,7 @@ class Outbox:
             or ready.abort
         ):
             return None
-        self._ready = Ready()
-        self._handed_out += len(ready.records)
-        ready.upto = self._handed_out
+        if ready.records:
+            ready.upto += len(ready.records)
+        self._ready = Ready(upto=ready.upto)
         return ready
