@@ -123,7 +123,7 @@ class Application:
         if not machine.in_broadcast or not self.may_prepare(machine):
             return False
         return self.sessions.has_writes or bool(
-            self._waiting and machine.primary and machine.primary.room and not self._full
+            self._waiting and machine.primary and machine.primary.room and self.primary.outstanding_bytes < self._flight
         )
 
     def forward_writes(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
@@ -159,11 +159,6 @@ class Application:
                 self._waiting.append((Origin(node, life, client, seq), since, write, size))
                 self._waiting_bytes += size
 
-    @property
-    def _full(self) -> bool:
-        """Whether so many bytes are in flight that the next transaction must wait."""
-        return self.primary.outstanding_bytes >= self._flight
-
     def _prepare(self, primary: Broadcasting) -> list[bytes]:
         """Return transactions for as many waiting writes as there is room for.
 
@@ -174,7 +169,7 @@ class Application:
         room = primary.room
         txns: list[bytes] = []
         last = primary.submitted
-        while self._waiting and len(txns) < room and not self._full:
+        while self._waiting and len(txns) < room and self.primary.outstanding_bytes < self._flight:
             origin, since, write, size = self._waiting.popleft()
             self._waiting_bytes -= size
             prepared = self.primary.prepare(write, origin, since, last + len(txns) + 1)

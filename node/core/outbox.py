@@ -64,7 +64,7 @@ class Outbox:
         return len(self._effects)
 
     def synced(self, upto: int) -> None:
-        """Run the effects of the first `upto` records, which are durable. If one fails a check, the next Ready ends the node."""
+        """Run the effects of the first `upto` records, which are durable. If one fails a check, the node ends."""
         try:
             while self._effects and self._effects[0][0] <= upto:
                 self._effects.popleft()[1]()
