@@ -75,7 +75,7 @@ class SimDisk(VolatileDisk[MemoryInode]):
         self.faults = VirtualFaults(can_cut_power=self.faithful, spend=self._spend)
         self.writes = self.syncs = 0
         self.owed_ns, self.prepaid = 0, False
-        self._cache_kept = False
+        self.cache_kept = False
 
     def sync_time(self) -> int:
         """Return how many nanoseconds the next sync takes. The caller must let them pass before the sync."""

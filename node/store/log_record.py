@@ -167,13 +167,16 @@ def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> tuple
     length = end = 0  # size of the records so far, without and with sector ends
     left = len(batch_items)
     for kind, argument, payload, crc in batch_items:
-        left -= 1
+        left -= 1  # how many follow
         head = _HEAD.pack(kind if left else kind | LAST, len(payload), batch, argument, crc)
         pieces += head, _SEAL.pack(crc32(head, salt + offset + end), MARK), payload, _TRAILER
-        length += OVERHEAD_BYTES + len(payload)
-        end = length + (length - room - 1) // (SECTOR - 1) + 1  # as `end_of`
-        ends.append(end)
-    return _with_sector_ends(b"".join(pieces), room), ends
+        if left:
+            length += OVERHEAD_BYTES + len(payload)
+            end = length + (length - room - 1) // (SECTOR - 1) + 1  # as `end_of`
+            ends.append(end)
+    data = _with_sector_ends(b"".join(pieces), room)
+    ends.append(len(data))
+    return data, ends
 
 
 def _with_sector_ends(records: bytes, room: int) -> bytes:

@@ -120,7 +120,8 @@ class VolatileFile:
             raise
         if faults.power_cut is not None and any(data for _, data in inode.extents()):
             self._disk.cut(*faults.power_cut)
-        self._disk.drop_cache()
+        if self._disk.cache_kept:
+            self._disk.drop_cache()
         inode.make_durable()
         self._disk.syncs += 1
 
@@ -140,7 +141,7 @@ class VolatileDisk(ABC, Generic[_Inode]):
         self._names: dict[str, _Inode] = {}  # the names that the process sees
         self._durable: dict[str, _Inode] = {}
         self._changes: list[Change[_Inode]] = []  # that turn the durable names into the visible ones, in order
-        self._cache_kept = False  # the page cache was kept for the next life
+        self.cache_kept = False  # the page cache was kept for the next life
         self.writes = 0
         self.syncs = 0
 
@@ -219,13 +220,12 @@ class VolatileDisk(ABC, Generic[_Inode]):
         inode.drop_unsynced(stays_readable=self.faults.stays_readable)
         if self.faults.stays_readable:
             self._keep_cache()
-            self._cache_kept = True
+            self.cache_kept = True
 
     def drop_cache(self) -> None:
         """Drop a kept page cache: a process that goes on after a failed sync leaves nothing to the next one."""
-        if self._cache_kept:
-            self._drop_cache()
-            self._cache_kept = False
+        self._drop_cache()
+        self.cache_kept = False
 
     def _inode(self, name: str) -> _Inode:
         if name not in self._names:
