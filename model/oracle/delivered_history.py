@@ -224,7 +224,7 @@ class DeliveredHistory:
     def _append(self, zxid: int, digests: "array[int]", event: Deliver) -> None:
         self._segment_starts.append(len(self.zxids))
         self._first_deliveries.append(event)
-        self.zxids.extend(range(zxid, zxid + len(digests)))
+        self.zxids.extend([zxid + number for number in range(len(digests))])
         self.digests.extend(digests)
         self.running_digests.extend(
             dg.fold_all(self.running_digests[-1] if self.running_digests else dg.EMPTY, zxid, digests)
