@@ -68,8 +68,9 @@ class QuorumDurability(Checker):
     def _count_holders(self, delivery: Delivery, known: int | None) -> None:
         """Count the nodes that hold what is delivered for the first time. One of them may be known already."""
         self.checked += delivery.appended
-        digests = delivery.digests[-delivery.appended :]
-        first = delivery.last - delivery.appended + 1
+        first, digests = delivery.first, delivery.digests
+        if delivery.appended < len(digests):
+            first, digests = delivery.last - delivery.appended + 1, digests[-delivery.appended :]
         holders = [node.id for node in self.facts.nodes.values() if node.id == known or _holds(node, first, digests)]
         number = len(holders)
         seen = self._counts[number] = self._counts.get(number, 0) + 1
