@@ -48,6 +48,7 @@ class Broadcasts:
     def __init__(self) -> None:
         self.epochs: dict[int, list[EpochBroadcasts]] = {}
         self.highest = 0
+        self._newest: tuple[int, int, array[int]] = (0, 0, array("Q"))  # what `matches` is asked for most
 
     def add(self, event: Broadcast, delivered: int) -> PrimaryBroadcast:
         """Add an event. `delivered` is the zxid up to which the node's `deliver` and `snapshot` events of this life go."""
@@ -61,6 +62,7 @@ class Broadcasts:
             primary.senders.extend([None] * missing)
             primary.txns.extend([None] * missing)
         # A counter that is broadcast again replaces the earlier transaction.
+        self._newest = (event.epoch, event.first, digests)
         place = slice(event.first - 1, event.first - 1 + len(digests))
         primary.digests[place] = digests
         primary.senders[place] = [event] * len(digests)
@@ -82,6 +84,8 @@ class Broadcasts:
 
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
         """Return whether some process broadcast exactly these transactions in that epoch, with counters from `first` on."""
+        if self._newest == (epoch, first, digests):
+            return True
         primaries, end = self.epochs.get(epoch, ()), first - 1 + len(digests)
         if len(primaries) == 1:
             return primaries[0].digests[first - 1 : end] == digests
