@@ -24,6 +24,8 @@ from zab_chaos.model.events import (
     packed,
 )
 
+_NOTHING = (0, array("Q"))
+
 
 class DurableHistory:
     """A durable history: everything up to `floor` (the zxid of a snapshot), and above it segments of consecutive zxids."""
@@ -35,7 +37,7 @@ class DurableHistory:
         self._digests: list[array[int]] = []  # the digests of each segment
         # (after, upto), ascending: found at a boot, but no event shows the digests.
         self._unreported: list[tuple[int, int]] = []
-        self._newest: tuple[int, array[int] | None] = (0, None)  # what was appended last, if it is still there
+        self._newest: tuple[int, array[int]] = _NOTHING  # what was appended last, if it is still there
 
     def append(self, first: int, digests: "array[int]") -> None:
         """Append transactions that became durable. They replace what the log held from `first` on."""
@@ -59,12 +61,12 @@ class DurableHistory:
         self._unreported = [(after, min(upto, keep)) for after, upto in self._unreported if after < keep]
         self.floor = min(self.floor, keep)
         self.last = min(self.last, keep)
-        self._newest = (0, None)
+        self._newest = _NOTHING
 
     def install(self, zxid: int) -> None:
         """Replace everything by a snapshot."""
         self._firsts, self._digests, self._unreported = [], [], []
-        self._newest = (0, None)
+        self._newest = _NOTHING
         self.floor = self.last = zxid
 
     def copy(self) -> "DurableHistory":
@@ -86,8 +88,7 @@ class DurableHistory:
 
     def holds(self, first: int, digests: "array[int]") -> bool:
         """Return whether the log holds exactly these transactions, with consecutive zxids from `first` on."""
-        newest, shown = self._newest
-        if digests is shown and first == newest:  # most often; `read_all` returns the same object for the same digests
+        if self._newest == (first, digests):  # most often
             return True
         last = first + len(digests) - 1
         if last > self.last:
