@@ -4,7 +4,7 @@ The server runs it with ZeroMQ and real time; the simulator runs the same code w
 that pauses where the disk writes, so that its caller can let time pass there, or cut the power.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -117,9 +117,7 @@ class Replica:
         assert ready is not None  # the start of the election is traced
         yield from self.driver.fulfil(ready)
 
-    def round(
-        self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
-    ) -> Iterator[None]:
+    def round(self, time: int, frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]) -> Iterator[None]:
         """Process input, let the core react, do what it asks, and answer clients. Raises Aborted, DiskFailed.
 
         All of it is done at once, and the result is `ROUND_OVER`, unless the core asks for something to be made durable:
@@ -130,7 +128,6 @@ class Replica:
             self.handle_frames(frames)
         if clients:
             self.handle_clients(clients)
-        time = now()
         driver.tick(time)
         idle = application.idle(machine)
         if not idle:

@@ -117,7 +117,7 @@ class Server:
         self.clients.tick(now)
         for refused in self.control.tick(now):
             self.replica.trace_refused(refused)
-        for _ in self.replica.round(self.clock.now_ns, frames, clients):
+        for _ in self.replica.round(now, frames, clients):
             pass  # the disk is writing
         self.replica.trace_channels(self.links.channels.runs.fetch())
 

@@ -5,7 +5,7 @@ The simulator implements them with the node's own code in this process (`zab_cha
 in a folder (`zab_chaos.harness.backends.lockstep`). The rest of the simulator must not depend on which of the two it is.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,9 +23,7 @@ class ReplicaInterface(Protocol):
     def in_broadcast(self) -> bool: ...
     def wakes_at(self, now: int) -> int: ...
     def start(self, now: int) -> Iterator[None]: ...
-    def round(
-        self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
-    ) -> Iterator[None]: ...
+    def round(self, time: int, frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]) -> Iterator[None]: ...
     def trace_channels(self, runs: list[ChannelRun]) -> None: ...
 
 

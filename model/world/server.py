@@ -69,8 +69,8 @@ class SimServer:
     # A class whose instances have this many attributes, or get some late, is slow without slots.
     __slots__ = (
         "_after_resume", "_busy", "_command_at", "_commands_pending", "_computes_until", "_more_input",
-        "_round_began_ns", "_round_ns", "_steady", "_steps", "_suspendable", "_wake_at", "alive", "booted", "channels",
-        "clock", "commands", "crash", "crash_at", "end_reason", "id", "inbox", "life", "links", "net", "node", "plan",
+        "_round_ns", "_steady", "_steps", "_suspendable", "_wake_at", "alive", "booted", "channels", "clock",
+        "commands", "crash", "crash_at", "end_reason", "id", "inbox", "life", "links", "net", "node", "plan",
         "port", "replica", "settled", "stopped", "trace", "world",
     )  # fmt: skip
     crash: CrashPointsInterface
@@ -98,7 +98,6 @@ class SimServer:
         self.clock = Clock(lambda: world.now)
         self.clock.rate = node.drift
         self._steps: Iterator[None] = iter(())  # the rest of the present round
-        self._round_began_ns = 0
         self._busy = False  # in a round, or computing
         self._more_input = False  # some has arrived since the present round began
         self._suspendable: SuspendableCall | None = None
@@ -236,21 +235,17 @@ class SimServer:
             links.apply_connection_changes()
         clients = port.receive() if port.inbox or connections.unreported else ()
         host_ns = self.world.now
-        now = self._round_began_ns = self.clock.at(host_ns)
+        now = self.clock.at(host_ns)
         if now >= self._command_at:
             self.commands.due(now)
         channels.tick(now, host_ns)
         if now >= connections.tick_at:
             connections.tick(now)
         if self.crash.pausing:
-            self._run(partial(self.replica.round, self._round_clock, frames, clients))
+            self._run(partial(self.replica.round, now, frames, clients))
         else:
             self._busy = True
-            self._advance(self.replica.round(self._round_clock, frames, clients))
-
-    def _round_clock(self) -> int:
-        """Return what the node's clock showed when the round began."""
-        return self._round_began_ns
+            self._advance(self.replica.round(now, frames, clients))
 
     def _run(self, steps_of: Callable[[], Iterator[None]]) -> None:
         """Execute a round up to the next sync, or to its end. If a pause point is set, the round can be stopped."""

@@ -217,9 +217,8 @@ class LockstepProcess:
     # ---- requests ----
 
     def round(self, request: wire.RoundRequest) -> None:
-        now = self.clock.now
         links = [self._received(event) if isinstance(event, wire.Frame) else event for event in request.links]
-        self.run(self.replica.round(lambda: now, links, request.clients))
+        self.run(self.replica.round(self.clock.now, links, request.clients))
 
     def run(self, steps: Iterator[None]) -> None:
         for _ in steps:

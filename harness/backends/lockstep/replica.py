@@ -62,11 +62,9 @@ class RemoteReplica:
     def start(self, now: int) -> Iterator[None]:
         return self._steps(wire.StartRequest(self.timestamps(now)))
 
-    def round(
-        self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
-    ) -> Iterator[None]:
+    def round(self, time: int, frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]) -> Iterator[None]:
         links = [self._frame(event) if isinstance(event, Received) else event for event in frames]
-        return self._steps(wire.RoundRequest(self.timestamps(now()), links, list(clients)))
+        return self._steps(wire.RoundRequest(self.timestamps(time), links, list(clients)))
 
     def trace_channels(self, runs: list[ChannelRun]) -> None:
         """Have the process write its trace, with these runs."""

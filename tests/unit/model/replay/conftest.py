@@ -158,7 +158,7 @@ class InMemoryEnsemble:
     def round(self, node: int, writes: int) -> None:
         link = self.links[node]
         events, link.inbox = link.inbox, []
-        for _ in self.replicas[node].round(lambda: self.now, events, self.requests(node, writes)):
+        for _ in self.replicas[node].round(self.now, events, self.requests(node, writes)):
             pass
 
     def ask(self, node: int, *events: Any) -> None:
