@@ -67,7 +67,7 @@ def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[Cra
             super().__init__(*parts)
             if isinstance(self.crash, RecordingPoints):
                 self.crash.machine = self.machine
-            step, send = self.driver.step, self.driver.send
+            step, send = self.core.step, self.driver.send
 
             def recorded_step(source: int, message: Any) -> None:
                 recorder.add(self.machine, NAMES[type(message)])
@@ -79,7 +79,7 @@ def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[Cra
                         recorder.add(self.machine, f"{moment}:{NAMES[type(message)]}")
                 send(messages)
 
-            self.driver.step = recorded_step  # type: ignore[method-assign]
+            self.core.step = recorded_step  # type: ignore[method-assign]
             self.driver.send = recorded_send  # type: ignore[method-assign]
             self.install_disk_hook()
 

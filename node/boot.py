@@ -9,7 +9,7 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import show
 from zab_chaos.node.core.ready import Recovered
 from zab_chaos.node.crash_points import CrashPoints
-from zab_chaos.node.driver import TraceSink
+from zab_chaos.node.recorded import TraceSink
 from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store

@@ -78,7 +78,7 @@ class Commands:
 
     def _trace(self, what: str, state: str, detail: str) -> None:
         self._replica.trace.add("fault", {"do": what, "state": state, "detail": detail})
-        self._replica.driver.flush()
+        self._replica.trace.flush()
 
     # ---- the commands ----
 

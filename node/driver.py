@@ -1,14 +1,13 @@
 """Drives the core: fulfils each Ready in the order of its contract (`zab_chaos.node.core.ready`), with the real disk and
 links.
 
-The recording gets exactly the core's inputs. Crash points of the send steps are here, those of the disk in the store.
+Crash points of the send steps are here, those of the disk in the store.
 """
 
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import msgspec
-from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.clients.application import Application
 from zab_chaos.node.core import digest as dg
@@ -17,20 +16,7 @@ from zab_chaos.node.core.messages import NAMES, Confirmed
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready
 from zab_chaos.node.crash_points import CrashPoints
-from zab_chaos.node.recording import (
-    Heard,
-    LinkClosed,
-    LinkOpened,
-    ReadyTaken,
-    Recording,
-    SnapshotTaken,
-    Started,
-    Stepped,
-    Submitted,
-    Synced,
-    Ticked,
-    encode_ready,
-)
+from zab_chaos.node.recorded import RecordedCore, TraceSink
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.tree.txns import Summary
 from zab_chaos.node.work_counters import WorkCounters
@@ -49,89 +35,36 @@ class Network(Protocol):
     def reset(self, peer: int, why: str) -> None: ...
 
 
-class TraceSink(Protocol):
-    """The trace, as the driver uses it."""
-
-    def add(self, event: str, fields: dict[str, Any]) -> None: ...
-    def flush(self) -> None: ...
-
-
 class Driver:
-    """Drives one core with its store, links, application and trace."""
+    """Drives one core with its store, links, application and trace. `core`: `machine`, or what stands before it."""
 
     def __init__(
         self,
         machine: Peer,
+        core: Peer | RecordedCore,
         store: Store,
         links: Network,
         application: Application,
         trace: TraceSink,
-        recording: Recording | None,
         crash: CrashPoints,
         snapshot_bytes: int,
     ) -> None:
         self.machine = machine
+        self.core = core
         self.store = store
         self.links = links
         self.application = application
         self.trace = trace
-        self.recording = recording
         self.crash = crash
         self.snapshot_bytes = snapshot_bytes
         self.work = WorkCounters()
         # Of the transactions submitted last: the core broadcasts all of them at once, or none.
         self.summaries: list[Summary] = []
-        if recording is None:  # call the core and the trace directly
-            self.step, self.tick = machine.step, machine.tick  # type: ignore[method-assign]
-            self.take_ready, self.flush = machine.ready, trace.flush  # type: ignore[method-assign]
-
-    # ---- the core's inputs ----
-
-    def start(self, now: int) -> None:
-        if self.recording is not None:
-            self.recording.add(Started(now))
-        self.machine.start(now)
-
-    def link_up(self, peer: int) -> None:
-        if self.recording is not None:
-            self.recording.add(LinkOpened(peer))
-        self.machine.link_up(peer)
-
-    def link_down(self, peer: int, why: str) -> None:
-        if self.recording is not None:
-            self.recording.add(LinkClosed(peer, why))
-        self.machine.link_down(peer, why)
-
-    def step(self, source: int, message: Any) -> None:
-        if self.recording is not None:
-            self.recording.add(Stepped(source, message))
-        self.machine.step(source, message)
-
-    def heard(self, source: int) -> None:
-        if self.recording is not None:
-            self.recording.add(Heard(source))
-        self.machine.heard(source)
-
-    def tick(self, now: int) -> None:
-        if self.recording is not None:
-            self.recording.add(Ticked(now))
-        self.machine.tick(now)
 
     def submit(self, txns: list[bytes], summaries: list[Summary]) -> None:
         """Submit transactions to the core. `summaries`: what they do, for the trace."""
         self.summaries = summaries
-        if self.recording is not None:
-            self.recording.add(Submitted(txns))
-        self.machine.submit(txns)
-
-    # ---- the core's obligations ----
-
-    def take_ready(self) -> Ready | None:
-        """Return what the core asks for now, or None."""
-        ready = self.machine.ready()
-        if self.recording is not None:
-            self.recording.add(ReadyTaken(encode_ready(ready)))
-        return ready
+        self.core.submit(txns)
 
     def fulfil(self, ready: Ready) -> Iterator[None]:
         """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.
@@ -150,7 +83,7 @@ class Driver:
             yield
             self.make_durable(ready.upto)
             self.finish(ready)
-            more = self.take_ready()
+            more = self.core.ready()
 
     def begin(self, ready: Ready) -> None:
         """Do what needs no disk, and hand the records to the disk."""
@@ -161,10 +94,10 @@ class Driver:
             add(event.name, event.fields if event.name != "broadcast" else {**event.fields, "txns": self.summaries})
         if ready.messages:
             self.trace_confirmed(ready.messages)
-            self.flush()
+            self.trace.flush()
             self.send(ready.messages)
         if ready.records:
-            self.flush()
+            self.trace.flush()
             for record in ready.records:
                 self.store.append(record)
 
@@ -176,29 +109,22 @@ class Driver:
 
     def make_durable(self, upto: int) -> None:
         self.store.sync()
-        if self.recording is not None:
-            self.recording.add(Synced(upto))
-        self.machine.synced(upto)
+        self.core.synced(upto)
 
     def finish(self, ready: Ready) -> None:
         """Do what had to wait for the disk."""
         for event in ready.events_after_sync:
             self.trace.add(event.name, event.fields)
         if ready.messages_after_sync:
-            self.flush()
+            self.trace.flush()
             self.send(ready.messages_after_sync)
         for delivery in ready.deliveries:
             self.deliver(delivery)
         if ready.abort is not None:
-            self.flush()
+            self.trace.flush()
             raise Aborted(ready.abort)
         if ready.deliveries:
             self.maybe_snapshot()
-
-    def flush(self) -> None:
-        if self.recording is not None:
-            self.recording.flush()
-        self.trace.flush()
 
     def send(self, messages: list[tuple[int, Any]]) -> None:
         """Send one frame to each peer or, if a send point is armed, one frame for each message."""
@@ -259,13 +185,11 @@ class Driver:
         taken = machine.history.snapshot
         if taken is not None and taken[0] >= machine.delivered:
             return
-        self.flush()
+        self.trace.flush()
         zxid, digest, state = machine.delivered, machine.digest, self.application.tree.dump()
         self.store.take_snapshot(zxid, digest, state)
-        if self.recording is not None:
-            self.recording.add(SnapshotTaken(zxid, digest, crc32(state)))
-        machine.snapshot_taken(zxid, digest, state)
+        self.core.snapshot_taken(zxid, digest, state)
         tree = dg.show(self.application.tree.digest)
         fields = {"kind": "taken", "zxid": zx.pair(zxid), "digest": dg.show(digest), "tree": tree}
         self.trace.add("snapshot", fields)
-        self.flush()
+        self.trace.flush()

@@ -17,10 +17,11 @@ from zab_chaos.node.components import Components
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.digest import HASHES
 from zab_chaos.node.core.messages import Message
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Ready
 from zab_chaos.node.core.settings import MS, STATE_FORMAT, Settings
 from zab_chaos.node.crash_points import REPLY
-from zab_chaos.node.driver import Driver, Network, TraceSink
+from zab_chaos.node.driver import Driver, Network
 from zab_chaos.node.events import (
     ClientEvent,
     ClientGone,
@@ -32,6 +33,7 @@ from zab_chaos.node.events import (
     Received,
     Refused,
 )
+from zab_chaos.node.recorded import RecordedCore, RecordedTrace, TraceSink
 from zab_chaos.node.recording import Booted, Recording
 from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.tree.outcomes import Outcome
@@ -66,7 +68,7 @@ class Replica:
         self.id = config.id
         self.life = life
         self.store = booted.store
-        self.trace = trace
+        self.recording = recording
         self.crash = booted.crash
         self.network = network
         self.clients = clients
@@ -83,9 +85,12 @@ class Replica:
             clients_max=limits.clients_max,
             state_format=STATE_FORMAT,
         )
+        self.machine = parts.peer(settings, recovered)
+        self.core: Peer | RecordedCore = self.machine  # its inputs go here
+        self.trace = trace
         if recording is not None:
             recording.add(Booted(life, settings, recovered))
-        self.machine = parts.peer(settings, recovered)
+            self.core, self.trace = RecordedCore(self.machine, recording), RecordedTrace(trace, recording)
         self.application = parts.application(
             config.id,
             life,
@@ -102,7 +107,14 @@ class Replica:
         if recovered.snapshot is not None:
             self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])
         self.driver = Driver(
-            self.machine, self.store, network, self.application, trace, recording, self.crash, limits.snapshot_interval
+            self.machine,
+            self.core,
+            self.store,
+            network,
+            self.application,
+            self.trace,
+            self.crash,
+            limits.snapshot_interval,
         )
 
     def wakes_at(self, now: int) -> int:
@@ -112,8 +124,8 @@ class Replica:
 
     def start(self, now: int) -> Iterator[None]:
         """Start the core."""
-        self.driver.start(now)
-        ready = self.driver.take_ready()
+        self.core.start(now)
+        ready = self.core.ready()
         assert ready is not None  # the start of the election is traced
         yield from self.driver.fulfil(ready)
 
@@ -123,17 +135,17 @@ class Replica:
         All of it is done at once, and the result is `ROUND_OVER`, unless the core asks for something to be made durable:
         then the work is done as the result is iterated. Most rounds have nothing for the disk, and a generator is slower.
         """
-        driver, application, machine = self.driver, self.application, self.machine
+        driver, application, core, machine = self.driver, self.application, self.core, self.machine
         if frames:
             self.handle_frames(frames)
         if clients:
             self.handle_clients(clients)
-        driver.tick(time)
+        core.tick(time)
         idle = application.idle(machine)
         if not idle:
             application.follow_machine(machine, time)
             self.forward_writes()
-        ready = driver.take_ready()
+        ready = core.ready()
         if ready is not None:
             if ready.records:
                 return self._write(ready, time)
@@ -164,7 +176,7 @@ class Replica:
             if not application.pending(machine):
                 break
             self.forward_writes()
-            ready = self.driver.take_ready()
+            ready = self.core.ready()
             if ready is not None:
                 return ready
         return None
@@ -177,7 +189,7 @@ class Replica:
         if self.driver.work.due(self.machine.state.phase, time):
             self.trace_work()
         self.in_broadcast = self.machine.in_broadcast
-        self.driver.flush()
+        self.trace.flush()
 
     def trace_work(self) -> None:
         self.trace.add("work", self.driver.work.fields(self.store.log.syncs))
@@ -186,16 +198,16 @@ class Replica:
         """Trace the runs of frames that have ended, and write the trace."""
         for run in runs:
             self.trace.add("channel", asdict(run))
-        self.driver.flush()
+        self.trace.flush()
 
     def close(self, runs: list[ChannelRun]) -> None:
         """Write the last lines of a life that ends by its own decision, and close its recording. `runs`: as for
         `trace_channels`."""
         self.trace_channels(runs)
         self.trace_work()
-        self.driver.flush()
-        if self.driver.recording is not None:
-            self.driver.recording.close()
+        self.trace.flush()
+        if self.recording is not None:
+            self.recording.close()
 
     def forward_writes(self) -> None:
         """Send writes to the leader, refusals to the nodes they came from, and transactions to the core."""
@@ -215,12 +227,12 @@ class Replica:
     # ---- input ----
 
     def handle_frames(self, events: Sequence[LinkEvent]) -> None:
-        step = self.driver.step
+        step = self.core.step
         for event in events:
             if type(event) is Received:
                 peer = event.peer
                 if not event.messages:
-                    self.driver.heard(peer)
+                    self.core.heard(peer)
                 for message in event.messages:
                     kind = type(message)
                     if kind is Forward:
@@ -231,11 +243,11 @@ class Replica:
                         step(peer, message)
             elif type(event) is LinkUp:
                 self.trace.add("link", {"peer": event.peer, "state": "opened", "session": event.session, "why": ""})
-                self.driver.link_up(event.peer)
+                self.core.link_up(event.peer)
             elif type(event) is LinkDown:
                 fields = {"peer": event.peer, "state": "closed", "session": event.session, "why": event.why}
                 self.trace.add("link", fields)
-                self.driver.link_down(event.peer, event.why)
+                self.core.link_down(event.peer, event.why)
             elif type(event) is Refused:
                 self.trace_refused(event)
 
@@ -276,7 +288,7 @@ class Replica:
         """Send the clients their answers, after what they rest on is traced."""
         answers: list[Answered] = self.application.sessions.answers()
         if answers:
-            self.driver.flush()
+            self.trace.flush()
             for client, outcomes in answers:
                 self.reply(client, outcomes)
 

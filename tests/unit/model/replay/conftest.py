@@ -136,15 +136,15 @@ class InMemoryEnsemble:
         """Kill nodes, as SIGKILL does: what is not in a file is lost."""
         for node in nodes:
             replica = self.replicas.pop(node)
-            replica.driver.recording = None
+            replica.recording = None
             for peer in self.members:
                 self.close(node, peer, "closed", told=(peer,))
 
     def stop(self) -> None:
         """End all nodes, as a node ends that is asked to."""
         for replica in self.replicas.values():
-            assert replica.driver.recording is not None
-            replica.driver.recording.close()
+            assert replica.recording is not None
+            replica.recording.close()
             replica.trace.add("exit", {"code": 0, "why": "SIGTERM"})
             replica.trace.flush()
             replica.store.close()
