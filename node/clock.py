@@ -6,6 +6,7 @@ nothing else. Zab's safety must not depend on any timeout. Traces use the host's
 
 import time
 from collections.abc import Callable
+from math import trunc
 
 SLOWEST = 0.5
 FASTEST = 2.0
@@ -27,7 +28,7 @@ class Clock:
 
     def at(self, source_ns: int) -> int:
         """Return the time as `now_ns` does, for a caller that knows the source's time."""
-        now = self._shown + int((source_ns - self._real) * self._rate)
+        now = self._shown + trunc((source_ns - self._real) * self._rate)
         if now < self._latest:
             return self._latest
         self._latest = now
@@ -57,6 +58,6 @@ class Clock:
 
     def _rebase(self, jump: int) -> None:
         real = self._source()
-        self._shown += int((real - self._real) * self._rate) + jump
+        self._shown += trunc((real - self._real) * self._rate) + jump
         self._real = real
         self._changed = max(self._shown, self._latest)

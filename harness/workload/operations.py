@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import trunc
 
 from msgspec import structs
 
@@ -334,7 +335,7 @@ class Agenda:
             self.due_ns = int(self.next_written.at * 1e9) if self.next_written is not None else None
         else:
             first = self.sent - self.sent % load.burst  # of the burst that the operation belongs to
-            self.due_ns = int((first * load.clients + self._number - 1) * 1e9 / load.rate)
+            self.due_ns = trunc((first * load.clients + self._number - 1) * 1e9 / load.rate)
 
     def waits_for_fault(self, effective: Container[str]) -> bool:
         """Return whether the next operation needs a fault that is not in `effective`, those that have taken effect."""

@@ -4,6 +4,7 @@ All of it is drawn from the world's seed: first the conditions of the whole run,
 """
 
 from dataclasses import dataclass
+from math import trunc  # the same as `int` for a float, and faster
 from random import Random
 
 US = 1_000
@@ -86,7 +87,7 @@ class Chance:
         drawn = self._draw()
         if drawn > self._hitches_from:
             return self._least_delay + self.conditions.delay_spread + self.conditions.delay_hitch
-        return self._least_delay + int(self._delay_spread * drawn * drawn)
+        return self._least_delay + trunc(self._delay_spread * drawn * drawn)
 
     def loses_frame(self) -> bool:
         """Return whether a frame is lost. Draws a value, so it must only be called if `loses_frames`."""
@@ -97,11 +98,11 @@ class Chance:
         drawn = self._draw()
         if drawn > self._hitches_from:
             return self._least_sync + self.conditions.sync_spread + self.conditions.sync_hitch
-        return self._least_sync + int(self._sync_spread * drawn * drawn)
+        return self._least_sync + trunc(self._sync_spread * drawn * drawn)
 
     def up_to(self, nanoseconds: int) -> int:
         """Return a whole number from 0 up to, but not including, `nanoseconds`."""
-        return int(self._draw() * nanoseconds)
+        return trunc(self._draw() * nanoseconds)
 
     def drift(self) -> float:
         """Return the rate of a node's clock: 1.0, give or take 200 parts in a million."""
