@@ -82,10 +82,7 @@ class World:
 
     def stamp(self) -> int:
         """Return a timestamp for a record: the time now, or just after the last timestamp. No two are equal."""
-        stamp = self.last_stamp + 1
-        if stamp < self.now:
-            stamp = self.now
-        self.last_stamp = stamp
+        self.last_stamp = stamp = self.now if self.now > self.last_stamp else self.last_stamp + 1
         return stamp
 
     def run_for(self, nanoseconds: int) -> None:
