@@ -24,7 +24,17 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import DISK
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS, LED, describe_kinds
-from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Ticket, Workload, ZooKeeperSettings, load
+from zab_chaos.faults.scenario import (
+    OPERATIONS,
+    TRANSACTIONS,
+    Expect,
+    Nemesis,
+    Scenario,
+    Ticket,
+    Workload,
+    ZooKeeperSettings,
+    load,
+)
 from zab_chaos.harness.backends.fitting import KEYS
 from zab_chaos.harness.backends.registry import OURS, ours
 from zab_chaos.harness.backends.zookeeper.points import LOCATIONS, Location
@@ -277,7 +287,7 @@ def weights(key: str) -> str:
     """Describe the values of a key that maps names to weights."""
     if key == "points":
         return 'weights of crash points, for example { "after-sync:MEMBER" = 5 }'
-    names = OPERATIONS if key == "mix" else grammar.DRAWABLE
+    names = (*OPERATIONS, *TRANSACTIONS) if key == "mix" else grammar.DRAWABLE
     return "weights by name, for example { " + f"{names[0]} = 1, {names[1]} = 3" + " }; names: " + ", ".join(names)
 
 

@@ -36,6 +36,7 @@ from zab_chaos.faults.scenario import (
     NUMBERED,
     OPERATIONS,
     REPLACE,
+    TRANSACTIONS,
     Expect,
     FaultStep,
     InitialDisk,
@@ -94,7 +95,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "rate": number(0.1, 1_000_000, "operations a second"),
         "keys": integer(1, 1_000_000, "znodes"),
         "payload_bytes": integer(16, 1_000_000, "bytes"),
-        "mix": Rule("", lambda value, nodes: _weights(value, OPERATIONS, "an operation")),
+        "mix": Rule("", lambda value, nodes: _weights(value, (*OPERATIONS, *TRANSACTIONS), "an operation")),
         "max_outstanding": integer(1, 100_000, "operations a client"),
         "burst": integer(1, 1000, "operations at once"),
         "moves": number(0.0, 10_000, "moves a second"),
@@ -142,7 +143,7 @@ REQUIRED_KEYS = {"ticket": ("id", "violates", "fails")}
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
 OPERATION: tuple[Key, ...] = (
     Key(name="at", rule=number(0, MAX_SECONDS, "seconds"), doc="when the operation is due, from the start of the load"),
-    Key(name="do", rule=choice(*OPERATIONS), doc="the operation", default="set"),
+    Key(name="do", rule=choice(*OPERATIONS, *TRANSACTIONS), doc="the operation", default="set"),
     Key(name="client", rule=integer(1, 1000), doc="which of the workload's clients sends it", default=1),
     Key(
         name="key",

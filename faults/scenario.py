@@ -20,6 +20,7 @@ SELDOM = (BAD_PATH, NUMBERED, REPLACE, REFUSED, AT_ROOT)  # in the load of no sc
 OPERATIONS = (
     "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", *SELDOM,
 )  # fmt: skip
+TRANSACTIONS = ("transaction", "multi-get")  # of several keys; only for systems started by commands
 SETTLE_SECONDS = 20.0  # how long a step or an operation waits for the fault that it awaits
 # Shorter than a hitch of the network and of a disk together (`zab_chaos.model.world.chance`).
 TIGHT_MS = 150

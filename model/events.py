@@ -313,8 +313,8 @@ class Operation(Line, kw_only=True, tag_field="type"):
 
 
 class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
-    """One step of a multi, as the client requested it. `value` is the CRC-32 of the data, `version` the expected version,
-    if any."""
+    """One step of a multi or a transaction, as the client requested it. `value` is the CRC-32 of the data, `version` the
+    expected version, if any."""
 
     op: str
     path: str = ""
@@ -323,17 +323,19 @@ class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
     sequential: bool | None = None
 
 
+STEPPED = frozenset({"multi", "transaction", "multi-get"})  # operations with steps
 LARGE_BYTES = 1000  # the least size of a request that is recorded
 
 
 @final
 class Invoke(Operation, kw_only=True, tag="invoke"):
-    """A client sent a request. `steps` are those of a multi, whose `path`, `value` and so on are those of its last step.
+    """A client sent a request. `steps` are those of a multi, a transaction or a multi-get, whose `path`, `value` and so on are
+    those of its last step.
 
     `size`: the bytes of a large request, which the nodes' limit applies to.
     """
 
-    op: Literal["create", "set", "delete", "check", "multi", "get", "exists", "children"]
+    op: Literal["create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get"]
     due: int
     path: str = ""
     value: int | None = None
@@ -344,8 +346,8 @@ class Invoke(Operation, kw_only=True, tag="invoke"):
 
     @property
     def requested_steps(self) -> "Sequence[Invoke | RequestStep]":
-        """Return the steps of a multi; any other request is its own single step."""
-        return (self.steps or ()) if self.op == "multi" else (self,)
+        """Return the steps of a multi or a transaction; any other request is its own single step."""
+        return (self.steps or ()) if self.op in STEPPED else (self,)
 
 
 @final
@@ -353,7 +355,7 @@ class Complete(Operation, kw_only=True, tag="complete"):
     """A client received the answer to a request, or gave up waiting (`outcome` unknown).
 
     For a refusal, `zxid` is that of the last transaction that it can be based on. `steps` has (path, version) for each step
-    of a multi.
+    of a multi, `values` the CRC-32 of what each `get` of a transaction has found, None if there is no such key.
     """
 
     outcome: Literal["ok", "failed", "unknown"]
@@ -364,6 +366,7 @@ class Complete(Operation, kw_only=True, tag="complete"):
     path: str | None = None
     children: list[str] | None = None
     steps: list[tuple[str, int | None]] | None = None
+    values: list[int | None] | None = None
 
 
 class SessionLine(Line, kw_only=True, tag_field="type"):

@@ -17,23 +17,25 @@ from zab_chaos.harness.backends.system import (
     Place,
     Request,
     SystemBackend,
+    Transaction,
+    committed,
     done,
 )
 
-STALE_READS = "stale-reads"
+STALE_READS, SPLIT = "stale-reads", "split-transactions"  # two ways to use etcd wrongly
 
 
 class Etcd(SystemBackend):
     """Runs the `etcd` that is on the PATH, one process for each node."""
 
     name = "etcd"
-    operations = frozenset({"get", "set", "cas", "create", "delete"})
+    operations = frozenset({"get", "set", "cas", "create", "delete", "transaction", "multi-get"})
     one_address = True
     survives_wipe = False
     opaque_versions = True  # a key's mod_revision, which counts the writes of all keys
     serves_with_majority = True
     data_files: ClassVar = {"log": "member/wal/*.wal", "snapshot": "member/snap/*.snap"}
-    defects: ClassVar = {"no-fsync": "--unsafe-no-fsync", STALE_READS: STALE_READS}
+    defects: ClassVar = {"no-fsync": "--unsafe-no-fsync", STALE_READS: STALE_READS, SPLIT: SPLIT}
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         addresses = {place.node: place.address, **place.peers}
@@ -47,10 +49,10 @@ class Etcd(SystemBackend):
             "advertise-client-urls": f"http://{place.client}",
         }
         command = ["etcd", *(f"--{flag}={value}" for flag, value in flags.items())]
-        return command if defect in (None, STALE_READS) else [*command, defect]
+        return command if defect in (None, STALE_READS, SPLIT) else [*command, defect]
 
     def client(self, place: Place, timeout: float) -> "EtcdClient":
-        return EtcdClient(place.client, timeout, serializable=place.defect == STALE_READS)
+        return EtcdClient(place.client, timeout, serializable=place.defect == STALE_READS, split=place.defect == SPLIT)
 
     def leader(self, places: Sequence[Place]) -> int | None:
         """Return the node that says that it leads, and in the highest term if several say so."""
@@ -93,23 +95,25 @@ class Connection:
 
 
 class EtcdClient(BlockingClient):
-    """Each write is a transaction, on condition of the key's mod_revision: 0 means that there is no such key."""
+    """Each write is a transaction of etcd, on condition of the key's mod_revision: 0 means that there is no such key.
 
-    def __init__(self, address: str, timeout: float, *, serializable: bool) -> None:
+    `serializable`: reads may be answered by a node that is behind. `split`: the steps of a transaction are sent one by one.
+    """
+
+    def __init__(self, address: str, timeout: float, *, serializable: bool = False, split: bool = False) -> None:
         self._connection = Connection(address, timeout)
         self._serializable = serializable
+        self._split = split
         super().__init__()
 
     def ask(self, request: Request) -> Outcome:
+        if isinstance(request, Transaction):
+            return self._transaction(request)
         key = {"key": encoded(request.path.encode())}
-        read = {**key, "serializable": self._serializable}
         if isinstance(request, Get):
-            found = self._connection.ask("kv/range", read).get("kvs")
-            return done(base64.b64decode(found[0].get("value", "")), version(found[0])) if found else no_node(request)
-        if isinstance(request, Delete):
-            action = {"request_delete_range": key}
-        else:
-            action = {"request_put": {**key, "value": encoded(request.data)}}
+            found = self._connection.ask("kv/range", self._action(request)["request_range"]).get("kvs")
+            return done(value(found[0]), version(found[0])) if found else no_node(request)
+        action = {"request_delete_range": key} if isinstance(request, Delete) else self._action(request)
         wanted = 0 if isinstance(request, Create) else request.version  # -1: any
         compare = [{**key, "target": "MOD", "mod_revision": wanted}] if wanted >= 0 else []
         transaction = {"compare": compare, "success": [action], "failure": [{"request_range": key}]}
@@ -125,12 +129,31 @@ class EtcdClient(BlockingClient):
             return done() if "deleted" in result else no_node(request)
         return done(version=int(answer["header"]["revision"]))
 
+    def _transaction(self, request: Transaction) -> Outcome:
+        actions = [self._action(step) for step in request.steps]
+        results = []
+        for part in [[action] for action in actions] if self._split else [actions]:
+            results += self._connection.ask("kv/txn", {"success": part})["responses"]
+        found = [result["response_range"].get("kvs") for result in results if "response_range" in result]
+        return committed([value(kvs[0]) if kvs else None for kvs in found])
+
+    def _action(self, step: Request) -> dict[str, Any]:
+        """Return the part of a transaction that reads or writes a key."""
+        key = encoded(step.path.encode())
+        if isinstance(step, Get):
+            return {"request_range": {"key": key, "serializable": self._serializable}}
+        return {"request_put": {"key": key, "value": encoded(step.data)}}
+
     def hang_up(self) -> None:
         self._connection.close()
 
 
 def no_node(request: Request) -> Failed:
     return Failed("no node", f"there is no key {request.path}")
+
+
+def value(kv: dict[str, str]) -> bytes:
+    return base64.b64decode(kv.get("value", ""))
 
 
 def version(kv: dict[str, str]) -> int:

@@ -2,7 +2,7 @@
 
 from importlib.metadata import EntryPoint, entry_points
 
-from zab_chaos.faults.scenario import OPERATIONS
+from zab_chaos.faults.scenario import OPERATIONS, TRANSACTIONS
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.errors import BadInput, did_you_mean
 
@@ -44,9 +44,10 @@ def _loaded(point: EntryPoint) -> Backend:
         raise BadInput(f"the backend {point.name!r}, {point.value}, can't be loaded: {error or repr(error)}") from error
     if not isinstance(backend, Backend):
         raise BadInput(f"the backend {point.name!r}, {point.value}, is not a {Backend.__module__}.Backend")
-    if not {*backend.operations} <= {*OPERATIONS}:
+    known = (*OPERATIONS, *TRANSACTIONS)
+    if not {*backend.operations} <= {*known}:
         raise BadInput(
-            f"the backend {point.name!r}: `operations` must be a set of names out of {', '.join(OPERATIONS)}, "
+            f"the backend {point.name!r}: `operations` must be a set of names out of {', '.join(known)}, "
             f"not {backend.operations!r}"
         )
     return backend

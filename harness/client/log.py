@@ -11,13 +11,13 @@ import msgspec
 
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.session import Done, Unknown, read_outcome
+from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
 from zab_chaos.model.events import LARGE_BYTES
 from zab_chaos.model.sealing import unsealed
 from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.core.zxid import pair
 from zab_chaos.node.tree import outcomes
-from zab_chaos.node.tree.outcomes import Outcome
-from zab_chaos.node.tree.requests import ANY, Create, Multi, Request, Set
+from zab_chaos.node.tree.requests import ANY, Create, Multi, Set
 
 _encode = msgspec.json.Encoder().encode
 
@@ -134,7 +134,7 @@ def request_fields(request: Request) -> dict[str, Any]:
     """Return the fields of an `invoke` line: operation, path, the CRC-32 of the data, the version that was asked for, and the
     size of a large request.
 
-    A multi has the fields of its last step, and all of its steps.
+    A multi or a transaction has the fields of its last step, and all of its steps.
     """
     fields, size = _fields(request), _size(request)
     if size >= LARGE_BYTES:
@@ -144,16 +144,16 @@ def request_fields(request: Request) -> dict[str, Any]:
 
 def _size(request: Request) -> int:
     """Return what the limit on one request applies to (docs/writing-scenarios.md). The node's own count is judged by it."""
-    if type(request) is Multi:
+    if type(request) is Multi or type(request) is Transaction:
         return sum(32 + _size(step) for step in request.steps)
     return len(request.path) + len(getattr(request, "data", b""))
 
 
 def _fields(request: Request) -> dict[str, Any]:
-    if type(request) is Multi:
+    if type(request) is Multi or type(request) is Transaction:
         steps = [_fields(step) for step in request.steps]
         last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
-        return last | {"op": "multi", "steps": steps}
+        return last | {"op": "multi" if type(request) is Multi else request.op, "steps": steps}
     fields: dict[str, Any] = {"op": request.__struct_config__.tag, "path": request.path}
     if type(request) is Create or type(request) is Set:
         fields["value"] = crc32(request.data)
@@ -167,6 +167,8 @@ def _fields(request: Request) -> dict[str, Any]:
 
 def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     """Return the fields of a `complete` line: the outcome as the library returns it, and the zxid of a refusal."""
+    if type(outcome) is Committed:
+        return {"outcome": "ok", "values": [None if value is None else crc32(value) for value in outcome.values]}
     read = read_outcome(outcome)
     if isinstance(read, Done):
         return _done(read)

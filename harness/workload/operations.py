@@ -343,9 +343,18 @@ class Agenda:
 
     def next_operation(self) -> tuple[Request, Operation]:
         """Take the next operation: its request, and the operation itself. It counts as sent."""
+        operation = self.take()
+        return self.request(operation), operation
+
+    def take(self) -> Operation:
+        """Take the next operation, without its request. It counts as sent."""
         operation = self.next_written or self._draw.choose()
         self.count_sent()
-        return self._draw.request(operation), operation
+        return operation
+
+    def request(self, operation: Operation) -> Request:
+        """See `Draw.request`."""
+        return self._draw.request(operation)
 
     def learn(self, request: Request, outcome: Outcome) -> None:
         """See `Draw.learn`."""

@@ -88,9 +88,10 @@ DISK_FAULTS = FILE_DAMAGES | {REMOVE_FILE, WIPE}
 EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}
 # Faults that end processes, or need them to have ended.
 KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS
-WRITES = frozenset({"create", "set", "delete", "multi"})
-READS = frozenset({"get", "exists", "children"})
+WRITES = frozenset({"create", "set", "delete", "multi", "transaction"})
+READS = frozenset({"get", "exists", "children", "multi-get"})
 NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals without a judgement of the request
+TRANSACTIONS = frozenset({"transaction", "multi-get"})  # of several keys, of foreign systems
 ORDERED = WRITES | {"check"}  # operations that get a transaction, and so a zxid
 _L = TypeVar("_L", bound=Line)
 
@@ -433,6 +434,8 @@ class Facts:
             self.note_damage(operation, "completes an operation that waits for no answer")
             return None
         request.complete, invoke = operation, request.invoke
+        if operation.values is not None or invoke.op in TRANSACTIONS:
+            self._check_values(invoke, operation)
         if operation.t < invoke.t:
             self.note_damage(operation, "answers a request before it was sent")
         request.zxid = zxid_of(operation)
@@ -448,6 +451,12 @@ class Facts:
                 if request.zxid is not None:
                     self.acked.append(AckedWrite(request.zxid, invoke, operation))
         return request
+
+    def _check_values(self, invoke: Invoke, answer: Complete) -> None:
+        """Note damage if a transaction's answer has not one value for each of its reads."""
+        reads = sum(step.op == "get" for step in invoke.steps or ())
+        if answer.outcome == "ok" and len(answer.values or ()) != reads:
+            self.note_damage(answer, f"has {len(answer.values or ())} values for {reads} reads of a transaction")
 
     @cached_property
     def write_waits(self) -> list[Span]:

@@ -1,9 +1,10 @@
-"""Linearizability of one key: does some order of its operations, each at one instant between its call and its return,
-explain every answer (Herlihy and Wing, 1990)?
+"""Linearizability: does some order of the operations, each at one instant between its call and its return, explain every
+answer (Herlihy and Wing, 1990)? If operations are transactions of several keys, this is strict serializability.
 
-Linearizability is local, so each key is judged by itself. If a key is only read and written, and each value is written
-once, no search is needed: the operations of a value must be adjacent in the order, so it is enough to compare the times at
-which each value must have been, or could have been, the current one (Gibbons and Korach, 1997).
+Linearizability is local, so a key is judged by itself, and keys that transactions connect are judged together. If a key is
+only read and written, and each value is written once, no search is needed: the operations of a value must be adjacent in the
+order, so it is enough to compare the times at which each value must have been, or could have been, the current one (Gibbons
+and Korach, 1997).
 
 Otherwise there is a just-in-time search (Lowe, 2017): operations are ordered only when one of them must return. The search
 keeps the possible states, each with the outstanding operations that have taken effect in it. An operation with an unknown
@@ -13,7 +14,7 @@ any answer is left out, so that few configurations are carried from one return t
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
@@ -21,6 +22,7 @@ from itertools import count, pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
+from zab_chaos.model.ddmin import ddmin
 from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
 
@@ -30,11 +32,14 @@ NOTHING: frozenset[int] = frozenset()
 UNSEEN = -1  # replaces a value or a version that no further answer shows; not a CRC-32
 UNNAMED = -2  # any version of which it is not known which write it names
 INFORMATIVE = frozenset({NODE_EXISTS, NO_NODE, BAD_VERSION})  # refusals that depend on the state of the key
+ASKING = frozenset({"get", "exists", "check"})  # operations that change nothing
 NEEDING = frozenset({"get", "check", "delete"})  # operations whose key must exist; so must that of a `set` on condition
 
 State = tuple[int | None, int] | None  # the CRC-32 of the value and the version; None: the key does not exist
-Numbers = frozenset[int]  # calls, by their index
-Configuration = tuple[State, Numbers, Numbers]  # with the outstanding calls that took effect: known, unknown
+States = tuple[State, ...]  # by the number of the key
+Seen = tuple[int, int | None]  # the number of a key, and a value or a version of it
+Numbers = frozenset[int]  # transactions, by their index
+Configuration = tuple[States, Numbers, Numbers]  # with the outstanding transactions that took effect: known, unknown
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -51,6 +56,34 @@ class Call(Struct, frozen=True, gc=False):
     @property
     def known(self) -> bool:
         return self.answer is not None and self.answer.outcome != "unknown"
+
+
+class Transaction(Struct, frozen=True, gc=False):
+    """What one operation does to its keys, all at one instant: for each step the number of the key, and the call."""
+
+    steps: tuple[tuple[int, Call], ...]
+
+    @property
+    def invoke(self) -> Invoke:
+        """Return the call of its first step. All steps are called, and return, at the same times."""
+        return self.steps[0][1].invoke
+
+    @property
+    def answer(self) -> Complete | None:
+        return self.steps[0][1].answer
+
+    @property
+    def known(self) -> bool:
+        return self.steps[0][1].known
+
+    def unanswered(self) -> "Transaction":
+        """Return the same transaction as if nobody knew whether it took effect: what it has read says nothing."""
+        steps = [(key, replace(call, answer=None)) for key, call in self.steps]
+        return Transaction(tuple([one for one in steps if one[1].invoke.op not in ASKING] or steps))
+
+    def written(self) -> frozenset[int]:
+        """Return the numbers of the keys that it may change."""
+        return frozenset(key for key, call in self.steps if not _only_asks(call))
 
 
 class GaveUp(Exception):
@@ -110,29 +143,70 @@ class _Zone(Struct, frozen=True, gc=False):
 
 def by_search(calls: Sequence[Call]) -> Call | None:
     """Do the same with a search, for all operations."""
-    stuck = _stuck(calls)
+    first = first_unserializable([Transaction(((0, call),)) for call in calls])
+    return None if first is None else calls[first]
+
+
+def first_unserializable(transactions: Sequence[Transaction]) -> int | None:
+    """Return the index of the first transaction whose answer no order explains, None if there is none. Raises GaveUp."""
+    stuck = _stuck(transactions)
     if stuck is None:
         return None
-    returns = [number for number, returns in _in_time(calls) if returns]
+    returns = [number for number, returns in _in_time(transactions) if returns]
 
     def wrong(place: int) -> bool:
         """Return whether no order explains the answers of the returns up to this index."""
         known = set(returns[: place + 1])
-        told = [call if n in known else replace(call, answer=None) for n, call in enumerate(calls)]
-        return _stuck(told) is not None
+        return _stuck([one if n in known else one.unanswered() for n, one in enumerate(transactions)]) is not None
 
     first = returns.index(stuck)  # later answers were used as well: one of them may be the wrong one
     with suppress(GaveUp):
         first = bisect_left(range(len(returns) - 1), True, first, key=wrong)
-    return calls[returns[first]]
+    return returns[first]
 
 
-def _stuck(calls: Sequence[Call]) -> int | None:
-    """Return the index of the call at whose return no configuration is left, None if there is none."""
-    search = _Search.of(calls)
-    for number, returns in _in_time(calls):
+def contradicting(transactions: Sequence[Transaction], wrong: int) -> list[int]:
+    """Return answers that no order explains and of which none can be left out, as far as the search can tell: the indices of
+    their transactions, in the order in which they came. `wrong`: the first one that no order explains."""
+    unanswered = [one.unanswered() for one in transactions]
+    returns = [number for number, returns in _in_time(transactions) if returns]
+    returns = returns[: returns.index(wrong)]
+
+    def contradict(numbers: Sequence[int]) -> bool:
+        """Return whether these answers contradict each other and the wrong one, if all others are unknown."""
+        told = list(unanswered)
+        for number in (*numbers, wrong):
+            told[number] = transactions[number]
+        try:
+            return _stuck(telling(told)) is not None
+        except GaveUp:
+            return False
+
+    # Most of them came long before.
+    start = bisect_left(range(len(returns)), True, key=lambda start: not contradict(returns[start:])) - 1
+    found = ddmin(
+        returns[max(start, 0) :],
+        lambda candidates: next((at for at, numbers in enumerate(candidates) if contradict(numbers)), None),
+    )
+    return [*found, wrong]
+
+
+def telling(transactions: Sequence[Transaction]) -> list[Transaction]:
+    """Return the transactions that matter: they say something of the state, or may have made what others saw."""
+    by_key: dict[int, list[Call]] = {}
+    for one in transactions:
+        for key, call in one.steps:
+            by_key.setdefault(key, []).append(call)
+    matter = {id(call) for calls in by_key.values() for call in _relevant(calls)}
+    return [one for one in transactions if any(id(call) in matter for _, call in one.steps)]
+
+
+def _stuck(transactions: Sequence[Transaction]) -> int | None:
+    """Return the index of the transaction at whose return no configuration is left, None if there is none."""
+    search = _Search.of(transactions)
+    for number, returns in _in_time(transactions):
         if not returns:
-            search.outstanding[number] = calls[number]
+            search.outstanding[number] = transactions[number]
         elif not search.returned(number):
             return number
     return None
@@ -159,145 +233,176 @@ def _is_plain(calls: Sequence[Call]) -> bool:
 
 def _says_nothing(call: Call) -> bool:
     if not call.known:
-        return call.invoke.op in ("get", "exists", "check")
+        return call.invoke.op in ASKING
     assert call.answer is not None
     return call.answer.outcome == "failed" and call.answer.error not in INFORMATIVE
 
 
-def _in_time(calls: Sequence[Call]) -> Iterator[tuple[int, bool]]:
+def _in_time(transactions: Sequence[Transaction]) -> Iterator[tuple[int, bool]]:
     """Yield (index, whether it is a return) in order of time. At equal times calls come before returns: the operations
     overlap."""
-    moments = [(call.invoke.t, False, number) for number, call in enumerate(calls)]
-    moments += [(call.answer.t, True, number) for number, call in enumerate(calls) if call.known and call.answer]
+    moments = [(one.invoke.t, False, number) for number, one in enumerate(transactions)]
+    moments += [(one.answer.t, True, number) for number, one in enumerate(transactions) if one.known and one.answer]
     for _, returns, number in sorted(moments):
         yield number, returns
 
 
 class _Search(Struct, gc=False):
-    """The search for one key: the outstanding operations and the possible configurations.
+    """The search: the outstanding transactions and the possible configurations.
 
     Four rules leave out what makes no difference:
 
     - Values are distinguished only as long as some read that shows them has not taken effect. All other values are
       equal. If versions name writes, the same holds for versions and the operations that name them.
-    - A value that is written once can't be replaced as long as such a read is left: it would never come back.
-    - An operation that changes nothing takes effect as soon as its answer is true. Nothing is lost by that.
-    - As few unknown operations as possible have taken effect. Of two that would do the same now, the one that can do
+    - A value that is written once can't be replaced as long as such a read is left, unless it is a read of the very
+      transaction that replaces it: the value would never come back.
+    - A transaction that changes nothing takes effect as soon as its answer is true. Nothing is lost by that.
+    - As few unknown transactions as possible have taken effect. Of two that would do the same now, the one that can do
       less later goes first: it needs a version, or a missing key.
 
-    `reads` has, by value, the reads that show it and have not returned. `naming` has, by version, the operations that name
-    it in a condition or show it, and have not returned; None if versions count. `once` are the values that are written once.
-    `alike` describes what an unknown operation does: whether it deletes, the value that it writes, if some read shows that
-    value, and the version that it makes.
+    `reads` has, by key and value, the reads that show it and have not returned. `naming` has, by key and version, the
+    operations that name it in a condition or show it, and have not returned; None if versions count. `once` are the values
+    that are written once. `written` are the keys that a transaction may change. `alike` describes what an unknown transaction
+    does to each of its keys: whether it deletes, the value that it writes, if some read shows that value, and the version
+    that it makes.
     """
 
     versions: bool
-    reads: dict[int | None, set[int]]
-    naming: dict[int, set[int]] | None
-    once: frozenset[int | None]
-    alike: dict[int, tuple[bool, int | None, int | None]]
+    reads: dict[Seen, set[int]]
+    naming: dict[Seen, set[int]] | None
+    once: frozenset[Seen]
+    written: list[frozenset[int]]
+    alike: dict[int, tuple[tuple[int, bool, int | None, int | None], ...]]
     limit: int
     examined: int
-    outstanding: dict[int, Call]
+    outstanding: dict[int, Transaction]
     possible: list[Configuration]
 
     @classmethod
-    def of(cls, calls: Sequence[Call]) -> "_Search":
-        reads: dict[int | None, set[int]] = {}
-        for number, call in enumerate(calls):
+    def of(cls, transactions: Sequence[Transaction]) -> "_Search":
+        steps = [(number, key, call) for number, one in enumerate(transactions) for key, call in one.steps]
+        reads: dict[Seen, set[int]] = {}
+        for number, key, call in steps:
             if call.invoke.op == "get" and call.answer is not None and call.answer.outcome == "ok":
-                reads.setdefault(call.answer.value, set()).add(number)
-        written = Counter(call.invoke.value for call in calls if call.invoke.op in ("set", "create"))
+                reads.setdefault((key, call.answer.value), set()).add(number)
+        written = Counter((key, call.invoke.value) for _, key, call in steps if call.invoke.op in ("set", "create"))
         return cls(
-            versions=any(call.invoke.version is not None or _version(call) is not None for call in calls),
+            versions=any(call.invoke.version is not None or _version(call) is not None for _, _, call in steps),
             reads=reads,
-            naming=_naming(calls) if any(call.makes is not None for call in calls) else None,
+            naming=_naming(steps) if any(call.makes is not None for _, _, call in steps) else None,
             once=frozenset(value for value, times in written.items() if times == 1),
+            written=[one.written() for one in transactions],
             alike={
-                number: (
-                    call.invoke.op == "delete",
-                    call.invoke.value if call.invoke.value in reads else UNSEEN,
-                    call.makes,
+                number: tuple(
+                    (
+                        key,
+                        call.invoke.op == "delete",
+                        call.invoke.value if (key, call.invoke.value) in reads else UNSEEN,
+                        call.makes,
+                    )
+                    for key, call in one.steps
                 )
-                for number, call in enumerate(calls)
-                if not call.known
+                for number, one in enumerate(transactions)
+                if not one.known
             },
-            limit=MAX_CONFIGURATIONS * (1 + len(calls) // 1000),
+            limit=MAX_CONFIGURATIONS * (1 + len(transactions) // 1000),
             examined=0,
             outstanding={},
-            possible=[(None, NOTHING, NOTHING)],
+            possible=[((None,) * (1 + max((key for _, key, _ in steps), default=0)), NOTHING, NOTHING)],
         )
 
     def returned(self, number: int) -> bool:
-        """Let an operation return. Return whether any configuration is left. Raises GaveUp."""
-        asking = [other for other, call in self.outstanding.items() if _only_asks(call)]
+        """Let a transaction return. Return whether any configuration is left. Raises GaveUp."""
+        asking = [other for other in self.outstanding if not self.written[other]]
         writing = sorted(self.outstanding.keys() - asking, key=self._ability)
         left: list[Configuration] = []
-        fewest: dict[tuple[State, Numbers], list[Numbers]] = {}
+        fewest: dict[tuple[States, Numbers], list[Numbers]] = {}
         order = count()
         ahead = [(len(one[2]), next(order), one) for one in self.possible]
         heapify(ahead)
-        while ahead:  # configurations with fewer unknown operations come first
-            state, done, used = self._settled(heappop(ahead)[2], asking)
+        while ahead:  # configurations with fewer unknown transactions come first
+            states, done, used = self._settled(heappop(ahead)[2], asking)
             self.examined += 1
             if self.examined > self.limit:
                 raise GaveUp(f"more than {MAX_CONFIGURATIONS:,} possibilities for each thousand operations")
-            others = fewest.setdefault((state, done), [])
+            others = fewest.setdefault((states, done), [])
             if any(other <= used for other in others):
                 continue
             others.append(used)
             if number in done:
-                left.append((state, done - {number}, used))
+                left.append((states, done - {number}, used))
                 continue
-            for one in self._steps((state, done, used), writing):
+            for one in self._steps((states, done, used), writing):
                 heappush(ahead, (len(one[2]), next(order), one))
         self.possible = left
-        call = self.outstanding.pop(number)
-        if call.answer is not None and call.answer.value in self.reads:
-            self.reads[call.answer.value].discard(number)
-        if self.naming is not None:
-            for version in _named(call):
-                self.naming[version].discard(number)
+        self._forget(number)
         return bool(left)
 
+    def _forget(self, number: int) -> None:
+        """Forget a transaction that has returned: what it shows, and the versions that it names."""
+        for key, call in self.outstanding.pop(number).steps:
+            if call.answer is not None and (key, call.answer.value) in self.reads:
+                self.reads[key, call.answer.value].discard(number)
+            if self.naming is not None:
+                for version in _named(call):
+                    self.naming[key, version].discard(number)
+
     def _ability(self, number: int) -> tuple[bool, int]:
-        """Return the key by which operations are sorted: those first that can do less."""
-        invoke = self.outstanding[number].invoke
-        return invoke.version is None and invoke.op != "create", number
+        """Return the key by which transactions are sorted: those first that can do less."""
+        calls = [call.invoke for _, call in self.outstanding[number].steps]
+        return all(invoke.version is None and invoke.op != "create" for invoke in calls), number
 
     def _settled(self, one: Configuration, asking: Sequence[int]) -> Configuration:
-        """Return the configuration after all operations that can be answered now and change nothing."""
-        state, done, used = one
-        done = done.union([number for number in asking if _effect(self.outstanding[number], state, self.versions)[0]])
-        return self._without_unseen(state, done), done, used
+        """Return the configuration after all transactions that can be answered now and change nothing."""
+        states, done, used = one
+        done = done.union([number for number in asking if _effects(self.outstanding[number], states, self.versions)[0]])
+        return self._without_unseen(states, done), done, used
 
-    def _without_unseen(self, state: State, done: Numbers) -> State:
-        """Replace a value that no further read shows, and a version that no further operation names."""
+    def _without_unseen(self, states: States, done: Numbers) -> States:
+        """Replace values that no further read shows, and versions that no further operation names."""
+        return tuple([self._what_is_seen(key, state, done) for key, state in enumerate(states)])
+
+    def _what_is_seen(self, key: int, state: State, done: Numbers) -> State:
         if state is None:
             return None
         value, version = state
-        named = self.naming is None or not self.naming.get(version, NOTHING) <= done
-        return value if self._awaited(value, done) else UNSEEN, version if named else UNSEEN
-
-    def _awaited(self, value: int | None, done: Numbers) -> bool:
-        return not self.reads.get(value, NOTHING) <= done
+        named = self.naming is None or not self.naming.get((key, version), NOTHING) <= done
+        awaited = not self.reads.get((key, value), NOTHING) <= done
+        return value if awaited else UNSEEN, version if named else UNSEEN
 
     def _steps(self, one: Configuration, writing: Sequence[int]) -> Iterator[Configuration]:
         """Yield the configurations in which one more write has taken effect."""
-        state, done, used = one
-        if state is not None and state[0] in self.once and self._awaited(state[0], done):
-            return
+        states, done, used = one
+        awaited = {
+            key: self.reads.get((key, state[0]), NOTHING) - done
+            for key, state in enumerate(states)
+            if state is not None and (key, state[0]) in self.once
+        }
         tried = set()
         for number in writing:
-            call = self.outstanding[number]
-            legal, after = _effect(call, state, self.versions)
-            if not legal or number in done or number in used:
+            if number in done or number in used:
                 continue
-            if call.known:
+            if any(awaited.get(key, NOTHING) - {number} for key in self.written[number]):
+                continue
+            transaction = self.outstanding[number]
+            legal, after = _effects(transaction, states, self.versions)
+            if not legal:
+                continue
+            if transaction.known:
                 yield after, done | {number}, used
-            elif self.alike[number] not in tried and self._without_unseen(after, done) != state:
+            elif self.alike[number] not in tried and self._without_unseen(after, done) != states:
                 tried.add(self.alike[number])
                 yield after, done, used | {number}
+
+
+def _effects(transaction: Transaction, states: States, versions: bool) -> tuple[bool, States]:
+    """Return whether all steps may take effect, each after those before it, with their answers; and the states afterwards."""
+    for key, call in transaction.steps:
+        legal, after = _effect(call, states[key], versions)
+        if not legal:
+            return False, states
+        states = (*states[:key], after, *states[key + 1 :])
+    return True, states
 
 
 def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
@@ -329,7 +434,7 @@ def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
 def _only_asks(call: Call) -> bool:
     """Return whether the operation leaves the key unchanged in every state."""
     refused = call.answer is not None and call.answer.outcome == "failed"
-    return call.known and (refused or call.invoke.op in ("get", "exists", "check"))
+    return call.known and (refused or call.invoke.op in ASKING)
 
 
 def _is_refusal_true(call: Call, state: State, error: str | None) -> bool:
@@ -342,12 +447,12 @@ def _is_refusal_true(call: Call, state: State, error: str | None) -> bool:
     return expected is not None and state is not None and (state[1] != expected or expected == UNNAMED)
 
 
-def _naming(calls: Sequence[Call]) -> dict[int, set[int]]:
-    """Return, by version, the operations that name it."""
-    found: dict[int, set[int]] = {}
-    for number, call in enumerate(calls):
+def _naming(steps: Iterable[tuple[int, int, Call]]) -> dict[Seen, set[int]]:
+    """Return, by key and version, the transactions that name it. `steps`: number of the transaction, key, call."""
+    found: dict[Seen, set[int]] = {}
+    for number, key, call in steps:
         for version in _named(call):
-            found.setdefault(version, set()).add(number)
+            found.setdefault((key, version), set()).add(number)
     return found
 
 

@@ -14,10 +14,11 @@ TOO_LARGE: Final = "too large"
 OVERLOADED: Final = "overloaded"
 NO_LEADER: Final = "no leader"
 SUPERSEDED: Final = "superseded"
+CONFLICT: Final = "conflict"  # of foreign systems only: a transaction was rolled back because of others
 
 ERRORS: Final = (
     NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION, BAD_PATH, BAD_REQUEST, TOO_LARGE, OVERLOADED, NO_LEADER,
-    SUPERSEDED,
+    SUPERSEDED, CONFLICT,
 )  # fmt: skip
 
 FORGOTTEN_CLIENT: Final = "forgotten client"  # between nodes only: the client's session ends, with these words for it

@@ -148,3 +148,16 @@ def test_writes_on_condition_of_a_revision_are_judged(tmp_path: Path, careless: 
     conditional = {(one["client"], one["seq"]) for one in lines if one.get("op") == "set" and "version" in one}
     outcomes = {one.get("error") for one in lines if (one["client"], one["seq"]) in conditional and "outcome" in one}
     assert {None, "bad version"} <= outcomes
+
+
+@pytest.mark.parametrize(("defect", "judged"), [((), "PASS"), (("--defect", "split-transactions"), "VIOLATION")])
+def test_transactions_are_judged_together(
+    environment: dict[str, str], tmp_path: Path, defect: tuple[str, ...], judged: str
+) -> None:
+    words = ["run", str(EXAMPLE / "scenarios" / "transactions.toml"), "--on", "etcd", *defect]
+    _, answer, said = zab(environment, tmp_path, *words)
+    assert (answer["verdict"], judgements(answer)["linearizable keys"]) == (judged, judged), (answer["reasons"], said)
+    (ops,) = tmp_path.glob("results/*/*/ops.jsonl")
+    lines = [json.loads(line) for line in ops.read_text().splitlines()]
+    committed = {(one["client"], one["seq"]) for one in lines if one.get("values") is not None}
+    assert {one.get("op") for one in lines if (one["client"], one["seq"]) in committed} >= {"transaction", "multi-get"}

@@ -1,9 +1,10 @@
 """The public API for testing a system of your own, which a command starts node by node. docs/backends.md explains how."""
 
 from zab_chaos.harness.backends.system.backend import Place, SystemBackend
-from zab_chaos.harness.backends.system.clients import AsyncClient, BlockingClient, Client, done
-from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
-from zab_chaos.node.tree.requests import Check, Create, Delete, Exists, Get, Request, Set
+from zab_chaos.harness.backends.system.clients import AsyncClient, BlockingClient, Client, committed, done
+from zab_chaos.harness.client.transaction import Outcome, Request, Transaction
+from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
+from zab_chaos.node.tree.requests import Check, Create, Delete, Exists, Get, Set
 
 __all__ = [
     "AsyncClient",
@@ -21,6 +22,8 @@ __all__ = [
     "Request",
     "Set",
     "SystemBackend",
+    "Transaction",
     "Unknown",
+    "committed",
     "done",
 ]

@@ -5,34 +5,41 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import describe
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.client.core import Operation
+from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
 from zab_chaos.harness.client.transport import CLOSED
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.clients.protocol import CLIENT_CLOSED
 from zab_chaos.node.core.zxid import ZERO
-from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
-from zab_chaos.node.tree.refusal import ERRORS, NO_LEADER
-from zab_chaos.node.tree.requests import ANY, Create, Request, Set
+from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
+from zab_chaos.node.tree.refusal import CONFLICT, ERRORS, NO_LEADER, STATE_ERRORS
+from zab_chaos.node.tree.requests import ANY, Create, Get, Set
 
 HANG_UP_SECONDS = 1.0
-Then = Callable[[Outcome], None]
+Then = Callable[[Any], None]  # called with the outcome; only that of a transaction is a Committed
 ThenOrRaised = Callable[[Outcome | Exception], None]
 
 
 def done(value: bytes | None = None, version: int | str | None = None, path: str | None = None) -> Ok:
-    """Return the outcome of a request that was carried out.
+    """Return the outcome of a request that was carried out; for a transaction see `committed`.
 
     `value` is what a read found. `version` is the key's version afterwards, if the system has versions: from 0 at its creation
     or, with `opaque_versions`, anything that names one write of the key. `path` is the key that a sequential creation has made.
     """
     return Ok(ZERO, version=version, data=value, path=path)  # type: ignore[arg-type]  # the line turns text into a number
+
+
+def committed(values: Sequence[bytes | None] = ()) -> Committed:
+    """Return the outcome of a transaction that took effect. `values`: what each of its reads found, None if no such key."""
+    return Committed(list(values))
 
 
 class Client(ABC):
@@ -134,10 +141,15 @@ class _PendingRequest:
     answers: "queue.SimpleQueue[Outcome | Exception]"
 
 
-def _require_valid(outcome: object) -> None:
+def _require_valid(request: Request, outcome: object) -> None:
     """Raise TypeError if a backend's client returned something that is no outcome, ValueError if the error is unknown."""
-    if not isinstance(outcome, Ok | Failed | Unknown):
-        raise TypeError(f"a client's answer must be done(...), Failed(...) or Unknown(...), not {outcome!r}")
+    ok = "committed" if isinstance(request, Transaction) else "done"
+    if not isinstance(outcome, Failed | Unknown | (Committed if isinstance(request, Transaction) else Ok)):
+        raise TypeError(
+            f"a client's answer to {_operation_name(request)} must be {ok}(...), Failed(...) or Unknown(...), not {outcome!r}"
+        )
+    if isinstance(request, Transaction):
+        _require_valid_transaction(request, outcome)
     if isinstance(outcome, Ok):
         for name, value, kind in (
             ("value", outcome.data, bytes),
@@ -152,8 +164,24 @@ def _require_valid(outcome: object) -> None:
         )
 
 
+def _require_valid_transaction(request: Transaction, outcome: object) -> None:
+    if isinstance(outcome, Committed):
+        reads = sum(isinstance(step, Get) for step in request.steps)
+        if len(outcome.values) != reads or not all(isinstance(value, bytes | None) for value in outcome.values):
+            raise TypeError(
+                f"committed(...) must have a value for each of the {reads} reads, bytes or None, not {outcome.values!r}"
+            )
+    if isinstance(outcome, Failed) and outcome.error in STATE_ERRORS:
+        raise ValueError(
+            f"{outcome!r}: no key is a reason to refuse a transaction without conditions; if it was rolled back, "
+            f"the error is {CONFLICT!r}"
+        )
+
+
 def _operation_name(request: Request) -> str:
     """Return the name that a scenario's mix and a backend's `operations` have for a request."""
+    if isinstance(request, Transaction):
+        return request.op
     if isinstance(request, Set) and request.version != ANY:
         return "cas"
     if isinstance(request, Create) and request.sequential:
@@ -203,7 +231,8 @@ class SystemLine:
 
     def _send(self, request: Request, then: Then, due_ns: int | None) -> None:
         self._seq += 1
-        operation = Operation(self._seq, request, time.monotonic_ns(), node=self.node)
+        # The core of our own client, which has no transactions, uses this class too.
+        operation = Operation(self._seq, request, time.monotonic_ns(), node=self.node)  # type: ignore[arg-type]
         self._history.invoke(self, operation, due_ns)
         pending = _PendingRequest(operation, then, time.monotonic() + self._timeout, queue.SimpleQueue())
         self._waiting.append(pending)
@@ -256,7 +285,7 @@ class SystemLine:
             outcome = Unknown(describe(outcome))
         if self._versions is not None:
             outcome = self._versions.recorded(outcome)
-        _require_valid(outcome)
+        _require_valid(pending.operation.request, outcome)
         self._complete_first(outcome)
         if isinstance(outcome, Unknown) or (isinstance(outcome, Failed) and outcome.error == NO_LEADER):
             self._move_to_next_node()

@@ -5,6 +5,7 @@ from pathlib import Path
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.log import RecordedClient, SharedOpsFile
+from zab_chaos.harness.client.transaction import Request, Transaction
 from zab_chaos.node.tree.requests import Create, Set
 
 
@@ -22,9 +23,10 @@ class HistoryFile(SharedOpsFile):
             return list(self._written)
 
     def invoke(self, client: RecordedClient, operation: Operation, due: int | None = None) -> None:
-        request = operation.request
-        if isinstance(request, Set) or (isinstance(request, Create) and not request.sequential):
-            with self._lock:
-                self._written.pop(request.path, None)
-                self._written[request.path] = None
+        request: Request = operation.request
+        for step in request.steps if isinstance(request, Transaction) else (request,):
+            if isinstance(step, Set) or (isinstance(step, Create) and not step.sequential):
+                with self._lock:
+                    self._written.pop(step.path, None)
+                    self._written[step.path] = None
         super().invoke(client, operation, due)

@@ -5,8 +5,9 @@ from threading import Lock
 
 import msgspec
 
-from zab_chaos.node.tree.outcomes import Ok, Outcome
-from zab_chaos.node.tree.requests import ANY, Check, Delete, Get, Request, Set
+from zab_chaos.harness.client.transaction import Outcome, Request
+from zab_chaos.node.tree.outcomes import Ok
+from zab_chaos.node.tree.requests import ANY, Check, Delete, Get, Set
 
 
 class VersionNumbers:

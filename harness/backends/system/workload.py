@@ -6,17 +6,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from zab_chaos.faults.scenario import TRANSACTIONS
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.mistakes import CALL_SECONDS, BackendMistake, describe, place_of_thread
+from zab_chaos.harness.backends.system.transactions import TransactionDraw
 from zab_chaos.harness.backends.system.versions import ToldVersions
+from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
 from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.workload.open_loop import RECREATE_NS, Counters, RecentAnswers, reason
 from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
 from zab_chaos.harness.workload.thread import ThreadedLoad
-from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
+from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
-from zab_chaos.node.tree.requests import Create, Delete, Exists, Get, Request, Set
+from zab_chaos.node.tree.requests import Create, Delete, Exists, Get, Set
 
 POLL_SECONDS = 0.05
 RAISED_SECONDS = 10.0  # of a client that only raises exceptions; the nodes may not be ready at once
@@ -136,6 +139,7 @@ class SystemLoad(ThreadedLoad):
     def _work(self, line: SystemLine, agenda: Agenda) -> None:
         draws = random.Random(f"{self._seed}/{line.number}/made")
         at_random, told = not self._load.operations, ToldVersions()
+        transactions = TransactionDraw(self._load, self._seed, line.number)
         while not self._stopping.is_set():
             due = agenda.due_ns
             if due is None or not self._wait_until(self._start_ns + due):
@@ -145,7 +149,8 @@ class SystemLoad(ThreadedLoad):
                 if self._stopping.wait(POLL_SECONDS):
                     return
                 due_ns = time.monotonic_ns()  # not before the fault has taken effect
-            request, asked = agenda.next_operation()
+            asked = agenda.take()
+            request = transactions.request(asked) if asked.do in TRANSACTIONS else agenda.request(asked)
             if isinstance(request, Delete) and asked.version is None and not agenda.has_seen_version(request.path):
                 request = Delete(request.path)  # the system may have no versions
             nodes = nodes_named(asked.node, self._effective_faults)
@@ -159,7 +164,8 @@ class SystemLoad(ThreadedLoad):
             if isinstance(request, Create) and isinstance(outcome, Ok):
                 self._created.append(outcome.path or request.path)
             if outcome is not None:
-                agenda.learn(request, outcome)
+                if not isinstance(request, Transaction) and not isinstance(outcome, Committed):
+                    agenda.learn(request, outcome)
                 told.learn(request, outcome)
                 if asked.name is not None and not isinstance(outcome, Unknown):
                     with self._lock:
@@ -183,7 +189,7 @@ class SystemLoad(ThreadedLoad):
         line.submit(request, answers.append, due_ns)
         while not answers and time.monotonic() < self._grace_end:
             line.wait(lambda: bool(answers), POLL_SECONDS)
-        if answers and isinstance(answers[0], Ok):
+        if answers and isinstance(answers[0], Ok | Committed):
             now = time.monotonic_ns()
             with self._lock:
                 self._recent.add(now, asked_ns if due_ns is None else due_ns)

@@ -10,7 +10,7 @@ from zab_chaos.model.oracle.facts import WRITES
 from zab_chaos.model.oracle.measures import pauses, percentile
 from zab_chaos.model.oracle.spans import FOREVER
 
-OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
+OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get")
 OUTCOMES = ("ok", "failed", "unknown")
 UNANSWERED = -1  # value in `took`
 QUANTILES = (0.5, 0.9, 0.99, 0.999)

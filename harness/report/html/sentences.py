@@ -5,6 +5,7 @@ from typing import Any
 
 from zab_chaos.model.events import ZxidPair, packed
 from zab_chaos.model.oracle.evidence import loss_words, show, zxid_range
+from zab_chaos.model.oracle.facts import TRANSACTIONS
 from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
@@ -112,10 +113,17 @@ def _field(line: Line, name: str, words: str) -> str:
 
 
 def _operation(line: Line) -> str:
-    """Return `set /a`, or `multi (set /a, delete /b)`."""
+    """Return `set /a`, or `multi (set /a, delete /b)`, or `transaction (get /a, set /b to 123)`."""
     if not line.get("steps"):
         return f"{line['op']} {line['path']}"
+    if line["op"] in TRANSACTIONS:
+        to = [f"{step['path']} to {step['value']}" if step["op"] == "set" else step["path"] for step in line["steps"]]
+        return f"{line['op']} ({_listed(list(zip((step['op'] for step in line['steps']), to, strict=True)))})"
     return f"{line['op']} ({_listed([(step['op'], step['path']) for step in line['steps']])})"
+
+
+def _found(values: Sequence[int | None]) -> str:
+    return ", ".join("no key" if value is None else str(value) for value in values)
 
 
 def _listed(steps: Sequence[Sequence[Any]]) -> str:
@@ -152,13 +160,14 @@ MILESTONES: dict[str, Callable[[Line], str]] = {
 OPERATIONS: dict[str, Callable[[Line], str]] = {
     "invoke": lambda line: (
         f"sent {_operation(line)} to node {line['node']} (seq {line['seq']})"
-        + _field(line, "value", "value")
+        + ("" if line["op"] in TRANSACTIONS else _field(line, "value", "value"))
         + _field(line, "version", "if its version is")
     ),
     "complete": lambda line: (
         f"was answered {line['outcome']} by node {line['node']} (seq {line['seq']})"
         + (f", zxid {_zxid(line['zxid'])}" if line.get("zxid") else "")
         + _field(line, "value", "value")
+        + (f", which found {_found(line['values'])}" if line.get("values") else "")
         + _field(line, "version", "version")
         + (f": {line['error']}" if line.get("error") else "")
     ),

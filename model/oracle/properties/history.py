@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 
-from zab_chaos.model.events import Complete, Invoke
+from zab_chaos.model.events import Invoke
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import READS, WRITES, Request, was_served
-from zab_chaos.model.oracle.linearization import Call, GaveUp, first_unexplained
+from zab_chaos.model.oracle.facts import READS, TRANSACTIONS, WRITES, Request, was_served
+from zab_chaos.model.oracle.linearization import Call, GaveUp, Transaction, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import Progress
 from zab_chaos.model.oracle.spans import FOREVER, SECOND, Span, gaps, intersection, longer, merged
+from zab_chaos.model.oracle.transactions import by_step, connected, unexplained_together
 from zab_chaos.model.oracle.unaffected import unaffected
 from zab_chaos.model.oracle.version_names import Contradiction, resolved
 from zab_chaos.node.tree.refusal import NO_NODE
@@ -22,61 +24,96 @@ _Part = tuple[str, str, str]  # a part of the service: "key" or "node", its name
 class LinearizableKeys(Checker):
     """Herlihy and Wing 1990: each operation seems to take effect at one instant between its call and its return.
 
-    Verifies for each key by itself that some order of its operations explains every answer. An operation with an unknown
+    Verifies for each key by itself that some order of its operations explains every answer; and for keys that transactions
+    connect that some order explains all answers, in which each transaction has one place. An operation with an unknown
     outcome may take effect at any time after its call, or never; a failed one never does. A refusal counts if it says that
     a key exists, does not exist, or has another version. If run.json says `opaque_versions`, a version does not count the
-    writes of a key, but belongs to exactly one of them. Does not verify operations of several keys (a multi, children),
-    nor the keys of a multi. A key with too many possibilities is UNKNOWN.
+    writes of a key, but belongs to exactly one of them. Does not verify other operations of several keys (a multi,
+    children), nor the keys of a multi. A key with too many possibilities is UNKNOWN.
     """
 
     name = "linearizable keys"
     source = "Herlihy and Wing 1990"
     statement = (
-        "Each operation on a key takes effect at one instant between its call and its return, if it does at all."
+        "Each operation on a key, and each transaction, takes effect at one instant between its call and its return, if it "
+        "does at all."
     )
 
     def at_end(self) -> None:
-        others = {request.invoke.op for request in self.facts.requests.values()} - SINGLE
+        others = {request.invoke.op for request in self.facts.requests.values()} - SINGLE - TRANSACTIONS
         if others:
             self.unknown.append(f"{', '.join(sorted(others))}: operations of several keys can't be judged key by key")
-        for path, requests in sorted(by_key(self.facts.requests.values())):
-            calls = [Call(request.invoke, request.complete) for request in requests]
-            self.checked += len(calls)
-            try:
-                wrong = self._first_unexplained(calls)
-            except GaveUp as error:
-                writes = _writes(requests)
-                outdated = next((one for one in requests if _found(one) and _replaced(one, writes)), None)
-                if outdated is not None and outdated.complete is not None:
-                    self._report_unexplained(path, outdated.complete, requests)
-                else:
-                    self.unknown.append(f"{self.name}: {path} was given up: {error}")
-                continue
-            if wrong is not None:
-                answer = self.facts.requests[wrong.invoke.client, wrong.invoke.seq].complete
-                if answer is not None:
-                    self._report_unexplained(path, answer, requests)
+        keys = dict(sorted(by_key(self.facts.requests.values())))
+        explained = {path: calls for path, requests in keys.items() if (calls := self._judge_key(path, requests))}
+        for paths in connected(self.facts.requests.values()):
+            self._judge_together({path: explained[path] for path in paths if path in explained}, keys)
 
-    def _first_unexplained(self, calls: list[Call]) -> Call | None:
-        if not self.facts.run.expect.get("opaque_versions"):
-            return first_unexplained(calls)
+    def _judge_key(self, path: str, requests: list[Request]) -> list[Call] | None:
+        """Judge the operations of one key. Return them if some order explains them."""
+        self.checked += len(requests)
+        calls = [Call(request.invoke, request.complete) for request in requests]
         try:
-            return first_unexplained(resolved(calls))
+            calls = resolved(calls) if self.facts.run.expect.get("opaque_versions") else calls
+            wrong = first_unexplained(calls)
         except Contradiction as contradiction:
-            return contradiction.call
+            wrong = contradiction.call
+        except GaveUp as error:
+            writes = _writes(requests)
+            outdated = next((one for one in requests if _found(one) and _replaced(one, writes)), None)
+            if outdated is not None:
+                self._report_unexplained(path, outdated, requests)
+            else:
+                self.unknown.append(f"{self.name}: {path} was given up: {error}")
+            return None
+        if wrong is None:
+            return calls
+        self._report_unexplained(path, next(one for one in requests if _is_of(wrong, one)), requests)
+        return None
 
-    def _report_unexplained(self, path: str, answer: Complete, requests: list[Request]) -> None:
+    def _judge_together(self, calls: dict[str, list[Call]], keys: dict[str, list[Request]]) -> None:
+        """Judge keys that transactions connect, and that are explained one by one. `keys`: the requests of all keys."""
+        try:
+            found = unexplained_together(calls)
+        except GaveUp as error:
+            self.unknown.append(f"{self.name}: {', '.join(calls)}, which transactions connect, were given up: {error}")
+            return
+        if found is not None:
+            paths, answered = found
+            self._report_together(paths, answered, {path: _writes(keys[path]) for path in paths})
+
+    def _report_together(self, paths: list[str], answered: list[Transaction], writes: dict[str, list[Request]]) -> None:
+        """Report answers that contradict each other, and cite the writes that they show. `writes`: those of each key."""
+        *others, asked = [self.facts.requests[one.invoke.client, one.invoke.seq] for one in answered]
+        reads = [call for one in answered for _, call in one.steps if call.invoke.op == "get"]
+        writers = [_writer(read, writes[read.invoke.path]) for read in reads]
+        words = (
+            f"{', '.join(paths)}: no order of the operations explains the answer to {_name(asked)} ({asked.invoke.op})"
+        )
+        if others:
+            words += f" beside {'that' if len(others) == 1 else 'those'} to {' and '.join(map(_name, others))}"
+        shown = [
+            f"{read.invoke.path} as {_name(writer)} wrote it" if writer is not None else f"no {read.invoke.path}"
+            for read, writer in zip(reads, writers, strict=True)
+            if (read.invoke.client, read.invoke.seq) == (asked.invoke.client, asked.invoke.seq)
+        ]
+        if shown:
+            words += f"; it shows {', '.join(shown)}"
+        names = [(one.invoke.client, one.invoke.seq) for one in (*filter(None, writers), *others, asked)]
+        cited = [self.facts.requests[name] for name in dict.fromkeys(names)]
+        self.findings.add(words, [event for one in cited for event in (one.invoke, one.complete)])
+
+    def _report_unexplained(self, path: str, asked: Request, requests: list[Request]) -> None:
         """Report an answer that no order explains. Cite the write whose value it shows, and the last write and read before
         it."""
-        asked = self.facts.requests[answer.client, answer.seq]
-        invoke = asked.invoke
+        invoke, answer = asked.invoke, asked.complete
+        assert answer is not None
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
         shown = answer.value if invoke.op == "get" else None
         writer = next((one for one in requests if shown is not None and one.invoke.value == shown), None)
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
-        request = _request_name(answer.client, answer.seq)
+        request = _name(asked)
         replaced = writer is not None and _replaced(asked, _writes(requests))
         outdated = ", which is outdated" if replaced else ""
         words = f"{path}: no order of its operations explains the answer to {request} ({invoke.op}){outdated}"
@@ -87,7 +124,7 @@ class LinearizableKeys(Checker):
             (read, "another value had been read by"),
         ):
             if one is not None and one.invoke not in cited:
-                words += f"; {role} {_request_name(one.invoke.client, one.invoke.seq)}"
+                words += f"; {role} {_name(one)}"
                 cited += [one.invoke, one.complete]
         self.findings.add(words, [*cited, invoke, answer])
 
@@ -124,10 +161,10 @@ class ReadableInTheEnd(Checker):
                     break
 
     def _report(self, path: str, read: Request, shown: Request | None, lost: list[Request]) -> None:
-        write, reader = (_request_name(one.invoke.client, one.invoke.seq) for one in (lost[-1], read))
+        write, reader = (_name(one) for one in (lost[-1], read))
         result = "finds no such key" if _value(read) is None else "shows data that no client wrote"
         if shown is not None:
-            result = f"shows the older write of {_request_name(shown.invoke.client, shown.invoke.seq)}"
+            result = f"shows the older write of {_name(shown)}"
         more = f" (and {len(lost) - 1} before it)" if len(lost) > 1 else ""
         self.findings.add(
             f"{path}: the write of {write}{more} was acknowledged, but the later read of {reader} {result}",
@@ -238,10 +275,11 @@ def _parts(invoke: Invoke) -> list[_Part]:
 
 
 def by_key(requests: Iterable[Request]) -> list[tuple[str, list[Request]]]:
-    """Return each key's operations, ordered by the time of their call, without the keys of multis."""
+    """Return each key's operations and the steps of transactions, ordered by the time of their call, without the keys of
+    multis."""
     keys: dict[str, list[Request]] = {}
     shared: set[str] = set()
-    for request in requests:
+    for request in chain.from_iterable(map(by_step, requests)):
         path = _path(request)
         if request.invoke.op in SINGLE and path is not None:
             keys.setdefault(path, []).append(request)
@@ -258,6 +296,17 @@ def _path(request: Request) -> str | None:
     if not request.invoke.sequential:
         return request.invoke.path
     return request.complete.path if request.complete is not None else None
+
+
+def _is_of(call: Call, request: Request) -> bool:
+    one, other = call.invoke, request.invoke
+    return (one.client, one.seq, one.op) == (other.client, other.seq, other.op)
+
+
+def _writer(read: Call, writes: list[Request]) -> Request | None:
+    """Return the write whose value a read shows."""
+    value = read.answer.value if read.answer is not None else None
+    return next((one for one in writes if value is not None and one.invoke.value == value), None)
 
 
 def _writes(requests: Iterable[Request]) -> list[Request]:
@@ -299,5 +348,5 @@ def _value(request: Request) -> int | None:
     return request.complete.value if request.complete is not None else None
 
 
-def _request_name(client: int, seq: int) -> str:
-    return f"client {client}, seq {seq}"
+def _name(request: Request) -> str:
+    return f"client {request.invoke.client}, seq {request.invoke.seq}"

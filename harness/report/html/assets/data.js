@@ -1,7 +1,7 @@
 // The data of the run, written into the page by harness/report/html/run_data.py. All times are microseconds since the workload began.
 const run = JSON.parse(document.getElementById("data").textContent);
 
-const OPS = ["create", "set", "delete", "check", "multi", "get", "exists", "children"];
+const OPS = ["create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get"];
 const WRITES = new Set([0, 1, 2, 4]);
 const UNANSWERED = -1;
 const KINDS = ["write", "read", "failed", "unknown"]; // the kinds of dots in the latency panel

@@ -46,6 +46,20 @@ def test_lines_of_sessions(line: dict[str, Any], words: str) -> None:
             "sent multi (set /0, set /1, set /2, set /3, set /4, set /5, set /6, set /7, and 1 more) to node 2 (seq 5)",
         ),
         (
+            {
+                "type": "invoke",
+                "op": "transaction",
+                "path": "/b",
+                "value": 77,
+                "steps": [{"op": "get", "path": "/a"}, {"op": "set", "path": "/b", "value": 77}],
+            },
+            "sent transaction (get /a, set /b to 77) to node 2 (seq 5)",
+        ),
+        (
+            {"type": "complete", "outcome": "ok", "values": [77, None]},
+            "answered ok by node 2 (seq 5), which found 77, no key",
+        ),
+        (
             {"type": "complete", "outcome": "ok", "zxid": [1, 9], "value": 0, "version": 4},
             "answered ok by node 2 (seq 5), zxid 1:9, value 0, version 4",
         ),
