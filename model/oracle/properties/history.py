@@ -18,6 +18,7 @@ from zab_chaos.model.oracle.version_names import Contradiction, resolved
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
+ANSWERS_SHOWN = 8  # of those that contradict each other
 _Part = tuple[str, str, str]  # a part of the service: "key" or "node", its name, and "reads" or "writes"
 
 
@@ -83,6 +84,7 @@ class LinearizableKeys(Checker):
 
     def _report_together(self, paths: list[str], answered: list[Transaction], writes: dict[str, list[Request]]) -> None:
         """Report answers that contradict each other, and cite the writes that they show. `writes`: those of each key."""
+        answered = answered[-ANSWERS_SHOWN:]  # there are more only if the search had to give up
         *others, asked = [self.facts.requests[one.invoke.client, one.invoke.seq] for one in answered]
         reads = [call for one in answered for _, call in one.steps if call.invoke.op == "get"]
         writers = [_writer(read, writes[read.invoke.path]) for read in reads]

@@ -2,7 +2,7 @@
 const run = JSON.parse(document.getElementById("data").textContent);
 
 const OPS = ["create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get"];
-const WRITES = new Set([0, 1, 2, 4]);
+const WRITES = new Set(["create", "set", "delete", "multi", "transaction"].map((op) => OPS.indexOf(op)));
 const UNANSWERED = -1;
 const KINDS = ["write", "read", "failed", "unknown"]; // the kinds of dots in the latency panel
 

@@ -1,6 +1,7 @@
 """The data of a run's page as read from its folder: lanes, faults, latency, lag, and damage."""
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,16 @@ from typing import Any
 import pytest
 
 from tests.corpus.story import STEP, Story
+from zab_chaos.harness.report.html import run_data
 from zab_chaos.harness.report.html.lag import Lag, lags
 from zab_chaos.harness.report.html.lifetimes import KILLED, TracedLife
+from zab_chaos.harness.report.html.operations import OPS
 from zab_chaos.harness.report.html.run_data import RunData as Read
 from zab_chaos.harness.report.html.run_data import have_own_clocks, read_run_data
 from zab_chaos.harness.results.source import TraceLine
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.oracle import oracle
+from zab_chaos.model.oracle.facts import WRITES
 
 SECOND = 10**9
 
@@ -360,3 +364,14 @@ def test_an_empty_folder_gives_empty_data(tmp_path: Path) -> None:
     read = read_run_data(tmp_path)
     assert (read.nodes, read.lanes, len(read.operations)) == ([], [], 0)
     assert read.begin < read.end
+
+
+def test_the_page_and_the_data_name_the_same_operations() -> None:
+    """The data have an operation's index, of one digit."""
+    script = Path(run_data.__file__).with_name("assets").joinpath("data.js").read_text()
+    names, writes = (
+        json.loads(listed) for listed in re.findall(r"^const (?:OPS|WRITES) = .*?(\[.*?\])", script, re.MULTILINE)
+    )
+    assert tuple(names) == OPS
+    assert set(writes) == WRITES
+    assert len(OPS) <= 10
