@@ -224,6 +224,7 @@ class Backend(ABC):
     evidence: ClassVar[str] = TRACES  # what its runs are judged by, see `zab_chaos.model.events.Run`
     serves_with_majority: ClassVar[bool] = False  # writes succeed while a majority of the nodes is up and connected
     opaque_versions: ClassVar[bool] = False  # a version does not count a key's writes, but names one of them
+    stale_reads: ClassVar[bool] = False  # a read may show an earlier state, but in no session an older one than before
     exact: ClassVar[bool] = False  # time passes only in the ensemble itself, and nothing depends on the machine
 
     @property

@@ -1,5 +1,6 @@
 """Linearizability: does some order of the operations, each at one instant between its call and its return, explain every
-answer (Herlihy and Wing, 1990)? If operations are transactions of several keys, this is strict serializability.
+answer (Herlihy and Wing, 1990)? If operations are transactions of several keys, this is strict serializability. If reads may
+be stale, a read may take its place in the order before it is called, but in each session after the operation before it.
 
 Linearizability is local, so a key is judged by itself, and keys that transactions connect are judged together. If a key is
 only read and written, and each value is written once, no search is needed: the operations of a value must be adjacent in the
@@ -33,6 +34,7 @@ UNSEEN = -1  # replaces a value or a version that no further answer shows; not a
 UNNAMED = -2  # any version of which it is not known which write it names
 INFORMATIVE = frozenset({NODE_EXISTS, NO_NODE, BAD_VERSION})  # refusals that depend on the state of the key
 ASKING = frozenset({"get", "exists", "check"})  # operations that change nothing
+READING = frozenset({"get", "exists"})  # those that may be stale
 NEEDING = frozenset({"get", "check", "delete"})  # operations whose key must exist; so must that of a `set` on condition
 
 State = tuple[int | None, int] | None  # the CRC-32 of the value and the version; None: the key does not exist
@@ -46,12 +48,13 @@ class Call(Struct, frozen=True, gc=False):
     """One operation of one key and its answer. An `answer` of None or with the outcome "unknown" says nothing.
 
     `makes`: the version that the write makes, if versions name writes (`zab_chaos.model.oracle.version_names`); None if they
-    count.
+    count. `session`: the one that it belongs to, if reads may be stale.
     """
 
     invoke: Invoke
     answer: Complete | None
     makes: int | None = None
+    session: int | None = None
 
     @property
     def known(self) -> bool:
@@ -76,6 +79,14 @@ class Transaction(Struct, frozen=True, gc=False):
     def known(self) -> bool:
         return self.steps[0][1].known
 
+    @property
+    def session(self) -> int | None:
+        return self.steps[0][1].session
+
+    @property
+    def may_be_stale(self) -> bool:
+        return self.session is not None and all(call.invoke.op in READING for _, call in self.steps)
+
     def unanswered(self) -> "Transaction":
         """Return the same transaction as if nobody knew whether it took effect: what it has read says nothing."""
         steps = [(key, replace(call, answer=None)) for key, call in self.steps]
@@ -96,7 +107,8 @@ def first_unexplained(calls: Sequence[Call]) -> Call | None:
     If versions name writes, `zab_chaos.model.oracle.version_names.resolved` must have prepared the calls.
     """
     relevant = _relevant(calls)
-    return by_zones(relevant) if _is_plain(relevant) else by_search(relevant)
+    linearizable = all(call.session is None for call in calls)
+    return by_zones(relevant) if linearizable and _is_plain(relevant) else by_search(relevant)
 
 
 def by_zones(calls: Sequence[Call]) -> Call | None:
@@ -241,10 +253,53 @@ def _says_nothing(call: Call) -> bool:
 def _in_time(transactions: Sequence[Transaction]) -> Iterator[tuple[int, bool]]:
     """Yield (index, whether it is a return) in order of time. At equal times calls come before returns: the operations
     overlap."""
-    moments = [(one.invoke.t, False, number) for number, one in enumerate(transactions)]
-    moments += [(one.answer.t, True, number) for number, one in enumerate(transactions) if one.known and one.answer]
-    for _, returns, number in sorted(moments):
+    moments = [(t, False, transactions[number].invoke.t, number) for number, t in enumerate(_calls(transactions))]
+    moments += [(one.answer.t, True, 0, number) for number, one in enumerate(transactions) if one.known and one.answer]
+    for _, returns, _, number in sorted(moments):
         yield number, returns
+
+
+def _calls(transactions: Sequence[Transaction]) -> list[int]:
+    """Return the time from which each transaction may have its place in the order: that of its call; for a read that may be
+    stale, that of the call of the writes that it shows, but not before the read before it in its session."""
+    found = [one.invoke.t for one in transactions]
+    if any(one.session is not None for one in transactions):
+        written: dict[Seen, int] = {}
+        for one in transactions:
+            for key, call in one.steps:
+                if call.invoke.op not in ASKING:
+                    seen = key, call.invoke.value
+                    written[seen] = min(one.invoke.t, written.get(seen, NEVER))
+        for number, one in enumerate(transactions):
+            if one.may_be_stale:
+                found[number] = max([written.get(seen, BEFORE) for seen in _shown(one)], default=BEFORE)
+        for number, before in _before(transactions).items():
+            found[number] = max(found[number], found[before])
+        found = [min(t, one.invoke.t) for t, one in zip(found, transactions, strict=True)]
+    return found
+
+
+def _shown(transaction: Transaction) -> list[Seen]:
+    """Return the values that a transaction has read."""
+    return [
+        (key, call.answer.value)
+        for key, call in transaction.steps
+        if call.invoke.op == "get" and call.answer is not None and call.answer.outcome == "ok"
+    ]
+
+
+def _before(transactions: Sequence[Transaction]) -> dict[int, int]:
+    """Return, by the index of each read that may be stale, that of the read or successful write before it in its session, in
+    order of time."""
+    found: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for number in sorted(range(len(transactions)), key=lambda number: transactions[number].invoke.t):
+        one = transactions[number]
+        if one.session is not None and one.known and (one.may_be_stale or one.written()):
+            if one.may_be_stale and one.session in last:
+                found[number] = last[one.session]
+            last[one.session] = number
+    return found
 
 
 class _Search(Struct, gc=False):
@@ -264,7 +319,7 @@ class _Search(Struct, gc=False):
     operations that name it in a condition or show it, and have not returned; None if versions count. `once` are the values
     that are written once. `written` are the keys that a transaction may change. `alike` describes what an unknown transaction
     does to each of its keys: whether it deletes, the value that it writes, if some read shows that value, and the version
-    that it makes.
+    that it makes. `before`: see `_before`.
     """
 
     versions: bool
@@ -273,6 +328,7 @@ class _Search(Struct, gc=False):
     once: frozenset[Seen]
     written: list[frozenset[int]]
     alike: dict[int, tuple[tuple[int, bool, int | None, int | None], ...]]
+    before: dict[int, int]
     limit: int
     examined: int
     outstanding: dict[int, Transaction]
@@ -282,9 +338,9 @@ class _Search(Struct, gc=False):
     def of(cls, transactions: Sequence[Transaction]) -> "_Search":
         steps = [(number, key, call) for number, one in enumerate(transactions) for key, call in one.steps]
         reads: dict[Seen, set[int]] = {}
-        for number, key, call in steps:
-            if call.invoke.op == "get" and call.answer is not None and call.answer.outcome == "ok":
-                reads.setdefault((key, call.answer.value), set()).add(number)
+        for number, one in enumerate(transactions):
+            for seen in _shown(one):
+                reads.setdefault(seen, set()).add(number)
         written = Counter((key, call.invoke.value) for _, key, call in steps if call.invoke.op in ("set", "create"))
         return cls(
             versions=any(call.invoke.version is not None or _version(call) is not None for _, _, call in steps),
@@ -305,6 +361,7 @@ class _Search(Struct, gc=False):
                 for number, one in enumerate(transactions)
                 if not one.known
             },
+            before=_before(transactions),
             limit=MAX_CONFIGURATIONS * (1 + len(transactions) // 1000),
             examined=0,
             outstanding={},
@@ -355,8 +412,18 @@ class _Search(Struct, gc=False):
     def _settled(self, one: Configuration, asking: Sequence[int]) -> Configuration:
         """Return the configuration after all transactions that can be answered now and change nothing."""
         states, done, used = one
-        done = done.union([number for number in asking if _effects(self.outstanding[number], states, self.versions)[0]])
+        found = set(done)
+        for number in asking:
+            before = self.before.get(number)
+            if (before is None or before in found or before not in self.outstanding) and self._may_take_effect(
+                number, states
+            ):
+                found.add(number)
+        done = frozenset(found)
         return self._without_unseen(states, done), done, used
+
+    def _may_take_effect(self, number: int, states: States) -> bool:
+        return _effects(self.outstanding[number], states, self.versions)[0]
 
     def _without_unseen(self, states: States, done: Numbers) -> States:
         """Replace values that no further read shows, and versions that no further operation names."""

@@ -44,6 +44,7 @@ def resolved(calls: Sequence[Call]) -> list[Call]:
             replace(call.invoke, version=known(call.invoke.version)),
             call.answer if call.answer is None else replace(call.answer, version=known(call.answer.version)),
             makes.get(_name(call), UNNAMED) if call.invoke.op in WRITES else None,
+            call.session,
         )
         for call in calls
     ]

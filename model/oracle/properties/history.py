@@ -29,8 +29,9 @@ class LinearizableKeys(Checker):
     connect that some order explains all answers, in which each transaction has one place. An operation with an unknown
     outcome may take effect at any time after its call, or never; a failed one never does. A refusal counts if it says that
     a key exists, does not exist, or has another version. If run.json says `opaque_versions`, a version does not count the
-    writes of a key, but belongs to exactly one of them. Does not verify other operations of several keys (a multi,
-    children), nor the keys of a multi. A key with too many possibilities is UNKNOWN.
+    writes of a key, but belongs to exactly one of them. If it says `stale_reads`, a read may show an earlier state, but
+    none before what its session has seen or written. Does not verify other operations of several keys (a multi, children),
+    nor the keys of a multi. A key with too many possibilities is UNKNOWN.
     """
 
     name = "linearizable keys"
@@ -44,6 +45,7 @@ class LinearizableKeys(Checker):
         others = {request.invoke.op for request in self.facts.requests.values()} - SINGLE - TRANSACTIONS
         if others:
             self.unknown.append(f"{', '.join(sorted(others))}: operations of several keys can't be judged key by key")
+        self._sessions = sessions(self.facts.requests.values()) if self.facts.run.expect.get("stale_reads") else {}
         keys = dict(sorted(by_key(self.facts.requests.values())))
         explained = {path: calls for path, requests in keys.items() if (calls := self._judge_key(path, requests))}
         for paths in connected(self.facts.requests.values()):
@@ -52,7 +54,7 @@ class LinearizableKeys(Checker):
     def _judge_key(self, path: str, requests: list[Request]) -> list[Call] | None:
         """Judge the operations of one key. Return them if some order explains them."""
         self.checked += len(requests)
-        calls = [Call(request.invoke, request.complete) for request in requests]
+        calls = [Call(one.invoke, one.complete, session=self._sessions.get(_key_of(one))) for one in requests]
         try:
             calls = resolved(calls) if self.facts.run.expect.get("opaque_versions") else calls
             wrong = first_unexplained(calls)
@@ -61,7 +63,7 @@ class LinearizableKeys(Checker):
         except GaveUp as error:
             writes = _writes(requests)
             outdated = next((one for one in requests if _found(one) and _replaced(one, writes)), None)
-            if outdated is not None:
+            if outdated is not None and not self._sessions:
                 self._report_unexplained(path, outdated, requests)
             else:
                 self.unknown.append(f"{self.name}: {path} was given up: {error}")
@@ -100,7 +102,7 @@ class LinearizableKeys(Checker):
         ]
         if shown:
             words += f"; it shows {', '.join(shown)}"
-        names = [(one.invoke.client, one.invoke.seq) for one in (*filter(None, writers), *others, asked)]
+        names = map(_key_of, (*filter(None, writers), *others, asked))
         cited = [self.facts.requests[name] for name in dict.fromkeys(names)]
         self.findings.add(words, [event for one in cited for event in (one.invoke, one.complete)])
 
@@ -116,7 +118,7 @@ class LinearizableKeys(Checker):
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
         request = _name(asked)
-        replaced = writer is not None and _replaced(asked, _writes(requests))
+        replaced = writer is not None and not self._sessions and _replaced(asked, _writes(requests))
         outdated = ", which is outdated" if replaced else ""
         words = f"{path}: no order of its operations explains the answer to {request} ({invoke.op}){outdated}"
         cited = []
@@ -291,6 +293,27 @@ def by_key(requests: Iterable[Request]) -> list[tuple[str, list[Request]]]:
     for found in keys.values():
         found.sort(key=lambda request: request.invoke.t)
     return list(keys.items())
+
+
+def sessions(requests: Iterable[Request]) -> dict[tuple[int, int], int]:
+    """Return the number of the session of each request, by client and seq. A client begins a new one when it goes to another
+    node, and after an answer that makes it reconnect."""
+    found: dict[tuple[int, int], int] = {}
+    last: Request | None = None
+    for request in sorted(requests, key=_key_of):
+        goes_on = last is not None and last.complete is not None and was_served(last.complete)
+        same = last is not None and (last.invoke.client, last.invoke.node) == (
+            request.invoke.client,
+            request.invoke.node,
+        )
+        before = found[_key_of(last)] if last is not None else 0
+        found[_key_of(request)] = before if goes_on and same else before + 1
+        last = request
+    return found
+
+
+def _key_of(request: Request) -> tuple[int, int]:
+    return request.invoke.client, request.invoke.seq
 
 
 def _path(request: Request) -> str | None:
