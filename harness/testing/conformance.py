@@ -19,6 +19,7 @@ import pytest
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import TRANSACTIONS
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.client.session import Done, Failed, Session
@@ -46,6 +47,7 @@ clients = 3
 rate = 60
 keys = 3
 payload_bytes = 32
+{mix}
 [[fault]]
 at = 0.5
 do = "crash"
@@ -227,14 +229,17 @@ def test_no_acknowledged_write_is_lost_by_crashes_one_after_the_other(backend: B
 # ---- the runs ----
 
 
-def scenario_in(folder: Path, duration: float) -> Path:
+def scenario_in(folder: Path, duration: float, backend: Backend) -> Path:
+    """Write a scenario with the default mix, or with transactions if the backend's clients have them."""
     path = folder / "conformance.toml"
-    path.write_text(SCENARIO.format(duration=duration))
+    asked = [name for name in TRANSACTIONS if name in backend.operations]
+    mix = f"mix = {{ set = 1, get = 1, {', '.join(f'{name} = 2' for name in asked)} }}" if asked else ""
+    path.write_text(SCENARIO.format(duration=duration, mix=mix))
     return path
 
 
 def test_a_scenario_is_run_and_its_folder_gives_the_same_verdict(backend: Backend, tmp_path: Path) -> None:
-    name = str(scenario_in(tmp_path, 2))
+    name = str(scenario_in(tmp_path, 2, backend))
     scenario = read_scenario(name, on=backend.name, nodes=None, defect=None)
     options = options_for(name, scenario, seed=1, results=tmp_path / "results", on=backend.name)
     ran = run(scenario, options, Quiet())
@@ -273,7 +278,14 @@ def test_an_unsupported_fault_is_also_refused_on_a_running_ensemble(backend: Bac
 @pytest.fixture
 def command(backend: Backend, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Return a process of `zab run` with a long scenario under load."""
-    arguments = ["run", str(scenario_in(tmp_path, 600)), "--on", backend.name, "--results", str(tmp_path / "results")]
+    arguments = [
+        "run",
+        str(scenario_in(tmp_path, 600, backend)),
+        "--on",
+        backend.name,
+        "--results",
+        str(tmp_path / "results"),
+    ]
     process = subprocess.Popen([sys.executable, "-m", "zab_chaos.harness", *arguments], stdout=subprocess.DEVNULL)
     try:
         yield process

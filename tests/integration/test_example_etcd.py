@@ -154,7 +154,9 @@ def test_writes_on_condition_of_a_revision_are_judged(tmp_path: Path, careless: 
 def test_transactions_are_judged_together(
     environment: dict[str, str], tmp_path: Path, defect: tuple[str, ...], judged: str
 ) -> None:
-    text = (EXAMPLE / "scenarios" / "transactions.toml").read_text().partition("[[fault]]\nat = 8")[0]  # one fault is enough
+    text = (
+        (EXAMPLE / "scenarios" / "transactions.toml").read_text().partition("[[fault]]\nat = 8")[0]
+    )  # one fault is enough
     scenario = tmp_path / "transactions.toml"
     scenario.write_text(text.replace("duration = 20", "duration = 4"))
     _, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "etcd", *defect)

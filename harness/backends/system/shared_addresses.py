@@ -10,13 +10,14 @@ import struct
 import threading
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from functools import partial
 
 from zab_chaos.harness.backends.processes.deployment import Link
 from zab_chaos.harness.machine.connections import host_and_port
 
 CHUNK = 1 << 16
+ACCEPT_PAUSE_SECONDS = 1.0
 
 # Returns the node that has opened the connection between these two ports (its own, the other), or None if nobody has it.
 FindOpener = Callable[[int, int], int | None]
@@ -37,6 +38,7 @@ class SharedAddresses:
         self._opener = opener
         self._loop = asyncio.new_event_loop()
         self._serving = threading.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._stack = ExitStack()
 
     def __enter__(self) -> "SharedAddresses":
@@ -57,18 +59,41 @@ class SharedAddresses:
         self._stack.close()
 
     def _serve(self, listening: Mapping[int, socket.socket]) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            servers = [
-                runner.run(asyncio.start_server(partial(self._accept, node), sock=one))
-                for node, one in listening.items()
-            ]
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which cancels all tasks in the end
+            for node, one in listening.items():
+                one.setblocking(False)
+                self._listen(node, one)
             self._serving.set()
             runner.get_loop().run_forever()
-            for server in servers:
-                server.close()  # and the runner cancels what is left of the connections
+            for one in listening.values():
+                self._loop.remove_reader(one)
 
-    async def _accept(self, target: int, reader: StreamReader, writer: StreamWriter) -> None:
-        with closing(writer), suppress(asyncio.CancelledError):  # at the end, which asyncio would report as an error
+    def _listen(self, node: int, listening: socket.socket) -> None:
+        """Accept connections from now on. asyncio's own server loses those that it is just accepting when it is closed."""
+        self._loop.add_reader(listening, self._accept, node, listening)
+
+    def _accept(self, node: int, listening: socket.socket) -> None:
+        try:
+            accepted, _ = listening.accept()
+        except BlockingIOError:  # its other end is gone already
+            return
+        except OSError:  # such as too many open files
+            self._loop.remove_reader(listening)
+            self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._listen, node, listening)
+            return
+        accepted.setblocking(False)
+        task = self._loop.create_task(self._serve_connection(node, accepted))
+        self._tasks.add(task)  # the loop itself does not keep it
+        task.add_done_callback(partial(self._ended, accepted))
+
+    def _ended(self, accepted: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if task.cancelled():  # perhaps before it had begun
+            accepted.close()
+
+    async def _serve_connection(self, target: int, accepted: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=accepted)
+        with closing(writer):
             await self._join(target, reader, writer)
 
     async def _join(self, target: int, reader: StreamReader, writer: StreamWriter) -> None:

@@ -1,11 +1,12 @@
 """One address for each node: a connection goes through the proxy of the link from the node that has opened it."""
 
+import gc
 import os
 import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -135,3 +136,26 @@ def test_the_process_that_has_a_connection_is_found_by_its_two_ends(
     assert found.file in open_files(os.getpid())
     assert connection((HOST, mine), (HOST, other + 1)) is None
     assert open_files(2**22 + 1) == set()  # no such process
+
+
+def test_the_end_leaves_no_task_whatever_is_just_being_connected(caplog: pytest.LogCaptureFixture) -> None:
+    """asyncio logs an error for each task that its loop leaves behind. Threads connect until they are refused."""
+    for _ in range(3):
+        with ExitStack() as stack:
+            three = Three(stack)
+            three.openers.known.set()
+            three.openers.by_port.update(dict.fromkeys(range(65536), 1))
+
+            def connect(address: str = three.shared[2], stack: ExitStack = stack) -> None:
+                with suppress(OSError):
+                    while True:
+                        stack.enter_context(socket.create_connection(host_and_port(address), SECONDS))
+
+            threads = [threading.Thread(target=connect) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            three.from_1.accept()[0].close()
+        for thread in threads:
+            thread.join()
+        gc.collect()
+    assert caplog.records == []
