@@ -1,16 +1,18 @@
 """Linearizability of one key: small legal and illegal histories, and random ones compared with trying all orders."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
+from tests.unit.model.oracle.definition import explained as some_order_explains
 from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.model.oracle import linearization
 from zab_chaos.model.oracle.linearization import (
     Call,
     GaveUp,
     State,
-    _effect,
+    Transaction,
     _says_nothing,
     _version,
     by_search,
@@ -139,23 +141,8 @@ def test_illegal_histories(story: Calls) -> None:
     assert wrong in story.calls
 
 
-def explained(calls: list[Call], versions: bool = False) -> bool:
-    """Return whether some order explains the calls: try every order of every choice of the unknown ones, as defined."""
-    certain = frozenset(number for number, call in enumerate(calls) if call.known)
-    tried: set[tuple[frozenset[int], State]] = set()
-    ahead: list[tuple[frozenset[int], State]] = [(frozenset(), None)]
-    while ahead:
-        done, state = ahead.pop()
-        if certain <= done:
-            return True
-        first = min(call.answer.t for number in certain - done if (call := calls[number]).answer)
-        for number, call in enumerate(calls):
-            if number not in done and call.invoke.t <= first:  # otherwise another one had returned before it was called
-                legal, after = _effect(call, state, versions)
-                if legal and (one := (done | {number}, after)) not in tried:
-                    tried.add(one)
-                    ahead.append(one)
-    return False
+def explained(calls: Sequence[Call], versions: bool = False) -> bool:
+    return some_order_explains([Transaction(((0, call),)) for call in calls], versions)
 
 
 def first_unexplained_by_definition(calls: list[Call]) -> Call | None:

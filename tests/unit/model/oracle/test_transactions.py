@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.model.oracle.definition import explained
 from tests.unit.model.oracle.test_history import SECOND, run_of
 from tests.unit.model.oracle.test_long_runs import lines_executed
 from zab_chaos.model.events import Complete, Invoke, RequestStep
@@ -16,9 +17,7 @@ from zab_chaos.model.oracle.facts import Request
 from zab_chaos.model.oracle.linearization import (
     Call,
     GaveUp,
-    States,
     Transaction,
-    _effects,
     first_unserializable,
     telling,
 )
@@ -217,32 +216,13 @@ def _transaction(
     return Transaction(tuple(calls))
 
 
-def explained(transactions: Sequence[Transaction], keys: int) -> bool:
-    """Return whether some order explains them: try every order of every choice of the unknown ones, as defined."""
-    certain = frozenset(number for number, one in enumerate(transactions) if one.known)
-    tried: set[tuple[frozenset[int], States]] = set()
-    ahead: list[tuple[frozenset[int], States]] = [(frozenset(), (None,) * keys)]
-    while ahead:
-        done, states = ahead.pop()
-        if certain <= done:
-            return True
-        first = min(one.answer.t for number in certain - done if (one := transactions[number]).answer)
-        for number, one in enumerate(transactions):
-            if number not in done and one.invoke.t <= first:
-                legal, after = _effects(one, states, False)
-                if legal and (step := (done | {number}, after)) not in tried:
-                    tried.add(step)
-                    ahead.append(step)
-    return False
-
-
 @pytest.mark.slow
 def test_random_histories_are_judged_as_by_the_definition() -> None:
     wrong = 0
     for seed in range(HISTORIES):
         transactions = random_transactions(seed, random.Random(seed).randint(3, 9), 2 + seed // 2 % 2, 3, 0.25)
         legal = first_unserializable(telling(transactions)) is None
-        assert legal == explained(transactions, 3), seed
+        assert legal == explained(transactions), seed
         assert legal or seed % 2, seed
         wrong += not legal
     assert wrong > HISTORIES // 5
