@@ -66,6 +66,9 @@ LEGAL = {
     "two writes at once, in either order": Calls().set(1, 0, 9).set(2, 0, 9).get(2, 10, 11).get(2, 12, 13),
     "an unknown write takes effect late": Calls().set(1, 0, 1).set(2, 2, None).get(1, 3, 4).get(2, 50, 51),
     "an unknown write never takes effect": Calls().set(1, 0, 1).set(2, 2, 3, outcome="unknown").get(1, 5, 6),
+    "it takes effect after its client gave it up": (
+        Calls().set(1, 0, 1).set(2, 2, 3, outcome="unknown").get(1, 4, 5).get(2, 6, 7)
+    ),
     "nothing is there before the first write": Calls().get(None, 0, 1, outcome="failed", error="no node").set(1, 2, 3),
     "a refusal for want of a leader says nothing": Calls().set(1, 0, 1).set(2, 2, 3, error="no leader", **REFUSED).get(1, 4, 5),
     "made, refused, removed, made again": (
