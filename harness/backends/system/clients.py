@@ -143,8 +143,8 @@ class _PendingRequest:
 
 def _require_valid(request: Request, outcome: object) -> None:
     """Raise TypeError if a backend's client returned something that is no outcome, ValueError if the error is unknown."""
-    ok = "committed" if isinstance(request, Transaction) else "done"
-    if not isinstance(outcome, Failed | Unknown | (Committed if isinstance(request, Transaction) else Ok)):
+    expected, ok = (Committed, "committed") if isinstance(request, Transaction) else (Ok, "done")
+    if not isinstance(outcome, expected | Failed | Unknown):
         raise TypeError(
             f"a client's answer to {_operation_name(request)} must be {ok}(...), Failed(...) or Unknown(...), not {outcome!r}"
         )
