@@ -323,7 +323,8 @@ class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
     sequential: bool | None = None
 
 
-STEPPED = frozenset({"multi", "transaction", "multi-get"})  # operations with steps
+TRANSACTIONS = frozenset({"transaction", "multi-get"})  # of several keys, of foreign systems
+STEPPED = TRANSACTIONS | {"multi"}  # operations with steps
 LARGE_BYTES = 1000  # the least size of a request that is recorded
 
 

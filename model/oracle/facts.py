@@ -16,6 +16,7 @@ from zab_chaos.model.events import (
     TRACE_FILE,
     TRACE_FOLDER,
     TRACES,
+    TRANSACTIONS,
     Abort,
     Accept,
     AcceptedEpoch,
@@ -91,7 +92,6 @@ KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS
 WRITES = frozenset({"create", "set", "delete", "multi", "transaction"})
 READS = frozenset({"get", "exists", "children", "multi-get"})
 NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals without a judgement of the request
-TRANSACTIONS = frozenset({"transaction", "multi-get"})  # of several keys, of foreign systems
 ORDERED = WRITES | {"check"}  # operations that get a transaction, and so a zxid
 _L = TypeVar("_L", bound=Line)
 

@@ -15,7 +15,7 @@ any answer is left out, so that few configurations are carried from one return t
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
@@ -164,7 +164,7 @@ def first_unserializable(transactions: Sequence[Transaction]) -> int | None:
     stuck = _stuck(transactions)
     if stuck is None:
         return None
-    returns = [number for number, returns in _in_time(transactions) if returns]
+    returns = _returns(transactions)
 
     def wrong(place: int) -> bool:
         """Return whether no order explains the answers of the returns up to this index."""
@@ -181,7 +181,7 @@ def contradicting(transactions: Sequence[Transaction], wrong: int) -> list[int]:
     """Return answers that no order explains and of which none can be left out, as far as the search can tell: the indices of
     their transactions, in the order in which they came. `wrong`: the first one that no order explains."""
     unanswered = [one.unanswered() for one in transactions]
-    returns = [number for number, returns in _in_time(transactions) if returns]
+    returns = _returns(transactions)
     returns = returns[: returns.index(wrong)]
 
     def contradict(numbers: Sequence[int]) -> bool:
@@ -215,8 +215,9 @@ def telling(transactions: Sequence[Transaction]) -> list[Transaction]:
 
 def _stuck(transactions: Sequence[Transaction]) -> int | None:
     """Return the index of the transaction at whose return no configuration is left, None if there is none."""
-    search = _Search.of(transactions)
-    for number, returns in _in_time(transactions):
+    before = _before(transactions)
+    search = _Search.of(transactions, before)
+    for number, returns in _in_time(transactions, before):
         if not returns:
             search.outstanding[number] = transactions[number]
         elif not search.returned(number):
@@ -250,16 +251,25 @@ def _says_nothing(call: Call) -> bool:
     return call.answer.outcome == "failed" and call.answer.error not in INFORMATIVE
 
 
-def _in_time(transactions: Sequence[Transaction]) -> Iterator[tuple[int, bool]]:
+def _returns(transactions: Sequence[Transaction]) -> list[int]:
+    """Return the indices of the transactions with a known outcome, in the order in which they returned."""
+    return [
+        number
+        for _, number in sorted((one.answer.t, n) for n, one in enumerate(transactions) if one.known and one.answer)
+    ]
+
+
+def _in_time(transactions: Sequence[Transaction], before: Mapping[int, int]) -> Iterator[tuple[int, bool]]:
     """Yield (index, whether it is a return) in order of time. At equal times calls come before returns: the operations
-    overlap."""
-    moments = [(t, False, transactions[number].invoke.t, number) for number, t in enumerate(_calls(transactions))]
+    overlap. `before`: see `_before`."""
+    calls = _calls(transactions, before)
+    moments = [(t, False, transactions[number].invoke.t, number) for number, t in enumerate(calls)]
     moments += [(one.answer.t, True, 0, number) for number, one in enumerate(transactions) if one.known and one.answer]
     for _, returns, _, number in sorted(moments):
         yield number, returns
 
 
-def _calls(transactions: Sequence[Transaction]) -> list[int]:
+def _calls(transactions: Sequence[Transaction], before: Mapping[int, int]) -> list[int]:
     """Return the time from which each transaction may have its place in the order: that of its call; for a read that may be
     stale, that of the call of the writes that it shows, but not before the read before it in its session."""
     found = [one.invoke.t for one in transactions]
@@ -273,8 +283,8 @@ def _calls(transactions: Sequence[Transaction]) -> list[int]:
         for number, one in enumerate(transactions):
             if one.may_be_stale:
                 found[number] = max([written.get(seen, BEFORE) for seen in _shown(one)], default=BEFORE)
-        for number, before in _before(transactions).items():
-            found[number] = max(found[number], found[before])
+        for number, earlier in before.items():
+            found[number] = max(found[number], found[earlier])
         found = [min(t, one.invoke.t) for t, one in zip(found, transactions, strict=True)]
     return found
 
@@ -292,10 +302,11 @@ def _before(transactions: Sequence[Transaction]) -> dict[int, int]:
     """Return, by the index of each read that may be stale, that of the read or successful write before it in its session, in
     order of time."""
     found: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for number in sorted(range(len(transactions)), key=lambda number: transactions[number].invoke.t):
+    last: dict[int | None, int] = {}
+    in_sessions = [number for number, one in enumerate(transactions) if one.session is not None]
+    for number in sorted(in_sessions, key=lambda number: transactions[number].invoke.t):
         one = transactions[number]
-        if one.session is not None and one.known and (one.may_be_stale or one.written()):
+        if one.known and (one.may_be_stale or one.written()):
             if one.may_be_stale and one.session in last:
                 found[number] = last[one.session]
             last[one.session] = number
@@ -335,7 +346,7 @@ class _Search(Struct, gc=False):
     possible: list[Configuration]
 
     @classmethod
-    def of(cls, transactions: Sequence[Transaction]) -> "_Search":
+    def of(cls, transactions: Sequence[Transaction], before: dict[int, int]) -> "_Search":
         steps = [(number, key, call) for number, one in enumerate(transactions) for key, call in one.steps]
         reads: dict[Seen, set[int]] = {}
         for number, one in enumerate(transactions):
@@ -361,7 +372,7 @@ class _Search(Struct, gc=False):
                 for number, one in enumerate(transactions)
                 if not one.known
             },
-            before=_before(transactions),
+            before=before,
             limit=MAX_CONFIGURATIONS * (1 + len(transactions) // 1000),
             examined=0,
             outstanding={},

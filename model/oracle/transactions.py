@@ -5,8 +5,8 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from zab_chaos.model.events import Complete, RequestStep
-from zab_chaos.model.oracle.facts import TRANSACTIONS, Request
+from zab_chaos.model.events import TRANSACTIONS, Complete, RequestStep
+from zab_chaos.model.oracle.facts import Request
 from zab_chaos.model.oracle.linearization import (
     Call,
     GaveUp,

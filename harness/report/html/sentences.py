@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from zab_chaos.model.events import ZxidPair, packed
+from zab_chaos.model.events import TRANSACTIONS, ZxidPair, packed
 from zab_chaos.model.oracle.evidence import loss_words, show, zxid_range
-from zab_chaos.model.oracle.facts import TRANSACTIONS
 from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]

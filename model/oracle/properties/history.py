@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 
-from zab_chaos.model.events import Invoke
+from zab_chaos.model.events import TRANSACTIONS, Complete, Invoke
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import READS, TRANSACTIONS, WRITES, Request, was_served
+from zab_chaos.model.oracle.facts import READS, WRITES, Request, was_served
 from zab_chaos.model.oracle.linearization import Call, GaveUp, Transaction, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -81,15 +81,14 @@ class LinearizableKeys(Checker):
             self.unknown.append(f"{self.name}: {', '.join(calls)}, which transactions connect, were given up: {error}")
             return
         if found is not None:
-            paths, answered = found
-            self._report_together(paths, answered, {path: _writes(keys[path]) for path in paths})
+            self._report_together(*found, keys)
 
-    def _report_together(self, paths: list[str], answered: list[Transaction], writes: dict[str, list[Request]]) -> None:
-        """Report answers that contradict each other, and cite the writes that they show. `writes`: those of each key."""
+    def _report_together(self, paths: list[str], answered: list[Transaction], keys: dict[str, list[Request]]) -> None:
+        """Report answers that contradict each other, and cite the writes that they show. `keys`: the requests of all keys."""
         answered = answered[-ANSWERS_SHOWN:]  # there are more only if the search had to give up
         *others, asked = [self.facts.requests[one.invoke.client, one.invoke.seq] for one in answered]
         reads = [call for one in answered for _, call in one.steps if call.invoke.op == "get"]
-        writers = [_writer(read, writes[read.invoke.path]) for read in reads]
+        writers = [_writer(read.answer, keys[read.invoke.path]) for read in reads]
         words = (
             f"{', '.join(paths)}: no order of the operations explains the answer to {_name(asked)} ({asked.invoke.op})"
         )
@@ -112,8 +111,7 @@ class LinearizableKeys(Checker):
         invoke, answer = asked.invoke, asked.complete
         assert answer is not None
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
-        shown = answer.value if invoke.op == "get" else None
-        writer = next((one for one in requests if shown is not None and one.invoke.value == shown), None)
+        writer = _writer(answer, requests) if invoke.op == "get" else None
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
@@ -328,10 +326,10 @@ def _is_of(call: Call, request: Request) -> bool:
     return (one.client, one.seq, one.op) == (other.client, other.seq, other.op)
 
 
-def _writer(read: Call, writes: list[Request]) -> Request | None:
-    """Return the write whose value a read shows."""
-    value = read.answer.value if read.answer is not None else None
-    return next((one for one in writes if value is not None and one.invoke.value == value), None)
+def _writer(answer: Complete | None, requests: list[Request]) -> Request | None:
+    """Return the write whose value the answer to a read shows."""
+    value = answer.value if answer is not None else None
+    return next((one for one in requests if value is not None and one.invoke.value == value), None)
 
 
 def _writes(requests: Iterable[Request]) -> list[Request]:
