@@ -258,6 +258,8 @@ class PauseAt(Fault):
     the point is still ahead.
     """
 
+    pauses = True
+
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(context, nodes, params)
         self.reached: set[int] = set()

@@ -62,6 +62,8 @@ class FaultContext:
     host: Host = THIS_HOST
     # (node, exit status) -> whether another fault, active at the same time, explains that the process ended with that status
     exit_explained: Callable[[int, int], bool] = lambda node, status: False
+    # node -> whether another active fault may pause it at any time
+    pause_explained: Callable[[int], bool] = lambda node: False
     # has every active fault record which of its nodes have ended; to be called before any of them is started again
     record_exits: Callable[[], None] = lambda: None
     # The schedule is drawn: other faults may happen to take down all targets of this one at the moment of its injection.
@@ -84,6 +86,7 @@ class Fault(ABC):
     """
 
     expected_exits: tuple[int, ...] = ()  # exit statuses with which its targets may end because of it
+    pauses: bool = False  # whether it may pause its targets at any time while it is active
     pairs: Pairs = ()  # the links that it affects
     refused_disks: Sequence[int] = ()  # after the healing: nodes that refused their disks, and are to get empty ones
     to_wipe: Sequence[int] = ()  # nodes that died of this fault, and whose disks are to be lost with them

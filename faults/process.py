@@ -191,10 +191,9 @@ class Pause(Fault):
     def recovered(self) -> Confirmation:
         states = process_states(self.context, self.nodes)
         awake = all(
-            state not in (psutil.STATUS_STOPPED, None)
-            or ended_by_other_fault(self.context, node)  # which need not wake up
+            woke_up(self.context, node, state) or ended_by_other_fault(self.context, node)
             for node, state in states.items()
-        )
+        )  # a node that another fault has ended need not wake up
         return Confirmation(awake, evidence_by_node(states, "state") | {"awake": self.awake})
 
     def is_over(self) -> bool:
@@ -213,7 +212,7 @@ class Resume(Momentary):
 
     def injected(self) -> Confirmation:
         states = process_states(self.context, self.nodes)
-        awake = all(state not in (psutil.STATUS_STOPPED, None) for state in states.values())
+        awake = all(woke_up(self.context, node, state) for node, state in states.items())
         return Confirmation(awake, evidence_by_node(states, "state"))
 
     def describe(self) -> str:
@@ -229,6 +228,12 @@ def node_names(nodes: Iterable[int]) -> str:
     """Return the nodes in words: `node 2`, `nodes 1 and 3`."""
     ids = [str(node) for node in nodes]
     return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "no node"
+
+
+def woke_up(context: FaultContext, node: int, state: str | None) -> bool:
+    """Return whether a node that has been sent SIGCONT runs; or is paused again, and another fault explains that: it may run
+    to the point of a `pause-at` at once. `state`: its process's state now."""
+    return context.pause_explained(node) if state == psutil.STATUS_STOPPED else state is not None
 
 
 def evidence_by_node(values: dict[int, Any], name: str) -> dict[str, Any]:

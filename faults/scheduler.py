@@ -301,10 +301,9 @@ class Scheduler:
 
     def _inject(self, step: FaultStep, kind: Kind, number: int, nodes: list[int], random: Random, now: float) -> None:
         record = FaultRecord(number, step, nodes, Confirmation(False, {}), injected_at=now, concurrent=self.active)
-        explained = partial(self._explained, record)
         context = FaultContext(
-            self.cluster, self.network, random, self.patience, self.host, explained, self._record_exits, self.drawn,
-            partial(self._tell_killed, record),
+            self.cluster, self.network, random, self.patience, self.host, partial(self._explained, record),
+            partial(self._may_be_paused, record), self._record_exits, self.drawn, partial(self._tell_killed, record),
         )  # fmt: skip
         fault = record.fault = kind.make(context, nodes, step.params)
         self._active.append(record)
@@ -347,6 +346,10 @@ class Scheduler:
         """Return whether a fault that was active at the same time as `record` may end the node with this exit status."""
         others = [*record.concurrent, *self.records[record.id :]]
         return any(other.fault and node in other.nodes and status in other.fault.expected_exits for other in others)
+
+    def _may_be_paused(self, record: FaultRecord, node: int) -> bool:
+        """Return whether another active fault than that of `record` may pause the node at any time."""
+        return any(other.pauses and node in other.nodes for other in self._others(record))
 
     def _heal_what_is_over(self) -> None:
         """Write the heal lines of the faults that a restart or a resume has just undone."""

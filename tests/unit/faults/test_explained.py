@@ -55,6 +55,34 @@ def test_a_paused_node_that_a_crash_point_ended_need_not_wake_up(scheduler: Any,
     assert healed(scheduler, pause) is (other is not None)
 
 
+@pytest.mark.parametrize("wakes", ["healing", "resume"])
+@pytest.mark.parametrize("other", ["armed", "healed before", None])
+def test_a_node_that_wakes_up_and_runs_to_the_point_of_a_pause_at_is_awake(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch, other: str | None, wakes: str
+) -> None:
+    """It is paused again before anyone looks. Without a point ahead of it, it did not wake up."""
+    cluster, resume = scheduler.cluster, scheduler.cluster.resume
+
+    def resume_and_reach_point(node: int) -> None:
+        resume(node)
+        cluster.reach_point(node)
+
+    if other is not None:
+        at_point = scheduler.inject(step("pause-at", point="before-send:ACK", enough="none"))
+    if other == "healed before":
+        assert healed(scheduler, at_point)
+    pause = scheduler.inject(step("pause"))
+    monkeypatch.setattr(cluster, "resume", resume_and_reach_point)
+    if wakes == "healing":
+        assert healed(scheduler, pause) is (other == "armed")
+    else:
+        assert scheduler.inject(step("resume")).injected.confirmed is (other == "armed")
+    monkeypatch.undo()
+    if other == "armed":
+        assert healed(scheduler, at_point)
+        assert at_point.fault.reached == {2}
+
+
 @pytest.mark.parametrize("armed", [True, False])
 def test_a_node_that_a_crash_point_ended_while_it_stopped_is_down(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch, armed: bool
