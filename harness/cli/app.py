@@ -101,7 +101,10 @@ DefectName = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Number of worker processes. Default: the number of cores.")
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Number of worker processes. Default: the number of cores; 1 where nodes are real."
+    ),
 ]
 EnsembleFolder = Annotated[
     Path | None,

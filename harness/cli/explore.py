@@ -160,12 +160,11 @@ def explore_command(
     _check_combinations(name, master=master, jobs=jobs, guided=guided, weights=weights, junit=junit, keep=keep)
     if on != SIM:
         _check_simulator_options(
-            name, on, swarmed=swarmed, master=master, jobs=jobs, coverage=coverage, guided=guided, weights=weights,
-            keep=keep,
+            name, on, swarmed=swarmed, master=master, coverage=coverage, guided=guided, weights=weights, keep=keep
         )  # fmt: skip
     keep_below = read_keep(keep, seed_range) if keep is not None else None
     console = console_for(json=json)
-    processes = min(jobs or environment.cores(), len(seed_range)) if on == SIM else 1
+    processes = min(jobs or (environment.cores() if on == SIM else 1), len(seed_range))
     if name == LAB:
         refuse_options(
             {
@@ -177,7 +176,8 @@ def explore_command(
     scenario = read_scenario(name, on=on, nodes=nodes, defect=defect)
     ci.check_writable(junit)
     known_defect = DEFECTS.get(scenario.defect or "")
-    terminal = console if on != SIM and console.is_terminal and not quiet else None
+    one_by_one = on != SIM and processes == 1
+    terminal = console if one_by_one and console.is_terminal and not quiet else None
     runs = SeedRuns(name=name, results=results, nodes=nodes, on=on, release=zookeeper, terminal=terminal)
     task = Task(
         scenario=scenario,
@@ -196,13 +196,15 @@ def explore_command(
     )  # fmt: skip
     # If the file can't be written, this fails now and not at the end.
     write_answer(exploration.summary.to_dict(), out, json=False)
-    with log_to(results, scenario.name), _worker_pool(master, processes, results) as workers:
+    with log_to(results, scenario.name), _worker_pool(on, master, processes, results) as workers:
         exploration.run(workers)
     return _finish(exploration, out, junit, json=json)
 
 
-def _worker_pool(master: str | None, jobs: int, results: Path) -> AbstractContextManager[WorkerPool]:
+def _worker_pool(on: str, master: str | None, jobs: int, results: Path) -> AbstractContextManager[WorkerPool]:
     """Return a pool of processes on this machine or, with --master, of the executors of Spark."""
+    if on != SIM:
+        return LocalWorkers(jobs, interrupts=True)
     if master is None:
         return LocalWorkers(jobs, AHEAD)
     pool: AbstractContextManager[WorkerPool] = import_module("zab_chaos.harness.explore.spark_workers").spark_workers(
@@ -259,8 +261,8 @@ def _check_combinations(
 
 
 def _check_simulator_options(
-    name: str, on: str, *, swarmed: bool, master: str | None, jobs: int | None, coverage: bool, guided: bool,
-    weights: Path | None, keep: str | None,
+    name: str, on: str, *, swarmed: bool, master: str | None, coverage: bool, guided: bool, weights: Path | None,
+    keep: str | None,
 ) -> None:  # fmt: skip
     """Check that no option is given that only the simulator supports. Raises BadInput with all mistakes."""
     backend = registry.find(on)
@@ -270,8 +272,6 @@ def _check_simulator_options(
     ]
     if name == LAB:
         mistakes.append(f"{LAB} is a simulation of its own; leave out --on {on}")
-    if jobs is not None:
-        mistakes.append(f"runs on {on} come one after the other, because each uses the whole machine; leave out --jobs")
     if keep is not None:
         mistakes.append(f"runs on {on} are always kept, because none can be repeated exactly; leave out --keep")
     if swarmed and backend.evidence != TRACES:

@@ -1,6 +1,7 @@
 """Run many seeds of one scenario.
 
-Simulated seeds run on all cores of this machine or of a Spark cluster; on any other backend, seeds run one after the other.
+Simulated seeds run on all cores of this machine or of a Spark cluster. On any other backend seeds run one after the other, or
+as many at a time as the user asks for.
 Results are yielded in the order of the seeds, so the first reported failure has the smallest seed.
 """
 

@@ -10,14 +10,17 @@ import signal
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.die_with_parent import die_with_parent
-from zab_chaos.harness.machine.interrupt import SIGNALS, deferred_signals
+from zab_chaos.harness.machine.interrupt import GRACE, SIGNALS, deferred_signals, stoppable
+
+# How long interrupted work may take. A real run has one period of grace to end, and one to be judged.
+END_SECONDS = 2 * GRACE + 0.2
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -60,25 +63,40 @@ class _Forks(multiprocessing.context.ForkContext):
 class LocalWorkers:
     """A pool of `jobs` worker processes; with one job, this process does the work.
 
-    `ahead`: items submitted per worker at a time.
+    `ahead`: items submitted per worker at a time. `interrupts`: at the end of the pool, work in progress is interrupted as by
+    Ctrl-C and ends in order, because it has processes and files of its own. Otherwise it is dropped.
 
     Use it from the main thread: the processes end with the thread that forked them.
     """
 
-    def __init__(self, jobs: int, ahead: int = 1) -> None:
+    def __init__(self, jobs: int, ahead: int = 1, *, interrupts: bool = False) -> None:
         self._forks = _Forks()
-        self._pool = ProcessPoolExecutor(jobs, self._forks, _initialize_worker, (os.getpid(),)) if jobs > 1 else None
+        started = _initialize_worker, (os.getpid(), interrupts)
+        self._pool = ProcessPoolExecutor(jobs, self._forks, *started) if jobs > 1 else None
         self._ahead = jobs * ahead
+        self._interrupts = interrupts
+        self._submitted: deque[Future[Any]] = deque(maxlen=self._ahead)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the workers: nobody needs their results any more."""
-        if self._pool is not None:
+        """End the workers: nobody needs their results any more."""
+        if self._pool is None:
+            return
+        try:
+            if self._interrupts:
+                self._interrupt_work()
+        finally:
             for process in self._forks.processes:
                 process.kill()
             self._pool.shutdown(cancel_futures=True)
+
+    def _interrupt_work(self) -> None:
+        """Interrupt the work in progress, and wait until it has ended, for END_SECONDS at most."""
+        for process in self._forks.processes:
+            process.terminate()
+        wait(self._submitted, END_SECONDS)
 
     def results(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield the result of `work` for each item, in order.
@@ -90,8 +108,9 @@ class LocalWorkers:
         if self._pool is None:
             yield from map(work, items)
             return
+        done = partial(_stoppable_work, work) if self._interrupts else work
         try:
-            yield from in_order(partial(self._submit, work), items, self._ahead)
+            yield from in_order(partial(self._submit, done), items, self._ahead)
         except BrokenProcessPool:
             raise HarnessError("a worker process died; perhaps there is too little memory") from None
 
@@ -101,12 +120,26 @@ class LocalWorkers:
             # Python warns about forking with threads. The only other thread receives log records; it holds no lock that a child
             # needs.
             warnings.simplefilter("ignore", DeprecationWarning)
-            return self._pool.submit(work, item)
+            future = self._pool.submit(work, item)
+        self._submitted.append(future)
+        return future
 
 
-def _initialize_worker(parent: int) -> None:
-    """Make this worker process end with its parent or when the parent ends it, but not on Ctrl-C in the terminal."""
+def _initialize_worker(parent: int, interrupted: bool) -> None:
+    """Make this worker process end with its parent or when the parent ends it, but not on Ctrl-C in the terminal.
+
+    `interrupted`: SIGTERM of the parent interrupts work in progress, and nothing else.
+    """
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if interrupted:
+        os.setpgrp()  # work in progress does not ignore Ctrl-C, and the terminal sends that to a whole group
+    else:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent(parent)
+
+
+def _stoppable_work(work: Callable[[T], R], item: T) -> R:
+    """Do work that a signal interrupts."""
+    with stoppable():
+        return work(item)

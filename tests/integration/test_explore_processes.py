@@ -46,6 +46,24 @@ def test_the_first_failing_run_is_shown_and_nothing_is_run_again(
     assert f"zab shrink {run.parent}" in told.err
 
 
+def test_several_runs_at_a_time_are_told_in_the_order_of_their_seeds(
+    short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "r"
+    words = ["explore", short, "--on", "processes", "--seeds", "1..3", "--jobs", "2", "--results", str(results)]
+    junit = tmp_path / "junit.xml"
+    assert main([*words, "--json", "--junit", str(junit)]) == 0
+    told = capsys.readouterr()
+    answer = json.loads(told.out)
+    assert (answer["seeds"], answer["verdicts"], answer["kept"]) == (3, {"PASS": 3}, 3)
+    runs = [json.loads(path.read_text()) for path in results.glob("short/2*/run.json")]
+    times = {one["seed"]: (one["started"], one["ended"]) for one in runs}
+    assert max(times[1][0], times[2][0]) < min(times[1][1], times[2][1])  # they ran at the same time
+    assert times[3][0] > min(times[1][1], times[2][1])  # there were two at a time
+    names = [case.get("name") or "" for case in ElementTree.parse(junit).iter("testcase")]
+    assert [name.count(f"seed {seed}") for seed, name in enumerate(names, 1)] == [1, 1, 1]
+
+
 def test_the_drawn_scenario_of_a_swarm_seed_is_a_file(short: str, tmp_path: Path) -> None:
     results = tmp_path / "r"
     words = ["explore", short, "--on", "processes", "--swarm", "--seeds", "5", "--results", str(results)]

@@ -1,5 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP: the effect of the first and of the second signal, in one process and on a whole command."""
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -227,6 +229,28 @@ def test_an_exploration_of_real_nodes_ends_during_the_current_run(zab: Callable[
     assert psutil.wait_procs(nodes, WAIT_SECONDS_MAX)[1] == []
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+def test_runs_at_the_same_time_end_in_order(
+    zab: Callable[..., Command], tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "long.toml").write_text(LONG)
+    results = tmp_path / "r"
+    words = ["--on", "processes", "--jobs", "2", "--results", str(results)]
+    command = zab("explore", str(tmp_path / "long.toml"), *words)
+
+    def loaded() -> int:
+        return sum("workload-started" in path.read_text() for path in results.glob("long/2*/harness.jsonl"))
+
+    assert wait_until(lambda: loaded() == 2, WAIT_SECONDS_MAX)
+    started = psutil.Process(command.process.pid).children(recursive=True)
+    code, out, err = command.end(number)
+    assert (code, err) == (2, "")
+    assert "0/100 seeds" in out
+    assert psutil.wait_procs(started, WAIT_SECONDS_MAX)[1] == []
+    outcomes = [json.loads(path.read_text())["outcome"] for path in results.glob("long/2*/run.json")]
+    assert outcomes == ["interrupted", "interrupted"]
+
+
 @pytest.mark.parametrize("module", ["difflib", "typer"])
 def test_an_interrupt_during_the_imports_is_one_line_and_no_traceback(module: str, tmp_path: Path) -> None:
     """The import of `difflib` is among the first ones, that of `typer` takes longest; a fake module sends the signal here."""
@@ -289,4 +313,47 @@ def test_results_of_workers_are_in_order_and_the_workers_end() -> None:
         made = [one for one in psutil.Process().children() if one not in others]
         assert len(made) == 2
         assert list(answers) == [1, 4, 9, 16, 25]
+    assert [one for one in made if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def ends_when_asked(folder: Path) -> None:
+    """Work that ends in order once it is interrupted, and leaves a file to show it."""
+    with Interrupt() as interrupt:
+        (folder / "begun").touch()
+        interrupt.requested.wait(WAIT_SECONDS_MAX)
+    (folder / "ended").touch()
+
+
+def waits_for(folder: Path) -> None:
+    assert wait_until((folder / "begun").exists, WAIT_SECONDS_MAX)
+
+
+@pytest.mark.parametrize("how", ["nobody wants more", "an error"])
+def test_work_in_progress_ends_in_order_with_the_pool(tmp_path: Path, how: str) -> None:
+    """Also while another worker has nothing to do, and ignores the signal."""
+    with contextlib.suppress(KeyError), LocalWorkers(2, interrupts=True) as workers:
+        answers = workers.results(_do, [(waits_for, tmp_path), (ends_when_asked, tmp_path)])
+        assert next(answers) is None
+        if how == "an error":
+            raise KeyError
+    assert (tmp_path / "ended").exists()
+
+
+def _do(item: tuple[Callable[[Path], None], Path]) -> None:
+    work, folder = item
+    work(folder)
+
+
+def never_ends(folder: Path) -> None:
+    with Interrupt():
+        (folder / "begun").touch()
+        while True:
+            signal.pause()
+
+
+def test_work_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zab_chaos.harness.explore.workers.END_SECONDS", 0.01)
+    with LocalWorkers(2, interrupts=True) as workers:
+        assert next(workers.results(_do, [(waits_for, tmp_path), (never_ends, tmp_path)])) is None
+        made = psutil.Process().children()
     assert [one for one in made if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
