@@ -106,6 +106,7 @@ Jobs = Annotated[
         metavar="N", min=1, help="Number of worker processes. Default: the number of cores; 1 where nodes are real."
     ),
 ]
+AtATime = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Number of runs at a time.")]
 EnsembleFolder = Annotated[
     Path | None,
     typer.Option(
@@ -580,6 +581,7 @@ def scenarios(
         typer.Option(metavar="NAME", help="Only this scenario. May be repeated.", autocompletion=complete_scenario),
     ] = None,
     times: Times = 1,
+    jobs: AtATime = 1,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
@@ -587,8 +589,8 @@ def scenarios(
     from zab_chaos.harness.cli import scenarios as command
 
     if check:
-        return command.check(only or [], on=on, times=times, results=results, json=json)
-    refuse_without_check(context, "on", "times", "results")
+        return command.check(only or [], on=on, times=times, jobs=jobs, results=results, json=json)
+    refuse_without_check(context, "on", "times", "jobs", "results")
     return command.show(only or [], json=json)
 
 
@@ -746,6 +748,7 @@ def zookeeper_check(
         int | None,
         typer.Option(metavar="N", min=1, help="Run each release this many times. Default: as the ticket says."),
     ] = None,
+    jobs: AtATime = 1,
     results: Results = RESULTS,
     out: Annotated[Path | None, out_file("Also write the matrix as JSON.")] = None,
     json: Json = False,
@@ -753,7 +756,7 @@ def zookeeper_check(
     """Run the scenario of each known bug on releases that have the bug and on releases that do not."""
     from zab_chaos.harness.cli.zookeeper import check_command
 
-    return check_command(tickets or [], releases=releases, times=times, results=results, out=out, json=json)
+    return check_command(tickets or [], releases=releases, times=times, jobs=jobs, results=results, out=out, json=json)
 
 
 def main(arguments: list[str] | None = None) -> int:

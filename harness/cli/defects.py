@@ -10,7 +10,6 @@ from zab_chaos.harness.cli.explore import log_to
 from zab_chaos.harness.cli.output import console_for, indented, print_json
 from zab_chaos.harness.errors import BadInput, Exit, check_names, did_you_mean
 from zab_chaos.harness.explore.kill_matrix import SWARM, DefectResult, DefectRuns, Effort, try_defect
-from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.report.console import say
 
@@ -56,7 +55,7 @@ def check(
         seeds=seeds if on != "processes" else 0,
         times=times if on != "sim" else 0,
         swarm=swarm,
-        jobs=jobs or environment.cores(),
+        jobs=jobs,
         results=results,
     )
     with log_to(results, "defects"):

@@ -204,7 +204,7 @@ def explore_command(
 def _worker_pool(on: str, master: str | None, jobs: int, results: Path) -> AbstractContextManager[WorkerPool]:
     """Return a pool of processes on this machine or, with --master, of the executors of Spark."""
     if on != SIM:
-        return LocalWorkers(jobs, interrupts=True)
+        return LocalWorkers(jobs, AHEAD, interrupts=True)
     if master is None:
         return LocalWorkers(jobs, AHEAD)
     pool: AbstractContextManager[WorkerPool] = import_module("zab_chaos.harness.explore.spark_workers").spark_workers(

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.cli.checks import Checks
 from zab_chaos.harness.cli.output import console_for, indented, print_json
 from zab_chaos.harness.errors import BadInput, Exit, check_names
-from zab_chaos.harness.explore.trials import Trial
+from zab_chaos.harness.explore.exploration import AHEAD
+from zab_chaos.harness.explore.trials import Ending, Trial
+from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
@@ -72,13 +75,16 @@ def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def check(only: list[str], *, on: str = "processes", times: int, results: Path, json: bool) -> int:
-    """Run each scenario that the backend supports. Raises BadInput.
+def check(only: list[str], *, on: str = "processes", times: int, jobs: int = 1, results: Path, json: bool) -> int:
+    """Run each scenario that the backend supports, `jobs` at a time. Raises BadInput.
 
     Exit codes: 0 all end as expected; 1 one does not; 2 none could be run, or the user stopped the check.
     """
     console, chosen = console_for(json=json), chosen_scenarios(only)
-    checks = Checks(_results(chosen, on, times, results, console), _words, console)
+    runnable = _runnable(chosen, on, console)
+    with LocalWorkers(jobs, AHEAD, interrupts=True) as workers:
+        trials = workers.results(partial(_check_one, on, times, results), runnable)
+        checks = Checks(trials, _words, console)
     checked = checks.done
     if checked or checks.complete:
         say(console, f"\n{sum(one.holds for one in checked)} of {len(checked)} scenarios end as expected.")
@@ -90,8 +96,8 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
     return checks.exit
 
 
-def _results(chosen: dict[str, Scenario], on: str, times: int, results: Path, console: Console) -> Iterator[Trial]:
-    """Run each scenario that the backend supports, and say why the others are not run."""
+def _runnable(chosen: dict[str, Scenario], on: str, console: Console) -> Iterator[tuple[str, Scenario]]:
+    """Yield each scenario that the backend supports, fitted to it, and say why the others are not run."""
     backend = registry.find(on)
     for name, scenario in chosen.items():
         wrong = mistakes(backend, scenario)
@@ -100,16 +106,20 @@ def _results(chosen: dict[str, Scenario], on: str, times: int, results: Path, co
         if wrong:
             say(console, f"{name}: not run, {'; '.join(wrong)}", "dim")
         else:
-            yield _check_one(name, fitted(backend, scenario), on, times, results)
+            yield name, fitted(backend, scenario)
 
 
-def _check_one(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Trial:
-    expect = asdict(scenario.expect)
-    checked = Trial(name, lambda run: ended_as_expected(expect, run.verdict, run.violated))
+def _check_one(on: str, times: int, results: Path, chosen: tuple[str, Scenario]) -> Trial:
+    name, scenario = chosen
+    checked = Trial(name, partial(_as_expected, asdict(scenario.expect)))
     for seed in range(scenario.seed, scenario.seed + times):
         ran = run_quietly(scenario, options_for(name, scenario, on=on, seed=seed, results=results))
         checked.add(ran.verdict, ran.folder.path)
     return checked
+
+
+def _as_expected(expect: dict[str, Any], run: Ending) -> bool:
+    return ended_as_expected(expect, run.verdict, run.violated)
 
 
 def _words(checked: Trial) -> str:

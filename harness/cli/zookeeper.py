@@ -1,6 +1,7 @@
 """`zab zookeeper`: list the releases of Apache ZooKeeper, fetch one, and run the ticket matrix."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from zab_chaos.harness.cli.checks import Cells, Checks, marked
 from zab_chaos.harness.cli.explore import log_to
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.explore.exploration import AHEAD
 from zab_chaos.harness.explore.tickets import (
     ReleaseRuns,
     TicketResult,
@@ -20,6 +22,7 @@ from zab_chaos.harness.explore.tickets import (
     tickets,
     try_release,
 )
+from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
@@ -56,9 +59,9 @@ def fetch_command(version: str, *, json: bool) -> int:
 
 
 def check_command(
-    names: Sequence[str], *, releases: str, times: int | None, results: Path, out: Path | None, json: bool
+    names: Sequence[str], *, releases: str, times: int | None, jobs: int, results: Path, out: Path | None, json: bool
 ) -> int:
-    """Run the ticket matrix and print it. Raises BadInput, HarnessError.
+    """Run the ticket matrix and print it. `jobs`: releases tried at a time. Raises BadInput, HarnessError.
 
     Exit codes: 0 every ticket is as it states; 1 one is not; 2 the user stopped the check.
     """
@@ -70,20 +73,28 @@ def check_command(
     check_output_file(out)
     registry.find("zookeeper").check()
     console = console_for(json=json)
-    with log_to(results, "tickets"):
-        checks = Checks(_results(plan, results, times, console), _words, console)
+    with log_to(results, "tickets"), LocalWorkers(jobs, AHEAD, interrupts=True) as workers:
+        tries = workers.results(partial(_try, results, times), plan)
+        checks = Checks(_results(plan, tries, console), _words, console)
     rows = [row for row in rows if row.tried]
     checks.write(list(map(cells, rows)), {"tickets": [row.facts() for row in rows]}, out, json=json)
     return checks.exit
 
 
+def _try(results: Path, times: int | None, planned: tuple[TicketResult, ReleaseRuns]) -> ReleaseRuns:
+    return try_release(*planned, results, times)
+
+
 def _results(
-    plan: Sequence[tuple[TicketResult, ReleaseRuns]], results: Path, times: int | None, console: Console
+    plan: Sequence[tuple[TicketResult, ReleaseRuns]], tries: Iterator[ReleaseRuns], console: Console
 ) -> Iterator[ReleaseRuns]:
-    for number, (row, tried) in enumerate(plan, 1):
-        tried.name = f"{number}/{len(plan)} {tried.name}"
-        with console.status(tried.name):
-            try_release(row, tried, results, times)
+    """Yield the releases with their runs, in order, and add them to their rows."""
+    for number, (row, planned) in enumerate(plan, 1):
+        name = f"{number}/{len(plan)} {planned.name}"
+        with console.status(name):
+            tried = next(tries)
+        tried.name = name
+        row.tried.append(tried)
         yield tried
 
 

@@ -6,6 +6,7 @@ of the bug, until a seed finds it.
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.exploration import Task, explore
 from zab_chaos.harness.explore.trials import Trial
+from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.machine import environment
 from zab_chaos.harness.runs.options import options_for, read_scenario
-from zab_chaos.harness.runs.run import run_quietly
+from zab_chaos.harness.runs.run import FinishedRun, run_quietly
 
 SWARM = "long-mix"  # the scenario for swarm testing
 PROBABILISTIC_FACTOR = (
@@ -93,13 +96,21 @@ class DefectResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to try: `seeds` in the simulator, `times` runs on processes, at most `swarm` swarm seeds; 0 skips that part."""
+    """How much to try: `seeds` in the simulator, `times` runs on processes, at most `swarm` swarm seeds; 0 skips that part.
+
+    `jobs`: runs at a time. None: as many as there are cores in the simulator, and one on processes.
+    """
 
     seeds: int
     times: int
     swarm: int
-    jobs: int
+    jobs: int | None
     results: Path
+
+    @property
+    def cores(self) -> int:
+        """The number of seeds that are simulated at a time."""
+        return self.jobs or environment.cores()
 
 
 def try_defect(defect: Defect, effort: Effort) -> DefectResult:
@@ -118,7 +129,7 @@ def try_defect(defect: Defect, effort: Effort) -> DefectResult:
 def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort) -> DefectRuns:
     tried, command = DefectRuns(defect), f"zab run {defect.scenario} --on sim --seed "
     for trial, path, option in ((tried.broken, defect.path, f" --defect {defect.name}"), (tried.honest, None, "")):
-        for one in explore(Task(scenario=scenario, defect=path), range(1, effort.seeds + 1), effort.jobs):
+        for one in explore(Task(scenario=scenario, defect=path), range(1, effort.seeds + 1), effort.cores):
             trial.add(one, f"{command}{one.seed}{option}")
     return tried
 
@@ -126,19 +137,24 @@ def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort) -> Defect
 def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> DefectRuns:
     tried = DefectRuns(defect)
     times = effort.times * (PROBABILISTIC_FACTOR if defect.probabilistic else 1)
-    for seed in range(scenario.seed, scenario.seed + times):
-        if tried.broken.runs >= effort.times and tried.broken.good:
-            break
-        for trial, with_defect in ((tried.broken, defect.name), (tried.honest, None)):
-            built = dataclasses.replace(scenario, defect=with_defect)
-            ran = run_quietly(built, options_for(defect.scenario, built, seed=seed, results=effort.results))
-            trial.add(ran.verdict, ran.folder.path)
+    kinds = [dataclasses.replace(scenario, defect=built_with) for built_with in (defect.name, None)]
+    plan = [(built, seed) for seed in range(scenario.seed, scenario.seed + times) for built in kinds]
+    with LocalWorkers(effort.jobs or 1, interrupts=True) as workers:
+        for (built, _), ran in zip(plan, workers.results(partial(_run, defect, effort.results), plan), strict=True):
+            (tried.broken if built.defect else tried.honest).add(ran.verdict, ran.folder.path)
+            if tried.honest.runs == tried.broken.runs >= effort.times and tried.broken.good:
+                break
     return tried
+
+
+def _run(defect: Defect, results: Path, planned: tuple[Scenario, int]) -> FinishedRun:
+    built, seed = planned
+    return run_quietly(built, options_for(defect.scenario, built, seed=seed, results=results))
 
 
 def _by_swarm(defect: Defect, effort: Effort) -> SwarmResult:
     task = Task(scenario=read_scenario(SWARM, on="sim", nodes=None, defect=None), defect=defect.path, swarm=True)
-    for one in explore(task, range(1, effort.swarm + 1), effort.jobs):
+    for one in explore(task, range(1, effort.swarm + 1), effort.cores):
         if one.violated:
             return SwarmResult(effort.swarm, one.seed, one.violated)
     return SwarmResult(effort.swarm)

@@ -10,7 +10,7 @@ from typing import Any
 
 from zab_chaos.faults.scenario import Scenario, Ticket
 from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
-from zab_chaos.harness.explore.trials import Trial
+from zab_chaos.harness.explore.trials import Ending, Trial
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import load_scenario, options_for, scenario_for
 from zab_chaos.harness.runs.run import run_quietly
@@ -30,10 +30,15 @@ class ReleaseRuns(Trial):
         self.release, self.shows = release, shows
         self.unjudged: list[str] = []
         self.folders: list[str] = []
-        bug = set(ticket.violates)
-        self._shown, self._clean = (lambda run: bug <= set(run.violated)), (lambda run: not run.violated)
+        self._bug = set(ticket.violates)
         name = f"{ticket.id} on {release}, which {'must' if shows else 'must not'} show it"
         super().__init__(name, self._shown if shows else self._clean, once=shows)
+
+    def _shown(self, run: Ending) -> bool:
+        return self._bug <= set(run.violated)
+
+    def _clean(self, run: Ending) -> bool:
+        return not run.violated
 
     @property
     def count(self) -> str:
@@ -132,8 +137,8 @@ def attempts(row: TicketResult, releases: Sequence[str] = ()) -> Iterator[Releas
                 yield ReleaseRuns(row.ticket, release, shows)
 
 
-def try_release(row: TicketResult, tried: ReleaseRuns, results: Path, times: int | None = None) -> None:
-    """Run the ticket's scenario on a release, and add the runs to the row.
+def try_release(row: TicketResult, tried: ReleaseRuns, results: Path, times: int | None = None) -> ReleaseRuns:
+    """Run the ticket's scenario on a release. Return `tried` with the runs.
 
     It is run exactly `times` times. If that is None, it is run as often as the ticket says, but where the bug must show only
     until it does. Runs that can't be judged are repeated up to REPEATS_MAX times. Raises BadInput, HarnessError, Interrupted.
@@ -150,4 +155,4 @@ def try_release(row: TicketResult, tried: ReleaseRuns, results: Path, times: int
             tried.add(ran.verdict, ran.folder.path)
         else:
             tried.unjudged.append("; ".join(ran.verdict.reasons))
-    row.tried.append(tried)
+    return tried

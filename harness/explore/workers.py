@@ -10,7 +10,7 @@ import signal
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
@@ -33,8 +33,8 @@ class WorkerPool(Protocol):
         """Yield the result of `work` for each item, in order. Raises HarnessError if the workers fail."""
 
 
-def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -> Iterator[R]:
-    """Yield the results in the order of the items, with at most `ahead` items submitted.
+def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int, busy: int | None = None) -> Iterator[R]:
+    """Yield the results in the order of the items, with at most `ahead` items submitted, and at most `busy` of them unfinished.
 
     If the caller stops early, the submitted items are not cancelled here; they are dropped when the pool ends. A pool whose
     processes are killed sets an exception on every future that it holds, and that is impossible for a cancelled one.
@@ -42,10 +42,16 @@ def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -
     waiting: deque[Future[R]] = deque()
     for item in items:
         waiting.append(submit(item))
-        if len(waiting) >= ahead:
-            yield waiting.popleft().result()
+        while len(unfinished := _unfinished(waiting)) >= (busy or ahead) or len(waiting) >= ahead:
+            wait([waiting[0]] if len(waiting) >= ahead else unfinished, return_when=FIRST_COMPLETED)
+            while waiting and waiting[0].done():
+                yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
+
+
+def _unfinished(futures: Iterable[Future[R]]) -> list[Future[R]]:
+    return [one for one in futures if not one.done()]
 
 
 class _Forks(multiprocessing.context.ForkContext):
@@ -74,6 +80,7 @@ class LocalWorkers:
         started = _initialize_worker, (os.getpid(), interrupts)
         self._pool = ProcessPoolExecutor(jobs, self._forks, *started) if jobs > 1 else None
         self._ahead = jobs * ahead
+        self._busy = jobs if interrupts else None  # work that waits in a worker would begin when it is to end
         self._interrupts = interrupts
         self._submitted: deque[Future[Any]] = deque(maxlen=self._ahead)
 
@@ -110,7 +117,7 @@ class LocalWorkers:
             return
         done = partial(_stoppable_work, work) if self._interrupts else work
         try:
-            yield from in_order(partial(self._submit, done), items, self._ahead)
+            yield from in_order(partial(self._submit, done), items, self._ahead, self._busy)
         except BrokenProcessPool:
             raise HarnessError("a worker process died; perhaps there is too little memory") from None
 

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import psutil
 import pytest
 
-from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.explore.workers import LocalWorkers, in_order
 from zab_chaos.harness.machine import interrupt as interrupts
 from zab_chaos.harness.machine.interrupt import SIGNALS, Forced, Interrupt, Stopped, deferred_signals, stoppable
 from zab_chaos.harness.machine.waiting import wait_until
@@ -314,6 +315,24 @@ def test_results_of_workers_are_in_order_and_the_workers_end() -> None:
         assert len(made) == 2
         assert list(answers) == [1, 4, 9, 16, 25]
     assert [one for one in made if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_work_is_begun_while_an_earlier_item_takes_long() -> None:
+    """At most two items are unfinished, and at most four wait for the result of the first one."""
+    futures: list[Future[int]] = []
+    ends = {1: [1], 2: [2], 3: [3, 0], 5: [5, 4]}  # by item: those that are done as soon as it is submitted
+
+    def submit(item: int) -> Future[int]:
+        futures.append(Future())
+        assert sum(not one.done() for one in futures) <= 2
+        for done in ends.get(item, ()):
+            futures[done].set_result(done)
+        return futures[-1]
+
+    answers = in_order(submit, range(6), ahead=4, busy=2)
+    assert [next(answers) for _ in range(4)] == [0, 1, 2, 3]
+    assert len(futures) == 4
+    assert list(answers) == [4, 5]
 
 
 def ends_when_asked(folder: Path) -> None:

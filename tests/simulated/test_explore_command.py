@@ -268,13 +268,12 @@ def test_options_that_only_the_simulator_has_are_refused_elsewhere(
     short: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All mistakes are reported at once."""
-    asked = ["explore", short, "--on", "zookeeper", "--swarm", "--coverage", "--guided", "--jobs", "2", "--keep", "all"]
+    asked = ["explore", short, "--on", "zookeeper", "--swarm", "--coverage", "--guided", "--keep", "all"]
     assert main(asked) == 4
     told = capsys.readouterr().err
     for words in (
         "--coverage is for the simulator; leave it out, or leave out --on zookeeper",
         "--guided is for the simulator",
-        "runs on zookeeper come one after the other, because each uses the whole machine; leave out --jobs",
         "runs on zookeeper are always kept, because none can be repeated exactly; leave out --keep",
         "--swarm draws for this project's own nodes",
     ):

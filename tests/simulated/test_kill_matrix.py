@@ -4,13 +4,17 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.explore import kill_matrix
 from zab_chaos.harness.explore.exploration import SeedResult
-from zab_chaos.harness.explore.kill_matrix import DefectResult, DefectRuns
+from zab_chaos.harness.explore.kill_matrix import DefectResult, DefectRuns, Effort, try_defect
+from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.model.verdict import Outcome
 
 CHECK = ["defects", "--check", "--on", "sim", "--seeds", "2", "--jobs", "1"]
@@ -85,3 +89,31 @@ def ending(word: str, *violated: str) -> SeedResult:
 def test_an_unknown_backend_is_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["defects", "--check", "--on", "sims"]) == 4
     assert "Did you mean sim?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("probabilistic", "caught_in", "runs"),
+    [(False, {1, 2}, 2), (False, set(), 2), (True, {1}, 2), (True, {4}, 4), (True, set(), 10)],
+)
+def test_a_bug_that_shows_by_chance_is_run_on_processes_until_it_is_caught(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, probabilistic: bool, caught_in: set[int], runs: int
+) -> None:
+    """And as often without it. `caught_in`: the runs, counted from 1, in which it shows."""
+    defect = next(one for one in DEFECTS.values() if bool(one.probabilistic) is probabilistic)
+    made: list[tuple[str | None, int]] = []
+
+    def run(scenario: Scenario, options: RunOptions) -> SimpleNamespace:
+        made.append((scenario.defect, options.seed))
+        number = sum(name == scenario.defect for name, _ in made)
+        violated = [defect.property] if scenario.defect and number in caught_in else []
+        verdict = SimpleNamespace(violated=violated, exit=1 if violated else 0)
+        return SimpleNamespace(verdict=verdict, folder=SimpleNamespace(path=Path(f"/runs/{len(made)}")))
+
+    monkeypatch.setattr(kill_matrix, "run_quietly", run)
+    row = try_defect(defect, Effort(seeds=0, times=2, swarm=0, jobs=None, results=tmp_path))
+    assert row.processes is not None
+    broken, honest = row.processes.broken, row.processes.honest
+    assert (broken.runs, honest.runs, broken.good) == (runs, runs, len(caught_in))
+    assert [name for name, _ in made] == [defect.name, None] * runs
+    assert made[0][1] == made[1][1] == made[-1][1] - runs + 1
+    assert broken.unexpected == ([] if broken.holds else [f"/runs/{2 * number - 1}" for number in range(1, runs + 1)])

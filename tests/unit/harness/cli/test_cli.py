@@ -190,11 +190,25 @@ def test_a_check_counts_exit_codes_and_names_the_runs_that_ended_otherwise(
     ]  # fmt: skip
 
 
+def test_a_check_of_several_scenarios_at_a_time_tells_them_in_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["leader-crash", "leader-pause"]
+    words = ["--on", "sim", "--only", names[0], "--only", names[1], "--jobs", "2", "--results", str(tmp_path)]
+    assert main(["scenarios", "--check", *words]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        *(f"{name}: exit 0, as expected" for name in names),
+        "",
+        "2 of 2 scenarios end as expected.",
+    ]
+    assert all((tmp_path / name).is_dir() for name in names)
+
+
 @pytest.mark.parametrize("backend", ["sim", "processes", "zookeeper"])
 def test_a_check_leaves_zookeepers_tickets_to_their_own_command(
     backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("zab_chaos.harness.cli.scenarios._check_one", None)
+    monkeypatch.setattr("zab_chaos.harness.cli.scenarios._check_one", lambda *_: 1 / 0)
     assert main(["scenarios", "--check", "--only", "zookeeper/2845", "--on", backend]) == 2
     out = " ".join(capsys.readouterr().out.split())
     assert "zookeeper/2845: not run, it shows a bug of Apache ZooKeeper, and `zab zookeeper check` runs it" in out

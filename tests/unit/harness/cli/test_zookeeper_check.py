@@ -80,6 +80,23 @@ def test_affected_releases_are_run_until_the_bug_shows_and_others_the_full_numbe
     assert [(one.good, one.runs, one.holds) for one in tried] == [(1, 2, True), (5, 5, True)]
 
 
+def test_several_releases_at_a_time_are_told_in_order(
+    runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs |= {"3.4.10": [["state equality", "recovery"]], "3.4.14": [["durability"]], "3.9.4": ["unknown", []]}
+    assert check(tmp_path, "2845", "--jobs", "2", "--json") == 1
+    told = capsys.readouterr()
+    said = [line for line in told.err.splitlines() if line[:1].isdigit() and "/3 " in line[:4]]
+    assert [line.rpartition(": ")[2] for line in said] == ["1/1 shown", "0/1 clean", "1/1 clean"]
+    (row,) = json.loads(told.out)["tickets"]
+    assert [(one["as_stated"], one["unjudged"]) for one in row["tried"]] == [
+        (True, []),
+        (False, []),
+        (True, ["it was too slow"]),
+    ]
+    runs.clear()  # the workers had copies
+
+
 @pytest.mark.parametrize(
     "found",
     [
