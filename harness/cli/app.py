@@ -103,7 +103,7 @@ DefectName = Annotated[
 Jobs = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="Number of worker processes. Default: the number of cores; 1 where nodes are real."
+        metavar="N", min=1, help="Number of runs at a time. Default: the number of cores; 1 where nodes are real."
     ),
 ]
 AtATime = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Number of runs at a time.")]

@@ -96,6 +96,8 @@ def shrink_command(
         excluded = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None, "--rerun": rerun}
         return shrink_lab(console, seed=seed, out=out, excluded=excluded, json=json, quiet=quiet)
     case = find_failing_case(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, rerun=rerun)
+    if case.on != "sim" and jobs is not None:
+        raise BadInput(f"candidates are run on {case.on} one after the other; leave out --jobs")
     file = output_file(out or _default_file(case))
     if case.on != "sim":
         return _shrink_by_running(case, file, limit, times, console, json=json, quiet=quiet)

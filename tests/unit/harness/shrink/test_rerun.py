@@ -238,3 +238,8 @@ def test_a_candidate_must_fail_with_every_seed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(search, "simulate_seed", simulated)
     assert search.fails_with_all(None, DURABILITY, [1], math.inf, parse(SOURCE)) is not None
     assert search.fails_with_all(None, DURABILITY, [1, 2], math.inf, parse(SOURCE)) is None
+
+
+def test_jobs_are_for_the_simulator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shrink", str(failed_run(tmp_path / "r")), "--jobs", "2"]) == 4
+    assert "candidates are run on zookeeper one after the other; leave out --jobs" in capsys.readouterr().err
