@@ -50,6 +50,7 @@ from zab_chaos.node.recording import (
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Summary, summary_of
 
+WITHIN_ROUND = frozenset({Submitted, ReadyTaken, Synced})  # what may come first in a block that does not begin a round
 REMEMBERED = 20  # inputs that are shown with a difference
 
 
@@ -155,13 +156,12 @@ class Rerun:
         return False
 
     def _blocks(self) -> Iterator[list[AnyEntry]]:
-        """Yield the blocks of the recording. Only the last one may have events that the trace lacks."""
+        """Yield the blocks of the recording."""
         read = 0
         for block in self._reader.blocks():
             before, read = read, self._reader.offset
             self._on_read(read - before)
-            if self.matcher.untraced is not None:
-                raise DifferenceFound("the trace ends, the recording goes on", "no line", self.matcher.untraced)
+            self.matcher.begin_block(within_round=bool(block) and type(block[0]) in WITHIN_ROUND)
             yield block
 
     def _check_order(self, entry: AnyEntry) -> None:
@@ -306,6 +306,8 @@ class Rerun:
         for event in ready.events:
             more = {"txns": _summaries(ready)} if event.name == "broadcast" else {}
             self.matcher.expect_event(event.name, {**event.fields, **more})
+        if ready.messages or ready.records:
+            self.matcher.on_written()
         self._sent(ready.messages)
         if ready.records:
             self._unsynced = ready
@@ -315,6 +317,8 @@ class Rerun:
     def _after_sync(self, ready: Ready) -> None:
         for event in ready.events_after_sync:
             self.matcher.expect_event(event.name, event.fields)
+        if ready.messages_after_sync:
+            self.matcher.on_written()
         self._sent(ready.messages_after_sync)
         for delivery in ready.deliveries:
             self._deliver(delivery)

@@ -15,8 +15,12 @@ from zab_chaos.node.recording import Booted
 class TraceMatcher:
     """Compares expected events with the next lines of a life's trace. Its methods raise DifferenceFound and Unreadable.
 
-    `events`: how many lines were equal. `last`: the last of them. `event`: its event number. `untraced`: the last expected
-    event for which the trace had no line any more; that is legal in the last block of a life that was killed.
+    `events`: how many lines were equal. `last`: the last of them. `event`: its event number. `untraced`: the first expected
+    event for which the trace had no line any more. That is legal if the life was killed before it wrote that line.
+
+    A node writes a block of the recording, and then the lines of the trace so far: before it sends, before it asks the disk for
+    something, before it takes a snapshot, and at the end of each round. Lines that come in a round after such a write are
+    written with the next block. A life that is killed in between has that block, and lacks the lines.
     """
 
     def __init__(self, folder: Path, node: int, life: int) -> None:
@@ -24,6 +28,9 @@ class TraceMatcher:
         self.event = 0
         self.last: CoreLine | None = None
         self.untraced: str | None = None
+        self._block = 0  # the number of the present block of the recording
+        self._written_with = 0  # the number of the block with which a line that is expected now is written
+        self._untraced_with = 0  # likewise of `untraced`
         self._trace = CoreTrace(folder / trace_name(node, life), node, life)
 
     def expect_boot(self, entry: Booted) -> None:
@@ -47,7 +54,7 @@ class TraceMatcher:
         """Compare all fields of the core's next line with this event."""
         line = self._trace.next()
         if line is None:
-            self.untraced = name
+            self._lacks(name)
         elif line.equals(name, fields):
             self._matched(line)
         else:
@@ -61,10 +68,25 @@ class TraceMatcher:
             raise DifferenceFound("the trace goes on where the recording ends", recorded, "nothing", line.line)
         return self._trace.exit
 
+    def begin_block(self, *, within_round: bool) -> None:
+        """Begin the next block of the recording. No line may be missing, but within a round those to be written with it."""
+        self._block += 1
+        if self.untraced is not None and not (within_round and self._untraced_with == self._block):
+            raise DifferenceFound("the trace ends, the recording goes on", "no line", self.untraced)
+        self._written_with = self._block
+
+    def on_written(self) -> None:
+        """Take note that the node has written this block, and the lines so far."""
+        self._written_with = self._block + 1
+
+    def _lacks(self, name: str) -> None:
+        if self.untraced is None:
+            self.untraced, self._untraced_with = name, self._written_with
+
     def _expect_fields(self, name: str, fields: dict[str, Any], line: CoreLine | None) -> None:
         """Compare only these fields of the line."""
         if line is None:
-            self.untraced = name
+            self._lacks(name)
             return
         recorded = {field: line.fields.get(field) for field in fields}
         if line.name != name or recorded != fields:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.model.replay.conftest import eventful
 from zab_chaos.faults.defects.durability import AckBeforeSync, PromiseNotDurable
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.replay.difference import Difference
@@ -16,6 +18,7 @@ from zab_chaos.model.replay.life import ReplayStop, Rerun
 from zab_chaos.model.replay.replay import ReplayResult, equality_property, recorded_lives, replay, replay_life
 from zab_chaos.model.replay.trace import CORE_EVENTS
 from zab_chaos.model.verdict import Judgement
+from zab_chaos.node.append_file import NodeFile
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.messages import Commit, CommitLeader, Phase, Propose, Role
 from zab_chaos.node.core.peer import Peer
@@ -198,6 +201,59 @@ def test_a_killed_life_may_stop_in_its_last_block_and_not_before(run: Path, life
             assert one.difference is None or "goes on" in one.difference.what
     path.write_bytes(good[: places[len(places) // 2]])
     assert "the trace goes on where the recording ends" in difference(run, *life).what
+
+
+@dataclass
+class Written:
+    """A run, and the writes to the recording and the trace of node 2's first life, in order: the file, and its size then."""
+
+    run: Path
+    order: list[tuple[Path, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.recording, self.trace = recording(self.run, 2, 1), trace(self.run, 2, 1)
+
+    def keep(self) -> None:
+        self.content = {path: path.read_bytes() for path in (self.recording, self.trace)}
+
+    def difference(self, recorded: int, traced: int) -> Difference | None:
+        """Replay the life with only the first bytes of its files."""
+        for path, size in ((self.recording, recorded), (self.trace, traced)):
+            path.write_bytes(self.content[path][:size])
+        return replay_life(self.run, 2, 1).difference
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
+    made, write = Written(tmp_path / "run"), NodeFile.write
+
+    def note(file: NodeFile, data: bytes) -> None:
+        write(file, data)
+        path = Path(f"/proc/self/fd/{file._fd}").readlink()
+        if path in (made.recording, made.trace):
+            made.order.append((path, path.stat().st_size))
+
+    monkeypatch.setattr(NodeFile, "write", note)
+    eventful(made.run)
+    made.keep()
+    return made
+
+
+def test_a_life_may_be_killed_between_any_two_writes_and_lacks_no_line_of_an_earlier_one(written: Written) -> None:
+    recorded = traced = before = missing = 0
+    for path, size in written.order[:-1]:  # with the last one the life ends by itself
+        if path == written.recording:
+            recorded = size
+            lost = written.content[written.trace][before:traced].splitlines()
+            if any(json.loads(line)["event"] in CORE_EVENTS for line in lost):
+                found = written.difference(recorded, before)
+                assert found is not None, (recorded, before, traced, lost)
+                assert found.what == "the trace ends, the recording goes on"
+                missing += 1
+        else:
+            before, traced = traced, size
+        assert written.difference(recorded, traced) is None
+    assert missing > 50
 
 
 @pytest.mark.parametrize("life", [(1, 1), (3, 1)])
