@@ -1,6 +1,7 @@
 """The contract of a disk (`zab_chaos.node.store.disk`), tested on the real disks and on the simulated one."""
 
 import errno
+import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -66,6 +67,9 @@ def test_written_bytes_are_read_back_synced_or_not(start: Start) -> None:
     assert (file.size, disk.unsynced_bytes) == (11, 8)
     file.sync()
     assert disk.unsynced_bytes == 0
+    large = random.Random(1).randbytes(3 * 2**20)  # more than one call of the operating system may read
+    file.write(large)
+    assert disk.read("a") == b"onetwothree" + large
     file.close()
     assert disk.list() == ["a"]
 

@@ -1,5 +1,6 @@
 """Both disks keep the contract; the faithful one loses exactly what was not synced."""
 
+import errno
 import os
 import resource
 import signal
@@ -52,6 +53,30 @@ def test_a_sync_reaches_the_machines_disk(make: MakeDisk, tmp_path: Path, monkey
     file.sync()
     file.close()
     assert synced == ["data", "a"]
+    disk.rename("a", "b")
+    disk.sync_directory()
+    disk.remove("b")
+    disk.sync_directory()
+    assert synced == ["data", "a", "data", "data"]
+
+
+@both
+def test_an_error_of_the_machines_disk_is_raised(
+    make: MakeDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    disk = make(tmp_path)
+    file = disk.create("a")
+    file.write(b"x")
+    monkeypatch.setattr("zab_chaos.node.store.disk.fdatasync", fail)
+    monkeypatch.setattr("zab_chaos.node.store.faithful.fdatasync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
+    for sync in (file.sync, disk.sync_directory):
+        with pytest.raises(OSError, match="Input/output error"):
+            sync()
+    file.close()
 
 
 @both
