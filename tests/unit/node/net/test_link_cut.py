@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import zmq
 
 from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.events import LinkDown, LinkUp, Received
@@ -168,3 +169,20 @@ def test_swallowed_bytes_lose_only_a_suffix(net: Any, relayed: tuple[Relay, Rela
     got = net.messages(2, 1)
     numbers = got[: got.index("after")]
     assert numbers == list(range(len(numbers)))
+
+
+def test_a_connection_that_is_back_before_the_node_looks_ends_its_session(
+    net: Any, relayed: tuple[Relay, Relay]
+) -> None:
+    """What was queued for the former connection is lost, and nobody need send anything that would show the gap."""
+    there, _ = relayed
+    monitor = net.links[1]._pipes[2].monitor
+    monitor.read()
+    events: list[int] = []
+    there.cut()
+    while zmq.EVENT_HANDSHAKE_SUCCEEDED not in events:
+        assert monitor.socket.poll(30_000)
+        events += monitor.read()
+    assert zmq.EVENT_DISCONNECTED in events
+    monitor.read = lambda: [events.pop(0) for _ in list(events)]
+    net.until(lambda: bool(net.of(1, LinkDown)) and net.up(1, 2) and net.up(2, 1))

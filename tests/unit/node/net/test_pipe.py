@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import zmq
 
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.net import keys, pipe
+from zab_chaos.node.net.monitor import Monitor
 from zab_chaos.node.net.pipe import ZmqPipe
 
 PATIENCE_S = 30
@@ -73,3 +75,26 @@ def test_an_unanswered_handshake_is_repeated(tmp_path: Path, monkeypatch: pytest
             stack.callback(dial.close)
             for _ in range(2):
                 stack.enter_context(silent.accept()[0])
+
+
+def test_the_pauses_between_connection_attempts_stay_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link is used soon after it is healed, however long it was broken. ZeroMQ itself tells how long it will wait."""
+    pauses: list[int] = []
+
+    class Pauses(Monitor):
+        def _receive(self) -> int:
+            event, _ = self.socket.recv_multipart()
+            pauses.append(int.from_bytes(event[2:], sys.byteorder))
+            return 0
+
+    monkeypatch.setattr(pipe, "Monitor", lambda context, socket, _: Pauses(context, socket, zmq.EVENT_CONNECT_RETRIED))
+    with zmq.Context() as context, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        dial = ZmqPipe(context, zmq.Poller(), address, keys.create(tmp_path / "links.json"), 10, immediate=True)
+        with contextlib.closing(dial):
+            while len(pauses) < 7:
+                assert dial.monitor.socket.poll(1000 * PATIENCE_S)
+                dial.monitor.read()
+    assert max(pauses) <= 250, pauses
+    assert max(pauses) >= 150, "the pauses have not grown, so their limit was not reached"
