@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ import zmq
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node import health
-from zab_chaos.node.clients.protocol import VERSION, Hello, Requests, Welcome, decode_from_node, encode
-from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.clients.protocol import VERSION, Answers, Hello, Requests, Welcome, decode_from_node, encode
+from zab_chaos.node.config import NodeConfig, Timing
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient
+from zab_chaos.node.tree.outcomes import Failed, Outcome
+from zab_chaos.node.tree.refusal import NO_LEADER
 from zab_chaos.node.tree.requests import Create, Get
 
 pytestmark = pytest.mark.slow
@@ -64,9 +67,25 @@ class Alone:
     def established(self) -> bool:
         return bool(self.command("status")["established"])
 
+    def lines(self) -> list[str]:
+        """Return the lines of its trace."""
+        return (self.folder / "node-1-1.jsonl").read_text().splitlines()
+
     def last_event(self) -> dict[str, Any]:
-        last: dict[str, Any] = json.loads((self.folder / "node-1-1.jsonl").read_text().splitlines()[-1])
+        last: dict[str, Any] = json.loads(self.lines()[-1])
         return {key: last.get(key) for key in ("event", "code", "why")}
+
+    @contextmanager
+    def client(self) -> "Iterator[zmq.Socket[Any]]":
+        """Connect a client that the node greets."""
+        context: zmq.Context[Any] = zmq.Context()
+        with context, context.socket(zmq.DEALER) as client:
+            client.linger, client.rcvtimeo = 0, int(1000 * PATIENCE)
+            keys.load(self.folder / "clients.json").client(client)
+            client.connect(f"tcp://{self.config.client}")
+            client.send(encode(Hello(VERSION, 1, ZERO)))
+            assert decode_from_node(client.recv()) == Welcome()
+            yield client
 
 
 @pytest.fixture
@@ -110,7 +129,7 @@ def test_a_configuration_that_cannot_be_read(alone: Alone) -> None:
 def test_an_error_of_the_program_is_traced_as_an_abort_with_its_traceback(alone: Alone) -> None:
     process = alone.start("--bootstrap", defect="nonsense")
     assert "Traceback" in process.communicate(timeout=PATIENCE)[1]
-    events = [json.loads(line)["event"] for line in (alone.folder / "node-1-1.jsonl").read_text().splitlines()]
+    events = [json.loads(line)["event"] for line in alone.lines()]
     assert events == ["abort", "exit"]
     assert process.returncode == 70
     assert alone.last_event()["why"] == "ModuleNotFoundError: No module named 'nonsense'"
@@ -120,7 +139,7 @@ def test_a_recovery_is_timed_in_microseconds(alone: Alone) -> None:
     before = time.monotonic_ns()
     alone.start("--bootstrap")
     alone.command("status")
-    events = [json.loads(line) for line in (alone.folder / "node-1-1.jsonl").read_text().splitlines()]
+    events = [json.loads(line) for line in alone.lines()]
     (recovery,) = (event for event in events if event["event"] == "recovery")
     assert 0 < recovery["micros"] * 1000 < recovery["t"] - before
 
@@ -164,6 +183,8 @@ def test_a_power_cut_happens_in_time_without_unsynced_bytes(alone: Alone) -> Non
     assert wait_until(alone.established, PATIENCE)
     alone.command("power-cut", variant="plain", seed=1, within_ms=1)
     assert process.wait(PATIENCE) == -signal.SIGKILL
+    fault = json.loads(alone.lines()[-1])
+    assert (fault["event"], fault["do"], fault["state"]) == ("fault", "power-cut", "fired")
 
 
 def test_a_node_whose_parent_is_gone_already_does_not_start(alone: Alone) -> None:
@@ -201,15 +222,27 @@ def test_the_health_check_fails_without_a_configuration_or_a_node(
 def test_a_node_that_crashes_after_an_answer_has_sent_all_of_it(alone: Alone) -> None:
     process = alone.start("--bootstrap", "--crash-at", "after-send:REPLY#2")
     assert wait_until(alone.established, PATIENCE)
-    context: zmq.Context[Any] = zmq.Context()
-    with context, context.socket(zmq.DEALER) as client:
-        client.linger, client.rcvtimeo = 0, 10_000
-        keys.load(alone.folder / "clients.json").client(client)
-        client.connect(f"tcp://{alone.config.client}")
-        client.send(encode(Hello(VERSION, 1, ZERO)))
-        assert decode_from_node(client.recv()) == Welcome()
+    with alone.client() as client:
         client.send(encode(Requests([(1, Create("/a", bytes(2**20 - 100)))])))
         client.recv()
-        client.send(encode(Requests([(2, Get("/a"))])))
-        assert len(client.recv()) > 2**20 - 100
+        client.send(encode(Requests([(seq, Get("/a")) for seq in range(2, 10)])))  # one answer of 8 MiB
+        assert len(client.recv()) > 8 * (2**20 - 100)
     assert process.wait(PATIENCE) == -signal.SIGKILL
+
+
+def test_the_fault_of_a_clock_reaches_the_timeouts_of_the_protocol(alone: Alone) -> None:
+    """Without a leader a write waits for one. It is refused when that takes too long, by the clock of its node."""
+    alone.start("--bootstrap", peers={2: alone.nobody}, timing=Timing(timeout_ms=1_000_000))
+    outcomes: list[Outcome] = []
+
+    def answered() -> bool:
+        told = decode_from_node(client.recv())
+        assert isinstance(told, Answers)  # an empty one each second: the node looks whether its client is there
+        outcomes.extend(outcome for _, outcome in told.items)
+        return bool(outcomes)
+
+    with alone.client() as client:
+        client.send(encode(Requests([(1, Create("/a"))])))
+        alone.command("clock-jump", ms=2_000_000)
+        assert wait_until(answered, PATIENCE)
+    assert [outcome.error for outcome in outcomes if isinstance(outcome, Failed)] == [NO_LEADER]
