@@ -1,6 +1,6 @@
 """`python -m mutants`: plant one mutant after the other, explore each tree, and report which were caught.
 
-Mutants of the judge (`--which judge`) are caught by its own unit tests instead.
+Mutants of the judge (`--which judge`), and all with `--tests`, are tested instead: the tests of their file catch them.
 """
 
 import argparse
@@ -16,14 +16,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from mutants.covering import covering_tests
 from mutants.planting import HANDWRITTEN, PROCESSES, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 SCENARIO = "long-mix"
 SIM = "sim"
 SEEDS = {SIM: 300, PROCESSES: 3}  # by backend; on processes after some shipped scenarios
-HANG_SECONDS = 600  # for the judge's tests, which take half a minute
+HANG_SECONDS = 1800  # for the tests of one file, or of several: half a minute to ten minutes on a busy machine
 KILLER = Path(__file__).parent / "killer.py"
-JUDGE_TESTS = "tests/unit/model/oracle"
 CAUGHT = "VIOLATION"
 STALE = "STALE"
 
@@ -54,16 +54,23 @@ class Result:
 
 
 def attempt(
-    name: str, room: str, file: str, text: Callable[[], str], seeds: int, equivalent: str = "", on: str = SIM
+    name: str,
+    room: str,
+    file: str,
+    text: Callable[[], str],
+    seeds: int,
+    equivalent: str = "",
+    on: str = SIM,
+    tests: Sequence[str] = (),
 ) -> Result:
-    """Plant a mutant and explore its tree on a backend (`seeds` is 0: do not), or test it if `room` is the judge. `text`
-    returns the mutated file, and may raise Stale."""
+    """Plant a mutant and explore its tree on a backend, or run `tests` there if there are any (`seeds` is 0: do neither).
+    `text` returns the mutated file, and may raise Stale."""
     try:
         content = text()
     except Stale as error:
         return Result(name, room, STALE, None, [], str(error), equivalent)
     with planted_tree(file, content) as tree:
-        found = _test(tree) if room == "judge" and seeds else _explore(tree, seeds, on)
+        found = _test(tree, tests) if tests and seeds else _explore(tree, seeds, on)
     return Result(name, room, found["outcome"], found["seed"], found["violated"], found["why"], equivalent)
 
 
@@ -84,19 +91,20 @@ def _explore(tree: Path, seeds: int, on: str) -> dict[str, Any]:
     return answer
 
 
-def _test(tree: Path) -> dict[str, Any]:
-    """Run the judge's tests on a tree until one fails, and return the same as `_explore`."""
+def _test(tree: Path, tests: Sequence[str]) -> dict[str, Any]:
+    """Run these tests on a tree until one fails, and return the same as `_explore`."""
     shutil.copytree(ROOT / "tests", tree / "tests")
     environment = os.environ | {"PYTHONPATH": str(tree)}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", JUDGE_TESTS]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
         done = subprocess.run(
             command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
         )
     except subprocess.TimeoutExpired:
         return {"seed": None, "outcome": "HANG", "violated": [], "why": f"more than {HANG_SECONDS} s"}
-    why = next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
-    outcome = "BROKEN" if why.startswith("ERROR") else CAUGHT if done.returncode else None
+    why = next((line for line in done.stdout.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))), "")
+    broken = why.startswith("ERROR") and "::" not in why  # not one test can be imported
+    outcome = "BROKEN" if broken else CAUGHT if done.returncode else None
     return {"seed": None, "outcome": outcome, "violated": [], "why": why}
 
 
@@ -109,15 +117,11 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
     def written_job(mutant: Mutant) -> Callable[[], Result]:
         seeds = seeds_for(mutant.equivalent)
         return lambda: attempt(
-            mutant.name, mutant.room, mutant.file, mutant.text, seeds, mutant.equivalent, backend_of(arguments)
-        )
+            mutant.name, mutant.room, mutant.file, mutant.text, seeds, mutant.equivalent, backend_of(arguments),
+            requested_tests(arguments, mutant.file),
+        )  # fmt: skip
 
-    def is_requested(room: str, name: str) -> bool:
-        return not arguments.only or any(word in f"{room}/{name}" for word in arguments.only)
-
-    jobs = [
-        written_job(one) for one in handwritten_mutants(*_folders(arguments.which)) if is_requested(one.room, one.name)
-    ]
+    jobs = [written_job(one) for one in _requested_mutants(arguments)]
     if arguments.which in ("generated", "judge") or (arguments.which == "all" and not arguments.only):
         try:
             from mutants.generated import JUDGE, NODES, Generated, equivalents, sample
@@ -131,10 +135,12 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
         def generated_job(one: Generated) -> Callable[[], Result]:
             equivalent = equivalents().get(one.name, "")
             return lambda: attempt(
-                one.name, room, one.file, lambda: one.text() or "", seeds_for(equivalent), equivalent
-            )
+                one.name, room, one.file, lambda: one.text() or "", seeds_for(equivalent), equivalent,
+                tests=requested_tests(arguments, one.file),
+            )  # fmt: skip
 
-        jobs += [generated_job(one) for one in sample(arguments.generated, files) if is_requested(room, one.name)]
+        drawn = [one for one in sample(arguments.generated, files) if _is_requested(arguments, room, one.name)]
+        jobs += [generated_job(one) for one in drawn]
     part, parts = (int(number) for number in arguments.part.split("/"))
     return jobs[part - 1 :: parts]
 
@@ -142,6 +148,26 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
 def backend_of(arguments: argparse.Namespace) -> str:
     """Return where the requested mutants are explored."""
     return PROCESSES if arguments.which == PROCESSES else SIM
+
+
+def requested_tests(arguments: argparse.Namespace, *files: str) -> list[str]:
+    """Return the tests that are run on mutants of these files; none if they are explored."""
+    return covering_tests(*files) if arguments.tests or arguments.which == "judge" else []
+
+
+def _changed_files(arguments: argparse.Namespace) -> list[str]:
+    """Return the files that the requested mutants change; of generated ones the folder above them."""
+    return [one.file for one in _requested_mutants(arguments)] or ["model/" if arguments.which == "judge" else "node/"]
+
+
+def _requested_mutants(arguments: argparse.Namespace) -> list[Mutant]:
+    """Return the requested hand-written mutants."""
+    written = handwritten_mutants(*_folders(arguments.which))
+    return [one for one in written if _is_requested(arguments, one.room, one.name)]
+
+
+def _is_requested(arguments: argparse.Namespace, room: str, name: str) -> bool:
+    return not arguments.only or any(word in f"{room}/{name}" for word in arguments.only)
 
 
 def _folders(which: str) -> list[str]:
@@ -190,6 +216,11 @@ def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="also explore the mutants that are marked as equivalent to the original",
     )
+    parser.add_argument(
+        "--tests",
+        action="store_true",
+        help="run the tests of the mutated file instead of exploring; always for the judge",
+    )
     parser.add_argument("--stale", action="store_true", help="only list the mutants that no longer fit their files")
     arguments = parser.parse_args(words)
     arguments.seeds = SEEDS[backend_of(arguments)] if arguments.seeds is None else arguments.seeds
@@ -208,6 +239,7 @@ def main() -> None:
         (ROOT / "scenarios/long-mix.toml").read_text,
         arguments.seeds,
         on=backend_of(arguments),
+        tests=requested_tests(arguments, *_changed_files(arguments)),
     )
     print(honest.line(), flush=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:

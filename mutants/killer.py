@@ -50,7 +50,7 @@ def runs_of(scenario: str, seeds: int, on: str) -> Iterator[tuple[int | str, Cal
         number = read.seed if seed is None else seed
         return lambda: simulate_seed(task, number) if on == SIM else (explore_seed(task, number), "")
 
-    for name, disk in SHIPPED.items() if on != SIM else ():
+    for name, disk in SHIPPED.items() if on != SIM and seeds else ():
         yield name, runner(name, disk=disk)
     for seed in range(1, seeds + 1):
         yield seed, runner(scenario, seed=seed)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mutants import planting
-from mutants.__main__ import Result, arguments_of, attempt, backend_of, jobs_of, summary
+from mutants.__main__ import Result, arguments_of, attempt, backend_of, jobs_of, requested_tests, summary
+from mutants.covering import covering_tests
 from mutants.planting import HANDWRITTEN, PROCESSES, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 
@@ -84,12 +85,37 @@ def test_the_tests_of_the_judge_catch_its_mutants() -> None:
     text = (ROOT / file).read_text()
     bug = text.replace('if conflict.kind not in ("other", "bytes"):', "if True:")
     assert bug != text
-    caught = attempt("bug", "judge", file, lambda: bug, seeds=1)
+    tests = requested_tests(arguments_of(["--which", "judge"]), file)
+    caught = attempt("bug", "judge", file, lambda: bug, seeds=1, tests=tests)
     assert caught.outcome == "VIOLATION"
     assert caught.why.startswith("FAILED tests/unit/model/oracle/test_corpus.py")
-    broken = attempt("broken", "judge", file, lambda: "import nothing_of_that_name", seeds=1)
+    broken = attempt("broken", "judge", file, lambda: "import nothing_of_that_name", seeds=1, tests=tests)
     assert broken.outcome == "BROKEN"
     assert not broken.counts
+
+
+def test_every_mutant_can_be_tested_if_that_is_asked_for() -> None:
+    asked, not_asked = arguments_of(["--tests"]), arguments_of([])
+    for file in {one.file for one in handwritten_mutants(*HANDWRITTEN)}:
+        tests = requested_tests(asked, file)
+        assert tests, file
+        assert [test for test in tests if not (ROOT / test).exists()] == []
+        assert requested_tests(not_asked, file) == []
+
+
+def test_the_tests_of_a_file_come_before_those_of_its_folders() -> None:
+    tests = covering_tests("node/net/link.py")
+    assert tests[0] == "tests/unit/node/net"
+    assert set(covering_tests("node/server.py")) < set(tests)
+    assert covering_tests("node/net/link.py", "node/server.py") == tests
+
+
+def test_a_test_that_fails_in_its_fixture_has_caught_the_mutant() -> None:
+    """Most bugs of a node show when a test starts one. A tree of which no test can be imported is no program any more."""
+    file = "node/net/keys.py"
+    bug = (ROOT / file).read_text() + "\ncreate = None\n"
+    caught = attempt("bug", "net", file, lambda: bug, seeds=1, tests=["tests/unit/node/net/test_link.py"])
+    assert (caught.outcome, caught.why.partition(" ")[0]) == ("VIOLATION", "ERROR")
 
 
 def test_a_stale_mutant_does_not_count() -> None:
