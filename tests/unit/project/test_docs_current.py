@@ -96,7 +96,7 @@ def test_the_figures_on_mutants_agree() -> None:
     assert "Eleven real runs caught {2} of {3} in".format(*samples[PROCESSES]) in readme
     survivors = samples[PROCESSES][4]
     (tested,) = re.findall(rf"Of the {survivors} survivors of the runs, the test suite catches (\d+)\.", text)
-    assert f"and the test suite catches {tested} of the other {survivors} " in readme
+    assert f"and the test suite catches {tested} of the other {survivors}." in readme
     left = text.partition("#### Survivors of the tests")[2].partition("\n### ")[0]
     names = {one.name for one in handwritten_mutants(PROCESSES) if f"`{one.name}`" in left}
     assert len(names) == survivors - int(tested)
