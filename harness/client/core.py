@@ -62,6 +62,15 @@ class Operation(msgspec.Struct, eq=False):
 Then = Callable[[Operation, Outcome], None]  # called when an operation's outcome is known
 
 
+class RecordedClient(Protocol):
+    """What a record says of the client: its number, and the node that it is connected to or tries to reach."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def node(self) -> int: ...
+
+
 class Connection(Protocol):
     """A connection to one node, used once. It must not reconnect by itself, since it would send what was queued for the
     old session into a new one."""

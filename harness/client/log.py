@@ -4,12 +4,12 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from zlib import crc32
 
 import msgspec
 
-from zab_chaos.harness.client.core import Operation
+from zab_chaos.harness.client.core import Operation, RecordedClient
 from zab_chaos.harness.client.session import Done, Unknown, read_outcome
 from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
 from zab_chaos.model.events import LARGE_BYTES
@@ -20,15 +20,6 @@ from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.requests import ANY, Create, Multi, Set
 
 _encode = msgspec.json.Encoder().encode
-
-
-class RecordedClient(Protocol):
-    """What a record says of the client: its number, and the node that it is connected to or tries to reach."""
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def node(self) -> int: ...
 
 
 class OpsFile:
@@ -113,10 +104,13 @@ class SharedOpsFile:
             self._file.invoke(client, operation, operation.submitted_ns if due is None else due)
             self._flush()
 
-    def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> None:
+    def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> str:
+        """See `OpsFile.complete`."""
         with self._lock:
-            self._count(self._file.complete(client, operation, outcome))
+            name = self._file.complete(client, operation, outcome)
+            self._count(name)
             self._flush()
+        return name
 
     def close(self) -> None:
         with self._lock:

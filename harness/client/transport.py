@@ -1,11 +1,12 @@
-"""The line of a session over a real connection."""
+"""The line of a session over a real connection, or through a client of a foreign system."""
 
 import os
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
-from zab_chaos.harness.client.client import PolledClient
-from zab_chaos.harness.client.core import Operation
+from zab_chaos.harness.client import core
+from zab_chaos.harness.client.core import Operation, RecordedClient
 from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Request
@@ -16,15 +17,28 @@ FORKED = "this client was opened by the process that forked this one, and only w
 Then = Callable[[Outcome], None]
 
 
+class LineClient(RecordedClient, Protocol):
+    """A client that belongs to one thread, such as `zab_chaos.harness.client.client.PolledClient`, whose methods these are."""
+
+    @property
+    def outstanding(self) -> int: ...
+    @property
+    def connected(self) -> bool: ...
+    def submit(self, request: Request, then: core.Then) -> Operation: ...
+    def flush(self) -> None: ...
+    def poll(self, timeout: float = ...) -> None: ...
+    def close(self) -> None: ...
+
+
 class SocketLine:
-    """Implements `zab_chaos.harness.client.session.Line` with a client on a real connection.
+    """Implements `zab_chaos.harness.client.session.Line` with a client on real connections.
 
     It belongs to one thread, and any thread may close it: an ensemble that ends closes all of its clients.
 
     `ops`: the file that records its operations, or None; `owns_ops`: whether the file is closed with the line.
     """
 
-    def __init__(self, client: PolledClient, ops: SharedOpsFile | None, *, owns_ops: bool = False) -> None:
+    def __init__(self, client: LineClient, ops: SharedOpsFile | None, *, owns_ops: bool = False) -> None:
         self.client = client
         self._ops = ops
         self._owns_ops = owns_ops
@@ -50,7 +64,7 @@ class SocketLine:
 
         def known(operation: Operation, outcome: Outcome) -> None:
             if self._ops is not None:
-                self._ops.complete(self.client.core, operation, outcome)
+                self._ops.complete(self.client, operation, outcome)
             then(outcome)
 
         with self._lock:
@@ -59,7 +73,7 @@ class SocketLine:
             self._check_process()
             operation = self.client.submit(request, known)
             if self._ops is not None:
-                self._ops.invoke(self.client.core, operation)
+                self._ops.invoke(self.client, operation)
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         self._check_process()

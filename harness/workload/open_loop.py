@@ -6,20 +6,21 @@ the time at which it was due. So a stall shows in the latencies of all operation
 The operations are drawn from the seed, and due by the clock; or both are written in the scenario.
 
 A thread drives it against real nodes (`zab_chaos.harness.workload.thread`), the world against simulated ones
-(`zab_chaos.harness.backends.simulator.workload`). Times are nanoseconds of the clients' clock.
+(`zab_chaos.harness.backends.simulator.workload`), and a thread for each client against a foreign system
+(`zab_chaos.harness.backends.system.workload`). Times are nanoseconds of the clients' clock.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from zab_chaos.harness.client.core import ClientCore, Operation, Then
-from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
+from zab_chaos.harness.client.core import Operation, RecordedClient, Then
+from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.paths import ROOT
 from zab_chaos.node.tree.refusal import NO_LEADER, NODE_EXISTS
-from zab_chaos.node.tree.requests import Create, Get, Request
+from zab_chaos.node.tree.requests import Create, Get, Request, Set
 
 WINDOW_NS = 1_000_000_000  # the rate and the latencies are those of the last second
 SETUP_WINDOW = 1000  # creations in flight while the keys are created; halved each time that is too much for a node
@@ -77,17 +78,29 @@ class RecentAnswers:
 class OperationLog(Protocol):
     """Takes the record of every operation (ops.jsonl)."""
 
-    def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
+    def invoke(self, client: RecordedClient, operation: Operation, due: int) -> None:
         """Record that an operation was submitted. `due`: when it was due."""
 
-    def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
+    def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> str:
         """Record an operation's outcome, and return its name: ok, failed or unknown."""
+
+
+class LoadClient(RecordedClient, Protocol):
+    """A client that the open loop uses, such as `zab_chaos.harness.client.core.ClientCore`, whose methods these are."""
+
+    @property
+    def connected(self) -> bool: ...
+    @property
+    def outstanding(self) -> int: ...
+    def submit(self, request: Request, *, now: int, then: Then) -> Operation: ...
+    def move(self, node: int, now: int) -> None: ...
+    def begin_new_session(self, number: int, now: int) -> None: ...
 
 
 class Lane:
     """One client of the load, with its agenda."""
 
-    def __init__(self, client: ClientCore, agenda: Agenda) -> None:
+    def __init__(self, client: LoadClient, agenda: Agenda) -> None:
         self.client = client
         self.agenda = agenda
         self.delayed_by_fault = False  # the next operation was due, but has to wait for a fault
@@ -110,8 +123,12 @@ class OpenLoop:
     `stopping` is set, nothing is submitted.
     """
 
-    def __init__(self, load: LoadParameters, seed: int, log: OperationLog, clients: Sequence[ClientCore]) -> None:
-        self.lanes = [Lane(client, Agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
+    def __init__(
+        self, load: LoadParameters, seed: int, log: OperationLog, clients: Sequence[LoadClient],
+        agenda: Callable[[LoadParameters, int, int], Agenda] = Agenda, first_write: type[Create | Set] = Create,
+    ) -> None:  # fmt: skip
+        """`agenda`: makes the agenda of each client. `first_write`: the request that creates a key."""
+        self.lanes = [Lane(client, agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
         self.begun = self.asking_last = self.stopping = False
         self.effective_faults: Mapping[str, Sequence[int]] = {}
         self.answered: frozenset[str] = frozenset()
@@ -123,6 +140,7 @@ class OpenLoop:
         self._start_ns = 0
         self._keys_to_create = deque(range(load.keys))
         self._recreate_ns = 0  # no key is created before this time
+        self._first_write = first_write
         self._window = SETUP_WINDOW
         self._draw = Draw(load, seed, client=0)
 
@@ -150,7 +168,7 @@ class OpenLoop:
         operation = lane.agenda.next_written
         if operation is None or not isinstance(operation.node, str):
             return
-        nodes = nodes_named(operation.node, self.effective_faults)
+        nodes = self.effective_faults.get(operation.node, ())
         if nodes and lane.client.node not in nodes:
             lane.client.move(nodes[0], now)
 
@@ -187,7 +205,7 @@ class OpenLoop:
                     self._window = max(1, self._window // 2)
                 self._recreate_ns = operation.completed_ns + RECREATE_NS
 
-        self._invoke(lane, Create(key_path(key), self._draw.payload()), now, now, known)
+        self._invoke(lane, self._first_write(key_path(key), self._draw.payload()), now, now, known)
 
     def _ask_last(self, lane: Lane, now: int) -> int | None:
         """Ask the client's last question, unless it is outstanding or answered. Return when to call again, if known."""
@@ -220,7 +238,7 @@ class OpenLoop:
         self._invoke(lane, request, now, due, known)
 
     def _invoke(self, lane: Lane, request: Request, now: int, due: int, then: Then) -> None:
-        operation = lane.client.submit(request, now, then)
+        operation = lane.client.submit(request, now=now, then=then)
         self._counts["invoked"] += 1
         self._log.invoke(lane.client, operation, due)
 

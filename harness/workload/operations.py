@@ -4,7 +4,7 @@ import dataclasses
 import random
 from bisect import bisect
 from collections import deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 from itertools import accumulate
 from math import trunc
@@ -298,16 +298,6 @@ class Draw:
         return Multi(steps)
 
 
-def nodes_named(named: int | str | None, hit: Mapping[str, Sequence[int]]) -> Sequence[int]:
-    """Return the nodes that an operation may go to; empty if it may go to any.
-
-    `named`: a node's id, or the name of a fault. `hit`: the nodes that each fault has hit.
-    """
-    if isinstance(named, str):
-        return hit.get(named, ())
-    return () if named is None else (named,)
-
-
 class Agenda:
     """The operations of one client, with their times. `number`: the client's, from 1.
 
@@ -343,14 +333,9 @@ class Agenda:
 
     def next_operation(self) -> tuple[Request, Operation]:
         """Take the next operation: its request, and the operation itself. It counts as sent."""
-        operation = self.take()
-        return self.request(operation), operation
-
-    def take(self) -> Operation:
-        """Take the next operation, without its request. It counts as sent."""
         operation = self.next_written or self._draw.choose()
         self.count_sent()
-        return operation
+        return self.request(operation), operation
 
     def request(self, operation: Operation) -> Request:
         """See `Draw.request`."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.client.core import ClientCore, Operation
+from zab_chaos.harness.client.core import Operation, RecordedClient
 from zab_chaos.harness.client.log import outcome_fields, request_fields
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.facts import CRASH_STATE
@@ -112,7 +112,7 @@ class SimRecords:
 
     # ---- the clients ----
 
-    def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
+    def invoke(self, client: RecordedClient, operation: Operation, due: int) -> None:
         self.invoked += 1
         self._pending.append((self._invoke, (client.number, client.node, operation, due)))
 
@@ -133,7 +133,7 @@ class SimRecords:
             )
         )  # fmt: skip
 
-    def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
+    def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> str:
         node = client.node if operation.node is None else operation.node
         self._pending.append((self._complete, (self._world.stamp(), client.number, node, operation.seq, outcome)))
         return str(outcome.__struct_config__.tag)

@@ -1,21 +1,20 @@
-"""Clients of a foreign system: the base classes for a backend's client, and the line through which the harness uses it."""
+"""Clients of a foreign system: the base classes for a backend's client, and the client through which the harness uses it."""
 
 import asyncio
 import queue
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
-from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import describe
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
-from zab_chaos.harness.client.transport import CLOSED
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.clients.protocol import CLIENT_CLOSED
 from zab_chaos.node.core.zxid import ZERO
@@ -24,7 +23,7 @@ from zab_chaos.node.tree.refusal import CONFLICT, ERRORS, NO_LEADER, STATE_ERROR
 from zab_chaos.node.tree.requests import ANY, Create, Get, Set
 
 HANG_UP_SECONDS = 1.0
-Then = Callable[[Any], None]  # called with the outcome; only that of a transaction is a Committed
+Then = Callable[[Operation, Any], None]  # called with the outcome; only that of a transaction is a Committed
 ThenOrRaised = Callable[[Outcome | Exception], None]
 
 
@@ -136,9 +135,8 @@ class AsyncClient(Client):
 @dataclass(frozen=True, slots=True)
 class _PendingRequest:
     operation: Operation
-    then: Then
     deadline: float
-    answers: "queue.SimpleQueue[Outcome | Exception]"
+    answers: "queue.SimpleQueue[Outcome | Exception]" = field(default_factory=queue.SimpleQueue)
 
 
 def _require_valid(request: Request, outcome: object) -> None:
@@ -189,34 +187,47 @@ def _operation_name(request: Request) -> str:
     return type(request).__name__.lower()
 
 
-class SystemLine:
-    """Implements `zab_chaos.harness.client.session.Line` with a backend's clients. It changes to the next node after a failure.
+class SystemClient:
+    """A client of the load, or one that is used by hand. It sends its requests through a backend's clients, one node's at a
+    time, and changes to the next node after a failure.
 
     `connect` has, for each node, a function that returns a new client. `operations`: what the clients can be asked for; None
-    means everything. `versions`: those of a system whose versions do not count. It belongs to one thread, and any thread may
-    close it: an ensemble that ends closes all of its clients.
+    means everything. `versions`: those of a system whose versions do not count. It belongs to one thread.
+
+    `lock`: held while an outcome is told; a load, whose clients' threads have one record, sets its own. `mistake`: the latest
+    exception of a backend's client, if nothing came so far but exceptions other than OSErrors; else None.
     """
 
     def __init__(
-        self, connect: Mapping[int, Callable[[], Client]], number: int, node: int, timeout: float, history: HistoryFile,
+        self, connect: Mapping[int, Callable[[], Client]], number: int, node: int, timeout: float, *,
         operations: Collection[str] | None = None, versions: VersionNumbers | None = None,
     ) -> None:  # fmt: skip
         self.number = number
         self.node = node
-        self.raised: Exception | None = None  # what the latest outcome was made of, if it was an exception
+        self.lock: AbstractContextManager[object] = nullcontext()
+        self.mistake: Exception | None = None
         self._connect = connect
         self._timeout = timeout
-        self._history = history
         self._operations = operations
         self._versions = versions
         self._client: Client | None = None
+        self._client_node = node
         self._seq = 0
-        self._waiting: list[_PendingRequest] = []
-        self._closed = False
-        self._lock = threading.RLock()
+        self._only_mistakes = True
+        self._unsent: deque[_PendingRequest] = deque()
+        self._waiting: deque[_PendingRequest] = deque()  # also those that are unsent
 
-    def submit(self, request: Request, then: Then, due_ns: int | None = None) -> None:
-        """Record and send a request. `due_ns` is the time at which the open loop had to send it; None means now.
+    @property
+    def connected(self) -> bool:
+        """Whether the load may send a request: a backend's client has one at a time, and connects when it has one."""
+        return not self._waiting
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._waiting)
+
+    def submit(self, request: Request, then: Then, now: int | None = None) -> Operation:
+        """Enqueue a request, which `poll` or `flush` sends. `now`: the time, in nanoseconds; None means now.
 
         Raises BadInput if the backend's clients do not support the operation.
         """
@@ -224,86 +235,87 @@ class SystemLine:
         if self._operations is not None and name not in self._operations:
             supported = ", ".join(sorted(self._operations))
             raise BadInput(f"the clients of this backend have no {name}; its `operations` are {supported}")
-        with self._lock:
-            if self._closed:
-                raise ValueError(CLOSED)
-            self._send(request, then, due_ns)
-
-    def _send(self, request: Request, then: Then, due_ns: int | None) -> None:
         self._seq += 1
+        submitted = time.monotonic_ns() if now is None else now
         # The core of our own client, which has no transactions, uses this class too.
-        operation = Operation(self._seq, request, time.monotonic_ns(), node=self.node)  # type: ignore[arg-type]
-        self._history.invoke(self, operation, due_ns)
-        pending = _PendingRequest(operation, then, time.monotonic() + self._timeout, queue.SimpleQueue())
+        operation = Operation(self._seq, request, submitted, then, self.node)  # type: ignore[arg-type]
+        pending = _PendingRequest(operation, time.monotonic() + self._timeout)
+        self._unsent.append(pending)
         self._waiting.append(pending)
+        return operation
+
+    def flush(self) -> None:
+        """Send what was submitted. If the client is not connected, this takes as long as the backend needs for that."""
+        while self._unsent:
+            self._send(self._unsent.popleft())
+
+    def poll(self, timeout: float = 0.0) -> None:
+        """Send what was submitted, and wait at most `timeout` seconds for the answer to the oldest request."""
+        self.flush()
+        if not self._waiting:
+            return
+        pending = self._waiting[0]
+        left = pending.deadline - time.monotonic()
+        try:
+            self._take(pending.answers.get(timeout=max(0.0, min(timeout, left))))
+        except queue.Empty:
+            if left <= timeout:
+                self._take(Unknown(f"no answer within {self._timeout:g} s"))
+
+    def move(self, node: int, now: int) -> None:
+        """Use another node for what is sent from now on."""
+        self.node = node
+
+    def begin_new_session(self, number: int, now: int) -> None:
+        """Use a new client, under another number."""
+        self._close_client()
+        self.number = number
+
+    def close(self) -> None:
+        """Close the backend's client. Outstanding requests become unknown."""
+        self._close_client()
+        while self._waiting:
+            self._complete_first(Unknown(CLIENT_CLOSED))
+
+    def _send(self, pending: _PendingRequest) -> None:
+        if self._client_node != self.node:
+            self._close_client()
         try:
             if self._client is None:
-                self._client = self._connect[self.node]()
+                self._client, self._client_node = self._connect[self.node](), self.node
         except OSError as error:
             pending.answers.put(Failed(NO_LEADER, f"node {self.node} can't be reached: {error}"))
             return
+        request: Request = pending.operation.request
         self._client.submit(
             self._versions.asked(request) if self._versions is not None else request, pending.answers.put
         )
 
-    def move(self, node: int) -> None:
-        """Use another node from now on."""
-        if node != self.node:
-            self._reconnect_to(node)
-
-    def wait(self, known: Callable[[], bool], seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while not known() and self._waiting:
-            with self._lock:
-                if self._closed:
-                    return
-                left = min(end, self._waiting[0].deadline) - time.monotonic()
-                self._receive(max(0.0, left))
-            if time.monotonic() >= end:
-                return
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        with self._lock:
-            self._close_client()
-            while self._waiting:
-                self._complete_first(Unknown(CLIENT_CLOSED))
-
-    def _receive(self, seconds: float) -> None:
-        """Wait for the answer to the oldest request; after its deadline the outcome is Unknown."""
-        pending = self._waiting[0]
-        try:
-            outcome = pending.answers.get(timeout=seconds) if seconds else pending.answers.get_nowait()
-        except queue.Empty:
-            if time.monotonic() < pending.deadline:
-                return
-            outcome = Unknown(f"no answer within {self._timeout:g} s")
-        self.raised = outcome if isinstance(outcome, Exception) else None
+    def _take(self, outcome: Outcome | Exception) -> None:
+        """Take the outcome of the oldest request, or the exception that there was instead."""
+        raised = outcome if isinstance(outcome, Exception) else None
+        self._only_mistakes &= raised is not None and not isinstance(raised, OSError)
+        self.mistake = raised if self._only_mistakes else None
         if isinstance(outcome, Exception):
             outcome = Unknown(describe(outcome))
         if self._versions is not None:
             outcome = self._versions.recorded(outcome)
-        _require_valid(pending.operation.request, outcome)
+        _require_valid(self._waiting[0].operation.request, outcome)
         self._complete_first(outcome)
         if isinstance(outcome, Unknown) or (isinstance(outcome, Failed) and outcome.error == NO_LEADER):
             self._move_to_next_node()
 
     def _complete_first(self, outcome: Outcome) -> None:
-        pending = self._waiting.pop(0)
-        pending.operation.completed_ns = time.monotonic_ns()
-        self._history.complete(self, pending.operation, outcome)
-        pending.then(outcome)
+        operation = self._waiting.popleft().operation
+        operation.completed_ns = time.monotonic_ns()
+        with self.lock:
+            operation.then(operation, outcome)  # type: ignore[arg-type, misc]  # see `submit`
 
     def _move_to_next_node(self) -> None:
         """Use a new client, also if there is only one node: the old one's connection may be broken."""
         nodes = sorted(self._connect)
-        self._reconnect_to(nodes[(nodes.index(self.node) + 1) % len(nodes)])
-
-    def _reconnect_to(self, node: int) -> None:
         self._close_client()
-        self.node = node
+        self.node = nodes[(nodes.index(self.node) + 1) % len(nodes)]
 
     def _close_client(self) -> None:
         client, self._client = self._client, None

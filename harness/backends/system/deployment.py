@@ -23,12 +23,13 @@ from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeploym
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
-from zab_chaos.harness.backends.system.clients import SystemLine
+from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import TimedCalls
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
+from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.machine.connections import (
     connection,
     host_and_port,
@@ -224,23 +225,27 @@ class SystemDeployment(ProcessDeployment):
     def addresses(self) -> dict[int, str]:
         return {node: place.client for node, place in self.cluster.places.items()}
 
-    def line(self, number: int, node: int, timeout: float) -> SystemLine:
+    def line(self, number: int, node: int, timeout: float) -> SocketLine:
+        return SocketLine(self._client(number, node, timeout), self._history)
+
+    def _client(self, number: int, node: int, timeout: float) -> SystemClient:
         connect = {each: partial(self._backend.client, place, timeout) for each, place in self.cluster.places.items()}
-        return SystemLine(connect, number, node, timeout, self._history, self._backend.operations, self._versions)
+        operations, versions = self._backend.operations, self._versions
+        return SystemClient(connect, number, node, timeout, operations=operations, versions=versions)
 
     def workload(self, seed: int) -> SystemLoad:
         nodes, load = self.cluster.nodes, load_parameters(self._scenario)
 
-        def line(number: int) -> SystemLine:
-            return self.line(number, nodes[(number - 1) % len(nodes)], load.timeout)
+        def client(number: int) -> SystemClient:
+            return self._client(number, nodes[(number - 1) % len(nodes)], load.timeout)
 
         creates = "create" in self._backend.operations
         bound = self._scenario.expected(exact=False)["progress_within"]  # after which the system would be blamed
         return SystemLoad(
-            line,
+            client,
             load,
             seed,
-            self.outcomes,
+            self._history,
             creates=creates,
             patience=min(RAISED_SECONDS, bound / 2),
             opaque=self._backend.opaque_versions,

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
-from zab_chaos.harness.client.core import Operation
-from zab_chaos.harness.client.log import RecordedClient, SharedOpsFile
+from zab_chaos.harness.client.core import Operation, RecordedClient
+from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.harness.client.transaction import Request, Transaction
 from zab_chaos.node.tree.requests import Create, Set
 

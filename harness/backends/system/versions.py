@@ -6,6 +6,7 @@ from threading import Lock
 import msgspec
 
 from zab_chaos.harness.client.transaction import Outcome, Request
+from zab_chaos.node.tree import outcomes, requests
 from zab_chaos.node.tree.outcomes import Ok
 from zab_chaos.node.tree.requests import ANY, Check, Delete, Get, Set
 
@@ -45,13 +46,13 @@ class ToldVersions:
     def __init__(self) -> None:
         self._told: dict[str, deque[int]] = {}  # by key: the last two
 
-    def learn(self, request: Request, outcome: Outcome) -> None:
+    def learn(self, request: requests.Request, outcome: outcomes.Outcome) -> None:
         if isinstance(outcome, Ok) and outcome.version is not None and hasattr(request, "path"):
             told = self._told.setdefault(request.path, deque(maxlen=2))
             if not told or told[-1] != outcome.version:
                 told.append(outcome.version)
 
-    def conditional(self, request: Request) -> Request:
+    def conditional(self, request: requests.Request) -> requests.Request:
         """Return a drawn request whose condition names the version told last or, if that one was not drawn, the one before.
 
         A client that was told none reads the key, or does without a condition.

@@ -12,7 +12,6 @@ from zab_chaos.harness.workload.operations import (
     Agenda,
     Draw,
     LoadParameters,
-    nodes_named,
     written_operations,
 )
 from zab_chaos.node.core.zxid import Zxid
@@ -327,14 +326,3 @@ def test_the_written_operations_of_a_drawn_load_make_the_same_requests() -> None
         before, after = Agenda(drawn, 7, client), Agenda(again, 7, client)
         assert [before.next_operation()[0] for _ in range(20)] == [after.next_operation()[0] for _ in range(20)]
         assert after.due_ns is None
-
-
-@pytest.mark.parametrize(
-    ("named", "nodes"),
-    [(None, ()), (2, (2,)), ("cut", (3, 1)), ("nothing-yet", ())],
-    ids=["none", "node", "fault", "later"],
-)
-def test_an_operation_goes_to_the_node_that_it_names_or_to_those_that_a_fault_has_hit(
-    named: int | str | None, nodes: tuple[int, ...]
-) -> None:
-    assert tuple(nodes_named(named, {"cut": (3, 1)})) == nodes

@@ -10,8 +10,9 @@ import pytest
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import AsyncClient, Failed, Get, Outcome, Request, Unknown, done
-from zab_chaos.harness.backends.system.clients import SystemLine
+from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.client.transport import SocketLine
 
 
 class Library(AsyncClient):
@@ -63,7 +64,7 @@ async def waits(client: Library) -> Outcome:
 @pytest.mark.parametrize(("answer", "outcome"), [(reads, done(b"1")), (breaks, Unknown("ConnectionResetError: gone"))])
 def test_what_ask_returns_or_raises_is_the_outcome(tmp_path: Path, answer: Any, outcome: Outcome) -> None:
     history, told = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts()), list[Outcome]()
-    line = SystemLine({1: lambda: Library(answer)}, 1, 1, 20.0, history)
+    line = SocketLine(SystemClient({1: lambda: Library(answer)}, 1, 1, 20.0), history)
     line.submit(Get("/a"), told.append)
     line.wait(lambda: bool(told), 20.0)
     line.close()
@@ -91,7 +92,7 @@ def test_a_client_is_closed_while_it_waits_and_leaves_nothing_running(recwarn: p
 )
 def test_a_client_that_can_not_connect(tmp_path: Path, fails: Exception, words: str) -> None:
     history, told = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts()), list[Outcome]()
-    line = SystemLine({1: lambda: Library(reads, fails)}, 1, 1, 20.0, history)
+    line = SocketLine(SystemClient({1: lambda: Library(reads, fails)}, 1, 1, 20.0), history)
     line.submit(Get("/a"), told.append)
     line.wait(lambda: bool(told), 20.0)
     line.close()

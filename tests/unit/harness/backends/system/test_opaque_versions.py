@@ -12,7 +12,7 @@ from zab_chaos.faults.grammar import build
 from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import Check, Create, Delete, Failed, Get, Request, Set, SystemBackend, done
-from zab_chaos.harness.backends.system.clients import SystemLine
+from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.versions import ToldVersions, VersionNumbers
 from zab_chaos.harness.backends.system.workload import SystemLoad
@@ -86,10 +86,10 @@ def test_a_store_with_tags_is_used_and_judged(tmp_path: Path, careless: bool, vi
     history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
     work = LoadParameters(clients=3, rate=1000.0, keys=2, mix={"cas": 2, "get": 1, "set": 1})
 
-    def line(number: int) -> SystemLine:
-        return SystemLine({1: lambda: OfStore(store.ask)}, number, 1, 10.0, history, None, numbers)
+    def client(number: int) -> SystemClient:
+        return SystemClient({1: lambda: OfStore(store.ask)}, number, 1, 10.0, versions=numbers)
 
-    load = SystemLoad(line, work, 1, OutcomeCounts(), creates=False, opaque=True)
+    load = SystemLoad(client, work, 1, history, creates=False, opaque=True)
     load.start()
     assert store.enough.wait(60)
     load.stop()

@@ -25,7 +25,7 @@ from zab_chaos.harness.backends.system import (
     Unknown,
     done,
 )
-from zab_chaos.harness.backends.system.clients import Then
+from zab_chaos.harness.backends.system.clients import ThenOrRaised
 from zab_chaos.harness.backends.system.deployment import SystemDeployment
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.report.progress import Quiet
@@ -58,7 +58,7 @@ class OfDict(Client):
     def __init__(self, backend: Dicts, node: int) -> None:
         self._backend, self._node = backend, node
 
-    def submit(self, request: Request, then: Then) -> None:
+    def submit(self, request: Request, then: ThenOrRaised) -> None:
         if isinstance(request, Set | Create):
             if self._node in self._backend.refusing:
                 return then(Failed("no leader", "not here"))

@@ -1,6 +1,7 @@
 """The outcomes that a backend's client may return."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, Set, Unknown, done
-from zab_chaos.harness.backends.system.clients import SystemLine, Then
+from zab_chaos.harness.backends.system.clients import SystemClient, ThenOrRaised
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.tree.requests import Exists
 
@@ -18,7 +20,7 @@ class Says(Client):
     def __init__(self, answer: Any) -> None:
         self._answer = answer
 
-    def submit(self, request: Request, then: Then) -> None:
+    def submit(self, request: Request, then: ThenOrRaised) -> None:
         then(self._answer)
 
     def close(self) -> None: ...
@@ -26,7 +28,7 @@ class Says(Client):
 
 def asked(folder: Path, answer: Any) -> list[Any]:
     history, told = HistoryFile(folder / "ops.jsonl", OutcomeCounts()), []
-    line = SystemLine({1: lambda: Says(answer)}, 1, 1, 1.0, history)
+    line = SocketLine(SystemClient({1: lambda: Says(answer)}, 1, 1, 1.0), history)
     line.submit(Get("/a"), told.append)
     line.wait(lambda: bool(told), 1.0)
     return told
@@ -37,7 +39,7 @@ def test_after_an_unknown_outcome_a_new_client_is_used(tmp_path: Path, nodes: li
     """The old connection may be broken for good, also if there is no other node to go to."""
     history, told = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts()), []
     answers = iter([Unknown("broken pipe"), done(b"1")])
-    line = SystemLine(dict.fromkeys(nodes, lambda: Says(next(answers))), 1, 1, 1.0, history)
+    line = SocketLine(SystemClient(dict.fromkeys(nodes, lambda: Says(next(answers))), 1, 1, 1.0), history)
     for count in (1, 2):
         line.submit(Get("/a"), told.append)
         line.wait(lambda count=count: len(told) == count, 1.0)
@@ -62,7 +64,7 @@ def test_an_operation_that_the_backend_lacks_is_refused_and_not_recorded(
     tmp_path: Path, request_: Request, name: str
 ) -> None:
     history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
-    line = SystemLine({1: lambda: Says(done())}, 1, 1, 1.0, history, {"get", "set"})
+    line = SocketLine(SystemClient({1: lambda: Says(done())}, 1, 1, 1.0, operations={"get", "set"}), history)
     with pytest.raises(BadInput, match=f"have no {name}; its `operations` are get, set"):
         line.submit(request_, print)
     line.submit(Set("/a", b""), print)
@@ -90,16 +92,81 @@ def test_an_unknown_error_of_a_refusal_is_refused(tmp_path: Path) -> None:
 
 
 class Silent(Client):
-    def submit(self, request: Request, then: Then) -> None: ...
+    def submit(self, request: Request, then: ThenOrRaised) -> None: ...
 
     def close(self) -> None: ...
+
+
+def test_a_request_that_is_not_answered_in_time_is_unknown() -> None:
+    told: list[Any] = []
+    client = SystemClient({1: Silent}, 1, 1, 60.0)
+    client.submit(Get("/a"), lambda operation, outcome: told.append(outcome))
+    client.poll(0.01)
+    assert (client.outstanding, told) == (1, [])
+    client = SystemClient({1: Silent}, 1, 1, 0.01)
+    client.submit(Get("/a"), lambda operation, outcome: told.append(outcome))
+    client.poll(60.0)
+    assert (client.outstanding, told) == (0, [Unknown("no answer within 0.01 s")])
+
+
+class Noted(Says):
+    """Notes when it is made and closed."""
+
+    def __init__(self, name: str, notes: list[str]) -> None:
+        super().__init__(done())
+        self._name, self._notes = name, notes
+        notes.append(f"{name} made")
+
+    def close(self) -> None:
+        self._notes.append(f"{self._name} closed")
+
+
+def noted_client(notes: list[str]) -> SystemClient:
+    return SystemClient({node: partial(Noted, f"node-{node}", notes) for node in (1, 2)}, 7, 1, 60.0)
+
+
+def test_a_client_that_is_moved_asks_the_other_node() -> None:
+    notes: list[str] = []
+    client, operations = noted_client(notes), []
+    for node in (1, 1, 2, 1):
+        client.move(node, now=0)
+        operations.append(client.submit(Get("/a"), lambda operation, outcome: None))
+        client.poll(60.0)
+    client.close()
+    assert [operation.node for operation in operations] == [1, 1, 2, 1]
+    one, two = ["node-1 made", "node-1 closed"], ["node-2 made", "node-2 closed"]
+    assert notes == one + two + one
+
+
+def test_a_new_session_has_a_new_client_and_another_number() -> None:
+    notes: list[str] = []
+    client = noted_client(notes)
+    for number in (7, 8):
+        client.begin_new_session(number, now=0)
+        client.submit(Get("/a"), lambda operation, outcome: None)
+        client.poll(60.0)
+        assert client.number == number
+    assert notes == ["node-1 made", "node-1 closed", "node-1 made"]
+
+
+def test_outcomes_are_told_while_the_lock_is_held() -> None:
+    """All clients of a load share one record of what is outstanding."""
+    lock, told = threading.Lock(), []
+    client = noted_client([])
+    client.lock = lock
+    client.submit(Get("/a"), lambda operation, outcome: told.append(lock.locked()))
+    client.poll(60.0)
+    client.submit(Get("/a"), lambda operation, outcome: told.append(lock.locked()))
+    client.close()
+    assert told == [True, True]
+    assert not lock.locked()
 
 
 def test_an_outcome_after_the_record_is_closed_is_not_recorded(tmp_path: Path) -> None:
     """A client's thread may outlive a run that was stopped at once."""
     counts, told = OutcomeCounts(), []
     history = HistoryFile(tmp_path / "ops.jsonl", counts)
-    line = SystemLine({1: Silent}, 1, 1, 1.0, history)
+    line = SocketLine(SystemClient({1: Silent}, 1, 1, 1.0), history)
     line.submit(Get("/a"), told.append)
     history.close()
     line.close()
@@ -111,12 +178,12 @@ def test_a_line_that_another_thread_closes_completes_each_request_once(tmp_path:
     class Late(Client):
         """Its answer comes when the line is closed."""
 
-        def submit(self, request: Request, then: Then) -> None:
+        def submit(self, request: Request, then: ThenOrRaised) -> None:
             answers.append(then)
 
         def close(self) -> None: ...
 
-    def use(line: SystemLine) -> None:
+    def use(line: SocketLine) -> None:
         try:
             line.submit(Get("/a"), told.append)
             sent.set()
@@ -125,11 +192,11 @@ def test_a_line_that_another_thread_closes_completes_each_request_once(tmp_path:
             told.append(error)
 
     for number in range(3):
-        answers: list[Then] = []
+        answers: list[ThenOrRaised] = []
         told: list[Any] = []
         sent = threading.Event()
         history = HistoryFile(tmp_path / f"ops-{number}.jsonl", OutcomeCounts())
-        line = SystemLine({1: Late}, 1, 1, 10.0, history)
+        line = SocketLine(SystemClient({1: Late}, 1, 1, 10.0), history)
         thread = threading.Thread(target=use, args=[line])
         thread.start()
         assert sent.wait(10)

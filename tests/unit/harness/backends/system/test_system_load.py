@@ -4,7 +4,9 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ from zab_chaos.harness.backends.system import (
     done,
     workload,
 )
-from zab_chaos.harness.backends.system.clients import SystemLine, Then
+from zab_chaos.harness.backends.system.clients import SystemClient, ThenOrRaised
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import BackendMistake
 from zab_chaos.harness.backends.system.workload import SystemLoad
@@ -74,20 +76,22 @@ class OfStore(Client):
     def __init__(self, ask: Callable[[Request], object]) -> None:
         self._ask = ask
 
-    def submit(self, request: Request, then: Then) -> None:
+    def submit(self, request: Request, then: ThenOrRaised) -> None:
         then(self._ask(request))  # type: ignore[arg-type]
 
     def close(self) -> None: ...
 
 
+def load_on(connect: Callable[[], Client], history: HistoryFile, work: LoadParameters, **keywords: Any) -> SystemLoad:
+    """Return a load on one node, with clients that `connect` returns."""
+    return SystemLoad(lambda number: SystemClient({1: connect}, number, 1, 10.0), work, 1, history, **keywords)
+
+
 def run(folder: Path, store: Store) -> list[dict[str, object]]:
     """Run some hundred operations, and return the lines of ops.jsonl."""
     history = HistoryFile(folder / "ops.jsonl", OutcomeCounts())
-    connect = {1: lambda: OfStore(store.ask)}
     work = LoadParameters(clients=3, rate=1000.0, keys=2, mix={"create": 1, "get": 2})
-    load = SystemLoad(
-        lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=True
-    )
+    load = load_on(lambda: OfStore(store.ask), history, work, creates=True)
     load.start()
     assert store.enough.wait(60)
     assert load.counters.rate
@@ -113,10 +117,7 @@ def test_the_answer_to_a_key_that_cannot_be_created_is_known(tmp_path: Path) -> 
 
     history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
     work = LoadParameters(clients=1, rate=1.0, keys=1, mix={"get": 1})
-    connect = {1: lambda: OfStore(ask)}
-    load = SystemLoad(
-        lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=False
-    )
+    load = load_on(lambda: OfStore(ask), history, work, creates=False)
     load.start()
     assert refused.wait(60)
     assert load.stop().trouble == "AttributeError: no attribute 'sock'"
@@ -136,8 +137,7 @@ class Broken(BlockingClient):
 
 def load_of(client: Callable[[], Client], history: HistoryFile) -> SystemLoad:
     work = LoadParameters(clients=1, rate=1.0, keys=1, mix={"get": 1})
-    line = lambda number: SystemLine({1: client}, number, 1, 10.0, history)  # noqa: E731
-    return SystemLoad(line, work, 1, OutcomeCounts(), creates=False, patience=0.0)
+    return load_on(client, history, work, creates=False, patience=0.0)
 
 
 def test_a_client_that_only_raises_exceptions_is_a_mistake(tmp_path: Path) -> None:
@@ -210,10 +210,7 @@ def test_an_operation_that_awaits_a_fault_is_due_when_that_has_taken_effect(come
 
     history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
     work = LoadParameters(clients=1, keys=1, operations=(Operation(at=0.0, do="get", awaits="Cut"),))
-    connect = {1: lambda: OfStore(ask)}
-    load = SystemLoad(
-        lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=True
-    )
+    load = load_on(lambda: OfStore(ask), history, work, creates=True)
     load.start()
     assert load.wait_begun(60)
     effective = time.monotonic_ns()
@@ -226,6 +223,45 @@ def test_an_operation_that_awaits_a_fault_is_due_when_that_has_taken_effect(come
     due = [line["due"] for line in lines if line["type"] == "invoke" and line["op"] == "get"]
     assert len(due) == comes
     assert all(one >= effective for one in due)
+
+
+def test_the_clients_of_a_load_tell_their_outcomes_one_after_the_other(tmp_path: Path) -> None:
+    """Their threads change one record of what is outstanding and what was answered."""
+    clients = [SystemClient({}, number, 1, 10.0) for number in (1, 2)]
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    SystemLoad(lambda number: clients[number - 1], LoadParameters(clients=2), 1, history, creates=True)
+    history.close()
+    assert clients[0].lock is clients[1].lock
+
+
+def test_written_operations_go_to_the_nodes_that_they_name(tmp_path: Path) -> None:
+    """Or to one that a fault has hit, if it has hit any: the client then stays at a node that was hit."""
+    asked: list[int] = []
+    enough = threading.Event()
+
+    def ask(node: int, request: Request) -> object:
+        if isinstance(request, Get):
+            asked.append(node)
+            if len(asked) == len(named):
+                enough.set()
+        return done()
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    named = (1, 3, "Cut", None, 1, "Cut")
+    operations = tuple(Operation(at=at / 100, do="get", node=node) for at, node in enumerate(named))
+    connect = {node: partial(OfStore, partial(ask, node)) for node in (1, 2, 3)}
+    load = SystemLoad(
+        lambda number: SystemClient(connect, number, 1, 10.0),
+        LoadParameters(clients=1, keys=1, operations=operations), 1, history, creates=True,
+    )  # fmt: skip
+    load.took_effect({"Cut": (2, 1)})
+    load.start()
+    assert enough.wait(60)
+    load.stop()
+    history.close()
+    assert asked == [1, 3, 2, 2, 1, 1]
+    lines = [json.loads(line) for line in (tmp_path / "ops.jsonl").read_text().splitlines()]
+    assert [line["node"] for line in lines if line["type"] == "invoke" and line["op"] == "get"] == asked
 
 
 def test_clients_read_keys_that_any_of_them_has_created(tmp_path: Path) -> None:
@@ -261,10 +297,7 @@ def test_keys_are_deleted_on_condition_of_a_version_only_if_answers_name_version
 
         history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
         work = LoadParameters(clients=1, rate=1000.0, keys=2, mix={"create": 1, "delete": 1})
-        connect = {1: lambda: OfStore(ask)}
-        load = SystemLoad(
-            lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=True
-        )
+        load = load_on(lambda: OfStore(ask), history, work, creates=True)
         load.start()
         assert enough.wait(60)
         load.stop()

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.harness.backends.system.test_system_load import OfStore
+from tests.unit.harness.backends.system.test_system_load import OfStore, load_on
 from zab_chaos.faults.scenario import Operation
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import Failed, Get, Request, Set, Transaction, Unknown, committed, done
-from zab_chaos.harness.backends.system.clients import SystemLine
+from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.transactions import TransactionDraw
-from zab_chaos.harness.backends.system.workload import SystemLoad
+from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.model.oracle.oracle import judge
@@ -62,7 +62,8 @@ ASKED = Transaction([Get("/a"), Get("/b"), Set("/c", b"3")])
 
 def answered(folder: Path, answer: object, request: Request = ASKED, operations: set[str] | None = None) -> list[Any]:
     history, told = HistoryFile(folder / "ops.jsonl", OutcomeCounts()), []
-    line = SystemLine({1: lambda: OfStore(lambda _: answer)}, 1, 1, 1.0, history, operations)
+    client = SystemClient({1: lambda: OfStore(lambda _: answer)}, 1, 1, 1.0, operations=operations)
+    line = SocketLine(client, history)
     line.submit(request, told.append)
     line.wait(lambda: bool(told), 1.0)
     assert history.written == ["/c"]
@@ -159,10 +160,7 @@ class Store:
 def test_a_store_whose_transactions_are_not_atomic_is_found_out(tmp_path: Path, atomic: bool) -> None:
     store, history = Store(atomic), HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
     work = LoadParameters(clients=4, rate=1000.0, keys=3, mix=MIX, payload_bytes=8)
-    connect = {1: lambda: OfStore(store.ask)}
-    load = SystemLoad(
-        lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=False
-    )
+    load = load_on(lambda: OfStore(store.ask), history, work, creates=False)
     load.start()
     assert store.enough.wait(60)
     load.stop()

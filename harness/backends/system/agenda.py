@@ -1,0 +1,52 @@
+"""The operations of one client of a foreign system: also transactions, and reads of keys that other clients have created."""
+
+import random
+from typing import cast
+
+from zab_chaos.faults.scenario import TRANSACTIONS, Operation
+from zab_chaos.harness.backends.system.transactions import TransactionDraw
+from zab_chaos.harness.backends.system.versions import ToldVersions
+from zab_chaos.harness.workload.operations import Agenda, LoadParameters
+from zab_chaos.node.tree.outcomes import Ok, Outcome
+from zab_chaos.node.tree.requests import Create, Delete, Exists, Get, Request
+
+CREATED_SHARE = 0.5  # of random reads that ask for a key which a client has created, if there is one
+RECENTLY_CREATED = 50  # the latest created keys, among which such a read chooses
+
+
+class SystemAgenda(Agenda):
+    """The agenda of a client. `created`: the keys that clients have created, a list that all agendas share. `opaque`: versions
+    do not count, so conditions name versions that the client was told."""
+
+    def __init__(self, load: LoadParameters, seed: int, number: int, *, created: list[str], opaque: bool) -> None:
+        super().__init__(load, seed, number)
+        self._at_random = not load.operations
+        self._transactions = TransactionDraw(load, seed, number)
+        self._draws = random.Random(f"{seed}/{number}/made")
+        self._created = created
+        self._told = ToldVersions()
+        self._opaque = opaque
+
+    def request(self, operation: Operation) -> Request:
+        if operation.do in TRANSACTIONS:
+            # The open loop, which our own nodes share, knows no transactions.
+            return cast(Request, self._transactions.request(operation))
+        request = super().request(operation)
+        if isinstance(request, Delete) and operation.version is None and not self.has_seen_version(request.path):
+            request = Delete(request.path)  # the system may have no versions
+        if self._at_random:
+            request = self._maybe_read_created(request)
+        return self._told.conditional(request) if self._opaque and operation.version is None else request
+
+    def learn(self, request: Request, outcome: Outcome) -> None:
+        super().learn(request, outcome)
+        self._told.learn(request, outcome)
+        if isinstance(request, Create) and isinstance(outcome, Ok):
+            self._created.append(outcome.path or request.path)
+
+    def _maybe_read_created(self, request: Request) -> Request:
+        """Redirect a share of the reads to keys that clients have created: a key that is lost during the run may be back at the
+        end."""
+        if not isinstance(request, Get | Exists) or self._draws.random() >= CREATED_SHARE or not self._created:
+            return request
+        return type(request)(self._draws.choice(self._created[-RECENTLY_CREATED:]))
