@@ -26,7 +26,6 @@ from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.progress import Steps, display
 from zab_chaos.harness.report.recording import UnknownDefect, core_of, how_to_record
 from zab_chaos.harness.report.steps import read_steps
-from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -177,7 +176,7 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
     violation = first_violation(verdict) if verdict is not None else None
     evidence = violation[1].evidence if violation is not None else []
     title = f"{folder.read_run().get('scenario', folder.name)}  {verdict.verdict if verdict else 'not judged'}"
-    Stepper(steps, title, fault_timeline.origin(folder), evidence).run()
+    Stepper(steps, title, folder.origin(), evidence).run()
     for gap in steps.gaps.values():
         say(console, gap)
     changed = [changed_files(folder.path, *life) for life in steps.gaps]

@@ -9,7 +9,6 @@ from zab_chaos.harness.report.headline import headline, violated_or_uncertain
 from zab_chaos.harness.report.html.diagram import read_diagram
 from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.html.sentences import describe_line, describe_log
-from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
@@ -39,7 +38,7 @@ def events_before(folder: RunFolder, verdict: Verdict) -> list[str]:
     chain = chain_of(verdict, diagram, spans)
     if chain is None:
         return []
-    zero = fault_timeline.origin(folder)
+    zero = folder.origin()
     events = [f"{(event.t - zero) / 1e9:9.3f} s  {event.words}" for event in chain.events[-EVENTS_SHOWN:]]
     return [f"{preceding_fault(chain, zero)}.", *events]
 
@@ -92,7 +91,7 @@ def _log_words(left: DiskAfterLife) -> str:
 
 def describe_faults(folder: RunFolder, verdict: Verdict | None = None) -> list[str]:
     """Describe each fault in a line: when (in seconds since the workload began), what, on which nodes, for how long."""
-    lines, zero = [], fault_timeline.origin(folder)
+    lines, zero = [], folder.origin()
     for span in read_spans(Source(folder.path), verdict):
         nodes = ", ".join(map(str, span.nodes))
         target = span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"

@@ -13,7 +13,7 @@ from rich.text import Text
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import capital, headline, remark, violated_or_uncertain
-from zab_chaos.harness.results import fault_timeline
+from zab_chaos.harness.report.html.operations import read_operations
 from zab_chaos.harness.results.fault_spans import WAITS, read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
@@ -61,8 +61,8 @@ def _faults(folder: RunFolder, known: Verdict | None, console: Console) -> None:
     spans = read_spans(Source(folder.path), known)
     if not spans:
         return
-    zero = fault_timeline.origin(folder)
-    pauses = iter(fault_timeline.pauses_of_writes(folder, [span.at for span in spans if span.do not in WAITS]))
+    zero, operations = folder.origin(), read_operations(Source(folder.path))
+    pauses = iter(operations.pauses_of_writes([span.at for span in spans if span.do not in WAITS]))
     table = wrapping_table(title="Faults")
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]

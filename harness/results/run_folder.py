@@ -19,7 +19,7 @@ from zab_chaos.harness.machine import files
 from zab_chaos.harness.machine.umask import umask
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model import manifest
-from zab_chaos.model.events import UNREADABLE
+from zab_chaos.model.events import UNREADABLE, Milestone
 from zab_chaos.model.verdict import Outcome, Verdict
 
 _MILESTONE_LOCK = threading.Lock()  # several threads write milestones, which must be in the order of their times
@@ -73,6 +73,11 @@ class RunFolder:
         Reporting the other lines is the judge's task (`zab_chaos.model.runfiles`).
         """
         return (line for _, line in Source(self.path).lines(name, kind))
+
+    def origin(self) -> int:
+        """Return the schedule's time zero in monotonic nanoseconds: the start of the workload, else the first milestone."""
+        times = {line.event: line.t for line in reversed(list(self.lines("harness.jsonl", Milestone)))}
+        return int(times.get("workload-started", min(times.values(), default=0)))
 
     def store(self, verdict: Verdict, *, keep_data: bool, faults_due: int = 0) -> None:
         """Write the verdict and then the manifest, after which the folder is complete."""

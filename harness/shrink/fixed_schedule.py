@@ -7,7 +7,6 @@ from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS, concerns_links
 from zab_chaos.faults.scenario import FaultStep, Scenario
 from zab_chaos.harness.results.fault_spans import FaultSpan, read_spans
-from zab_chaos.harness.results.fault_timeline import origin
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model import events as ev
@@ -44,7 +43,7 @@ def _plain(step: FaultStep) -> FaultStep:
 
 
 def _fault_steps(folder: RunFolder) -> Iterator[FaultStep]:
-    zero = origin(folder)
+    zero = folder.origin()
     milestones = folder.lines("harness.jsonl", ev.Milestone)
     ended = next((line.t for line in milestones if line.event == "safety-ended"), None)
     for span in read_spans(Source(folder.path)):

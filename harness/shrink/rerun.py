@@ -9,7 +9,6 @@ from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.explore.exploration import SeedResult, violations_in
-from zab_chaos.harness.results.fault_timeline import origin
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.failure import FailingCase, StartingPoint, fixed_schedules
@@ -70,7 +69,7 @@ class CandidateRuns:
             raise Interrupted("interrupted; no smaller scenario was found, and the runs are not kept") from None
         invoked = sum(line["type"] == "invoke" for line in ran.folder.lines("ops.jsonl"))
         events = sum(map(_count_lines, ran.folder.path.glob("trace/*.jsonl")))
-        shown = violations_in(ran.verdict, origin(ran.folder))
+        shown = violations_in(ran.verdict, ran.folder.origin())
         shutil.rmtree(ran.folder.path, ignore_errors=True)  # a search may take thousands of runs
         found = SeedResult.stored(scenario, scenario.seed, ran)
         return replace(found, invoked=invoked, events=events, shown=shown, folder=None)

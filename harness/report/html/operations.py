@@ -1,14 +1,18 @@
-"""Reads the clients' operations as columns: due time, duration, outcome; and computes latency quantiles and outages."""
+"""Reads the clients' operations as columns: due time, duration, outcome; and computes latency quantiles, outages and pauses."""
 
 from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from zab_chaos.harness.report.html.packed import differences
 from zab_chaos.harness.results.source import OperationLine, Source
 from zab_chaos.model.oracle.facts import WRITES
 from zab_chaos.model.oracle.measures import pauses, percentile
-from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.model.oracle.spans import FOREVER, Span
 
 OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get")
 OUTCOMES = ("ok", "failed", "unknown")
@@ -65,11 +69,36 @@ class Operations:
 
         The last one may last until `end`.
         """
+        return [(begin, over) for begin, over in pauses(*self._writes(), end) if over - begin >= at_least]
+
+    def pauses_of_writes(self, faults: Sequence[int]) -> list[float | None]:
+        """Return for each fault the longest time (s) before the next fault in which writes waited and none succeeded.
+
+        None: no write succeeded until the end. `faults`: the times of the injections, ascending.
+        """
+        waits, successes = self._writes()
+        end = max(successes, default=0)
+        found = list(pauses(waits, successes, end))
+        return [_longest(found, waits, begin, until) for begin, until in pairwise([*faults, end])]
+
+    def _writes(self) -> tuple[list[Span], list[int]]:
+        """Return when each write was due and answered (`FOREVER`: never), and the times of successful writes, ascending."""
         rows = list(zip(self.due, self.took, self.outcome, self.op, strict=True))
         writes = [row for row in rows if OPS[row[3]] in WRITES]
         waits = [(due, due + took if took != UNANSWERED else FOREVER) for due, took, _, _ in writes]
-        done = sorted(row[0] + row[1] for row in writes if row[2] == 0)
-        return [(begin, over) for begin, over in pauses(waits, done, end) if over - begin >= at_least]
+        return waits, sorted(row[0] + row[1] for row in writes if row[2] == 0)
+
+
+def _longest(found: Sequence[Span], waits: Sequence[Span], begin: int, until: int) -> float | None:
+    """Return the longest (s) of the pauses that end in [begin, until], or of the one that begins before `until` and ends later.
+
+    None if a write waited after `begin` and none succeeded any more.
+    """
+    first, last = (bisect_right(found, time, key=itemgetter(1)) for time in (begin, until))
+    if first == len(found):
+        return None if any(answered > begin for _, answered in waits) else 0.0
+    last = max(last, first + (found[first][0] < until))
+    return max((end - since for since, end in found[first:last]), default=0) / 1e9
 
 
 def read_operations(source: Source) -> Operations:

@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from zab_chaos.harness.report import summary, terminal
+from zab_chaos.harness.report.html.operations import read_operations
 from zab_chaos.harness.report.html.run_data import read_run_data
-from zab_chaos.harness.results import fault_timeline, run_folder
+from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
@@ -92,7 +93,7 @@ def shown(run: RunFolder, width: int = 80) -> str:
 
 
 def test_the_pause_is_the_longest_between_two_successful_writes_around_the_fault(run: RunFolder) -> None:
-    crash, cut = fault_timeline.pauses_of_writes(run, [12 * SECOND, 13 * SECOND])
+    crash, cut = read_operations(Source(run.path)).pauses_of_writes([12 * SECOND, 13 * SECOND])
     # successes at 11.95, 12.74, 12.75 and 12.9 s: the pause began before the crash at 12 s; the unknown write and the
     # read do not count
     assert crash == pytest.approx(0.79)
@@ -127,7 +128,7 @@ def test_a_fault_that_the_verdict_doubts_did_not_take_effect(run: RunFolder, lis
 def test_time_without_requests_is_not_a_pause(run: RunFolder) -> None:
     """Writes come a minute apart and take 10 ms each: one crash between them, one after the last."""
     write_lines(run, "ops.jsonl", write(1, 1, 11, 11.01) + write(1, 2, 71, 71.01) + write(1, 3, 131, 131.01))
-    first, last = fault_timeline.pauses_of_writes(run, [40 * SECOND, 140 * SECOND])
+    first, last = read_operations(Source(run.path)).pauses_of_writes([40 * SECOND, 140 * SECOND])
     assert first == pytest.approx(0.01)
     assert last == 0
 
@@ -135,7 +136,7 @@ def test_time_without_requests_is_not_a_pause(run: RunFolder) -> None:
 def test_a_pause_that_begins_after_the_next_fault_is_that_one_s(run: RunFolder) -> None:
     """The second pause begins between two faults and ends after the later one: it is a pause after both."""
     write_lines(run, "ops.jsonl", write(1, 1, 11, 11.01) + write(1, 2, 50, 53) + write(1, 3, 61, 64))
-    first, second, third = fault_timeline.pauses_of_writes(run, [40 * SECOND, 45 * SECOND, 62 * SECOND])
+    first, second, third = read_operations(Source(run.path)).pauses_of_writes([40 * SECOND, 45 * SECOND, 62 * SECOND])
     assert first == 0
     assert second == third == pytest.approx(3)
 
