@@ -13,6 +13,13 @@ def statuses(cluster: Cluster, timeout: float = 2.0) -> dict[int, Status]:
     return {node: answer for node, answer in answers.items() if answer is not None}
 
 
+def state_word(answer: Status | None, *, alive: bool, paused: bool) -> str:
+    """Return a node's state: down, paused, silent, amnesiac, leading, following or looking; up if its system shows no roles."""
+    if answer is None or not alive or paused:
+        return "down" if not alive else "paused" if paused else "silent"
+    return "amnesiac" if answer.amnesiac else answer.role.lower() or "up"
+
+
 def leader_of(answers: Mapping[int, Status], nodes: int) -> int | None:
     """Return the established leader of the highest epoch, if a quorum says that it follows that leader; else None.
 

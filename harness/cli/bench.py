@@ -13,9 +13,7 @@ from zab_chaos.harness.errors import BadInput, Exit, check_names
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
 
-def bench_command(
-    only: list[str], *, against: str | None = None, quick: bool, full: bool, results: Path, json: bool
-) -> int:  # fmt: skip
+def bench_command(only: list[str], *, against: str | None, quick: bool, full: bool, results: Path, json: bool) -> int:
     """Run the chosen measurements. A bad number is not a failure. Raises BadInput, HarnessError."""
     if against not in (None, "zookeeper"):
         raise BadInput(f"--against is {against!r}; the only system to measure against is zookeeper")

@@ -147,9 +147,8 @@ class _Exploration:
 
 def explore_command(
     name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
-    keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool, master: str | None = None,
-    junit: Path | None = None, guided: bool = False, weights: Path | None = None, keep: str | None = None,
-    on: str = SIM, zookeeper: str | None = None,
+    keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool, master: str | None, junit: Path | None,
+    guided: bool, weights: Path | None, keep: str | None, on: str, zookeeper: str | None,
 ) -> int:  # fmt: skip
     """Run the seeds and show the smallest that fails. The exit code is that of the worst unexpected verdict; 1 for a PASS.
 

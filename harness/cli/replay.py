@@ -50,8 +50,8 @@ _UNTIL = re.compile(r"(i?)([1-9][0-9]{0,17})")
 
 
 def replay_command(
-    run: str, *, node: int | None, life: int | None, until: str | None, show: bool, results: Path, json: bool,
-    step: bool | None = None,
+    run: str, *, node: int | None, life: int | None, until: str | None, show: bool, step: bool | None, results: Path,
+    json: bool,
 ) -> int:  # fmt: skip
     """Replay a run and show the result. Raises BadInput, HarnessError.
 

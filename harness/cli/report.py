@@ -19,7 +19,7 @@ from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder, write_atomically
 
 
-def report_command(run: str, *, results: Path, out: Path | None, json: bool, pages: bool = False) -> int:
+def report_command(run: str, *, results: Path, out: Path | None, json: bool, pages: bool) -> int:
     """Write the report and print its path. The exit code is 0 whatever the run's verdict is.
 
     `run`: a run folder, or a folder with runs below it. `pages`: for a folder of runs, also write the report of each run that

@@ -19,8 +19,7 @@ from zab_chaos.harness.runs.run import run_shown
 
 def run_command(
     name: str, *, on: str, seed: int | None, nodes: int | None, defect: str | None, results: Path, record: bool | None,
-    keep_data: bool, json: bool, quiet: bool, compare: bool = False, junit: Path | None = None,
-    zookeeper: str | None = None, disk: str | None = None,
+    keep_data: bool, json: bool, quiet: bool, compare: bool, junit: Path | None, zookeeper: str | None, disk: str | None,
 ) -> int:  # fmt: skip
     """Check the options, run the scenario and show the result. Raises BadInput.
 

@@ -31,8 +31,8 @@ BACKENDS = ("processes", "zookeeper")
 
 
 def up_command(
-    *, on: str = "processes", zookeeper: str | None = None, nodes: int, seed: int, defect: str | None, results: Path,
-    record: bool, quiet: bool, disk: str = "faithful",
+    *, on: str, zookeeper: str | None, nodes: int, seed: int, defect: str | None, disk: str, results: Path, record: bool,
+    quiet: bool,
 ) -> int:  # fmt: skip
     """Run an ensemble until Ctrl-C or SIGTERM. Then stop all processes, judge the run and show the verdict.
 

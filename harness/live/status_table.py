@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.harness.backends.ensemble_state import leader_of
+from zab_chaos.harness.backends.ensemble_state import leader_of, state_word
 from zab_chaos.harness.live.ensemble import Ensemble
 from zab_chaos.harness.report.progress import ROLE_COLOURS
 
@@ -58,14 +58,14 @@ class StatusReader:
 
     def _row(self, node: int, answer: Status | None, arrived: Mapping[int, int], leader: Status | None) -> Row:
         address = self._ensemble.addresses.get(node, "")
+        role = state_word(answer, alive=self._ensemble.alive(node), paused=self._ensemble.is_paused(node))
         if answer is None:
-            alive, paused = self._ensemble.alive(node), self._ensemble.is_paused(node)
-            return Row(node=node, address=address, role="paused" if paused else "silent" if alive else "down")
+            return Row(node=node, address=address, role=role)
         before = self._arrived.get((node, answer.life))
         return Row(
             node=node,
             address=address,
-            role="amnesiac" if answer.amnesiac else answer.role.lower(),
+            role=role,
             phase=answer.phase.lower(),
             epoch=answer.epoch,
             last_zxid=answer.last_zxid,

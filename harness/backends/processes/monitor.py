@@ -5,14 +5,13 @@ import time
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.harness.backends.backend import Monitor
-from zab_chaos.harness.backends.ensemble_state import leader_of, statuses
+from zab_chaos.harness.backends.ensemble_state import leader_of, state_word, statuses
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster, UnexpectedEnd
 from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.harness.report.progress import Display, RunStatus
 from zab_chaos.harness.results.run_folder import RunFolder
 
 ANSWER_SECONDS = 0.3  # a node that takes longer to answer is shown as silent
-STATES = {"": "up", "LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
 
 
 class RunMonitor(BackgroundThread, Monitor):
@@ -64,13 +63,7 @@ class RunMonitor(BackgroundThread, Monitor):
         )
 
     def _state(self, node: int, answer: Status | None) -> str:
-        if not self._cluster.alive(node):
-            return "down"
-        if self._cluster.paused(node):
-            return "paused"
-        if answer is None:
-            return "silent"
-        return "amnesiac" if answer.amnesiac else STATES[answer.role]
+        return state_word(answer, alive=self._cluster.alive(node), paused=self._cluster.paused(node))
 
 
 def in_words(step: FaultStep) -> str:

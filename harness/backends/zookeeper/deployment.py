@@ -27,7 +27,6 @@ from zab_chaos.harness.backends.zookeeper.salvage import progress_file
 from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
 from zab_chaos.harness.backends.zookeeper.traces import write_traces
-from zab_chaos.harness.backends.zookeeper.txnlog import show
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -35,6 +34,7 @@ from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
 from zab_chaos.model.events import Complete, Invoke
+from zab_chaos.node.core.zxid import Zxid, show
 
 
 class ZooKeeperDeployment(ProcessDeployment):
@@ -145,7 +145,9 @@ class ZooKeeperDeployment(ProcessDeployment):
             return f"{len(different)} znodes differ, the first is {different[0]}"
         ends = {life.node: life.disk_after.last for life in lives}  # of each server's latest life
         if len(set(ends.values())) > 1:
-            return "different ends of logs: " + ", ".join(f"node-{node} {show(end)}" for node, end in ends.items())
+            return "different ends of logs: " + ", ".join(
+                f"node-{node} {show(Zxid(end))}" for node, end in ends.items()
+            )
         self._tree = tree.common(trees)
         return None
 

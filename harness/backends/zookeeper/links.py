@@ -13,7 +13,7 @@ from zab_chaos.faults.network import Pair
 from zab_chaos.faults.two_way_network import TwoWayNetwork, Way
 from zab_chaos.harness.backends.zookeeper.server import HOST, Plan, proxy_host
 
-QUORUM, ELECTION = PORTS = (1, 2)  # the third number in a proxy's name
+QUORUM, ELECTION = 1, 2  # the third number in a proxy's name
 
 
 class QuorumNetwork(TwoWayNetwork):

@@ -13,9 +13,8 @@ from zlib import crc32
 import msgspec
 
 from zab_chaos.harness.backends.zookeeper.server import SUPERUSER
-from zab_chaos.harness.backends.zookeeper.txnlog import show
 from zab_chaos.harness.extras import extra
-from zab_chaos.node.core.zxid import Zxid, pair
+from zab_chaos.node.core.zxid import Zxid, pair, show
 
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooClient
@@ -154,5 +153,5 @@ def differences(trees: dict[int, ServerTree]) -> list[str]:
 def _describe(znode: ServerZnode | None) -> str:
     if znode is None:
         return "none"
-    own = f"version {znode.version} of {show(znode.changed)}"
-    return f"{own}, children version {znode.children_version} of {show(znode.children_changed)}"
+    own = f"version {znode.version} of {show(Zxid(znode.changed))}"
+    return f"{own}, children version {znode.children_version} of {show(Zxid(znode.children_changed))}"

@@ -343,8 +343,3 @@ def _epoch(path: Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):
         return None
-
-
-def show(zxid: int) -> str:
-    """Return a zxid as reports write it, like `2:17`."""
-    return f"{zxid >> 32}:{zxid & 0xFFFFFFFF}"

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,6 +18,9 @@ from zab_chaos.harness.runs.phases import RunPhases
 from zab_chaos.model.verdict import Judgement, Verdict
 
 Started = Callable[[], tuple[int, Verdict]]
+OPTIONS: dict[str, Any] = {
+    "on": "sim", "zookeeper": None, "nodes": 3, "seed": 1, "defect": None, "disk": "faithful",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("part", "name", "call"), [(RunPhases, "start_ensemble", 1), (Ensemble, "until_converged", 2)])
@@ -35,7 +39,7 @@ def test_the_first_ctrl_c_ends_the_start(
     monkeypatch.setattr(part, name, interrupted)
     monkeypatch.setattr(up, "BACKENDS", ("sim",))
     with stoppable(), pytest.raises(Stopped):
-        up.up_command(on="sim", nodes=3, seed=1, defect=None, results=tmp_path, record=False, quiet=True)
+        up.up_command(**OPTIONS, results=tmp_path, record=False, quiet=True)
     assert len(calls) == call
     (run,) = tmp_path.glob("up/2*/run.json")
     assert '"outcome": "interrupted"' in run.read_text()
@@ -47,7 +51,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Started:
 
     def run() -> tuple[int, Verdict]:
         with stoppable():
-            code = up.up_command(on="sim", nodes=3, seed=1, defect=None, results=tmp_path, record=True, quiet=True)
+            code = up.up_command(**OPTIONS, results=tmp_path, record=True, quiet=True)
         (file,) = tmp_path.glob("up/2*/verdict.json")
         assert file.with_name("manifest.json").exists()
         return code, msgspec.json.decode(file.read_bytes(), type=Verdict)

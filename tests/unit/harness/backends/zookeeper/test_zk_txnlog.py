@@ -262,10 +262,6 @@ def test_the_epochs_of_a_running_server_never_seem_ahead_of_its_promise_or_its_h
     assert log.last >> 32 > 1
 
 
-def test_a_zxid_is_shown_as_epoch_and_counter() -> None:
-    assert txnlog.show((7 << 32) + 3) == "7:3"
-
-
 def test_a_log_that_two_threads_have_written_is_read_in_the_order_of_the_zxids(tmp_path: Path) -> None:
     """A server may follow again before the thread that logged for it has ended. It warns of `Current zxid ... is <= ...`."""
     folder = tmp_path / txnlog.VERSION_2
