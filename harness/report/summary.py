@@ -93,11 +93,9 @@ def describe_faults(folder: RunFolder, verdict: Verdict | None = None) -> list[s
     """Describe each fault in a line: when (in seconds since the workload began), what, on which nodes, for how long."""
     lines, zero = [], folder.origin()
     for span in read_spans(Source(folder.path), verdict):
-        nodes = ", ".join(map(str, span.nodes))
-        target = span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"
         at, lasted = span.seconds(zero)
         words = "" if lasted is None else f", for {lasted:.3f} s"
-        lines.append(f"{at:9.3f} s  {span.do} of {target}{words}{'' if span.confirmed else '  NOT CONFIRMED'}")
+        lines.append(f"{at:9.3f} s  {span.do} of {span.on}{words}{'' if span.confirmed else '  NOT CONFIRMED'}")
     return lines
 
 
