@@ -1,7 +1,7 @@
 """Faults of links that are not cut: delay, low bandwidth, resets; and of single frames: late, corrupt, misrouted."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, HealOrder, Key, Kind, TargetState
@@ -15,6 +15,8 @@ class Disturbance(Fault):
     """Base of faults that put a toxic on the data stream of links. Confirmed by the toxics that the proxy server reports,
     which no process shows."""
 
+    kind: ClassVar[str]  # of the toxic
+    attributes: ClassVar[tuple[tuple[str, str], ...]]  # of the toxic: each with the fault's key that gives its value
     fresh = False  # whether open connections are closed first
 
     def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
@@ -24,7 +26,7 @@ class Disturbance(Fault):
 
     def toxic(self) -> Toxic:
         """Return the toxic that each link gets."""
-        raise NotImplementedError
+        return Toxic(self.kind, "upstream", tuple((name, self.params[key]) for name, key in self.attributes))
 
     def inject(self) -> None:
         require_links(self.context, self.pairs)
@@ -52,31 +54,26 @@ class Disturbance(Fault):
 class Latency(Disturbance):
     """A delay of everything that is sent, in order."""
 
-    def toxic(self) -> Toxic:
-        return Toxic("latency", "upstream", (("jitter", self.params["jitter_ms"]), ("latency", self.params["ms"])))
+    kind, attributes = "latency", (("jitter", "jitter_ms"), ("latency", "ms"))
 
 
 class Bandwidth(Disturbance):
     """A limited bandwidth."""
 
-    def toxic(self) -> Toxic:
-        return Toxic("bandwidth", "upstream", (("rate", self.params["kb_per_s"]),))
+    kind, attributes = "bandwidth", (("rate", "kb_per_s"),)
 
 
 class SlowClose(Disturbance):
     """A delay of the closing of connections."""
 
-    def toxic(self) -> Toxic:
-        return Toxic("slow_close", "upstream", (("delay", self.params["ms"]),))
+    kind, attributes = "slow_close", (("delay", "ms"),)
 
 
 class Reset(Disturbance):
     """Connections that are reset (RST) again and again. toxiproxy passes no byte on before that; the simulator does."""
 
+    kind, attributes = "reset_peer", (("timeout", "ms"),)
     fresh = True
-
-    def toxic(self) -> Toxic:
-        return Toxic("reset_peer", "upstream", (("timeout", self.params["ms"]),))
 
 
 class SomeFrames(Disturbance):
@@ -85,14 +82,11 @@ class SomeFrames(Disturbance):
     Confirmed by the number of frames that were hit.
     """
 
-    kind: str  # of the toxic
+    attributes: ClassVar[tuple[tuple[str, str], ...]] = (("one_in", "one_in"),)
 
     def inject(self) -> None:
         self.before = self._counts()
         super().inject()
-
-    def toxic(self) -> Toxic:
-        return Toxic(self.kind, "upstream", (("one_in", self.params["one_in"]),))
 
     def recovered(self) -> Confirmation:
         left = super().recovered()
@@ -109,10 +103,7 @@ class SomeFrames(Disturbance):
 class LateFrames(SomeFrames):
     """Frames that are delivered a second time, later and out of order, in whatever session and life there is then."""
 
-    kind = "late"
-
-    def toxic(self) -> Toxic:
-        return Toxic(self.kind, "upstream", (("delay", self.params["ms"]), ("one_in", self.params["one_in"])))
+    kind, attributes = "late", (("delay", "ms"), ("one_in", "one_in"))
 
 
 class CorruptFrames(SomeFrames):

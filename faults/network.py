@@ -25,7 +25,6 @@ from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyS
 
 __all__ = ["CUTS", "MissingError", "Network", "NetworkError", "ReadBackError", "Toxic", "Traffic", "WedgedError"]
 
-CUTS = ("timeout", "stall", "disable")
 DELETES = 5  # tries to delete a proxy; each may take `proxies.SECONDS`
 BOTH = ("upstream", "downstream")
 
@@ -70,6 +69,14 @@ _CUT_EFFECTS = {
     "stall": _Effect(tuple(Toxic("bandwidth", stream, (("rate", 0),)) for stream in BOTH)),
     "disable": _Effect(disables=True),
 }
+CUTS = tuple(_CUT_EFFECTS)
+
+
+def cut_effect(how: str) -> _Effect:
+    """Return what cutting a link in this way does to it; see `Network.cut`. Raises NetworkError if there is no such way."""
+    if how not in _CUT_EFFECTS:
+        raise NetworkError(f"{how!r} is no way to cut a link. Allowed: {', '.join(CUTS)}")
+    return _CUT_EFFECTS[how]
 
 
 @dataclass(slots=True)
@@ -132,10 +139,9 @@ class Network:
         `timeout`: bytes are dropped silently, connections stay open. `stall`: bytes are held back, and released in order if
         the link is healed with `release`. `disable`: connections are closed and refused.
         """
-        if how not in _CUT_EFFECTS:
-            raise NetworkError(f"{how!r} is no way to cut a link. Allowed: {', '.join(CUTS)}")
+        effect = cut_effect(how)
         for pair in pairs:
-            self._apply(self._link(pair), name, _CUT_EFFECTS[how])
+            self._apply(self._link(pair), name, effect)
 
     def disturb(self, pairs: Iterable[Pair], toxics: Iterable[Toxic], name: str, fresh: bool = False) -> None:
         """Put toxics on links. With `fresh`, open connections are closed first, so that the toxics affect all traffic from

@@ -13,13 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, Traffic, proxy_name
-
-CUT_TOXICS = {
-    "timeout": Toxic("timeout", "upstream", (("timeout", 0),)),
-    "stall": Toxic("bandwidth", "upstream", (("rate", 0),)),
-}
-
+from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, Traffic, cut_effect, proxy_name
 
 RELAY = 0  # the last number in the name of a relay
 
@@ -67,9 +61,7 @@ class TwoWayNetwork(Network):
                 [(*pair, *proxy) for pair in pairs for proxy in self.proxies_of_a_pair], how, f"{name}.upstream"
             )
             return
-        if how not in CUT_TOXICS:
-            super().cut([], how, name)  # raises the error that lists the allowed values
-        self.disturb(pairs, [CUT_TOXICS[how]], name)
+        self.disturb(pairs, cut_effect(how).toxics, name)
 
     def disturb(self, pairs: Iterable[Pair], toxics: Iterable[Toxic], name: str, fresh: bool = False) -> None:
         """See `Network.disturb`. Only toxics of the stream that carries the data (`upstream`) are used."""
