@@ -59,7 +59,7 @@ def cluster_hash(name: str) -> int:
 
 
 def pack(header: FrameHeader, messages: Any) -> bytes:
-    """Return the bytes of a frame. The `length` in `header` is not used. `messages`: anything that msgspec encodes."""
+    """Return the bytes of a frame. `messages`: anything that msgspec encodes."""
     return pack_rest(pack_start(*astuple(header)[:7]), header.sequence, encode(messages))
 
 
@@ -92,7 +92,7 @@ def parse(data: bytes, cluster: int, receiver: int, limit: int) -> FrameHeader:
         raise BadFrame(_out_of_range(session=session, life=max(incarnation, to)), sender)
     if to_node != receiver:
         raise BadFrame(f"addressed to node {to_node}", sender)
-    return FrameHeader(ensemble, kind, sender, to_node, incarnation, to, session, sequence, length)
+    return FrameHeader(ensemble, kind, sender, to_node, incarnation, to, session, sequence)
 
 
 def _out_of_range(**numbers: int) -> str:

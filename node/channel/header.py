@@ -17,7 +17,7 @@ NUMBERED = frozenset({int(FrameKind.MESSAGES), int(FrameKind.PART)})  # the kind
 
 
 class FrameHeader(msgspec.Struct, frozen=True, gc=False):
-    """A frame's header without magic and checksum."""
+    """A frame's header without magic, checksum and length."""
 
     cluster: int
     kind: int
@@ -27,4 +27,3 @@ class FrameHeader(msgspec.Struct, frozen=True, gc=False):
     to: int
     session: int
     sequence: int
-    length: int

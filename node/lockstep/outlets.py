@@ -30,7 +30,7 @@ class LockstepNetwork:
 
     def send(self, peer: int, messages: list[Any]) -> None:
         if messages:
-            header = FrameHeader(self._cluster, FrameKind.MESSAGES, self._me, peer, self._life, 0, 0, 0, 0)
+            header = FrameHeader(self._cluster, FrameKind.MESSAGES, self._me, peer, self._life, 0, 0, 0)
             self._effects.append(SendEffect(peer, frame.pack(header, messages)))
 
     def reset(self, peer: int, why: str) -> None:

@@ -13,8 +13,6 @@ class DiskFailed(Exception):
         super().__init__(
             f"the disk failed while {doing}: {cause}. This node ends; restart it when the disk works again."
         )
-        self.doing = doing
-        self.cause = cause
 
 
 class Corrupt(Exception):

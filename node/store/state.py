@@ -18,8 +18,8 @@ from zab_chaos.node.core.zxid import ZERO, Zxid
 class Outline:
     """The zxids of a history: `base`, below which nothing is known, and spans of consecutive zxids above it."""
 
-    def __init__(self, base: Zxid = ZERO) -> None:
-        self.base = base
+    def __init__(self) -> None:
+        self.base = ZERO
         self._spans: list[tuple[int, int]] = []  # first and last zxid, ascending
 
     @property

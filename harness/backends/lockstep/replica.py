@@ -115,7 +115,7 @@ class RemoteReplica:
         self._server.channels.send(effect.peer, payload)
 
     def _frame(self, event: Received) -> wire.Frame:
-        header = FrameHeader(self._cluster, FrameKind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
+        header = FrameHeader(self._cluster, FrameKind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0)
         return wire.Frame(event.peer, frame.pack(header, event.messages))
 
 

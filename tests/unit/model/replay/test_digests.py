@@ -165,7 +165,7 @@ def test_nodes_with_different_digests_refuse_each_others_frames() -> None:
     names = {digest: config(digest=digest).ensemble for digest in ALGORITHMS}
     assert names["blake2b"] == "ours"
     for digest, name in names.items():
-        data = frame.pack(FrameHeader(frame.cluster_hash(name), FrameKind.HELLO, 2, 1, 1, 0, 1, 0, 0), [])
+        data = frame.pack(FrameHeader(frame.cluster_hash(name), FrameKind.HELLO, 2, 1, 1, 0, 1, 0), [])
         assert frame.parse(data, frame.cluster_hash(name), 1, 1000).sender == 2
         with pytest.raises(frame.BadFrame, match="with another digest"):
             frame.parse(data, frame.cluster_hash(names[OTHER[digest]]), 1, 1000)

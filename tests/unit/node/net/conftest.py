@@ -50,7 +50,6 @@ class FakePeer:
             "to": 1,
             "session": self.session,
             "sequence": sequence,
-            "length": 0,
         }
         return FrameHeader(**(fields | other))
 

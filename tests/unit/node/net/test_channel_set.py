@@ -38,7 +38,7 @@ class FakePipe:
 
 def packed(kind: FrameKind, messages: Any, session: int = 1, sequence: int = 0) -> bytes:
     """Return a frame from node 2 to node 1, each in its first life."""
-    return frame.pack(FrameHeader(frame.cluster_hash("test"), kind, 2, 1, 1, 1, session, sequence, 0), messages)
+    return frame.pack(FrameHeader(frame.cluster_hash("test"), kind, 2, 1, 1, 1, session, sequence), messages)
 
 
 class Node:

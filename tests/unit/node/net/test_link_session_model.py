@@ -45,7 +45,7 @@ class Node:
 
     def header(self, kind: FrameKind) -> FrameHeader:
         s = self.session
-        return FrameHeader(0, kind, self.name, 3 - self.name, s.own_life, s.peer_life, s.number, s.sent, 0)
+        return FrameHeader(0, kind, self.name, 3 - self.name, s.own_life, s.peer_life, s.number, s.sent)
 
     def greet(self) -> None:
         if self.out.connected:
@@ -289,7 +289,7 @@ def test_restarts_and_resets_agree_again_on_a_larger_number(who: tuple[int, ...]
 
 def test_an_end_is_not_up_before_the_peer_has_answered() -> None:
     session = ChannelSession(5)
-    hello = FrameHeader(0, FrameKind.HELLO, 2, 1, 9, 0, 1, 0, 0)
+    hello = FrameHeader(0, FrameKind.HELLO, 2, 1, 9, 0, 1, 0)
     assert session.receive(hello) == FrameOutcome(answer=True)
     assert session.greeting == FrameKind.WELCOME
     assert not session.up
@@ -302,7 +302,7 @@ def test_an_end_is_not_up_before_the_peer_has_answered() -> None:
 
 def up_session() -> tuple[ChannelSession, FrameHeader]:
     session = ChannelSession(5)
-    welcome = FrameHeader(0, FrameKind.WELCOME, 2, 1, 9, 5, 1, 0, 0)
+    welcome = FrameHeader(0, FrameKind.WELCOME, 2, 1, 9, 5, 1, 0)
     assert session.receive(welcome).opened
     return session, replace(welcome, kind=FrameKind.MESSAGES)
 
@@ -342,10 +342,10 @@ def test_a_newer_life_closes_the_session_and_a_larger_number_is_adopted() -> Non
 def test_two_ends_that_know_only_former_lives_agree() -> None:
     one, two = ChannelSession(3), ChannelSession(4)
     one.peer_life, two.peer_life = 3, 1  # by old frames of node 2's life 3 and node 1's life 1
-    from_one = FrameHeader(0, FrameKind.HELLO, 1, 2, 3, 3, 1, 0, 0)
+    from_one = FrameHeader(0, FrameKind.HELLO, 1, 2, 3, 3, 1, 0)
     two.receive(from_one)
     assert two.peer_life == 3
-    one.receive(FrameHeader(0, two.greeting, 2, 1, 4, two.peer_life, two.number, 0, 0))
+    one.receive(FrameHeader(0, two.greeting, 2, 1, 4, two.peer_life, two.number, 0))
     assert one.peer_life == 4
 
 

@@ -103,7 +103,7 @@ def test_a_key_opens_only_its_port_and_other_handshakes_are_traced(node: Node, p
 
 
 def test_frames_sent_with_the_clients_key_do_not_arrive(node: Node) -> None:
-    forged = FrameHeader(frame.cluster_hash("test"), FrameKind.HELLO, 2, 1, 2**62, 0, 1, 0, 0)
+    forged = FrameHeader(frame.cluster_hash("test"), FrameKind.HELLO, 2, 1, 2**62, 0, 1, 0)
     with node.call("links", zmq.PUSH, keys.load(node.files.clients)) as socket:
         send_unless_turned_away(socket, frame.pack(forged, []))
         node.until(lambda: bool(node.refused()))

@@ -423,7 +423,7 @@ def test_a_disk_error_ends_the_store_for_good(make: type, fault: str, tmp_path: 
         store.append(record)
     with pytest.raises(DiskFailed, match="log-00000001") as raised:
         store.sync()
-    assert raised.value.cause.errno == (errno.ENOSPC if fault == "full" else errno.EIO)
+    assert raised.value.__cause__.errno == (errno.ENOSPC if fault == "full" else errno.EIO)
     disk.faults.full, disk.faults.error = False, None
     for act in (store.sync, lambda: store.take_snapshot(zxid(1, 1), 0, b"")):
         with pytest.raises(DiskFailed, match="log-00000001"):
