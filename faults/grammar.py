@@ -28,6 +28,7 @@ from zab_chaos.faults.rules import (
     suggest,
     text,
     text_table,
+    weights,
 )
 from zab_chaos.faults.scenario import (
     AT_ROOT,
@@ -95,7 +96,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "rate": number(0.1, 1_000_000, "operations a second"),
         "keys": integer(1, 1_000_000, "znodes"),
         "payload_bytes": integer(16, 1_000_000, "bytes"),
-        "mix": Rule("", lambda value, nodes: _weights(value, (*OPERATIONS, *TRANSACTIONS), "an operation")),
+        "mix": weights((*OPERATIONS, *TRANSACTIONS), "an operation"),
         "max_outstanding": integer(1, 100_000, "operations a client"),
         "burst": integer(1, 1000, "operations at once"),
         "moves": number(0.0, 10_000, "moves a second"),
@@ -107,10 +108,10 @@ TABLES: dict[str, dict[str, Rule]] = {
     "nemesis": {
         "every": number_range(0.1, MAX_SECONDS, "seconds"),
         "burst": integer(1, 1000, "faults"),
-        "faults": Rule("", lambda value, nodes: _weights(value, DRAWABLE, "a fault that can be drawn")),
+        "faults": weights(DRAWABLE, "a fault that can be drawn"),
         "heal_after": number_range(0.1, MAX_SECONDS, "seconds"),
         "keep_quorum": boolean(),
-        "points": Rule("", lambda value, nodes: _weights(value, POINTS, "a crash point")),
+        "points": weights(POINTS, "a crash point"),
     },
     "expect": {
         "verdict": choice(*EXITS),
@@ -558,23 +559,3 @@ def _known_defect(value: Any, nodes: int) -> Any:
     from zab_chaos.faults.defects import DEFECTS  # imports the whole node, which few scenarios need
 
     return choice(*DEFECTS).read(value, nodes)
-
-
-def _weights(value: Any, known: tuple[str, ...], what: str) -> dict[str, float]:
-    weight = number(0, 1_000_000)
-    allowed = f"{{ name = weight, ... }}, each weight {weight.allowed}, with {', '.join(known)}"
-    if not isinstance(value, dict):
-        raise InvalidValueError(f"{shown(value)} is not a table of weights", allowed)
-    unknown = [name for name in value if name not in known]
-    wrong = [f"{name!r} is not {what}" for name in unknown]
-    for name in [name for name in value if name in known]:
-        try:
-            weight.read(value[name], 0)
-        except InvalidValueError as error:
-            wrong.append(f"{name}: {error.wrong}")
-    if wrong:
-        raise InvalidValueError("; ".join(wrong), allowed, suggest(unknown[0], known) if unknown else "")
-    weights = {name: float(one) for name, one in value.items()}
-    if not sum(weights.values()) > 0:
-        raise InvalidValueError("all weights are 0", allowed)
-    return weights

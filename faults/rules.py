@@ -115,6 +115,31 @@ def list_of(one: Rule, what: str, fewest: int = 0) -> Rule:
     return Rule(allowed, read)
 
 
+def weights(known: tuple[str, ...], what: str) -> Rule:
+    """Return the rule for a table of weights by name, at least one of them above 0. `what`: what the known names are."""
+    weight = number(0, 1_000_000)
+    allowed = f"{{ name = weight, ... }}, each weight {weight.allowed}, with {', '.join(known)}"
+
+    def read(value: Any, nodes: int) -> dict[str, float]:
+        if not isinstance(value, dict):
+            raise InvalidValueError(f"{shown(value)} is not a table of weights", allowed)
+        unknown = [name for name in value if name not in known]
+        wrong = [f"{name!r} is not {what}" for name in unknown]
+        for name in [name for name in value if name in known]:
+            try:
+                weight.read(value[name], nodes)
+            except InvalidValueError as error:
+                wrong.append(f"{name}: {error.wrong}")
+        if wrong:
+            raise InvalidValueError("; ".join(wrong), allowed, suggest(unknown[0], known) if unknown else "")
+        found = {name: float(one) for name, one in value.items()}
+        if not sum(found.values()) > 0:
+            raise InvalidValueError("all weights are 0", allowed)
+        return found
+
+    return Rule("", read)  # the documentation describes each such table in its own words
+
+
 def matching(pattern: str, words: str) -> Rule:
     """Return the rule for a text that matches the pattern as a whole. `words` say what is allowed."""
 
