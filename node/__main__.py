@@ -25,7 +25,7 @@ from zab_chaos.node.boot import boot_node
 from zab_chaos.node.components import components_with
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.crash_points import InvalidCrashPoint
-from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
+from zab_chaos.node.exit_codes import HANDLED, trace_failure
 from zab_chaos.node.net.address import AddressError, AddressInUse
 from zab_chaos.node.net.keys import KeyFileError
 from zab_chaos.node.server import Server
@@ -141,9 +141,7 @@ def main() -> None:
     except Exception as error:
         if not isinstance(error, HANDLED):
             traceback.print_exc()
-        if exit_code(error) == SANITY and trace is not None:
-            trace.add("abort", {"why": reason(error)})
-        end(exit_code(error), reason(error), trace)
+        end(*trace_failure(trace, error), trace)
     end(0, server.stopping or "stopped", trace)
 
 

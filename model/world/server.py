@@ -25,7 +25,7 @@ from zab_chaos.node.channel.channels import NEVER
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.commands import CommandError, Commands
 from zab_chaos.node.crash_points import CrashPoints
-from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
+from zab_chaos.node.exit_codes import HANDLED, trace_failure
 from zab_chaos.node.replica import DECODER, Replica
 
 if TYPE_CHECKING:
@@ -370,10 +370,8 @@ class SimServer:
         """End the life with the exit code of a node's error, as a process does. Raise the error if it is the simulator's."""
         if not raised_by_node(error):
             raise error
-        code = exit_code(error)
-        if code == SANITY:
-            self.trace.add("abort", {"why": reason(error)})
-        self.trace.add("exit", {"code": code, "why": reason(error)})
+        code, why = trace_failure(self.trace, error)
+        self.trace.add("exit", {"code": code, "why": why})
         self.trace.flush()
         self.end(code)
 

@@ -18,7 +18,7 @@ from zab_chaos.node.components import components_with
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.events import Received
-from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
+from zab_chaos.node.exit_codes import HANDLED, trace_failure
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.lockstep.connection import HarnessConnection, HarnessGone
 from zab_chaos.node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
@@ -114,11 +114,9 @@ class LockstepProcess:
         except (HarnessGone, UnexpectedRequest, frame.BadFrame):
             raise  # an error of the conversation, not of the node
         except Exception as error:
-            code, why = exit_code(error), reason(error)
             if not isinstance(error, HANDLED):
                 traceback.print_exc()
-            if code == SANITY:
-                self.trace.add("abort", {"why": why})
+            code, why = trace_failure(self.trace, error)
         self.trace.add("exit", {"code": code, "why": why})
         self.trace.close()
         self._answer(StopPoint.ENDED, code=code)
