@@ -5,28 +5,12 @@ claim it would wait for ever, and its requests would stay here.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
 
 FALSE_CLAIM = "was the client connected to another ensemble?"  # the end of the reason why a client is dropped
-
-
-class History(Protocol):
-    @property
-    def last(self) -> Zxid: ...
-
-
-class Core(Protocol):
-    """The part of the core that shows whether this node has caught up."""
-
-    iteration: int
-
-    @property
-    def history(self) -> History: ...
-    @property
-    def in_broadcast(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -66,7 +50,7 @@ class Claims:
         """Return how many claims are open. Without clients there must be none."""
         return {"claims": len(self.open)}
 
-    def find_false(self, core: Core, delivered: Zxid, now: int) -> list[tuple[int, str]]:
+    def find_false(self, core: Peer, delivered: Zxid, now: int) -> list[tuple[int, str]]:
         """Return the clients with false claims, with the reason in words. Claims that have come true are forgotten."""
         found = []
         for client, claim in list(self.open.items()):
@@ -76,7 +60,7 @@ class Claims:
                 found.append((client, _reason(claim.seen, delivered)))
         return found
 
-    def _is_false(self, claim: _Claim, core: Core, delivered: Zxid, now: int) -> bool:
+    def _is_false(self, claim: _Claim, core: Peer, delivered: Zxid, now: int) -> bool:
         if not core.in_broadcast or core.iteration != claim.iteration:
             claim.iteration, claim.due, claim.upto = core.iteration, None, None
         if not core.in_broadcast:
