@@ -160,18 +160,12 @@ class Driver:
         except msgspec.DecodeError as error:
             first = delivery.first if isinstance(delivery, Deliver) else delivery.zxid
             raise Aborted(f"what was delivered from {zx.show(first)} on can't be read: {error}") from None
-        tree = dg.show(self.application.tree.digest)
         if type(delivery) is Install:
-            fields: dict[str, Any] = {
-                "kind": "restored",
-                "zxid": zx.pair(delivery.zxid),
-                "digest": dg.show(delivery.digest),
-                "tree": tree,
-            }
-            self.trace.add("snapshot", fields)
+            self.trace_snapshot("restored", delivery.zxid, delivery.digest)
             return
         epoch, counter = zx.pair(delivery.first)
         digests, digest = dg.show_all(delivery.digests), dg.show(delivery.digest)
+        tree = dg.show(self.application.tree.digest)
         fields = {"epoch": epoch, "first": counter, "digests": digests, "digest": digest, "tree": tree}
         self.trace.add("deliver", fields)
 
@@ -189,7 +183,10 @@ class Driver:
         zxid, digest, state = machine.delivered, machine.digest, self.application.tree.dump()
         self.store.take_snapshot(zxid, digest, state)
         self.core.snapshot_taken(zxid, digest, state)
-        tree = dg.show(self.application.tree.digest)
-        fields = {"kind": "taken", "zxid": zx.pair(zxid), "digest": dg.show(digest), "tree": tree}
-        self.trace.add("snapshot", fields)
+        self.trace_snapshot("taken", zxid, digest)
         self.trace.flush()
+
+    def trace_snapshot(self, kind: str, zxid: zx.Zxid, digest: int) -> None:
+        """Trace that the state up to `zxid` was restored from a snapshot, or that one was taken of it (`kind`)."""
+        tree = dg.show(self.application.tree.digest)
+        self.trace.add("snapshot", {"kind": kind, "zxid": zx.pair(zxid), "digest": dg.show(digest), "tree": tree})
