@@ -734,32 +734,35 @@ def takes_disk(inject: Inject, node: int) -> bool:
     """Return whether the evidence shows that the fault took this node's disk."""
     if inject.do not in (WIPE, REMOVE_FILE) or node not in inject.nodes:
         return False
-    shown = evidence_of(inject).get(str(node))
-    wiped = isinstance(shown, dict) and shown.get("wiped") is True
-    return wiped or (inject.do == WIPE and inject.confirmed)
+    return evidence_about(inject, node).get("wiped") is True or (inject.do == WIPE and inject.confirmed)
 
 
 def damages_files(inject: Inject, node: int) -> bool:
     """Return whether the evidence shows that the fault changed or removed files of this node's disk."""
     if inject.do not in FILE_DAMAGES | {REMOVE_FILE} or not inject.confirmed:
         return False
-    shown = evidence_of(inject).get(str(node))
-    return isinstance(shown, dict) and bool(shown.get("file") or shown.get("files")) and not shown.get("unchanged")
+    shown = evidence_about(inject, node)
+    return bool(shown.get("file") or shown.get("files")) and not shown.get("unchanged")
 
 
 def fields_damaged_by(inject: Inject, node: int) -> frozenset[str]:
     """Return the fields of `boot` that the fault may have changed on this node: all of them if its evidence names no file."""
     if inject.do not in FILE_DAMAGES | {REMOVE_FILE} or node not in inject.nodes:
         return frozenset()
-    shown = evidence_of(inject).get(str(node))
-    details = shown if isinstance(shown, dict) else {}
-    files = details.get("files", [details["file"]] if "file" in details else [*EPOCH_FILES, "log"])
+    shown = evidence_about(inject, node)
+    files = shown.get("files", [shown["file"]] if "file" in shown else [*EPOCH_FILES, "log"])
     return frozenset(EPOCH_FILES.get(file, "last_zxid") for file in files)
 
 
 def evidence_of(fault: Fault) -> dict[str, Any]:
     """Return the evidence of a fault by name, empty if it has another form."""
     return fault.evidence if isinstance(fault.evidence, dict) else {}
+
+
+def evidence_about(fault: Fault, node: int) -> dict[str, Any]:
+    """Return the evidence of a fault about one node by name, empty if there is none or it has another form."""
+    shown = evidence_of(fault).get(str(node))
+    return shown if isinstance(shown, dict) else {}
 
 
 def ended_processes(fault: Fault) -> dict[int, dict[str, Any]]:
