@@ -139,8 +139,7 @@ class ClientConduct:
         """Return the times (start, until) in which each node can't answer what was sent to it before `latest`: it has started
         again, or is paused."""
         found = {
-            number: [(life.boot.t, life.boot.t, FOREVER) for life in node.lives if life.boot is not None]
-            for number, node in self._facts.nodes.items()
+            number: [(boot.t, boot.t, FOREVER) for boot in node.boots] for number, node in self._facts.nodes.items()
         }
         for inject in self._facts.injects:
             for node in inject.nodes if inject.do == "pause" and inject.confirmed else ():

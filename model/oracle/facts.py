@@ -154,6 +154,11 @@ class Node:
         return self.lives[place - 1] if place else None
 
     @property
+    def boots(self) -> list[Boot]:
+        """Return the start of each life."""
+        return [life.boot for life in self.lives if life.boot is not None]
+
+    @property
     def disks(self) -> list[DiskHistory]:
         """Return all disks that the node ever had, the present one first."""
         return [self.disk, *self.former_disks]

@@ -84,7 +84,7 @@ def _answers_of_the_dead(facts: Facts) -> Iterator[Contradiction]:
 
 def _dead(facts: Facts, node: Node) -> Iterator[tuple[Event, int, int]]:
     """Find the times (since, until) in which a node was certainly dead, ascending, each with the last event before."""
-    boots = [life.boot.t for life in node.lives if life.boot is not None]
+    boots = [boot.t for boot in node.boots]
     for life, begun, until in zip(node.lives, boots, [*boots[1:], FOREVER], strict=False):
         ends = [end.t for end in (life.exit, facts.ended.get((node.id, life.last.life))) if end is not None]
         for inject in in_time(facts.injects, begun, until):

@@ -125,7 +125,7 @@ class PossibleLeaders:
 
     def _open_to_member(self, node: int, peer: int) -> list[Span]:
         """Return the times in which a node had its link to a peer open, without those in which the peer was amnesiac."""
-        boots = [life.boot for life in self._facts.nodes[peer].lives if life.boot is not None]
+        boots = self._facts.nodes[peer].boots
         ends = [*(boot.t for boot in boots[1:]), FOREVER]
         spans = zip(boots, ends, strict=True)
         amnesiac = [(boot.t, min(end, self._counts_from(boot))) for boot, end in spans if boot.disk == "amnesiac"]
@@ -180,7 +180,7 @@ class PossibleLeaders:
         """Return the times from each election of a node as leader until it gives up or starts again: it may be killed later
         than its trace shows."""
         lives = self._facts.nodes[node].lives
-        boots = [life.boot.t for life in lives if life.boot is not None]
+        boots = [boot.t for boot in self._facts.nodes[node].boots]
         given_up = {life.last.life: [it.t for it in life.phases if it.phase == "ELECTION"] for life in lives}
         led = [event for event in self._facts.began_to_lead if event.node == node]
         return merged((event.t, min(_next(boots, event.t), _next(given_up[event.life], event.t))) for event in led)

@@ -271,7 +271,7 @@ class Progress(Checker):
     def _without_disk(self) -> Iterator[int]:
         """Find the nodes that began a life without their former disk."""
         for number, node in self.facts.nodes.items():
-            if any(life.boot is not None and life.boot.disk == "amnesiac" for life in node.lives):
+            if any(boot.disk == "amnesiac" for boot in node.boots):
                 yield number
 
     def _check_support(self) -> None:
