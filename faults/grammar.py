@@ -70,6 +70,17 @@ def label() -> Rule:
     return Rule(allowed, read)
 
 
+def known_defect() -> Rule:
+    """Return the rule for the name of a defect."""
+
+    def read(value: object, nodes: int) -> Any:
+        from zab_chaos.faults.defects import DEFECTS  # imports the whole node, which few scenarios need
+
+        return choice(*DEFECTS).read(value, nodes)
+
+    return Rule("a name that `zab defects` lists", read)
+
+
 MAX_NODES = 15
 NAME_MAX = 100  # characters
 # The results folder has a folder for each name; `latest` there is a link to the newest run.
@@ -89,7 +100,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "disk": choice("faithful", "ordinary", "fuse"),
         "crash_states": boolean(),
         "erratic_network": boolean(),
-        "defect": Rule("a name that `zab defects` lists", lambda value, nodes: _known_defect(value, nodes)),
+        "defect": known_defect(),
     },
     "workload": {
         "clients": integer(1, 1000, "clients"),
@@ -553,9 +564,3 @@ def _where(path: Path) -> str:
         case (table, *rest):
             return f"[{table}] " + ".".join(str(part) for part in rest)
     raise AssertionError(path)
-
-
-def _known_defect(value: Any, nodes: int) -> Any:
-    from zab_chaos.faults.defects import DEFECTS  # imports the whole node, which few scenarios need
-
-    return choice(*DEFECTS).read(value, nodes)
