@@ -108,6 +108,6 @@ class ClientConnection:
         if not self.closed:
             self._on_broken(why)
 
-    def _check_silence(self, _: object = None) -> None:
+    def _check_silence(self, _: object) -> None:
         if self._server is not None and self._server.stopped:
             self._break(BROKE)
