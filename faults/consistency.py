@@ -35,7 +35,7 @@ def contradictions(steps: Sequence[FaultStep], nodes: int) -> list[tuple[int, st
     for index, step in sorted(enumerate(steps), key=lambda pair: pair[1].at):
         _apply_healings(timeline, step.at)
         kind = KINDS[step.do]
-        targets = static_nodes(step.target, nodes) if step.target is not None else set()
+        targets = static_nodes(step.target, nodes)
         if targets is None or step.until is not None:
             if kind.leaves is not None:
                 _mark_uncertain(timeline, step)
@@ -121,7 +121,7 @@ def _end(step: FaultStep) -> float:
 
 def _cut_links(step: FaultStep, nodes: int) -> set[tuple[int, int]]:
     """Return the links that are certainly cut, whatever is drawn and whichever node leads."""
-    targets = static_nodes(step.target, nodes) if step.target is not None else set()
+    targets = static_nodes(step.target, nodes)
     if targets is None or step.params["shape"] not in ("pairs", "ring", "isolate", "one-way"):
         return set()
     from random import Random

@@ -212,7 +212,7 @@ def can_release(context: FaultContext, touched: shapes.Pairs) -> bool:
 
 def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
     """Return the mistakes that concern several keys: which keys a shape allows, and how many nodes it needs."""
-    from zab_chaos.faults.targets import size, static_nodes
+    from zab_chaos.faults.targets import size, static_nodes, words_of
 
     shape, wrong = params["shape"], []
     least = {"ring": 4, "bridge": 3, "majority-minority": 3}.get(shape, 2)
@@ -230,7 +230,7 @@ def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
         )
     targets = static_nodes(target, nodes)
     # Two names may stand for the same nodes; all other words are disjoint.
-    named = any(word[:1].isupper() for word in ((target,) if isinstance(target, str) else target or ()))
+    named = any(word[:1].isupper() for word in words_of(target))
     inside = len(targets) if targets is not None else 0 if named else size(target, nodes)
     if shape in ("isolate", "one-way") and inside == nodes > 1:
         wrong.append("with all nodes on one side nothing is cut")

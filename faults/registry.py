@@ -8,6 +8,7 @@ from zab_chaos.faults import at_rest, clock, containers, crash_at, disk, links, 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
 from zab_chaos.faults.scenario import FaultStep, Scenario
+from zab_chaos.faults.targets import words_of
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -26,9 +27,8 @@ def missing_abilities(step: FaultStep, abilities: Collection[Ability]) -> list[t
         for key in _keys_that_need(kind, step.params)
     ]
     missing += [(what, need) for what, need in keys if need is not None and need not in abilities]
-    words = (step.target,) if isinstance(step.target, str) else step.target or ()
     if Ability.LEADER not in abilities:
-        missing += [(f"target = {word}", Ability.LEADER) for word in words if word in LED]
+        missing += [(f"target = {word}", Ability.LEADER) for word in words_of(step.target) if word in LED]
     return missing
 
 

@@ -64,11 +64,15 @@ def _word(value: object, kind: Kind, nodes: int, names: Collection[str], allowed
     raise InvalidValueError(f"{value!r} is no target", allowed, suggest(value, known))
 
 
+def words_of(target: Target | None) -> tuple[str, ...]:
+    """Return the words of a target, such as `leader` or `node-2`; none if a fault has no target."""
+    return (target,) if isinstance(target, str) else target or ()
+
+
 def static_nodes(target: Target | None, nodes: int) -> set[int] | None:
     """Return the nodes of a target that does not depend on the state: ids and `all`. None if it depends on the state."""
-    words = (target,) if isinstance(target, str) else target or ()
     found: set[int] = set()
-    for word in words:
+    for word in words_of(target):
         match = _NODE.fullmatch(word)
         if match:
             found.add(int(match[1]))
@@ -81,9 +85,8 @@ def static_nodes(target: Target | None, nodes: int) -> set[int] | None:
 
 def size(target: Target | None, nodes: int) -> int:
     """Return the largest number of nodes that the target may hit."""
-    words = (target,) if isinstance(target, str) else target or ()
     sizes = {"all": nodes, "majority": nodes // 2 + 1, "minority": (nodes - 1) // 2}
-    return min(nodes, sum(sizes.get(word, 1) for word in words))
+    return min(nodes, sum(sizes.get(word, 1) for word in words_of(target)))
 
 
 def candidates(cluster: Cluster, target_state: TargetState) -> list[int]:
@@ -113,9 +116,8 @@ def resolve(
     NoTargetError; with `no_leader` set it is worth trying again.
     """
     pool = [node for node in candidates(cluster, target_state) if node not in spared]
-    words = (target,) if isinstance(target, str) else target
     chosen: set[int] = set()
-    for word in sorted(words, key=_freedom):  # words without a choice of nodes come first
+    for word in sorted(words_of(target), key=_freedom):  # words without a choice of nodes come first
         if named and word in named:
             chosen.update(_resolve_name(word, named[word], target_state, pool))
             continue
