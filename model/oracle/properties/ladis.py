@@ -21,9 +21,8 @@ class Prefix(DeliveryChecker):
     statement = "The delivered proposals of a leader are a prefix of its proposals."
 
     def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
-        event, before = delivery.event, delivery.before
-        begin = (before & 0xFFFFFFFF) + 1 if before >> 32 == event.epoch else 1
-        if event.epoch < before >> 32 or event.first <= begin:
+        event, begin = delivery.event, delivery.next_counter
+        if event.epoch < delivery.before >> 32 or event.first <= begin:
             return
         for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):
             broadcast = primary.event_of(begin)

@@ -46,8 +46,7 @@ class LocalPrimaryOrder(DeliveryChecker):
                     self.findings.add(words, [primary.events[-1]])
 
     def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
-        event, before = delivery.event, delivery.before
-        expected = (before & 0xFFFFFFFF) + 1 if before >> 32 == event.epoch else 1
+        event, before, expected = delivery.event, delivery.before, delivery.next_counter
         if event.epoch < before >> 32 or event.first == expected:
             return
         if event.first < expected:
