@@ -14,6 +14,7 @@ from msgspec import structs
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS, concerns_links
 from zab_chaos.faults.scenario import Expect, FaultStep, InitialDisk, Operation, Scenario, Workload, overrides
+from zab_chaos.faults.targets import words_of
 from zab_chaos.harness.shrink.search import Search
 from zab_chaos.harness.shrink.times import DURATION_MIN, earlier, ended, just_after, rounder, shorter
 from zab_chaos.harness.workload.operations import load_parameters, written_operations
@@ -120,7 +121,7 @@ def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
     answered = {one.name for one in scenario.operations}
     for step in steps:
         names = {one.name for one in kept if one.name is not None}
-        if all(word in names for word in target_words(step) if word[:1].isupper()):
+        if all(word in names for word in words_of(step.target) if word[:1].isupper()):
             kept.append(step if step.awaits in names | answered else replace(step, awaits=None))
     named = {step.name for step in kept}
     kept = [step if step.until in named else replace(step, until=None) for step in kept]
@@ -133,14 +134,9 @@ def _without_unknown_names(operation: Operation, named: Collection[str | None]) 
     return structs.replace(operation, node=node, awaits=operation.awaits if operation.awaits in named else None)
 
 
-def target_words(step: FaultStep) -> tuple[str, ...]:
-    """Return the words of a fault's target, such as `leader` or `node-2`."""
-    return (step.target,) if isinstance(step.target, str) else step.target or ()
-
-
 def plainer_faults(scenario: Scenario) -> Iterator[Scenario]:
     """Yield candidates with one fault simplified: a plain crash, fewer targets, default keys, or no unused name."""
-    used = {word for step in scenario.faults for word in (*target_words(step), step.awaits, step.until)}
+    used = {word for step in scenario.faults for word in (*words_of(step.target), step.awaits, step.until)}
     for index, step in enumerate(scenario.faults):
         for plainer in _plainer_fault(step, used):
             yield replace(scenario, faults=(*scenario.faults[:index], plainer, *scenario.faults[index + 1 :]))
@@ -155,7 +151,7 @@ def _plainer_fault(step: FaultStep, used: set[str | None]) -> Iterator[FaultStep
         yield replace(step, awaits=None)
     if step.until is not None:
         yield replace(step, until=None)
-    words = target_words(step)
+    words = words_of(step.target)
     for word in words if len(words) > 1 else ():
         rest = tuple(other for other in words if other != word)
         yield replace(step, target=rest[0] if len(rest) == 1 else rest)
@@ -309,7 +305,7 @@ def fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
 
 def _named(step: FaultStep) -> set[int]:
     pairs = step.params.get("pairs") or ()
-    ids = [word.removeprefix("node-") for word in target_words(step) if word.startswith("node-")]
+    ids = [word.removeprefix("node-") for word in words_of(step.target) if word.startswith("node-")]
     return {node for pair in pairs for node in pair} | set(map(int, ids))
 
 
