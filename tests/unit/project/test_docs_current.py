@@ -1,11 +1,14 @@
-"""The documentation is current: generated parts equal the code, and links and named files exist."""
+"""The documentation is current: generated parts equal the code. Links, named files, commands and their options exist."""
 
 import re
+from typing import Any
 
 import pytest
+import typer
 
 from docs.generate import MARK, PAGES, PARTS, ROOT, current, table
 from mutants.planting import HANDWRITTEN, PROCESSES, handwritten_mutants
+from zab_chaos.harness.cli.app import app
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -39,7 +42,8 @@ def test_a_bar_in_a_cell_is_escaped() -> None:
     assert table(("a",), [("x|y",)]).splitlines()[2] == "| x\\|y |"
 
 
-LINKED = (*PAGES, "results/README.md", "examples/ci/README.md", "examples/kazoo/README.md")
+EXAMPLES = sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("examples/*/README.md"))
+LINKED = (*PAGES, "results/README.md", *EXAMPLES)
 
 
 def anchors(text: str) -> set[str]:
@@ -66,14 +70,53 @@ def test_anchors_of_headings() -> None:
     assert anchors("# A page\n\n## What is `judged`?\n") == {"a-page", "what-is-judged"}
 
 
-@pytest.mark.parametrize("page", PAGES)
+FOLDERS = "node|faults|harness|model|pipeline|tests|docs|scenarios|benchmarks|mutants|examples"
+
+
+@pytest.mark.parametrize("page", LINKED)
 def test_files_that_are_named_exist(page: str) -> None:
     """A path such as `node/core/ready.py` in the text is a file of the repository."""
-    named = set(
-        re.findall(r"`((?:node|faults|harness|model|tests|docs|scenarios)/[\w/.-]+)`", (ROOT / page).read_text())
-    )
+    named = set(re.findall(rf"`((?:{FOLDERS})/[\w/.-]+)`", (ROOT / page).read_text(encoding="utf-8")))
     missing = sorted(name for name in named if not (ROOT / name).exists())
     assert missing == []
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of each command `zab ...` in the code of a page, in a block or in a line, without comments."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    inline = re.findall(r"`(zab [^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+    found = (re.match(r"(?:\$ )?(?:\.venv/bin/)?zab ([^#]+)", line) for line in [*lines, *inline])
+    return [match[1].split() for match in found if match]
+
+
+def mistake(words: list[str]) -> str | None:
+    """Return what the command line does not know of a command: its name, or one of its options."""
+    command: Any = typer.main.get_command(app)
+    while words and hasattr(command, "commands"):
+        name, *words = words
+        if name not in command.commands:
+            return f"{name} (a command)"
+        command = command.commands[name]
+    known = {"--help", *(name for one in command.params for name in (*one.opts, *one.secondary_opts))}
+    options = (re.match(r"--[\w-]+", word.lstrip("[")) for word in words)
+    return next((option[0] for option in options if option and option[0] not in known), None)
+
+
+@pytest.mark.parametrize("page", LINKED)
+def test_commands_and_their_options_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    wrong = {" ".join(words): found for words in commands(text) if (found := mistake(words))}
+    assert wrong == {}
+
+
+def test_commands_of_a_page() -> None:
+    page = "Try `zab up`, or `zab run X [--on BACKEND]`.\n\n```\n$ zab zookeeper check --jobs 4  # four\nls\n```\n"
+    assert commands(page) == [["zookeeper", "check", "--jobs", "4"], ["up"], ["run", "X", "[--on", "BACKEND]"]]
+    assert [mistake(words) for words in commands(page)] == [None, None, None]
+    assert mistake(["fly"]) == "fly (a command)"
+    assert mistake(["zookeeper", "list", "--jobs", "4"]) == "--jobs"
+    assert mistake(["run", "X", "[--swarm]"]) == "--swarm"
 
 
 def test_the_figures_on_mutants_agree() -> None:
