@@ -38,6 +38,7 @@ from zab_chaos.faults.scenario import (
 from zab_chaos.harness.backends.fitting import KEYS
 from zab_chaos.harness.backends.registry import OURS, ours
 from zab_chaos.harness.backends.zookeeper.points import LOCATIONS, Location
+from zab_chaos.harness.bench import MEASUREMENTS
 from zab_chaos.harness.cli.bench import shown
 from zab_chaos.harness.runs.catalogue import shipped
 from zab_chaos.model.oracle.properties import ALL, CLIENTS
@@ -346,6 +347,12 @@ def measured_on(report: dict[str, Any], file: str) -> str:
     )
 
 
+def measurements() -> str:
+    """List the measurements of `zab bench`."""
+    rows = ((f"`{one.name}`", one.about, "yes" if not one.full else "with `--full`") for one in MEASUREMENTS.values())
+    return table(("name", "measures", "without `--only`"), rows)
+
+
 def side_by_side(file: str | None = None) -> str:
     """Format a committed summary of `zab bench --against zookeeper` as a picture and a table with a column for each system.
 
@@ -445,6 +452,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "tickets": tickets,
     "zookeeper-points": zookeeper_points,
     "numbers": numbers,
+    "measurements": measurements,
     "side-by-side": side_by_side,
     "side-by-side-short": side_by_side_short,
     "tables": tables,

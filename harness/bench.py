@@ -20,11 +20,11 @@ from benchmarks.containers import containers
 from benchmarks.curve import frames
 from benchmarks.failover import failover
 from benchmarks.figures import Figure, MissingRequirement, Scale
+from benchmarks.fixture import fixture
 from benchmarks.memory import memory
 from benchmarks.oracle import judging
 from benchmarks.pipeline import pipeline
 from benchmarks.replay import replaying
-from benchmarks.standing import standing
 from benchmarks.startup import startup
 from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
@@ -62,11 +62,13 @@ MEASUREMENTS: dict[str, Measurement] = {
             about="a single outstanding write of a client at the leader and at a follower",
             measure=latency,
         ),
-        Measurement(name="start", about="from the first spawn to the first acknowledged write", measure=startup),
         Measurement(
-            name="standing",
-            about="from the start of a test's fixture to the first acknowledged write, on each backend",
-            measure=standing,
+            name="start", about="from the start of the first process to the first acknowledged write", measure=startup
+        ),
+        Measurement(
+            name="fixture",
+            about="from the start of a test's fixture to the first acknowledged write, on processes and in the simulator",
+            measure=fixture,
         ),
         Measurement(
             name="failover",

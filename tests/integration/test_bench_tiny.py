@@ -42,7 +42,7 @@ FIGURES = {
     "throughput": ["leader", "leader p50", "follower", "follower p50"],
     "latency": ["leader p50", "leader p99", "follower p50", "follower p99", "disk fdatasync p50"],
     "start": ["first acknowledged write"],
-    "standing": ["processes first acknowledged write", "sim first acknowledged write"],
+    "fixture": ["processes first acknowledged write", "sim first acknowledged write"],
     "failover": ["first commit p50", "first commit max", "client's answer p50", "client's answer max"],
     "oracle": ["one core", "one core, whole runs"],
     "replay": ["one core"],

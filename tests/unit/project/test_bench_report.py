@@ -28,7 +28,7 @@ def test_without_names_all_but_the_long_measurements_are_chosen() -> None:
         "throughput",
         "latency",
         "start",
-        "standing",
+        "fixture",
         "failover",
         "memory",
         "oracle",

@@ -16,7 +16,7 @@ from zab_chaos.harness.runs.phases import Unfinished
 BACKENDS = ("processes", "sim")
 
 
-def standing(folder: Path, scale: Scale) -> list[Figure]:
+def fixture(folder: Path, scale: Scale) -> list[Figure]:
     """Return the median seconds on each backend. A first round, which also imports the backend, does not count.
 
     Raises HarnessError.
