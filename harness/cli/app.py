@@ -285,7 +285,12 @@ def shrink(
     budget: Annotated[
         str, typer.Option(metavar="N", help="Stop after N tries, or after a time such as 90s or 5m.")
     ] = "2000",
-    jobs: Jobs = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of runs at a time in the simulator. Default: the number of cores."
+        ),
+    ] = None,
     confirm: Annotated[
         bool, typer.Option("--confirm/--no-confirm", help="Try the result on real processes as well.")
     ] = True,
@@ -682,7 +687,8 @@ def doctor(results: Results = RESULTS, json: Json = False) -> int:
 @app.command()
 def bench(
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this measurement. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this measurement (docs/numbers.md lists them). May be repeated."),
     ] = None,
     against: Annotated[
         str | None,
@@ -690,7 +696,7 @@ def bench(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Measure fewer and shorter rounds.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Also measure the pipeline, ensemble sizes and payloads.")
+        bool, typer.Option("--full", help="Also measure ZooKeeper, the pipeline, ensemble sizes and payloads.")
     ] = False,
     results: Results = RESULTS,
     json: Json = False,
