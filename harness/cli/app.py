@@ -238,7 +238,8 @@ def explore(
         str | None,
         typer.Option(
             metavar="all|failed|N",
-            help="Keep the run folders of all seeds, of those that fail, or of the first N and those that fail.",
+            help="Keep the run folders of all seeds, of those that fail, or of the first N and those that fail. "
+            "Default: of the smallest that fails. Runs on real nodes always keep theirs.",
             show_default=False,
         ),
     ] = None,
