@@ -1,5 +1,6 @@
 """What a foreign system's backend says of its nodes: how they end, what they survive, and which bug they have."""
 
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ import pytest
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.grammar import read
-from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.scenario import Scenario, load
+from zab_chaos.harness.backends import fitting
 from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.backends.system import Client, Place, SystemBackend
 from zab_chaos.harness.backends.system.deployment import SystemCluster
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs import catalogue
 
 ENDS_WITH = (
     "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit({})); print(flush=True); signal.pause()"
@@ -125,3 +128,18 @@ def test_the_files_that_faults_may_damage_are_named_by_the_backend(tmp_path: Pat
     found = "; ".join(mistakes(WrongFiles(), scenario_that_damages("any")))
     for part in ("has 'wal': 'wal/*.wal'", "has 'snapshot': '../*.db'", "`data_files` of script has no 'log'"):
         assert part in found
+
+
+class Led(Script):
+    def leader(self, places: Sequence[Place]) -> int | None:
+        raise NotImplementedError
+
+
+def test_the_scenarios_that_the_page_names_work_on_a_system_with_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "missing_requirement", lambda: None)
+    page = (Path(__file__).resolve().parents[5] / "docs/backends.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"Those of our scenarios work that need no\s+more, such as (.*?)\.", page, re.DOTALL)
+    named = re.findall(r"`([\w-]+)`", sentence)
+    assert named
+    shipped = catalogue.shipped()
+    assert [wrong for name in named for wrong in mistakes(Led(), load(shipped[name]))] == []
