@@ -78,7 +78,7 @@ def _unlike_expected(facts: Mapping[str, Any], verdict: str | None, violated: Co
         return f"the defect {defect} was caught{missed}"
     if facts.get("ticket"):
         shown = any(name in violated for name in facts.get("ticket_violates", ()))
-        return f"the bug {facts['ticket']} was {'' if shown else 'not '}shown"
+        return f"the bug was {'' if shown else 'not '}shown: {facts['ticket']}"
     expected = expected_ending(expect, verdict, violated) if "verdict" in expect else verdict
     return f"the scenario expects {expected}" if expected != verdict else None
 

@@ -336,7 +336,7 @@ def test_a_scenario_that_shows_a_known_bug_says_whether_it_did(violated: str, wo
     ticket = {"ticket": "ZOOKEEPER-4643", "ticket_violates": ["durability", "agreement"]}
     run.write_run(run.read_run() | {"expect": {"verdict": "PASS"}} | ticket)
     judge(run, verdict="VIOLATION", exit=1, properties=[broken(violated, 1)])
-    assert f"VIOLATION  (exit 1)  the bug ZOOKEEPER-4643 was {word}\n" in shown(run)
+    assert f"VIOLATION  (exit 1)  the bug was {word}: ZOOKEEPER-4643\n" in shown(run)
 
 
 def test_of_a_harness_error_only_the_reason_is_shown(run: RunFolder) -> None:
