@@ -24,7 +24,7 @@ MEMORY_BYTES = 3 * 2**30
 SIM = "sim"
 # The scenarios that are run on processes, before any seed, and the disk of each, if it is not the scenario's own.
 SHIPPED = dict.fromkeys(("power-outage-pages", "failed-sync"), "fuse") | dict.fromkeys(
-    ("power-outage", "answer-and-die", "leader-pause", "rolling-restart", "disk-full", "killed-between-syncs"), ""
+    ("power-outage", "answer-and-die", "queued-requests", "rolling-restart", "disk-full", "killed-between-syncs"), ""
 )
 # How long one run may take: in the simulator of CPU time, where it takes well under one second without a mutant; on processes
 # it takes up to 40.
