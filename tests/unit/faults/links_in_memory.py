@@ -31,6 +31,11 @@ class LinksInMemory:
     def heal_all(self) -> None:
         self._broken.clear()
 
+    def lose(self, pairs: Iterable[Pair]) -> None:
+        """Let somebody else heal these links."""
+        for pair in pairs:
+            del self._broken[pair]
+
     def broken(self) -> dict[Pair, list[str]]:
         return dict(self._broken)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.faults.links_in_memory import LinksInMemory, params_of
 from zab_chaos.faults.kind import FaultContext
-from zab_chaos.faults.network import NetworkError, Traffic
+from zab_chaos.faults.network import NetworkError, Pair, Traffic
 from zab_chaos.faults.partition import LOST, UNUSED, Flap, Partition
 from zab_chaos.faults.registry import KINDS
 
@@ -62,9 +62,13 @@ def test_a_proxy_that_does_not_cut_is_found_out(made: Made, links: LinksInMemory
     assert healed(fault) == (False, None)
 
 
-def test_a_cut_that_is_gone_is_found_out_even_if_nothing_was_sent(made: Made, links: LinksInMemory) -> None:
+@pytest.mark.parametrize("gone", [[(1, 2)], [(2, 1)], [(1, 2), (2, 1)]])
+def test_a_cut_that_is_gone_is_found_out_even_if_nothing_was_sent(
+    made: Made, links: LinksInMemory, gone: list[Pair]
+) -> None:
+    """Also if it is gone from one of its links only."""
     fault = made()
-    links.heal_all()
+    links.lose(gone)
     assert healed(fault) == (False, LOST)
 
 

@@ -1,5 +1,6 @@
 """Disk and clock faults are confirmed by the counters of disks and the readings of clocks, not by the node's answer."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -226,6 +227,28 @@ def test_a_power_cut_after_which_there_is_still_something_to_lose_is_not_confirm
     fault.cluster.disks[1] = ZEROS | {left: 1}
     fault.inject()
     assert not fault.injected().confirmed
+
+
+@pytest.mark.parametrize("left_on", [1, 2])
+def test_a_power_cut_must_show_on_each_disk(left_on: int, sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(2)
+    cluster.disks = {node: ZEROS | {"unsynced_bytes": int(node == left_on)} for node in cluster.nodes}
+    fault = KINDS["power-cut"].make(FaultContext(cluster, None), [1, 2], {"variant": "plain"})
+    fault.inject()
+    assert not fault.injected().confirmed
+
+
+@pytest.mark.parametrize("quick", [1, 2])
+def test_a_disk_fault_must_show_on_each_disk(quick: int, sleepers: Callable[..., Any]) -> None:
+    """Each disk makes one sync, and one disk is not slow."""
+    cluster, told = sleepers(2), Counter[int]()
+
+    def control(node: int, _command: str, **_: Any) -> dict[str, Any]:
+        told[node] += 1
+        return own(told[node], 0, told[node], 0 if node == quick else told[node])
+
+    cluster.control = control
+    assert not shown(KINDS["slow-disk"].make(FaultContext(cluster, None), [1, 2], {"ms": 5}))
 
 
 class Answering:

@@ -388,6 +388,16 @@ def test_a_node_that_ends_otherwise_has_not_reached_its_point(
     assert p.cluster.alive(2)
 
 
+def test_another_point_than_that_of_the_fault_is_no_evidence(
+    play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = play(step(0, "crash-at", "node-2", point="before-send:ACK"))
+    monkeypatch.setattr(p.cluster, "control", lambda *_, **__: {})
+    p.cluster.armed[2] = ["after-sync:TXN"]
+    p.scheduler.due(100.0)
+    assert p.told() == [("inject", 1, False)]
+
+
 def test_a_node_that_ends_before_its_point_is_armed(play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch) -> None:
     p = play(step(0, "crash-at", "all", 5, point="after-sync:TXN", enough="none"))
     control = p.cluster.control

@@ -43,6 +43,21 @@ def test_a_point_that_is_reached_between_two_pauses_counts(play: Callable[..., A
     assert p.told()[2:] == [("heal", 1, reached), ("heal", 2, True)]
 
 
+def test_a_node_that_another_fault_paused_and_a_third_one_killed_has_not_reached_its_point(
+    play: Callable[..., Any],
+) -> None:
+    p = play(
+        FaultStep(at=0.0, do="pause-at", target="node-1", params={"point": "after-send:COMMIT", "enough": "all"}),
+        FaultStep(at=0.5, do="pause", target="node-1", params={}),
+        FaultStep(at=1.0, do="crash", target="node-1", params={"keeps_cache": False, "crash-at": None}),
+    )
+    for now in (100.0, 100.5, 100.6, 101.0):
+        p.scheduler.due(now)
+    assert [run.step.do for run in p.scheduler.awaiting_effect] == ["pause-at"]
+    p.scheduler.heal_all()
+    assert ("heal", 1, False) in p.told()
+
+
 def test_a_paused_node_does_not_change_how_the_others_are_killed(play: Callable[..., Any]) -> None:
     keeps = {"keeps_cache": True, "crash-at": None, "enough": "all"}
     p = play(FaultStep(at=0.0, do="crash", target=("node-1", "node-2"), lasts=1.0, params=keeps))

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.faults.proxies_in_memory import ProxiesInMemory
-from zab_chaos.faults.network import NetworkError
+from zab_chaos.faults.network import NetworkError, Toxic
 from zab_chaos.faults.two_way_network import TwoWayNetwork
 
 PAIRS = [(1, 2), (2, 1)]
@@ -42,3 +42,11 @@ def test_a_connection_can_be_refused_only_in_both_directions(network: TwoWayNetw
     assert not any(state.enabled for state in server.there.values())
     network.heal(PAIRS)
     assert all(state.enabled for state in server.there.values())
+
+
+def test_a_link_has_the_toxics_that_are_on_all_its_streams(network: TwoWayNetwork, server: ProxiesInMemory) -> None:
+    slow = Toxic("latency", "upstream", (("jitter", 0), ("latency", 50)))
+    network.disturb([(1, 2)], [slow], "slow")
+    assert (network.toxics((1, 2)), network.toxics((2, 1))) == ([slow], [])
+    server.change("2-1", toxics={})
+    assert network.toxics((1, 2)) == []
