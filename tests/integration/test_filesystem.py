@@ -20,7 +20,9 @@ from tests.mounted import mounted, possible
 from zab_chaos.faults.filesystem import mount as mounts
 from zab_chaos.faults.filesystem.mount import Mount, MountError
 from zab_chaos.harness.backends.processes import stale_files
+from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results.run_folder import RunFolder
 
 pytestmark = [pytest.mark.fuse, pytest.mark.timeout(120)]
 SECONDS = 20.0
@@ -428,3 +430,21 @@ def test_what_a_machine_lacks_is_named_with_what_mends_it(monkeypatch: pytest.Mo
     without = mounts.missing_requirement()
     assert without is not None
     assert "fusermount3" in without[0]
+
+
+def test_what_one_process_leaves_in_the_page_cache_does_not_make_the_next_ones_durable(tmp_path: Path) -> None:
+    """The life after a crash that keeps the cache sees what was written. That it was never synced shows after its own end."""
+    possible()
+    (tmp_path / "log").mkdir()
+    disk = tmp_path / "data" / "node-1"
+    with Disks(RunFolder(tmp_path), [1], names="folder", with_process=True) as disks:
+        disks.begin_life(1)
+        disk.joinpath("old").touch()
+        with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+            disks.command(1, process.pid, "power-cut", {"variant": "killed", "seed": 1, "within_ms": 1})
+            assert process.wait(SECONDS) == -signal.SIGKILL
+        disks.begin_life(1)
+        assert [path.name for path in disk.iterdir()] == ["old"]
+        disk.joinpath("new").touch()
+        disks.begin_life(1)
+        assert list(disk.iterdir()) == []

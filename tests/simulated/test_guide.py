@@ -66,6 +66,7 @@ def test_weights_are_kept_and_decide_what_is_drawn(tmp_path: Path, shipped: Call
     assert drawn == draw_swarm(shipped("long-mix"), even.seed, weights) != even
     assert drawn.nemesis is not None
     assert drawn.nemesis.points == weights.points
+    assert Task(scenario=shipped("long-mix"), swarm=True, weights=weights).scenario_of(even.seed) == drawn
 
 
 @pytest.mark.parametrize(

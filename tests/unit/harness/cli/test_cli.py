@@ -13,8 +13,9 @@ import pytest
 
 from zab_chaos.harness.cli.app import complete_defect, complete_scenario, main
 from zab_chaos.harness.errors import Interrupted
+from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.results import run_folder
-from zab_chaos.model.verdict import Outcome
+from zab_chaos.model.verdict import Outcome, Verdict
 
 BAD = """
 [scenario]
@@ -251,6 +252,26 @@ def test_stored_runs_are_judged_again_and_the_worst_counts(tmp_path: Path, capsy
     assert json.loads(good.file("verdict.json").read_text())["exit"] == 2
     assert main(["verify", str(good.path), "--quiet", "--results", str(tmp_path)]) == 2
     assert "UNKNOWN" in capsys.readouterr().out
+
+
+def test_of_several_runs_those_that_were_not_judged_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = run_folder.create(tmp_path, "a", 1), run_folder.create(tmp_path, "b", 2)
+    for folder in (first, second):
+        folder.write_run({"nodes": 1, "outcome": "finished"})
+
+    def judge(folder: Path, **_: object) -> Verdict:
+        if folder == second.path:
+            raise Stopped
+        return Verdict(verdict=Outcome.PASS, exit=0, properties=[], reasons=[], metrics={})
+
+    monkeypatch.setattr("zab_chaos.harness.cli.verify.judge", judge)
+    assert main(["verify", str(first.path), str(second.path), "--json", "--results", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    answer = json.loads(told.out)
+    assert (answer["verdict"], [run["verdict"] for run in answer["runs"]]) == ("UNKNOWN", ["PASS"])
+    assert "interrupted: 1 of 2 runs were judged" in told.err
 
 
 COMMANDS = (
