@@ -77,6 +77,21 @@ def test_an_operation_waits_for_the_fault_that_it_awaits(ensemble: FakeEnsemble,
     assert max(line["due"] for line in invoked.values()) >= before
 
 
+def test_only_what_waited_for_a_fault_counts_from_then_on(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    """The next operation was due before the fault took effect, whenever it could be sent."""
+    load = LoadParameters(clients=1, keys=1, operations=(Operation(at=0.0, awaits="X"), Operation(at=0.001, do="get")))
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    until(lambda: workload.counters.owed == 2)
+    before = time.monotonic_ns()
+    workload.took_effect({"X": (1,)})
+    until(lambda: workload.counters.ok == 3)
+    workload.stop()
+    invoked, _ = split(tmp_path / "ops.jsonl")
+    assert [line["due"] >= before for line in invoked.values()] == [False, True, False]
+
+
 def test_every_operation_is_recorded_and_agrees_with_the_tree(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     kinds = set(OPERATIONS) - {"multi", REPLACE, REFUSED, BAD_PATH}  # of multis only one step is told by path and value
     load = LoadParameters(clients=3, rate=2000, keys=5, payload_bytes=64, mix=dict.fromkeys(kinds, 1.0))
@@ -236,3 +251,43 @@ def test_an_error_in_the_thread_reaches_the_caller(
         workload.wait_begun(20)
     with pytest.raises(WorkloadError, match="No space left"):
         workload.stop()
+
+
+def test_a_record_that_cannot_be_completed_is_an_error(
+    ensemble: FakeEnsemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk becomes full when the load ends: the last outcomes are on no record."""
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", LoadParameters(), seed=1)
+    close = workload._ops.close
+
+    def full() -> None:
+        close()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(workload._ops, "close", full)
+    workload.start()
+    assert workload.wait_begun(20)
+    with pytest.raises(WorkloadError, match="No space left"):
+        workload.stop()
+
+
+def test_the_final_state_of_a_node_is_read_with_a_client_that_knows_no_other(
+    ensemble: FakeEnsemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that knows all nodes goes to the next one if its own does not answer, and reads that one's state."""
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", LoadParameters(keys=1), seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    workload.stop()
+    known: list[dict[int, str]] = []
+    client = workload._client
+
+    def knowing(addresses: dict[int, str], *arguments: Any) -> Any:
+        known.append(addresses)
+        return client(addresses, *arguments)
+
+    monkeypatch.setattr(workload, "_client", knowing)
+    found = workload.read_state(["/key-0", "/none"])
+    assert known == [{node: address} for node, address in sorted(ensemble.addresses.items())]
+    assert [state["/none"] for _, state in sorted(found.items())] == [None] * 3
+    assert all(state["/key-0"] for state in found.values())

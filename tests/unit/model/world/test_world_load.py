@@ -41,6 +41,24 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     assert deployment.world.run_until(lambda: load.wait_begun(0), 5_000_000_000)
 
 
+def test_a_stall_shows_in_the_latencies_of_all_operations_that_it_delayed() -> None:
+    """Also of those that the client could not even send: two are outstanding while the node is paused, and ninety are due."""
+    few = Workload(clients=1, rate=100, keys=1, mix={"set": 1.0}, max_outstanding=2)
+    scenario = Scenario(name="stall", about="a node is paused", nodes=1, workload=few)
+    deployment = SimDeployment(scenario, 1, None, None, False)
+    machine = deployment.machines[1]
+    machine.spawn()
+    load = SimLoad(deployment.world, [machine], deployment.records, load_parameters(scenario), 1)
+    load.start()
+    assert deployment.world.run_until(lambda: load.wait_begun(0), 5_000_000_000)
+    machine.pause()
+    deployment.world.run_for(900_000_000)
+    machine.resume()
+    assert deployment.world.run_until(lambda: load.counters.owed == 0, 5_000_000_000)
+    assert load.counters.p50_ms is not None
+    assert load.counters.p50_ms > 300
+
+
 def test_keys_are_created_on_nodes_with_a_short_queue_of_requests() -> None:
     """The load once asked for a thousand keys at a time, was refused, and asked again, until the run was given up."""
     few, limits = Workload(clients=1, keys=100), Limits(waiting=12)
