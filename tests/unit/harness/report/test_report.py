@@ -112,6 +112,13 @@ def test_a_fault_lasts_until_it_is_healed_and_took_effect_if_both_are_confirmed(
     ]
 
 
+def test_a_healing_that_is_confirmed_does_not_confirm_the_injection(run: RunFolder) -> None:
+    inject = {"type": "inject", "t": 12 * SECOND, "id": 1, "do": "crash", "nodes": [2], "confirmed": False}
+    heal = {"type": "heal", "t": 13 * SECOND, "id": 1, "confirmed": True, "evidence": {}}
+    write_lines(run, "faults.jsonl", [inject, heal])
+    assert [span.effect for span in read_spans(Source(run.path))] == ["NOT CONFIRMED"]
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_fault_that_the_verdict_doubts_did_not_take_effect(run: RunFolder, listed: bool) -> None:
     """The processes confirmed the crash, and the judge found in the traces that they did not die. It lists only some faults."""

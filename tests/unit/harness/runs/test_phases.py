@@ -2,16 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from zab_chaos.faults.scenario import parse
+from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.runs import phases
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
+from zab_chaos.harness.workload.open_loop import Counters
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +95,62 @@ def test_the_error_of_a_background_thread_fails_the_run(tmp_path: Path, monkeypa
         3,
         "the harness failed: the thread that watches the nodes failed",
     )
+
+
+def test_a_background_thread_that_fails_while_the_nodes_end_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that records how nodes ended looks once more then."""
+    ended, leave = [], SimDeployment.__exit__
+
+    def leave_and_note(deployment: SimDeployment, *error: Any) -> None:
+        leave(deployment, *error)
+        ended.append(deployment)
+
+    def check(_: SimDeployment) -> None:
+        if ended:
+            raise HarnessError("the thread that watches the nodes failed")
+
+    monkeypatch.setattr(SimDeployment, "__exit__", leave_and_note)
+    monkeypatch.setattr(SimDeployment, "check", check)
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert (ran.verdict.exit, ran.verdict.reasons[0]) == (
+        3,
+        "the harness failed: the thread that watches the nodes failed",
+    )
+
+
+def test_a_schedule_whose_faults_do_not_begin_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run without its faults must not pass."""
+    monkeypatch.setattr(Scheduler, "due", lambda *_: None)
+    text = '[scenario]\nname = "late"\nduration = 1\n[workload]\nrate = 5\n[[fault]]\nat = 0.2\ndo = "crash"\ntarget = "one"\n'
+    ran = run(parse(text), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert (ran.verdict.exit, ran.verdict.reasons[0]) == (
+        3,
+        "the harness failed: the schedule is 20 s late: `crash` was due at 0.2 s, and has not begun",
+    )
+
+
+def test_the_operations_that_the_end_of_the_load_makes_unknown_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = SimLoad.stop
+
+    def stop_with_one_outstanding(load: SimLoad, grace: float) -> Counters:
+        stop(load, grace)
+        load._loop._counts["unknown"] = 1
+        return load.counters
+
+    monkeypatch.setattr(SimLoad, "stop", stop_with_one_outstanding)
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    found = [json.loads(line) for line in ran.folder.file("harness.jsonl").read_text().splitlines()]
+    assert [line["unknown"] for line in found if line["event"] == "workload-stopped"] == [1]
+
+
+def test_a_sealed_run_knows_how_many_faults_it_must_have(tmp_path: Path) -> None:
+    """Without that, faults whose lines were cut off at the end of the file would not be missed."""
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert json.loads(ran.folder.file("manifest.json").read_text())["faults_due"] == 2
 
 
 @pytest.mark.parametrize(("held", "reported"), [(None, []), ("node-2: 1 sessions", ["node-2: 1 sessions"])])
