@@ -56,18 +56,6 @@ def test_a_crash_is_injected_at_its_time_and_heals_by_itself(play: Callable[...,
     assert heal["t"] > inject["t"] > 0
 
 
-def test_a_fault_whose_injection_takes_long_lasts_from_its_end_on(play: Callable[..., Play]) -> None:
-    p = play(step(0, "crash", "node-2", 2))
-
-    def kill_slowly(call: str, _node: int) -> bool:
-        p.host.time += 5.0 if call == "kill" else 0.0
-        return False
-
-    p.cluster.failing = kill_slowly
-    p.scheduler.due(100.0)
-    assert [run.heals_at for run in p.scheduler.active] == [107.0]
-
-
 def test_all_lose_power_and_come_back(play: Callable[..., Play]) -> None:
     p = play(step(0, "power-cut", "all", 1), step(3, "power-cut", "all", 1, variant="torn"))
     p.scheduler.due(100.0)

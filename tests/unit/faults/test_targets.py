@@ -34,6 +34,17 @@ def test_numbers_choose_among_those_in_the_right_state(sleepers: Callable[..., A
         resolve("majority", cluster, TargetState.DOWN, Random(1))
 
 
+@pytest.mark.parametrize(("nodes", "minority", "majority"), [(3, 1, 2), (4, 1, 3), (5, 2, 3), (6, 2, 4)])
+def test_without_a_minority_there_is_still_a_majority(
+    nodes: int, minority: int, majority: int, sleepers: Callable[..., Any]
+) -> None:
+    """Also of an even number of nodes. A fault hits as many as the rules of the nemesis expect."""
+    cluster = sleepers(nodes)
+    for word, expected in (("minority", minority), ("majority", majority)):
+        assert len(resolve(word, cluster, TargetState.UP, Random(1))) == expected == size(word, nodes)
+    assert nodes - minority >= majority
+
+
 def test_the_same_seed_chooses_the_same_nodes(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(5)
     for seed in range(20):

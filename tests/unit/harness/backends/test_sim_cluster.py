@@ -1,5 +1,7 @@
 """The statuses of simulated nodes, which answer like real processes."""
 
+from pathlib import Path
+
 import pytest
 
 from zab_chaos.faults.scenario import Scenario
@@ -41,3 +43,14 @@ def test_a_node_answers_only_between_rounds(deployment: SimDeployment) -> None:
 def test_a_node_whose_round_takes_longer_than_the_timeout_is_silent(deployment: SimDeployment) -> None:
     assert deployment.cluster.status(1, timeout=SLOW_MS / 10_000) is None
     assert deployment.cluster.status(1) is not None
+
+
+def test_a_disk_whose_last_file_was_removed_is_empty_at_the_next_start(deployment: SimDeployment) -> None:
+    deployment.cluster.kill(1)
+    folder = Path(deployment.cluster.disk_folder(1))
+    for path in folder.iterdir():
+        path.unlink()
+    deployment.cluster.start(1)
+    status = deployment.cluster.status(1)
+    assert status is not None
+    assert status.amnesiac

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.kind import Confirmation, FaultError
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import load, parse
@@ -354,6 +355,20 @@ def test_a_fault_that_hits_no_node_raises_in_the_calling_line(tmp_path: Path) ->
             client.create("/a")
     assert cluster.verdict is not None
     assert cluster.verdict.verdict is Outcome.UNKNOWN  # a fault that did not happen is no test that was passed
+
+
+def test_a_fault_that_takes_no_effect_raises_in_the_calling_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_nodes: object) -> None:
+        raise ClusterError("nobody may kill it")
+
+    with standing(tmp_path) as cluster:
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster._deployment.cluster, "kill_all", refuse)
+            with pytest.raises(FaultError, match="crash did not take effect: node 2 killed; nobody may kill it"):
+                cluster.crash(2)
+        assert cluster.alive(2)
 
 
 def test_a_fault_that_is_over_at_once_is_no_context_manager(tmp_path: Path) -> None:
