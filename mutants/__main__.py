@@ -1,6 +1,7 @@
 """`python -m mutants`: plant one mutant after the other, explore each tree, and report which were caught.
 
-Mutants of the judge (`--which judge`), and all with `--tests`, are tested instead: the tests of their file catch them.
+Mutants of the judge and of the harness (`--which judge`, `harness`), and all with `--tests`, are tested instead: the tests
+of their file catch them.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mutants.covering import covering_tests
-from mutants.planting import HANDWRITTEN, PROCESSES, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
+from mutants.planting import HANDWRITTEN, HARNESS, PROCESSES, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 SCENARIO = "long-mix"
 SIM = "sim"
@@ -26,6 +27,7 @@ HANG_SECONDS = 1800  # for the tests of one file, or of several: half a minute t
 KILLER = Path(__file__).parent / "killer.py"
 CAUGHT = "VIOLATION"
 STALE = "STALE"
+TESTED = ("judge", HARNESS)  # samples that are tested and not explored
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,9 @@ def _explore(tree: Path, seeds: int, on: str) -> dict[str, Any]:
 def _test(tree: Path, tests: Sequence[str]) -> dict[str, Any]:
     """Run these tests on a tree until one fails, and return the same as `_explore`."""
     shutil.copytree(ROOT / "tests", tree / "tests")
+    for path in ROOT.iterdir():  # tests read documents, examples and the like
+        if not path.name.startswith(".") and not (tree / path.name).exists():
+            (tree / path.name).symlink_to(path)
     environment = os.environ | {"PYTHONPATH": str(tree)}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
@@ -152,7 +157,7 @@ def backend_of(arguments: argparse.Namespace) -> str:
 
 def requested_tests(arguments: argparse.Namespace, *files: str) -> list[str]:
     """Return the tests that are run on mutants of these files; none if they are explored."""
-    return covering_tests(*files) if arguments.tests or arguments.which == "judge" else []
+    return covering_tests(*files) if arguments.tests or arguments.which in TESTED else []
 
 
 def _changed_files(arguments: argparse.Namespace) -> list[str]:
@@ -172,7 +177,7 @@ def _is_requested(arguments: argparse.Namespace, room: str, name: str) -> bool:
 
 def _folders(which: str) -> list[str]:
     """Return the folders of the requested hand-written mutants. `all`: of those that are explored in the simulator."""
-    return [one for one in HANDWRITTEN if which == one or (which == "all" and one != PROCESSES)]
+    return [one for one in HANDWRITTEN if which == one or (which == "all" and one not in (PROCESSES, HARNESS))]
 
 
 def _print_stale() -> int:
@@ -219,7 +224,7 @@ def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--tests",
         action="store_true",
-        help="run the tests of the mutated file instead of exploring; always for the judge",
+        help="run the tests of the mutated file instead of exploring; always for the judge and the harness",
     )
     parser.add_argument("--stale", action="store_true", help="only list the mutants that no longer fit their files")
     arguments = parser.parse_args(words)

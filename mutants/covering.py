@@ -2,13 +2,69 @@
 
 # By the beginning of a file's path; each list has the quickest tests first.
 TESTS = {
+    "faults/": [
+        "tests/unit/faults",
+        "tests/simulated/test_faults_without_effect.py",
+        "tests/integration/test_toxiproxy.py",
+        "tests/integration/test_run_processes.py",
+    ],
+    "faults/filesystem/": [
+        "tests/unit/faults/filesystem",
+        "tests/integration/test_filesystem.py",
+        "tests/integration/test_mounted_nodes.py",
+    ],
     "harness/": ["tests/integration/test_run_processes.py"],
+    "harness/backends/": ["tests/unit/harness/backends"],
+    "harness/backends/processes/": [
+        "tests/unit/harness/backends/processes",
+        "tests/integration/test_filesystem.py",
+        "tests/integration/test_mounted_nodes.py",
+        "tests/integration/test_up.py",
+    ],
+    "harness/cli/": [
+        "tests/unit/harness/cli",
+        "tests/simulated/test_explore_command.py",
+        "tests/integration/test_interrupt.py",
+    ],
     "harness/client/": [
         "tests/unit/harness/client",
         "tests/unit/harness/workload/test_workload.py",
         "tests/integration/test_client_sessions.py",
     ],
-    "harness/workload/": ["tests/unit/harness/workload"],
+    "harness/explore/": [
+        "tests/simulated/test_kill_matrix.py",
+        "tests/simulated/test_guide.py",
+        "tests/simulated/test_explore_command.py",
+        "tests/simulated/test_swarm.py",
+    ],
+    "harness/live/": [
+        "tests/unit/harness/live",
+        "tests/conformance/test_standing_worlds.py",
+        "tests/simulated/test_plugin_ensembles.py",
+        "tests/integration/test_up.py",
+    ],
+    "harness/report/": ["tests/unit/harness/report", "tests/simulated/test_chain_of_defects.py"],
+    "harness/results/": [
+        "tests/unit/harness/results",
+        "tests/unit/harness/report",
+        "tests/unit/harness/shrink",
+        "tests/simulated/test_edited_runs.py",
+    ],
+    "harness/runs/": [
+        "tests/unit/harness/runs",
+        "tests/unit/harness/live",
+        "tests/unit/model/replay",
+        "tests/simulated/test_left_alone.py",
+        "tests/simulated/test_node_errors.py",
+        "tests/integration/test_interrupt.py",
+    ],
+    "harness/shrink/": ["tests/unit/harness/shrink", "tests/simulated/test_shrink_scenarios.py"],
+    "harness/testing/": [
+        "tests/unit/harness/testing",
+        "tests/simulated/test_plugin_ensembles.py",
+        "tests/integration/test_plugin_sessions.py",
+    ],
+    "harness/workload/": ["tests/unit/harness/workload", "tests/integration/test_client_sessions.py"],
     "model/": ["tests/unit/model/oracle"],
     "node/": [
         "tests/unit/node/test_node_process.py",
@@ -27,6 +83,12 @@ TESTS = {
         "tests/integration/test_mounted_nodes.py",
     ],
     "node/tree/": ["tests/unit/node/tree"],
+    "pipeline/": [
+        "tests/unit/pipeline",
+        "tests/integration/test_pipeline_ingest.py",
+        "tests/integration/test_pipeline_judge.py",
+        "tests/integration/test_pipeline_metrics.py",
+    ],
 }
 
 

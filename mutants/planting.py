@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 HANDWRITTEN = tuple(sorted({path.parent.name for path in HERE.glob("*/*.toml")}))  # folders of hand-written mutants
 PROCESSES = "processes"  # the one that is explored on real processes: the simulator does not run this code
+HARNESS = "harness"  # the one of what explores and reports: only tests can catch its mutants
 COPIED = ("zab_chaos", "node", "model", "faults", "harness", "pipeline", "scenarios", "pyproject.toml")
 
 

@@ -7,7 +7,7 @@ import pytest
 from mutants import planting
 from mutants.__main__ import Result, arguments_of, attempt, backend_of, jobs_of, requested_tests, summary
 from mutants.covering import covering_tests
-from mutants.planting import HANDWRITTEN, PROCESSES, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
+from mutants.planting import HANDWRITTEN, HARNESS, PROCESSES, ROOT, Mutant, Stale, handwritten_mutants, planted_tree
 
 
 def test_there_are_many_mutants_in_all_rooms_and_each_has_a_reason() -> None:
@@ -63,6 +63,14 @@ def test_the_sample_of_processes_is_explored_there_and_only_when_it_is_named() -
     assert arguments_of(["--which", PROCESSES]).seeds < arguments_of([]).seeds
     assert backend_of(arguments_of(["--which", PROCESSES])) == "processes"
     assert backend_of(arguments_of([])) == "sim"
+
+
+def test_the_sample_of_the_harness_is_tested_and_only_when_it_is_named() -> None:
+    mutants = handwritten_mutants(HARNESS)
+    assert len(jobs_of(arguments_of(["--which", HARNESS]))) == len(mutants)
+    assert jobs_of(arguments_of(["a-pass-never-fails"])) == []
+    assert all(requested_tests(arguments_of(["--which", HARNESS]), one.file) for one in mutants)
+    assert {one.file.partition("/")[0] for one in mutants} == {"faults", "harness", "pipeline"}
 
 
 def test_exploration_distinguishes_a_bug_from_a_correct_tree() -> None:
