@@ -29,9 +29,11 @@ TESTS = {
     "harness/client/": [
         "tests/unit/harness/client",
         "tests/unit/harness/workload/test_workload.py",
+        "tests/unit/model/world/test_world_load.py",
         "tests/integration/test_client_sessions.py",
     ],
     "harness/explore/": [
+        "tests/unit/harness/shrink",
         "tests/simulated/test_kill_matrix.py",
         "tests/simulated/test_guide.py",
         "tests/simulated/test_explore_command.py",
@@ -48,11 +50,14 @@ TESTS = {
         "tests/unit/harness/results",
         "tests/unit/harness/report",
         "tests/unit/harness/shrink",
+        "tests/unit/harness/runs",
+        "tests/unit/harness/live",
         "tests/simulated/test_edited_runs.py",
     ],
     "harness/runs/": [
         "tests/unit/harness/runs",
         "tests/unit/harness/live",
+        "tests/unit/harness/cli/test_up.py",
         "tests/unit/model/replay",
         "tests/simulated/test_left_alone.py",
         "tests/simulated/test_node_errors.py",
@@ -64,7 +69,11 @@ TESTS = {
         "tests/simulated/test_plugin_ensembles.py",
         "tests/integration/test_plugin_sessions.py",
     ],
-    "harness/workload/": ["tests/unit/harness/workload", "tests/integration/test_client_sessions.py"],
+    "harness/workload/": [
+        "tests/unit/harness/workload",
+        "tests/unit/model/world/test_world_load.py",
+        "tests/integration/test_client_sessions.py",
+    ],
     "model/": ["tests/unit/model/oracle"],
     "node/": [
         "tests/unit/node/test_node_process.py",
