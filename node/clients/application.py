@@ -74,8 +74,11 @@ class Application:
 
     def leftovers(self) -> dict[str, int]:
         """Return how much is held, by what it is. Without clients and requests on the way, each number must be 0."""
-        refusals = {"refusals to send to other nodes": len(self._refusals)}
-        return self.sessions.leftovers() | self.primary.leftovers() | refusals
+        at_the_leader = {
+            "refusals to send to other nodes": len(self._refusals),
+            "bytes of requests that wait at the leader": self._waiting_bytes,
+        }
+        return self.sessions.leftovers() | self.primary.leftovers() | at_the_leader
 
     def idle(self, machine: Peer) -> bool:
         """Return whether there is nothing to forward, to answer or to notice, as between heartbeats without clients."""
