@@ -93,4 +93,5 @@ class LogContents:
 
     def __str__(self) -> str:
         kept = f"f.p = {self.accepted_epoch}, f.a = {self.current_epoch} and a history up to {show(Zxid(self.last))}"
-        return kept + (f" above a snapshot at {show(Zxid(self.base))}" if self.base else "")
+        kept += f" above a snapshot at {show(Zxid(self.base))}" if self.base else ""
+        return f"{kept}, with the mark of a lost disk" if self.amnesiac else kept

@@ -54,8 +54,8 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 class ReferenceStore:
     """A reference model of a node's store: the records that are durable, and those that are waiting for a sync.
 
-    `known`: whether the content of the disk is known. False before the first start, and after something else has changed the
-    disk, until the next start. `wrong`: the illegal state that a start has recovered, if one did.
+    `known`: whether the content of the disk is known. False before the first start, and after something else than a wipe has
+    changed the disk, until the next start. `wrong`: the illegal state that a start has recovered, if one did.
     """
 
     def __init__(self) -> None:
@@ -84,6 +84,12 @@ class ReferenceStore:
 
     def forget(self) -> None:
         self.known = False
+
+    def on_wipe(self) -> None:
+        """The disk is empty: until a start has written something, each one finds that this node lost its disk."""
+        self.known, self.durable = True, LogContents(amnesiac=True)
+        self.waiting.clear()
+        self.snapshots.clear()
 
     def append(self, record: Record) -> None:
         self.waiting.append(record)
@@ -166,11 +172,15 @@ class CrashTestedDisk(SimDisk):
         super()._spend()
 
     def import_from(self, folder: Path) -> None:
-        self.node.reference.forget()
         super().import_from(folder)
+        if any(folder.iterdir()):
+            self.node.reference.forget()
 
     def wipe(self) -> None:
-        self.node.reference.forget()
+        if self.node.life:
+            self.node.reference.on_wipe()
+        else:  # the first life of a node begins on an empty disk as a member
+            self.node.reference.forget()
         super().wipe()
 
 

@@ -2,7 +2,10 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self, cast
 
 import pytest
 
@@ -16,13 +19,16 @@ from zab_chaos.harness.runs.run import execute
 from zab_chaos.model.log_records import LogContents
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world import crash_states
-from zab_chaos.model.world.crash_states import CrashTestedNode, ReferenceStore, TrialDisk
+from zab_chaos.model.world.crash_states import CrashTestedDisk, CrashTestedNode, ReferenceStore, TrialDisk
+from zab_chaos.model.world.server import die
 from zab_chaos.node.components import Components
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.errors import DiskFailed
 from zab_chaos.node.store.log_record import RecordKind
+from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -65,6 +71,40 @@ def test_a_possible_loss_is_reported_although_the_run_lost_nothing(defect: str) 
     scenario = replace(SCENARIO, faults=())
     assert simulate(scenario, 1, DEFECTS[defect].path).verdict.violated == ["disk"]
     assert simulate(replace(scenario, crash_states=False), 1, DEFECTS[defect].path).verdict.exit == 0
+
+
+class TrustsWhatIsLeft(Store):
+    """Takes a temporary file for proof that the first start of the node was interrupted, and that it lost no disk."""
+
+    @classmethod
+    def open(cls, disk: Disk, *, bootstrap: bool, **options: Any) -> tuple[Self, Recovered, RecoveryReport]:
+        return super().open(disk, bootstrap=bootstrap or bool(disk.list()), **options)
+
+
+def test_the_first_start_on_a_wiped_disk_may_be_interrupted() -> None:
+    wipe = FaultStep(at=1.0, do="wipe", target="node-1", lasts=0.5)
+    scenario = replace(SCENARIO, faults=(wipe,))
+    assert simulate(scenario, 2, None, plan_of(scenario, None)).verdict.exit == 0
+    plan = replace(plan_of(scenario, None), parts=Components(store=TrustsWhatIsLeft))
+    verdict = simulate(scenario, 2, None, plan).verdict
+    assert verdict.violated == ["disk"]
+    (violation,) = verdict.property("disk").violations
+    assert "its disk had held f.p = 0, f.a = 0 and a history up to 0:0, with the mark of a lost disk" in violation.words
+    assert simulate(replace(scenario, crash_states=False), 2, None, plan).verdict.exit == 0
+
+
+@pytest.mark.parametrize("life", [0, 1])
+def test_a_wiped_disk_is_known_and_one_that_was_replaced_is_not(life: int, tmp_path: Path) -> None:
+    """A fault that damages files of a disk replaces all of them. The first life begins on an empty disk as a member."""
+    disk = CrashTestedDisk(faithful=True, draw_sync=lambda: 0, die=die)
+    reference = ReferenceStore()
+    disk.node = cast("CrashTestedNode", SimpleNamespace(reference=reference, life=life))
+    for empty in (disk.wipe, partial(disk.import_from, tmp_path)):
+        empty()
+        assert (reference.known, reference.durable.amnesiac) == (bool(life), bool(life))
+    (tmp_path / "log-00000001").write_bytes(b"damaged")
+    disk.import_from(tmp_path)
+    assert not reference.known
 
 
 class TriesAgain(Store):
