@@ -372,7 +372,9 @@ def never_ends(folder: Path) -> None:
 
 def test_work_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zab_chaos.harness.explore.workers.END_SECONDS", 0.01)
+    others = psutil.Process().children()
     with LocalWorkers(2, interrupts=True) as workers:
         assert next(workers.results(_do, [(waits_for, tmp_path), (never_ends, tmp_path)])) is None
-        made = psutil.Process().children()
+        made = [one for one in psutil.Process().children() if one not in others]
+        assert len(made) == 2
     assert [one for one in made if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
