@@ -471,6 +471,7 @@ def test_a_node_that_should_have_refused_and_did_not(play: Callable[..., Play], 
     p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"))
     p.scheduler.due(100.0)
     p.cluster.refusing = refusing
+    p.scheduler.patience = 0.1  # a node that starts never ends
     p.scheduler.due(101.0)
     assert ("inject", 2, False) in p.told()
 

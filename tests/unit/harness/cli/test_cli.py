@@ -191,6 +191,7 @@ def test_a_check_counts_exit_codes_and_names_the_runs_that_ended_otherwise(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_check_of_several_scenarios_at_a_time_tells_them_in_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

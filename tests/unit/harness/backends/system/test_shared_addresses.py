@@ -138,6 +138,7 @@ def test_the_process_that_has_a_connection_is_found_by_its_two_ends(
     assert open_files(2**22 + 1) == set()  # no such process
 
 
+@pytest.mark.slow
 def test_the_end_leaves_no_task_whatever_is_just_being_connected(caplog: pytest.LogCaptureFixture) -> None:
     """asyncio logs an error for each task that its loop leaves behind. Threads go on connecting."""
     for _ in range(3):
