@@ -37,6 +37,8 @@ from zab_chaos.node.events import Received
 
 Link = tuple[int, int]
 Seen = dict[Link, list[tuple[int, MessageContent]]]
+pytestmark = pytest.mark.slow
+
 CLOSE = 1000  # nanoseconds; trace lines of the same simulated moment differ by single nanoseconds
 DRIFT = 0.0002  # of a node's clock, at most (zab_chaos.model.world.chance)
 
