@@ -59,6 +59,7 @@ def planted_tree(file: str, text: str) -> Iterator[Path]:
     """Make a temporary copy of the source tree in which `file` contains `text`, and yield its path."""
     with TemporaryDirectory(prefix="zab-mutant-") as folder:
         tree = Path(folder)
+        tree.chmod(0o755)  # some tests run it as another user
         for name in COPIED:
             if (ROOT / name).is_dir():
                 # copytree keeps the modification times, so that compiled files stay valid
