@@ -124,6 +124,25 @@ def test_zeros_in_place_of_a_synced_record_are_refused(tmp_path: Path) -> None:
                 assert damaged({}, "log-00000001", holed, model.legal()), f"zeros from {start} to {end}"
 
 
+def test_a_hole_is_refused_wherever_the_batch_behind_it_begins(tmp_path: Path) -> None:
+    """Also if the end of a sector is in the first header of that batch, which is its only one."""
+    begins = set()
+    for size in range(log_record.SECTOR // 2, log_record.SECTOR):
+        store, model = born(tmp_path / f"{size}", segment_bytes=2000), Model()
+        hole = len(files(tmp_path / f"{size}")["log-00000001"].rstrip(b"\0"))
+        keep(store, model, txns(zxid(1, 1), b"x" * size + b"Z"))
+        begin = len(files(tmp_path / f"{size}")["log-00000001"].rstrip(b"\0"))
+        if log_record.SECTOR - log_record.HEADER_BYTES <= begin <= log_record.SECTOR:
+            keep(store, model, txns(zxid(1, 2), b"Z"))
+            begins.add(begin)
+        store.close()
+        if begin in begins:
+            data = files(tmp_path / f"{size}")["log-00000001"]
+            holed = data[:hole] + bytes(begin - hole) + data[begin:]
+            assert damaged({}, "log-00000001", holed, model.legal()), f"the next batch begins at {begin}"
+    assert len(begins) >= log_record.HEADER_BYTES
+
+
 def test_records_are_valid_only_where_they_were_written(tmp_path: Path) -> None:
     """A transaction may contain a copy of a log, which must not look like records behind a torn record."""
     store, model = born(tmp_path, segment_bytes=1500), Model()
