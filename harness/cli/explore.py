@@ -23,14 +23,14 @@ from zab_chaos.harness.cli.output import console_for, write_answer
 from zab_chaos.harness.errors import BadInput, Interrupted
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.coverage import show_coverage
-from zab_chaos.harness.explore.exploration import AHEAD, LOG, SeedResult, Task, explore_with
+from zab_chaos.harness.explore.exploration import LOG, SeedResult, Task, explore_with
 from zab_chaos.harness.explore.guided import explore_guided, keep_weights, read_weights
 from zab_chaos.harness.explore.seed_runs import SIM, SeedRuns, read_keep
 from zab_chaos.harness.explore.seeds import read_seeds
 from zab_chaos.harness.explore.spark_session import BAD_MASTER, MASTER
 from zab_chaos.harness.explore.summary import ExplorationSummary
 from zab_chaos.harness.explore.swarm import EVEN, Weights
-from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
+from zab_chaos.harness.explore.workers import AHEAD, LocalWorkers, WorkerPool, run_workers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.files import writing
 from zab_chaos.harness.machine.interrupt import Stopped
@@ -203,7 +203,7 @@ def explore_command(
 def _worker_pool(on: str, master: str | None, jobs: int, results: Path) -> AbstractContextManager[WorkerPool]:
     """Return a pool of processes on this machine or, with --master, of the executors of Spark."""
     if on != SIM:
-        return LocalWorkers(jobs, AHEAD, interrupts=True)
+        return run_workers(jobs)
     if master is None:
         return LocalWorkers(jobs, AHEAD)
     pool: AbstractContextManager[WorkerPool] = import_module("zab_chaos.harness.explore.spark_workers").spark_workers(

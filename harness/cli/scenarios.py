@@ -16,9 +16,8 @@ from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.cli.checks import Checks
 from zab_chaos.harness.cli.output import console_for, indented, print_json
 from zab_chaos.harness.errors import BadInput, Exit, check_names
-from zab_chaos.harness.explore.exploration import AHEAD
 from zab_chaos.harness.explore.trials import Ending, Trial
-from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.explore.workers import run_workers
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
@@ -75,14 +74,14 @@ def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def check(only: list[str], *, on: str = "processes", times: int, jobs: int = 1, results: Path, json: bool) -> int:
+def check(only: list[str], *, on: str, times: int, jobs: int, results: Path, json: bool) -> int:
     """Run each scenario that the backend supports, `jobs` at a time. Raises BadInput.
 
     Exit codes: 0 all end as expected; 1 one does not; 2 none could be run, or the user stopped the check.
     """
     console, chosen = console_for(json=json), chosen_scenarios(only)
     runnable = _runnable(chosen, on, console)
-    with LocalWorkers(jobs, AHEAD, interrupts=True) as workers:
+    with run_workers(jobs) as workers:
         trials = workers.results(partial(_check_one, on, times, results), runnable)
         checks = Checks(trials, _words, console)
     checked = checks.done

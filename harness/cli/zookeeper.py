@@ -13,7 +13,6 @@ from zab_chaos.harness.cli.checks import Cells, Checks, marked
 from zab_chaos.harness.cli.explore import log_to
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
-from zab_chaos.harness.explore.exploration import AHEAD
 from zab_chaos.harness.explore.tickets import (
     ReleaseRuns,
     TicketResult,
@@ -22,7 +21,7 @@ from zab_chaos.harness.explore.tickets import (
     tickets,
     try_release,
 )
-from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.explore.workers import run_workers
 from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 
@@ -73,7 +72,7 @@ def check_command(
     check_output_file(out)
     registry.find("zookeeper").check()
     console = console_for(json=json)
-    with log_to(results, "tickets"), LocalWorkers(jobs, AHEAD, interrupts=True) as workers:
+    with log_to(results, "tickets"), run_workers(jobs) as workers:
         tries = workers.results(partial(_try, results, times), plan)
         checks = Checks(_results(plan, tries, console), _words, console)
     rows = [row for row in rows if row.tried]

@@ -23,13 +23,12 @@ from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.seed_runs import SIM, SeedRuns
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm, with_mounted_disks
-from zab_chaos.harness.explore.workers import LocalWorkers, WorkerPool
+from zab_chaos.harness.explore.workers import AHEAD, LocalWorkers, WorkerPool
 from zab_chaos.harness.report.headline import last_time, ranked_violations
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.model.coverage import Combination, CoverageRecorder, recording_types
 from zab_chaos.model.verdict import Verdict, ended_as_expected
 
-AHEAD = 4  # seeds submitted per worker: enough that no worker is idle, few enough that a failure is reported soon
 OUTCOMES = ("acked", "failed", "unknown")
 LOG = logging.getLogger("zab.explore")
 

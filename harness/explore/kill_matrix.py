@@ -15,7 +15,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.exploration import Task, explore
 from zab_chaos.harness.explore.trials import Trial
-from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.explore.workers import run_workers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import FinishedRun, run_quietly
@@ -139,7 +139,7 @@ def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> DefectR
     times = effort.times * (PROBABILISTIC_FACTOR if defect.probabilistic else 1)
     kinds = [dataclasses.replace(scenario, defect=built_with) for built_with in (defect.name, None)]
     plan = [(built, seed) for seed in range(scenario.seed, scenario.seed + times) for built in kinds]
-    with LocalWorkers(effort.jobs or 1, interrupts=True) as workers:
+    with run_workers(effort.jobs or 1) as workers:
         for (built, _), ran in zip(plan, workers.results(partial(_run, defect, effort.results), plan), strict=True):
             (tried.broken if built.defect else tried.honest).add(ran.verdict, ran.folder.path)
             if tried.honest.runs == tried.broken.runs >= effort.times and tried.broken.good:

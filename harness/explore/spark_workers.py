@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.explore import spark_session
-from zab_chaos.harness.explore.workers import WorkerPool, in_order
+from zab_chaos.harness.explore.workers import AHEAD, WorkerPool, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 HEAP = "1g"  # of the driver, which submits items and receives short results
-AHEAD = 4  # items submitted for each core, as `zab_chaos.harness.explore.exploration` does
 
 
 @contextmanager

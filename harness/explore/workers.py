@@ -21,6 +21,7 @@ from zab_chaos.harness.machine.interrupt import GRACE, SIGNALS, deferred_signals
 
 # How long interrupted work may take. A real run has one period of grace to end, and one to be judged.
 END_SECONDS = 2 * GRACE + 0.2
+AHEAD = 4  # items submitted per worker: enough that no worker is idle, few enough that a failure is reported soon
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -115,9 +116,9 @@ class LocalWorkers:
         if self._pool is None:
             yield from map(work, items)
             return
-        done = partial(_stoppable_work, work) if self._interrupts else work
+        begun = partial(_stoppable_work, work) if self._interrupts else work
         try:
-            yield from in_order(partial(self._submit, done), items, self._ahead, self._busy)
+            yield from in_order(partial(self._submit, begun), items, self._ahead, self._busy)
         except BrokenProcessPool:
             raise HarnessError("a worker process died; perhaps there is too little memory") from None
 
@@ -130,6 +131,11 @@ class LocalWorkers:
             future = self._pool.submit(work, item)
         self._submitted.append(future)
         return future
+
+
+def run_workers(jobs: int) -> LocalWorkers:
+    """Return a pool for runs on real nodes, `jobs` at a time."""
+    return LocalWorkers(jobs, AHEAD, interrupts=True)
 
 
 def _initialize_worker(parent: int, interrupted: bool) -> None:

@@ -85,16 +85,18 @@ def test_a_start_that_is_never_complete_names_the_nodes_that_ended(
     )
 
 
+def ending(results: Path, text: str) -> tuple[int, str]:
+    """Run a scenario and return the exit code, and the first reason for it."""
+    verdict = run(parse(text), RunOptions(seed=1, results=results, command="again", on="sim"), Kept()).verdict
+    return verdict.exit, verdict.reasons[0]
+
+
 def test_the_error_of_a_background_thread_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(_: SimDeployment) -> None:
         raise HarnessError("the thread that watches the nodes failed")
 
     monkeypatch.setattr(SimDeployment, "check", check)
-    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
-    assert (ran.verdict.exit, ran.verdict.reasons[0]) == (
-        3,
-        "the harness failed: the thread that watches the nodes failed",
-    )
+    assert ending(tmp_path, SCENARIO) == (3, "the harness failed: the thread that watches the nodes failed")
 
 
 def test_a_background_thread_that_fails_while_the_nodes_end_fails_the_run(
@@ -113,19 +115,14 @@ def test_a_background_thread_that_fails_while_the_nodes_end_fails_the_run(
 
     monkeypatch.setattr(SimDeployment, "__exit__", leave_and_note)
     monkeypatch.setattr(SimDeployment, "check", check)
-    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
-    assert (ran.verdict.exit, ran.verdict.reasons[0]) == (
-        3,
-        "the harness failed: the thread that watches the nodes failed",
-    )
+    assert ending(tmp_path, SCENARIO) == (3, "the harness failed: the thread that watches the nodes failed")
 
 
 def test_a_schedule_whose_faults_do_not_begin_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run without its faults must not pass."""
     monkeypatch.setattr(Scheduler, "due", lambda *_: None)
     text = '[scenario]\nname = "late"\nduration = 1\n[workload]\nrate = 5\n[[fault]]\nat = 0.2\ndo = "crash"\ntarget = "one"\n'
-    ran = run(parse(text), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
-    assert (ran.verdict.exit, ran.verdict.reasons[0]) == (
+    assert ending(tmp_path, text) == (
         3,
         "the harness failed: the schedule is 20 s late: `crash` was due at 0.2 s, and has not begun",
     )
