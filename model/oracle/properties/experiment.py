@@ -68,7 +68,8 @@ class FaultTookEffect(Checker):
                 f"node {event.node}, life {event.life}, went on after life {boot.life} began", [boot, event]
             )
         for each in self.facts.nodes.values():
-            for old, new in pairwise(each.boots[:1] + each.boots):
+            boots = each.boots
+            for old, new in pairwise(boots[:1] + boots):
                 self._check_disk(old, new)
         for words, lines in contradictions(self.facts):
             self.findings.add(words, lines)
