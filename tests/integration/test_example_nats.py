@@ -36,17 +36,21 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize(("bug", "verdict"), [([], "PASS"), (LAZY_SYNC, "VIOLATION")])
+@pytest.mark.parametrize(
+    ("bug", "verdict", "durability"), [([], "PASS", {"PASS"}), (LAZY_SYNC, "VIOLATION", {"VIOLATION", "UNKNOWN"})]
+)
 def test_without_syncs_a_power_cut_of_all_nodes_loses_confirmed_writes(
-    environment: dict[str, str], tmp_path: Path, bug: list[str], verdict: str
+    environment: dict[str, str], tmp_path: Path, bug: list[str], verdict: str, durability: set[str]
 ) -> None:
+    """Rarely the nodes disagree after it about whether there is a bucket. Then they never answer a read: `recovery` fails."""
     possible()
     if not bug and not syncs_always():
         pytest.skip("this nats-server can't sync its files before it answers (2.10 can)")
     words = ["run", str(EXAMPLE / "scenarios" / "outage.toml"), "--on", "nats", *bug]
     _, answer, said = zab(environment, tmp_path, *words)
     found = judgements(answer)
-    assert (answer["verdict"], found["durability"]) == (verdict, verdict), (answer["reasons"], said)
+    assert answer["verdict"] == verdict, (answer["reasons"], said)
+    assert found["durability"] in durability, answer["reasons"]
     assert found["fault took effect"] == "PASS"
 
 

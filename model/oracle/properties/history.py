@@ -136,7 +136,8 @@ class ReadableInTheEnd(Checker):
 
     Verifies for the last read of a key after all acknowledged writes of the load have returned, and for the last one after the
     writes of the harness that follow: it does not show a value that an acknowledged write must have replaced. Does not verify
-    keys that were not read after that, nor the keys of a multi.
+    keys that were not read after that, nor the keys of a multi. If the nodes did not converge and such a key was not read
+    after the load, the property is UNKNOWN.
     """
 
     name = "durability"
@@ -146,21 +147,31 @@ class ReadableInTheEnd(Checker):
     def at_end(self) -> None:
         stopped = self.facts.milestones.get("workload-stopped")
         load_end = stopped.t if stopped is not None else FOREVER  # then the harness reads keys, and writes some of them
+        unread = []
         for path, requests in sorted(by_key(self.facts.requests.values())):
-            writes = _writes(requests)
-            reads = [one for one in requests if _found(one)]
-            acked = [one for one in writes if _acknowledged(one)]
-            in_load = max((_returned(one) for one in acked if one.invoke.t < load_end), default=0)
-            written_again = min((one.invoke.t for one in writes if one.invoke.t >= load_end), default=FOREVER)
-            in_all = max(map(_returned, acked), default=0)
-            for group in (
-                [one for one in reads if in_load < one.invoke.t and one.complete and one.complete.t < written_again],
-                [one for one in reads if max(in_all, written_again) < one.invoke.t],
-            ):
-                self.checked += len(group)
-                if group and (replaced := _replaced(group[-1], writes)) is not None:
-                    self._report(path, group[-1], *replaced)
-                    break
+            self._check_key(path, requests, load_end)
+            last = max((one.invoke.t for one in requests if _found(one)), default=0)
+            if last < load_end and any(_acknowledged(one) for one in _writes(requests)):
+                unread.append(path)
+        if unread and "converged" not in self.facts.milestones and not self.facts.beyond_fault_model():
+            more = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
+            self.unknown.append(f"durability is unknown: no node told what {unread[0]}{more} holds in the end")
+
+    def _check_key(self, path: str, requests: list[Request], load_end: int) -> None:
+        writes = _writes(requests)
+        reads = [one for one in requests if _found(one)]
+        acked = [one for one in writes if _acknowledged(one)]
+        in_load = max((_returned(one) for one in acked if one.invoke.t < load_end), default=0)
+        written_again = min((one.invoke.t for one in writes if one.invoke.t >= load_end), default=FOREVER)
+        in_all = max(map(_returned, acked), default=0)
+        for group in (
+            [one for one in reads if in_load < one.invoke.t and one.complete and one.complete.t < written_again],
+            [one for one in reads if max(in_all, written_again) < one.invoke.t],
+        ):
+            self.checked += len(group)
+            if group and (replaced := _replaced(group[-1], writes)) is not None:
+                self._report(path, group[-1], *replaced)
+                break
 
     def _report(self, path: str, read: Request, shown: Request | None, lost: list[Request]) -> None:
         write, reader = (_name(one) for one in (lost[-1], read))

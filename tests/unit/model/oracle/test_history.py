@@ -112,6 +112,24 @@ def test_a_loss_is_also_found_in_a_key_that_the_harness_writes_at_the_end(tmp_pa
     assert ("durability" in judge(tmp_path, stored=False).violated) == lost
 
 
+@pytest.mark.parametrize(("settled", "read"), [("not-converged", False), ("not-converged", True), ("converged", False)])
+def test_without_a_read_after_the_load_of_a_run_that_did_not_converge_durability_is_unknown(
+    tmp_path: Path, settled: str, read: bool
+) -> None:
+    """The read of the load came before the faults, so it says nothing of what is left after them."""
+    load = [operation(1, "set", 0, 1, 7), operation(2, "get", 2, 3, 7)]
+    end = operation(3, "get", 5, 6, 7) if read else operation(3, "get", 5, 6, outcome="unknown", error="no stream")
+    run_of(tmp_path, *load, end)
+    told = [
+        {"t": at * SECOND, "event": name} for name, at in (("workload-stopped", 4), ("safety-ended", 4), (settled, 7))
+    ]
+    (tmp_path / "harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in told))
+    verdict = judge(tmp_path, stored=False)
+    unknown = settled == "not-converged" and not read
+    assert verdict.property("durability").verdict == (Judgement.UNKNOWN if unknown else Judgement.PASS)
+    assert ("durability is unknown: no node told what /a holds in the end" in verdict.reasons) == unknown
+
+
 def test_a_lost_key_is_reported_once_however_often_it_is_read(tmp_path: Path) -> None:
     """So the number of violations is that of the keys, and not six times as high."""
     reads = [operation(seq, "get", seq, seq + 0.5, outcome="failed", error="no node") for seq in (3, 4, 5)]
