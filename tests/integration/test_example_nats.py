@@ -42,7 +42,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def test_without_syncs_a_power_cut_of_all_nodes_loses_confirmed_writes(
     environment: dict[str, str], tmp_path: Path, bug: list[str], verdict: str, durability: set[str]
 ) -> None:
-    """Rarely the nodes disagree after it about whether there is a bucket. Then they never answer a read: `recovery` fails."""
+    """Now and then no server serves the bucket any more after it: `recovery` fails, and no key can be read."""
     possible()
     if not bug and not syncs_always():
         pytest.skip("this nats-server can't sync its files before it answers (2.10 can)")
