@@ -21,6 +21,7 @@ from zab_chaos.harness.client.leaderless import Leaderless
 from zab_chaos.node.clients.protocol import (
     BATCH_BYTES,
     CLIENT_CLOSED,
+    NO_ANSWER,
     REFUSED,
     VERSION,
     Answers,
@@ -109,7 +110,7 @@ class ClientCore:
         self._addresses = dict(addresses)
         self._dial = dial
         self._timeout_ns = timeout_ns
-        self._late = f"no answer within {timeout_ns / 1e9:g} s"
+        self._late = f"{NO_ANSWER} {timeout_ns / 1e9:g} s"
         self.node = min(addresses) if node is None else self._known(node)  # connected to it, or trying to reach it
         self._leaderless = Leaderless()
         self._now = 0

@@ -24,6 +24,7 @@ BATCH_BYTES = 2**18  # a message with several requests has no more
 
 REFUSED = "does not serve this client"  # a client's words for REJECTED
 BROKE = "the connection broke"  # a client's words for a connection that ended
+NO_ANSWER = "no answer within"  # a client's words for requests that it has waited for too long
 CLIENT_CLOSED = "the client was closed"  # a client's words for requests that it has not waited for
 FORGOTTEN = "requests came before HELLO, or after this node had forgotten the client"  # a reason to reject
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
-from zab_chaos.node.clients.protocol import CLIENT_CLOSED
+from zab_chaos.node.clients.protocol import CLIENT_CLOSED, FORGOTTEN, NO_ANSWER, REFUSED
 from zab_chaos.node.core.broadcast import EXHAUSTED
 
 SECOND = 1_000_000_000
@@ -1256,3 +1256,134 @@ def progress_a_connection_breaks_while_the_machine_stands_still() -> Story:
 def progress_a_connection_of_a_client_that_sleeps_breaks() -> Story:
     """Client 2 looks at its connection from time to time only."""
     return _broken(awake=False)
+
+
+def _forgotten(*, told: bool = False, waits: float = 2.0, paused: bool = False) -> Story:
+    """Let node 3 forget client 2, which then sends a request and waits so long for the answer, or is `told` at once."""
+    story = _linked()
+    _written_for(story, 2)
+    story.event(3, "client", state="connected", client=2)
+    story.event(3, "client", state="gone", client=2, why="it does not read its answers")
+    if paused:
+        _pause(story, 3)
+        _wake(story, 3)
+    seq = story.invoke(2, "get", node=3)
+    _written_for(story, waits)
+    words = f"{REFUSED}: {FORGOTTEN}" if told else f"{NO_ANSWER} {waits:g} s"
+    story.complete(2, seq, outcome="unknown", node=3, error=f"node 3 {words}")
+    _written_for(story, 2)
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_forgotten_client_is_not_told() -> Story:
+    """Node 3 has forgotten client 2, and does not say so when the client sends a request."""
+    return _forgotten()
+
+
+@legal("progress")
+def progress_a_forgotten_client_is_told() -> Story:
+    """The same, but client 2 is told."""
+    return _forgotten(told=True)
+
+
+@legal("progress")
+def progress_a_forgotten_client_does_not_wait_long() -> Story:
+    """The same, but client 2 waits for half a second only."""
+    return _forgotten(waits=0.5)
+
+
+@legal("progress")
+def progress_a_paused_node_does_not_tell_a_forgotten_client() -> Story:
+    """The same, but node 3 is paused just before the client sends its request."""
+    return _forgotten(paused=True)
+
+
+def _elected_without_session(seconds: float) -> Story:
+    """Let node 3 follow node 2, with which it has closed its session, for so long."""
+    story = _linked(noticed_within=0.3)
+    story.event(3, "link", peer=2, state="closed", session=1, why="a new iteration")
+    story.event(3, "role", role="FOLLOWING", leader=2, why="elected")
+    story.t += int(seconds * SECOND)
+    story.event(3, "role", role="LOOKING", leader=None, why="discovery took too long")
+    story.open_links(3, [2])
+    story.event(3, "role", role="FOLLOWING", leader=1, why="elected")
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_node_follows_one_without_a_session() -> Story:
+    """Node 3 follows node 2 for half a second, and has no session with it."""
+    return _elected_without_session(0.5)
+
+
+@violates("progress")
+def progress_a_node_votes_for_one_that_is_gone() -> Story:
+    """Node 3 loses its session with node 2, for which it votes, and does not vote anew for half a second."""
+    story = _linked(noticed_within=0.3)
+    story.event(3, "vote", round=2, leader=2)
+    story.event(3, "link", peer=2, state="closed", session=1, why="a new iteration")
+    story.t += SECOND // 2
+    story.event(3, "vote", round=2, leader=1)
+    story.open_links(3, [2])
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_a_node_loses_its_session_as_it_is_elected() -> Story:
+    """The same, but node 3 looks again at once: it has lost the session in the round in which it was elected."""
+    return _elected_without_session(0)
+
+
+def _unnoticed(seconds: float = 1.0, *, fault: str = "", pairs: list[Any] | None = None, **expect: Any) -> Story:
+    """Let node 1 end its session with node 3 so many seconds after that node was killed. A fault may hit node 1, or links."""
+    story = _linked(**{"noticed_within": 0.3} | expect)
+    if fault:
+        story.inject(fault, [3] if pairs else [1], pairs=pairs, params={"ms": 900})
+    story.crash(3)
+    story.members = [1, 2]
+    _written_for(story, seconds)
+    story.event(1, "link", peer=3, state="closed", session=1, why="a new iteration")
+    if fault:
+        story.heal(id=1)
+    story.boot(3)
+    story.open_links(3, [1, 2])
+    story.open_links(1, [3])
+    story.join(3)
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_killed_node_is_unnoticed() -> Story:
+    """Node 3 is killed, and node 1 goes on with their session for a second."""
+    return _unnoticed()
+
+
+@legal("progress")
+def progress_a_killed_node_is_noticed() -> Story:
+    """The same, but node 1 ends the session at once."""
+    return _unnoticed(0)
+
+
+@legal("progress")
+def progress_a_killed_node_is_unnoticed_on_a_machine() -> Story:
+    """The same, where a node may notice the end of a connection later."""
+    return _unnoticed(noticed_within=None)
+
+
+@legal("progress")
+def progress_a_killed_node_is_unnoticed_behind_a_slow_link() -> Story:
+    """The same, but the link is slow."""
+    return _unnoticed(fault="latency", pairs=[[3, 1]])
+
+
+@legal("progress")
+def progress_a_killed_node_is_unnoticed_by_a_slow_one() -> Story:
+    """The same, but node 1's disk is slow."""
+    return _unnoticed(fault="slow-disk")

@@ -167,7 +167,8 @@ class Channels(Checker):
 class Sanity(Checker):
     """LADIS 2008, section 2: sanity checks abort the server when something happens that should be impossible.
 
-    Verifies that no node ended because one of its own checks failed. Does not verify anything that the nodes do not check.
+    Verifies that no node ended because one of its own checks failed, or because of an error that its code does not handle. The
+    simulator ends a node that computes without end by such an error. Does not verify anything that the nodes do not check.
     """
 
     name = "sanity"

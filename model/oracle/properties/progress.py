@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, product
 
-from zab_chaos.model.events import Complete, Invoke, Phase, Role
+from zab_chaos.model.events import Complete, Invoke, Link, Phase, Role, TraceEvent, Vote
 from zab_chaos.model.oracle.client_conduct import ClientConduct, Misconduct
 from zab_chaos.model.oracle.evidence import node_names, zxid_range
-from zab_chaos.model.oracle.facts import GAP, WRITES, Facts, Request, was_served
+from zab_chaos.model.oracle.facts import GAP, WIPE, WRITES, Facts, Request, ended_processes, was_served
 from zab_chaos.model.oracle.following import Following
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow, PossibleLeaders
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -19,6 +19,8 @@ from zab_chaos.node.core.broadcast import EXHAUSTED
 
 DEFAULT_BOUND = 15.0  # seconds, if run.json gives no `progress_within`
 MAX_ELECTIONS = 10  # how often nodes may begin to lead before one of them is established, while some node could lead
+KILLED_AT_ONCE = frozenset({"crash", "restart", WIPE})  # faults
+ROUND = SECOND // 100  # one round of a node takes less; in it a session may end, and the node react to what came before
 CONNECTS = SECOND // 10  # a client that is closed sooner may not have been connected yet
 
 
@@ -58,6 +60,10 @@ class Progress(Checker):
     - If run.json says that `clients_are_awake`, and while the clients together sent something all the time: no client waits
       for longer than `LEAVES` for the answer of a node that was paused, or has started again, since the request was sent. No
       client's connection breaks to a node that runs on, and that no fault has affected for `LEAVES`.
+    - A node that has forgotten a client says so when the client sends it something: the client does not wait until its timeout.
+    - If run.json gives `noticed_within`: a session ends within that time after its peer's process is gone, if no fault affects
+      the node or the link meanwhile. The end of the connection shows it. And for no longer than `ROUND` a node votes for or
+      follows one that it has no session with, unless a fault affects it.
     - A leader that resigns because its counter is exhausted has delivered all that it broadcast: no write is unknown for that.
 
     If each client of the load asked a last question after everything was healed (`last-question`), verifies that each got an
@@ -80,11 +86,29 @@ class Progress(Checker):
         super().__init__(facts)
         self._reported: list[Span] = []
         self._roles: dict[tuple[int, int], list[Role]] = {}  # by (node, life)
+        self._links: dict[tuple[int, int, int], Link] = {}  # by (node, life, peer): the last change of the link
+        self._choices: dict[tuple[int, int], int | None] = {}  # by (node, life): for whom it votes, or whom it follows
+        # By the same, while a node has no session with the node of its choice: since when.
+        self._alone: dict[tuple[int, int], TraceEvent] = {}
+        # The beginning and the end of each such time that is long, with the node of its choice.
+        self._lonely: list[tuple[TraceEvent, TraceEvent, int]] = []
+        self._sessions: list[tuple[Link, Link]] = []  # the beginning and the end of each session that was closed
 
     def on_role(self, event: Role) -> None:
         self._roles.setdefault((event.node, event.life), []).append(event)
         if event.why == EXHAUSTED:
             self._check_resignation(event)
+        self._choose(event, event.leader if event.role == "FOLLOWING" else None)
+
+    def on_link(self, event: Link) -> None:
+        opened = self._links.get((event.node, event.life, event.peer))
+        self._links[event.node, event.life, event.peer] = event
+        if self._choices.get((event.node, event.life)) == event.peer:
+            self._end_alone(event)
+            if event.state == "closed":
+                self._alone[event.node, event.life] = event
+        if event.state == "closed" and opened is not None:
+            self._sessions.append((opened, event))
 
     def at_end(self) -> None:
         self._check()
@@ -104,6 +128,10 @@ class Progress(Checker):
         self._answer_bound = int(answered * SECOND) if answered is not None else FOREVER
         self._check_followers()
         self._check_support()
+        noticed = self.expected("noticed_within")
+        if noticed is not None and not facts.damaged():
+            self._check_ends(int(noticed * SECOND))
+            self._check_choices()
         if facts.run.expect.get("delays_are_bounded"):
             self._check_changes()
         if facts.run.expect.get("links_are_reliable") or answered is not None:
@@ -131,6 +159,24 @@ class Progress(Checker):
         undisturbed = {node: list(self._undisturbed(node)) for node in {stay.node for _, stay in delayed}}
         for request, stay in delayed:
             self._check_delayed(request, stay, undisturbed[stay.node])
+
+    def on_vote(self, event: Vote) -> None:
+        self._choose(event, event.leader)
+
+    def _choose(self, event: Role | Vote, leader: int | None) -> None:
+        """Take note that a node votes for this leader now, or follows it."""
+        life = event.node, event.life
+        self._end_alone(event)
+        self._choices[life] = leader
+        link = self._links.get((*life, leader or 0))
+        if link is not None and link.state == "closed":
+            self._alone[life] = event
+
+    def _end_alone(self, event: Role | Vote | Link) -> None:
+        """Take note that a node has chosen anew, or has a session with the node of its choice again."""
+        since = self._alone.pop((event.node, event.life), None)
+        if since is not None and event.t - since.t > ROUND:
+            self._lonely.append((since, event, self._choices[event.node, event.life] or 0))
 
     def _check_resignation(self, event: Role) -> None:
         node = self.facts.nodes[event.node]
@@ -180,6 +226,7 @@ class Progress(Checker):
             return
         if facts.run.expect.get("clients_know_all_nodes") and facts.run.nodes > 1:
             self._add(conduct.staying_without_leader(), conduct.staying_without_connection())
+        self._add(conduct.waiting_where_forgotten())
         if facts.run.expect.get("clients_are_awake"):
             self._add(conduct.staying_at_silent_node(), conduct.losing_connection())
 
@@ -273,6 +320,44 @@ class Progress(Checker):
         for number, node in self.facts.nodes.items():
             if any(boot.disk == "amnesiac" for boot in node.boots):
                 yield number
+
+    def _check_ends(self, bound: int) -> None:
+        """Check that nodes notice from their connections, and not from silence, that the process of a peer is gone."""
+        gone = {node: sorted(self._ends_of(node)) for node in self.facts.nodes}
+        for opened, closed in self._sessions:
+            ends = gone.get(closed.peer, [])
+            place = bisect_left(ends, closed.t) - 1
+            if place < 0 or ends[place] <= opened.t or closed.t - ends[place] <= bound:
+                continue
+            if not self._may_go_unnoticed(opened, closed):
+                self.findings.add(
+                    f"node {closed.node} went on with its session for {(closed.t - ends[place]) / 1e9:.1f} s after the process "
+                    f"of node {closed.peer} was gone",
+                    [opened, closed],
+                )
+
+    def _check_choices(self) -> None:
+        """Check that nodes vote for and follow only those that they have a session with."""
+        for since, until, leader in self._lonely:
+            node = since.node
+            if not any(node in it.nodes for it in self.facts.faults_during(since.t, until.t)):
+                words = f"node {node} chose node {leader} without a session for {(until.t - since.t) / 1e6:.0f} ms"
+                self.findings.add(words, [since, until])
+
+    def _ends_of(self, node: int) -> Iterator[int]:
+        """Find when the processes of a node were gone. Some faults kill them not at once, but at a point or at a sync."""
+        at_once = [it for it in self.facts.injects if it.do in KILLED_AT_ONCE and not it.params.get("keeps_cache")]
+        yield from (inject.t for inject in at_once if node in ended_processes(inject))
+        yield from (life.exit.t for life in self.facts.nodes[node].lives if life.exit is not None)
+        yield from (boot.t for boot in self.facts.nodes[node].boots[1:])
+
+    def _may_go_unnoticed(self, opened: Link, closed: Link) -> bool:
+        """Return whether a fault may have kept a node from noticing the end of a peer's process."""
+        ends = {closed.node, closed.peer}
+        return any(
+            closed.node in it.nodes or any(ends == {*pair} for pair in it.pairs or ())
+            for it in self.facts.faults_during(opened.t, closed.t)
+        )
 
     def _check_support(self) -> None:
         """Check that no leader goes on without a quorum."""

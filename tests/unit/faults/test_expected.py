@@ -20,7 +20,7 @@ def demands(text: str, *, exact: bool) -> dict[str, Any]:
 
 def test_what_takes_time_on_a_machine_is_not_demanded_there() -> None:
     simulated, real = demands(SHORT, exact=True), demands(SHORT, exact=False)
-    assert set(simulated) - set(real) == PROMPT | {"waiting"}
+    assert set(simulated) - set(real) == PROMPT | {"waiting", "noticed_within"}
     assert simulated["clients_are_kept"] is simulated["clients_know_all_nodes"] is True
     assert (simulated["progress_within"], real["progress_within"]) == (simulated["answered_within"], 15.0)
     assert simulated["progress_within"] < 15.0
@@ -34,6 +34,11 @@ def test_only_real_connections_lose_no_frames_without_a_fault() -> None:
 def test_only_an_erratic_network_has_no_bound_on_delays() -> None:
     drawn = [demands(text, exact=exact)["delays_are_bounded"] for text in (SHORT, ERRATIC) for exact in (True, False)]
     assert drawn == [True, True, False, True]
+
+
+def test_only_in_the_simulator_nodes_notice_at_once_that_a_process_is_gone() -> None:
+    assert demands(SHORT, exact=True)["noticed_within"] < 1
+    assert "noticed_within" not in demands(SHORT, exact=False)
 
 
 @pytest.mark.parametrize("text", [ERRATIC, TIGHT])
