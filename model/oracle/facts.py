@@ -226,7 +226,7 @@ class Facts:
         "deliveries", "ended", "established", "faults", "faults_due", "frames_from", "frames_too_large", "healed_at",
         "heals", "highest_established", "history", "initial_disks", "injected", "injects", "last_seq", "latencies",
         "links", "lives", "members", "milestones", "node_faults", "nodes", "outcomes", "refusals", "requests", "run",
-        "self_promises", "session_lines", "tree", "unconfirmed_heals", "write_outcomes", "writes_done", "zombies",
+        "self_promises", "session_lines", "told_again", "tree", "unconfirmed_heals", "write_outcomes", "writes_done", "zombies",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -246,6 +246,7 @@ class Facts:
         self.frames_from: dict[tuple[int, int], Channel] = {}  # by sender (node, life): the first proof of its frames
         self.connections: dict[tuple[int, int], list[Client]] = {}  # by (node, client)
         self.requests: dict[tuple[int, int], Request] = {}  # by (client, seq)
+        self.told_again: list[tuple[Complete, Complete]] = []  # two outcomes of one request
         self.last_seq: dict[int, int] = {}  # by client: the seq of its latest request
         self.acked: list[AckedWrite] = []
         self.outcomes = {"ok": 0, "failed": 0, "unknown": 0}
@@ -435,8 +436,14 @@ class Facts:
     def complete(self, operation: Complete) -> Request | None:
         """Add an answer. Return its request, None if no request waits for it."""
         request = self.requests.get((operation.client, operation.seq))
-        if request is None or request.complete is not None:
+        if request is None or (request.complete is not None and request.complete.t == operation.t):
             self.note_damage(operation, "completes an operation that waits for no answer")
+            return None
+        write = request.invoke.op in WRITES
+        for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
+            counts[operation.outcome] += 1
+        if request.complete is not None:
+            self.told_again.append((request.complete, operation))
             return None
         request.complete, invoke = operation, request.invoke
         if operation.values is not None or invoke.op in TRANSACTIONS:
@@ -444,9 +451,6 @@ class Facts:
         if operation.t < invoke.t:
             self.note_damage(operation, "answers a request before it was sent")
         request.zxid = zxid_of(operation)
-        write = invoke.op in WRITES
-        for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
-            counts[operation.outcome] += 1
         if write and operation.outcome == "failed" and was_served(operation):
             self.refusals.append(operation.t)
         if operation.outcome == "ok":

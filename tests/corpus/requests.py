@@ -7,6 +7,18 @@ from tests.corpus.story import Story, digest, ensemble
 
 
 @violates("exactly once")
+def once_told_two_outcomes() -> Story:
+    """A client is told that the outcome of its write is unknown, and then that the write succeeded."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.commit((1, seq))
+    story.complete(1, seq, outcome="unknown", error="the connection broke")
+    story.complete(1, seq, zxid)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
 def once_twice() -> Story:
     """A write is prepared twice, by two leaders; its client gets the answer for the second time."""
     story = ensemble()

@@ -18,6 +18,7 @@ class ExactlyOnce(Checker):
     - A client had requested each transaction before, with these operations, paths and values. The same holds for
       transactions that were proposed and not delivered.
     - A fence has the seq of a request that its client had sent before, so there was something to keep out.
+    - No client was told the outcome of a request twice.
     - A successful write took effect at exactly the zxid, path and version that its client was told, and the node that
       answered had delivered it by then.
 
@@ -38,6 +39,9 @@ class ExactlyOnce(Checker):
         if (zxid := effects.first_unknown()) is not None:
             self.unknown.append(f"exactly once can't be judged: no record has the content of {show(zxid)}")
         first, requests = effects.first_effects, self.facts.requests
+        for told, again in self.facts.told_again:
+            words = f"client {again.client}, seq {again.seq}, was told {again.outcome!r}, and {told.outcome!r} before"
+            self._report_absence(words, [told, again])
         self._connected = {client for _, client in self.facts.connections}  # clients that some node knew
         for zxid, txn, broadcast in zip(self.facts.history.zxids, effects.txns, effects.broadcasts, strict=True):
             if txn is None:
