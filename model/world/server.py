@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from zab_chaos import model, node
+from zab_chaos.model.world import standstill
 from zab_chaos.model.world.client_port import SimClientPort
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.model.world.interfaces import CommandsInterface, CrashPointsInterface, ReplicaInterface
@@ -55,7 +56,7 @@ def raised_by_node(error: Exception) -> bool:
     if isinstance(error, HANDLED):
         return True
     modules = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
-    ours = [name for name in modules if name.startswith((NODE, MODEL))]
+    ours = [name for name in modules if name.startswith((NODE, MODEL)) and name != standstill.__name__]
     return bool(ours) and ours[-1].startswith(NODE)
 
 

@@ -74,6 +74,7 @@ class World:
         self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
         self.order = 0  # calls scheduled so far; orders those that are due at the same time
         self.last_stamp = 0
+        self.running = False  # calls are being executed
 
     def call_later(self, delay: int, action: Callable[[Any], None], argument: Any = None) -> None:
         """Schedule `action(argument)` for `delay` nanoseconds from now."""
@@ -89,19 +90,27 @@ class World:
         """Execute everything that is due in the next `nanoseconds`."""
         end = self.now + nanoseconds
         heap = self.heap
-        while heap and heap[0][0] <= end:
-            self.now, _, action, argument = heappop(heap)
-            action(argument)
+        self.running = True
+        try:
+            while heap and heap[0][0] <= end:
+                self.now, _, action, argument = heappop(heap)
+                action(argument)
+        finally:
+            self.running = False
         self.now = end
 
     def run_until(self, condition: Callable[[], bool], nanoseconds: int) -> bool:
         """Execute calls until the condition holds, which is checked after each. Return False if it does not hold in time."""
         end = self.now + nanoseconds
         heap = self.heap
-        while not condition():
-            if not heap or heap[0][0] > end:
-                self.now = end
-                return condition()
-            self.now, _, action, argument = heappop(heap)
-            action(argument)
-        return True
+        self.running = True
+        try:
+            while not condition():
+                if not heap or heap[0][0] > end:
+                    self.now = end
+                    return condition()
+                self.now, _, action, argument = heappop(heap)
+                action(argument)
+            return True
+        finally:
+            self.running = False

@@ -17,6 +17,7 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
+from zab_chaos.model.world import standstill
 from zab_chaos.model.world.client_port import SimClientPort
 from zab_chaos.node.components import Components
 from zab_chaos.node.config import NodeConfig
@@ -80,6 +81,21 @@ def test_an_error_in_the_node_is_a_violation_of_sanity() -> None:
     ran = simulate(SCENARIO, 1, None, plan)
     assert "sanity" in ran.verdict.violated, ran.outcome
     assert any("stopped itself: AttributeError" in reason for reason in ran.verdict.reasons)
+
+
+def test_a_round_without_end_is_a_violation_of_sanity(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loops(Broadcasting):
+        def on_ack(self, source: int, message: Ack) -> None:
+            while self.epoch:
+                self.supporting()
+
+    class LoopsAtAck(Peer):
+        broadcasting_type = Loops
+
+    monkeypatch.setattr(standstill, "LOOK", 0.1)
+    ran = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), parts=Components(peer=LoopsAtAck)))
+    assert "sanity" in ran.verdict.violated, ran.outcome
+    assert any("computes without end" in reason for reason in ran.verdict.reasons)
 
 
 def test_an_error_in_the_world_is_a_failure_of_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ leave the same bytes.
 
 import hashlib
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -28,6 +28,7 @@ from zab_chaos.model.dump import dump_of
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.crash_states import CrashTestedNode
 from zab_chaos.model.world.machine import MakeNode, SimNode, build
+from zab_chaos.model.world.standstill import watched
 from zab_chaos.model.world.world import BEGINNING, SimPlan, World
 from zab_chaos.node.components import components_with
 
@@ -58,6 +59,7 @@ class SimDeployment(Deployment):
         self.network = SimNetwork(net)
         self.host = SimHost(self.world, self.machines)
         self.monitor = Monitor()
+        self._watch = watched(self.world)
         self.outcomes = OutcomeCounts()
         self._scenario = scenario
         self._load: SimLoad | None = None
@@ -69,8 +71,15 @@ class SimDeployment(Deployment):
             # Longer than every timeout of a node.
             self.quiet_seconds = (timing.sync_timeout_ms + timing.timeout_ms) / 1000
 
+    def __enter__(self) -> Self:
+        self._watch.__enter__()
+        return self
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        late = self.cluster.close(ask=kind is None or not issubclass(kind, Forced | Stopped))
+        try:
+            late = self.cluster.close(ask=kind is None or not issubclass(kind, Forced | Stopped))
+        finally:
+            self._watch.__exit__(None, None, None)
         if late:
             self.records.milestone("leftovers", nodes=late)
 
