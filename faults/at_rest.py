@@ -21,6 +21,7 @@ from zab_chaos.faults.process import (
     with_crash_at,
 )
 from zab_chaos.faults.rules import boolean, choice, integer
+from zab_chaos.node.store.damage import detectable_sectors
 from zab_chaos.node.store.errors import CORRUPT_EXIT, CorruptLog
 from zab_chaos.node.store.log_record import HEADER_BYTES, SECTOR
 from zab_chaos.node.store.os_files import clear_volatile
@@ -128,7 +129,7 @@ class Corrupt(FileDamage):
 
     def damage_files(self, folder: Path, files: list[Path]) -> dict[str, Any]:
         path = files[-1]
-        if self.params["zeros"] and (sectors := detectable_sectors(path)):
+        if self.params["zeros"] and (sectors := detectable_sectors(path.name, path.read_bytes())):
             return self._zero_sector(path, self.context.random.choice(sectors))
         content = bytearray(path.read_bytes())
         # Not in the last quarter: damage at the very end may come from a power cut, and recovery may cut it off.
@@ -150,25 +151,6 @@ class Corrupt(FileDamage):
     def describe(self) -> str:
         damage = "a sector of zeros" if self.params["zeros"] else "one bit flipped"
         return f"{node_names(self.nodes)}: {damage} in the {self.files_in_words}"
-
-
-def detectable_sectors(path: Path) -> list[int]:
-    """Return the offsets of the sectors whose loss a reader can detect.
-
-    In a snapshot these are all. In a log they are those before the last batch, of which a power cut may leave any part.
-    A log that can't be read, and files of other programs, have none.
-    """
-    content = path.read_bytes()
-    number = segment_number(path.name)
-    if number is None:
-        sectors = range(0, len(content) - SECTOR, SECTOR) if path.match(OUR_FILES[SNAPSHOT]) else ()
-        return [at for at in sectors if content[at : at + SECTOR].strip(b"\0")]  # else it is full of zeros already
-    try:
-        records = list(SegmentReader(number, content).records(None))
-    except CorruptLog:
-        return []
-    last_batch = [record.offset for record in records if record.batch == records[-1].batch]
-    return [at for at in range(0, last_batch[0], SECTOR) if at + SECTOR <= last_batch[-1]] if last_batch else []
 
 
 class TruncateFile(FileDamage):

@@ -35,8 +35,10 @@ from zab_chaos.node.core.ready import (
 )
 from zab_chaos.node.core.zxid import Zxid, zxid
 from zab_chaos.node.exit_codes import reason
+from zab_chaos.node.store.damage import detectable_sectors
 from zab_chaos.node.store.disk_faults import Variant
 from zab_chaos.node.store.errors import Corrupt, DiskFailed
+from zab_chaos.node.store.log_record import SECTOR
 from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store
 
@@ -212,6 +214,21 @@ class TrialDisk(SimDisk):
         self.new_life()
         self.syncs_before_failure = None
 
+    def damage(self, random: Random) -> str:
+        """Flip a bit of one file, or turn a sector of it into zeros if its loss can be detected. Return what was done."""
+        name = random.choice(sorted(self.list()))
+        content = self._names[name].durable_bytes
+        sectors = detectable_sectors(name, self.read(name)) if random.random() < 0.5 else []
+        if sectors:
+            offset = random.choice(sectors)
+            content[offset : offset + SECTOR] = bytes(len(content[offset : offset + SECTOR]))
+            return f"a sector of zeros in {name}, at {offset}"
+        if not content:
+            return f"nothing in {name}, which is empty"
+        offset, bit = divmod(random.randrange(8 * len(content)), 8)
+        content[offset] ^= 1 << bit
+        return f"bit {bit} flipped in {name}, at {offset}"
+
 
 class Trial:
     """A series of lives on a copy of a node's disk. Each starts, writes as a node may, and ends at one of its syncs."""
@@ -246,6 +263,23 @@ class Trial:
                 return self._failure(f"would have refused {error.file}, offset {error.offset}: {error.why}", before)
             except Exception as error:
                 return self._failure(f"would have failed: {reason(error)}", before)
+        return None
+
+    def run_damaged(self) -> str | None:
+        """Start once on a disk that is damaged after the life has ended. The start must refuse it, or recover what it may."""
+        self._end_life()
+        if not self.disk.list():
+            return None
+        damage = self.disk.damage(self._random)
+        before = self.reference.describe()
+        try:
+            self._start()
+        except Corrupt:
+            return None
+        except Exception as error:
+            return self._failure(f"would have failed on a damaged disk ({damage}): {reason(error)}", before)
+        if self.reference.wrong is not None:
+            return self._failure(f"would have recovered {self.reference.wrong} from a damaged disk ({damage})", before)
         return None
 
     def _end_life(self) -> None:
@@ -340,6 +374,7 @@ class CrashTestedNode(SimNode):
         self.trials = 0
         self.plain_store_type = plan.parts.store
         self._random = Random(f"crash states of node {number}, {world.seed}")
+        self._damage_random = Random(f"damaged states of node {number}, {world.seed}")
         self._syncs_of_kind: Counter[Hashable] = Counter()
         self._reported = False  # one report is enough
         parts = replace(plan.parts, store=reporting_store(plan.parts.store, self.reference))
@@ -370,7 +405,7 @@ class CrashTestedNode(SimNode):
 
     def _try(self) -> None:
         self.trials += 1
-        wrong = Trial(self, self._random).run()
+        wrong = Trial(self, self._random).run() or Trial(self, self._damage_random).run_damaged()
         if wrong is not None:
             self._report(wrong)
 

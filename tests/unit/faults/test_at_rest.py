@@ -15,14 +15,15 @@ from zab_chaos.faults.at_rest import (
     FileDamage,
     RemoveFile,
     TruncateFile,
-    detectable_sectors,
     files_of_kind,
 )
 from zab_chaos.faults.kind import FaultContext, FaultError
 from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.store.damage import detectable_sectors
 from zab_chaos.node.store.disk import FaithfulDisk
 from zab_chaos.node.store.errors import Corrupt as Refused
 from zab_chaos.node.store.log_record import SECTOR
+from zab_chaos.node.store.snapshot import snapshot_name
 
 
 def lose(path: Path, offset: int) -> None:
@@ -50,7 +51,8 @@ def whole(tmp_path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", ["log", "snapshot"])
 def test_every_detectable_lost_sector_is_refused(kind: str, whole: dict[str, bytes], tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "copy", whole)
-    offsets = detectable_sectors(newest_file(folder, kind))
+    newest = newest_file(folder, kind)
+    offsets = detectable_sectors(newest.name, newest.read_bytes())
     assert offsets
     for offset in offsets:
         path = newest_file(lay_out(folder, whole), kind)
@@ -64,16 +66,15 @@ def test_the_sectors_of_the_last_batch_are_not_detectable(whole: dict[str, bytes
     folder = lay_out(tmp_path / "copy", whole)
     path = newest_file(folder, "log")
     after = len(path.read_bytes().rstrip(b"\0")) // SECTOR * SECTOR
-    assert after not in detectable_sectors(path)
+    assert after not in detectable_sectors(path.name, path.read_bytes())
     lose(path, after)
     recover(folder)
 
 
-def test_a_sector_that_is_full_of_zeros_cannot_be_lost(tmp_path: Path) -> None:
+def test_a_sector_that_is_full_of_zeros_cannot_be_lost() -> None:
     """As in a snapshot with a value of zeros."""
-    path = tmp_path / "snapshot-1"
-    path.write_bytes(b"a" * SECTOR + bytes(2 * SECTOR) + b"b" * 2 * SECTOR)
-    assert detectable_sectors(path) == [0, 3 * SECTOR]
+    content = b"a" * SECTOR + bytes(2 * SECTOR) + b"b" * 2 * SECTOR
+    assert detectable_sectors(snapshot_name(zxid(1, 1)), content) == [0, 3 * SECTOR]
 
 
 class Disks:

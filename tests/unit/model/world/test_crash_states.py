@@ -26,7 +26,7 @@ from zab_chaos.node.config import Limits
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
 from zab_chaos.node.store.disk import Disk
-from zab_chaos.node.store.errors import DiskFailed
+from zab_chaos.node.store.errors import Corrupt, DiskFailed
 from zab_chaos.node.store.log_record import RecordKind
 from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store
@@ -134,6 +134,31 @@ def test_a_crash_state_tells_what_was_not_yet_synced() -> None:
     assert " and then, in lives that wrote records made up for the trial, a power cut" in words
     assert "the next start would have refused log-" in words
     assert "Restore the file" not in words  # there is none: it is what a start could have found
+
+
+class StartsAnyway(Store):
+    """Begins anew on a disk that it can't read."""
+
+    @classmethod
+    def open(cls, disk: Disk, **options: Any) -> tuple[Self, Recovered, RecoveryReport]:
+        try:
+            return super().open(disk, **options)
+        except Corrupt:
+            for name in disk.list():
+                disk.remove(name)
+            return super().open(disk, **options)
+
+
+def test_a_start_on_a_damaged_disk_must_refuse_it_or_recover_what_it_held() -> None:
+    scenario = replace(SCENARIO, faults=())
+    plan = replace(plan_of(scenario, None), parts=Components(store=StartsAnyway))
+    verdict = simulate(scenario, 1, None, plan).verdict
+    assert verdict.violated == ["disk"]
+    words = "\n".join(violation.words for violation in verdict.property("disk").violations)
+    assert re.search(
+        r"would have recovered .* from a damaged disk \((a sector of zeros|bit \d flipped) in log-", words
+    ), words
+    assert simulate(replace(scenario, crash_states=False), 1, None, plan).verdict.exit == 0
 
 
 def test_disks_fail_in_the_lives_of_trials() -> None:
