@@ -228,6 +228,9 @@ LARGE_LIMITS = {"snapshot_bytes": 2**22, "segment_bytes": 2**22}
 # stand still now and then.
 STALLING_SHARE = 0.1
 STALLS = (2.0, 10.0, 30.0)  # per second, of all clients together
+# A client's connection to a paused node fills, and ends when the node has been silent for too long or is killed. In half of
+# these seeds most faults are pauses and crashes.
+STUCK_SHARE = 0.5
 # A file that is gone leaves less to notice than a damaged one. In some seeds files are removed from disks with many small ones.
 # In all others none is: a further kind of fault would change what every seed draws.
 REMOVE_FILE = "remove-file"
@@ -241,6 +244,12 @@ DEPOSED_SHARE = 0.05  # of the seeds without a focus on disks or slow nodes
 DEPOSED_MIX = {REFUSED: 2.0, "set": 1.0}
 DEPOSED_BURST = 4
 DEPOSED_TIMES = 5
+# A node may lose its disk again before it is a member again. In some seeds one node does so several times in a short while,
+# when another one answers late, or is down.
+LOSING_SHARE = 0.06  # of the seeds without a focus on disks or slow nodes
+LOSING_ROUNDS, LOSING_TIMES = 6, 4
+LOSING_EVERY = 5.0  # seconds
+LOSING_MS = (200, 400, 600)  # of delay
 # Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
 ERRATIC_NETWORK_SHARE = 0.3
 
@@ -320,6 +329,10 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             nemesis = replace(
                 nemesis, faults={name: one for name, one in nemesis.faults.items() if name != "power-cut"}
             )
+        if workload.stalls and _is_drawn("stuck", seed, STUCK_SHARE):
+            often = 2.0 * sum(nemesis.faults.values())
+            faults = {**nemesis.faults, "pause": often, "crash": often / 4}
+            nemesis = replace(nemesis, faults=faults, heal_after=HEALS[3])
         disks = _disks(scenario.disks, seed, nodes)
         drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk, disks=disks)
         if focus is BREAKING:
@@ -339,6 +352,13 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = _with_removed_files(drawn)
         elif focus in (None, YOUNG, FORGETFUL) and _is_drawn("deposed", seed, DEPOSED_SHARE):
             drawn = _with_deposed_leaders(drawn)
+        elif (
+            focus in (None, YOUNG, FORGETFUL)
+            and _is_drawn("losing", seed, LOSING_SHARE)
+            and not scenario.disks
+            and named <= 3
+        ):
+            drawn = _with_a_disk_lost_again(Random(f"lost again {seed}"), drawn)
     if scenario.operations:
         last = max(one.at for one in scenario.operations)
         drawn = replace(drawn, workload=scenario.workload, duration=max(drawn.duration, last))
@@ -595,6 +615,36 @@ def _with_deposed_leaders(drawn: Scenario) -> Scenario:
     )  # fmt: skip
     duration = faults[-1].at + 4 * timeout / 1000
     return replace(drawn, duration=round(duration, 3), workload=workload, nemesis=None, faults=tuple(faults))
+
+
+def _with_a_disk_lost_again(random: Random, drawn: Scenario) -> Scenario:
+    """Return the scenario with three nodes, of which one loses its disk again and again, while another one answers late."""
+    lost, *others = random.sample(("node-1", "node-2", "node-3"), 3)
+    steps: list[tuple[float, str, str, float, dict[str, Any]]] = []  # at, do, target, lasts, params
+    for number in range(LOSING_ROUNDS):
+        now = 1.0 + LOSING_EVERY * number
+        steps.append((now, "latency", random.choice(others), 3.0, {"ms": random.choice(LOSING_MS)}))
+        if random.random() < 0.5:
+            at, do = now + random.uniform(0.2, 2.0), random.choice(("crash", "pause"))
+            steps.append((at, do, random.choice(others), random.uniform(0.05, 0.5), {}))
+        for _ in range(LOSING_TIMES):
+            now += random.uniform(0.2, 0.9)
+            steps.append((now, "wipe", lost, random.uniform(0.02, 0.2), {}))
+    faults = [
+        FaultStep(at=round(at, 3), do=do, target=target, lasts=round(lasts, 3), params=_defaults(do) | params)
+        for at, do, target, lasts, params in sorted(steps, key=lambda step: step[0])
+    ]
+    duration = LOSING_EVERY * LOSING_ROUNDS
+    load = drawn.workload
+    rate = _rate(load.rate, duration)
+    load = replace(load, rate=rate, visits=load.visits * rate / load.rate)
+    drawn = _with_short_timeouts(drawn, 800)
+    return replace(drawn, nodes=3, duration=duration, disks=(), workload=load, nemesis=None, faults=tuple(faults))
+
+
+def _defaults(do: str) -> dict[str, Any]:
+    """Return the keys of a kind of fault with their defaults."""
+    return {key.name: key.default for key in KINDS[do].keys}
 
 
 def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:

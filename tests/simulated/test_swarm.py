@@ -14,6 +14,7 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import disk_mistakes
 from zab_chaos.faults.scenario import InitialDisk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
+from zab_chaos.harness.client.core import ClientCore
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore import disk_histories, swarm
 from zab_chaos.harness.explore.disk_histories import EARLIER_EPOCHS, LONE_EPOCHS, LONE_PROMISE
@@ -245,6 +246,57 @@ def test_in_some_seeds_clients_stand_still(drawn_scenarios: list[Scenario], monk
         done = simulate(one, one.seed or 0, None)
         assert done.verdict.verdict is Outcome.PASS, done.verdict.reasons
     assert {False, Delivery.FULL} <= set(results)  # a client can't send, and a node drops a client
+
+
+def test_in_some_seeds_most_faults_stop_nodes_while_connections_are_full(
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that notes a request as sent, which its connection has not accepted, sends it again elsewhere."""
+    drawn = drawn_scenarios
+    stuck = [
+        one for one in drawn
+        if one.workload.stalls and one.nemesis and one.nemesis.faults.get("pause", 0) > sum(one.nemesis.faults.values()) / 2
+    ]  # fmt: skip
+    assert 0.3 < len(stuck) / len(drawn) / swarm.STALLING_SHARE / swarm.STUCK_SHARE < 1.5
+    flush = ClientCore.flush
+
+    def hasty(self: ClientCore) -> None:
+        connection = self.connection
+        flush(self)
+        if self._unsent and self.connected and connection is not None:
+            operation = self._unsent[0]
+            operation.node, self._sent[operation.seq] = self.node, operation
+
+    assert simulate(stuck[0], stuck[0].seed or 0, None).verdict.exit == 0
+    monkeypatch.setattr(ClientCore, "flush", hasty)
+    found = [simulate(one, one.seed or 0, None).verdict.violated for one in stuck[:5]]
+    assert any("exactly once" in violated for violated in found), found
+
+
+class KeepsAdmissions(Broadcasting):
+    """Goes on with the admission of a node that is gone, and may have lost its disk again."""
+
+    def on_link_down(self, peer: int, why: str) -> None:
+        admission = self.admissions.get(peer)
+        super().on_link_down(peer, why)
+        if admission is not None:
+            self.admissions[peer] = admission
+
+
+class KeepsThem(Peer):
+    broadcasting_type = KeepsAdmissions
+
+
+def test_in_some_seeds_a_node_loses_its_disk_again_before_it_is_a_member(drawn_scenarios: list[Scenario]) -> None:
+    drawn = drawn_scenarios
+    losing = [one for one in drawn if [step.do for step in one.faults].count("wipe") > 2]
+    assert 0.01 < len(losing) / len(drawn) < 0.05
+    for one in losing:
+        assert len({step.target for step in one.faults if step.do == "wipe"}) == 1
+    assert all(simulate(one, one.seed or 0, None).verdict.exit == 0 for one in losing[:2])
+    plans = [(one, replace(plan_of(one, None), parts=Components(peer=KeepsThem))) for one in losing[:6]]
+    found = [simulate(one, one.seed or 0, None, plan).verdict.violated for one, plan in plans]
+    assert ["promises"] in found, found
 
 
 def with_its_result(method: Callable[..., Any], results: list[Any]) -> Callable[..., Any]:
