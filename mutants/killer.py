@@ -3,11 +3,12 @@
     python killer.py SCENARIO SEEDS sim|processes
 
 Prints one line of JSON: `seed`, `outcome` (VIOLATION, HARNESS-ERROR, HANG, BROKEN, UNKNOWN; null: nothing was found),
-`violated`, `why`. BROKEN: the tree can't even be imported. UNKNOWN: on processes, no run fails, and this one is UNKNOWN twice.
-`seed` is the name of the scenario if that is a shipped one.
+`violated`, `why`. BROKEN: the tree can't even be imported, or its nodes end with an error of the patch (`PATCH_ERROR`).
+UNKNOWN: on processes, no run fails, and this one is UNKNOWN twice. `seed` is the name of the scenario if that is a shipped one.
 """
 
 import json
+import re
 import resource
 import signal
 import sys
@@ -29,6 +30,11 @@ SHIPPED = dict.fromkeys(("power-outage-pages", "failed-sync"), "fuse") | dict.fr
 # How long one run may take: in the simulator of CPU time, where it takes well under one second without a mutant; on processes
 # it takes up to 40.
 LIMITS = {SIM: (signal.ITIMER_PROF, 60), "processes": (signal.ITIMER_REAL, 180)}
+# An error of a node that says that a name is wrong, or a call: that is no bug that somebody could have planted, or missed.
+PATCH_ERROR = re.compile(
+    r"stopped itself: (NameError|UnboundLocalError|ImportError|AttributeError: (?!'NoneType')|"
+    r"TypeError: .*(unexpected keyword argument|required positional argument|positional arguments? but|not callable))"
+)
 
 
 class Hang(BaseException):
@@ -68,7 +74,8 @@ def explore(scenario: str, seeds: int, on: str) -> dict[str, Any]:
         except Hang as hang:
             return {"seed": seed, "outcome": "HANG", "violated": [], "why": str(hang)}
         why = (found.reasons or trouble.splitlines()[-1:] or [""])[0]
-        answer = {"seed": seed, "outcome": found.verdict, "violated": found.violated, "why": why}
+        outcome = "BROKEN" if any(map(PATCH_ERROR.search, found.reasons)) else found.verdict
+        answer = {"seed": seed, "outcome": outcome, "violated": found.violated, "why": why}
         if found.failed:
             return answer
         if on != SIM and found.verdict == "UNKNOWN":

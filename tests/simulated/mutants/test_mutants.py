@@ -83,6 +83,9 @@ def test_exploration_distinguishes_a_bug_from_a_correct_tree() -> None:
     caught = attempt("bug", "tree", file, lambda: bug.replace("self.zxid = zxid", "self.zxid = Zxid(7)"), seeds=5)
     assert caught.outcome in ("VIOLATION", "HARNESS-ERROR")
     assert caught.seed is not None
+    patch = text.replace("self.zxid = zxid", "self.zxid = Zxid(zxids)")
+    misspelt = attempt("misspelt", "tree", file, lambda: patch, seeds=1)
+    assert (misspelt.outcome, misspelt.counts) == ("BROKEN", False)
     broken = attempt("broken", "tree", file, lambda: "import nothing_of_that_name", seeds=1)
     assert broken.outcome == "BROKEN"
     assert not broken.counts
