@@ -9,14 +9,14 @@ from zab_chaos.model.events import Client, Complete, Invoke, Line
 from zab_chaos.model.oracle.facts import ORDERED, Facts, in_time
 from zab_chaos.model.oracle.possible_leaders import PossibleLeaders
 from zab_chaos.model.oracle.spans import FOREVER, SECOND, Span, difference, gaps, intersection, longer, merged
-from zab_chaos.node.clients.protocol import BROKE, NO_ANSWER
+from zab_chaos.node.clients.protocol import BROKE, NO_ANSWER, UNREAD
 from zab_chaos.node.tree.refusal import NO_LEADER
 
 STAYS = 2 * SECOND  # twice the time after which a client leaves a node that has no leader (docs/client.md)
 GREETS = SECOND  # the time that a client gives a node to greet it (docs/client.md)
 LEAVES = 4 * SECOND  # twice the silence after which a client leaves its node (docs/client.md)
 NOTICES = SECOND  # a client does not notice a silence sooner
-FORGETS = SECOND  # by then a client has been told that its node has forgotten it
+FORGETS = SECOND  # longer than a message is on its way, and the answer to it
 STALLS = SECOND  # a load that sends nothing for longer may have stood still itself, with the machine
 
 Misconduct = tuple[str, Sequence[Line]]  # in words, and the lines that show it
@@ -123,18 +123,27 @@ class ClientConduct:
                 yield words, [end]
 
     def waiting_where_forgotten(self) -> Iterator[Misconduct]:
-        """Find the clients that wait until their timeout at a node that has forgotten them, which must say so."""
+        """Find the clients that wait until their timeout at a node that has forgotten them, which must say so.
+
+        A node forgets a client without a word if there is no room for one. `FORGETS` later there is. When the client sends a
+        request then, it is told within `FORGETS`.
+        """
         for request in self._facts.requests.values():
             invoke, end = request.invoke, request.complete
-            if end is None or end.node is None or NO_ANSWER not in (end.error or "") or end.t - invoke.t < FORGETS:
+            if end is None or end.node != invoke.node or NO_ANSWER not in (end.error or ""):
                 continue
-            events = self._facts.connections.get((end.node, invoke.client), [])
+            events = self._facts.connections.get((end.node or 0, invoke.client), [])
             before = bisect_left(events, invoke.t, key=lambda event: event.t)
             forgotten = events[before - 1] if before else None
-            if forgotten is None or forgotten.state != "gone" or in_time(events, invoke.t, end.t):
+            if forgotten is None or forgotten.why != UNREAD or in_time(events, invoke.t, end.t):
                 continue
-            span = invoke.t - FORGETS, end.t
-            if self._ran_on(end.node, span) and not any(gaps(span, self._sent, STALLS)):
+            span = invoke.t - FORGETS, invoke.t + FORGETS
+            if (
+                forgotten.t <= span[0]
+                and span[1] <= end.t
+                and self._ran_on(end.node or 0, span)
+                and not any(gaps(span, self._sent, STALLS))
+            ):
                 yield (
                     f"client {invoke.client} waited for {(end.t - invoke.t) / 1e9:.1f} s for an answer of node {end.node}, "
                     f"which had forgotten it and did not say so",

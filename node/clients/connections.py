@@ -18,6 +18,7 @@ import msgspec
 from zab_chaos.node.clients.protocol import (
     BATCH_BYTES,
     FORGOTTEN,
+    UNREAD,
     VERSION,
     Answers,
     Bye,
@@ -165,7 +166,7 @@ class Connections(Generic[Identity]):
         delivery = self._deliver(identity, frame)
         if delivery is Delivery.FULL:
             self._count("a client does not read its answers; its queue is full")
-            self._lose(identity, "it does not read its answers")
+            self._lose(identity, UNREAD)
         elif delivery is Delivery.GONE:
             self._lose(identity, "its connection is gone")
 

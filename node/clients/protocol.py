@@ -26,6 +26,7 @@ REFUSED = "does not serve this client"  # a client's words for REJECTED
 BROKE = "the connection broke"  # a client's words for a connection that ended
 NO_ANSWER = "no answer within"  # a client's words for requests that it has waited for too long
 CLIENT_CLOSED = "the client was closed"  # a client's words for requests that it has not waited for
+UNREAD = "it does not read its answers"  # why a node forgets a client without a word: there is no room for one
 FORGOTTEN = "requests came before HELLO, or after this node had forgotten the client"  # a reason to reject
 
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]  # a u64: MessagePack has no larger integer

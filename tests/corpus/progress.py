@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
-from zab_chaos.node.clients.protocol import CLIENT_CLOSED, FORGOTTEN, NO_ANSWER, REFUSED
+from zab_chaos.node.clients.protocol import CLIENT_CLOSED, FORGOTTEN, NO_ANSWER, REFUSED, UNREAD
 from zab_chaos.node.core.broadcast import EXHAUSTED
 
 SECOND = 1_000_000_000
@@ -1258,16 +1258,25 @@ def progress_a_connection_of_a_client_that_sleeps_breaks() -> Story:
     return _broken(awake=False)
 
 
-def _forgotten(*, told: bool = False, waits: float = 2.0, paused: bool = False) -> Story:
-    """Let node 3 forget client 2, which then sends a request and waits so long for the answer, or is `told` at once."""
+def _forgotten(
+    *,
+    why: str = UNREAD,
+    told: bool = False,
+    later: float = 2.0,
+    waits: float = 2.0,
+    moves: bool = False,
+    paused: bool = False,
+) -> Story:
+    """Let node 3 forget client 2, which sends a request `later` and waits so long for the answer, or is `told` at once."""
     story = _linked()
     _written_for(story, 2)
     story.event(3, "client", state="connected", client=2)
-    story.event(3, "client", state="gone", client=2, why="it does not read its answers")
+    story.event(3, "client", state="gone", client=2, why=why)
+    _written_for(story, later)
     if paused:
         _pause(story, 3)
         _wake(story, 3)
-    seq = story.invoke(2, "get", node=3)
+    seq = story.invoke(2, "get", node=2 if moves else 3)
     _written_for(story, waits)
     words = f"{REFUSED}: {FORGOTTEN}" if told else f"{NO_ANSWER} {waits:g} s"
     story.complete(2, seq, outcome="unknown", node=3, error=f"node 3 {words}")
@@ -1292,6 +1301,24 @@ def progress_a_forgotten_client_is_told() -> Story:
 def progress_a_forgotten_client_does_not_wait_long() -> Story:
     """The same, but client 2 waits for half a second only."""
     return _forgotten(waits=0.5)
+
+
+@legal("progress")
+def progress_a_client_that_has_just_been_forgotten_is_not_told() -> Story:
+    """The same, but client 2 sends the request soon: what it has not read may leave no room yet."""
+    return _forgotten(later=0.5)
+
+
+@legal("progress")
+def progress_a_client_without_a_connection_is_not_told() -> Story:
+    """The same, but node 3 forgot client 2 because its connection was gone."""
+    return _forgotten(why="its connection is gone")
+
+
+@legal("progress")
+def progress_a_client_that_moves_to_a_node_that_had_forgotten_it_is_not_told() -> Story:
+    """The same, but client 2 was at node 2 when it sent the request, and only then moves to node 3."""
+    return _forgotten(moves=True)
 
 
 @legal("progress")
