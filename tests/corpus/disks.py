@@ -1611,6 +1611,29 @@ def disk_more_acks_than_accepted() -> Story:
     return _acknowledges(acks=5, syncs=7)
 
 
+def _promises(syncs: int) -> Story:
+    """Let node 3 promise an epoch between two counts, and sync its log so often meanwhile."""
+    story = ensemble()
+    story.write()
+    story.event(3, "work", messages={"ACK": 4}, syncs=4)
+    story.elect(1, epoch=2)
+    story.event(3, "work", messages={"ACK": 4}, syncs=4 + syncs)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_a_promise_without_a_sync() -> Story:
+    """Node 3 says that its promise is durable, and has not synced its log."""
+    return _promises(0)
+
+
+@legal("disk")
+def disk_promises_with_a_sync() -> Story:
+    """The same, but node 3 has synced its log once: that was for all that it had written."""
+    return _promises(1)
+
+
 @legal("disk")
 def disk_as_many_acks_as_syncs() -> Story:
     """Node 3 has acknowledged four times, and has synced its log as often: one sync was for two steps."""

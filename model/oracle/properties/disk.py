@@ -2,7 +2,21 @@
 
 from collections.abc import Sequence
 
-from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Exit, Line, Truncate, Work, ZxidPair, packed
+from zab_chaos.model.events import (
+    Accept,
+    AcceptedEpoch,
+    Boot,
+    CurrentEpoch,
+    Exit,
+    Line,
+    Member,
+    Snapshot,
+    TraceEvent,
+    Truncate,
+    Work,
+    ZxidPair,
+    packed,
+)
 from zab_chaos.model.oracle.disks import BootComparison
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import BY_NODES, Facts
@@ -27,9 +41,10 @@ class DiskContents(Checker):
 
     Verifies within a life that accepted transactions continue the log where it ends (the first of an epoch: where the
     history of its primary ended), and that truncations and joined epochs name that end. By a node's own counters (`work`), it
-    sends no more ACKs than it syncs its log, nor than it traces what it has accepted (step f.3.2). In the simulator it also
-    verifies what a crash at any sync could have left on the disk (`crash-state`). A node first starts with a new disk, or
-    with the one that the scenario describes. Does not verify the recovered bytes, which the deliveries show.
+    sends no more ACKs than it syncs its log, nor than it traces what it has accepted (step f.3.2), and it syncs its log if it
+    traces that anything is durable. In the simulator it also verifies what a crash at any sync could have left on the disk
+    (`crash-state`). A node first starts with a new disk, or with the one that the scenario describes. Does not verify the
+    recovered bytes, which the deliveries show.
     """
 
     name = "disk"
@@ -47,11 +62,15 @@ class DiskContents(Checker):
         self._first_boots: dict[int, Boot] = {}  # by node: the first boot on its present disk
         self._accepts: dict[int, int] = {}  # by node: how many `accept` events it had had by its last `work` or boot
         self._work: dict[int, Work] = {}  # by node: the last `work` of this life
+        self._recorded: dict[
+            int, TraceEvent
+        ] = {}  # by node: what has become durable since then, but for accepts; the first
         self._refusals: list[tuple[Boot, Exit]] = []  # nodes that refused their disks, each with the first boot on that
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         self._accepts[event.node] = self.facts.nodes[event.node].accepts
         self._work.pop(event.node, None)
+        self._recorded.pop(event.node, None)
         comparison = self.facts.nodes[event.node].boot_comparison
         if comparison is None or comparison.new_disk:
             self._first_boots[event.node] = event
@@ -71,9 +90,10 @@ class DiskContents(Checker):
             self._refusals.append((first, event))
 
     def on_work(self, event: Work) -> None:
-        """Check the ACKs since the counters were traced last. A node traces them when nothing waits for its disk."""
+        """Check the ACKs and syncs since the counters were traced last. A node traces them when nothing waits for its disk."""
         self.checked += 1
         before, accepted = self._work.get(event.node), self._accepted_since_last(event.node)
+        recorded = self._recorded.pop(event.node, None)
         self._work[event.node] = event
         syncs, acks = event.syncs, event.messages.get("ACK", 0)
         if before is not None:
@@ -82,6 +102,19 @@ class DiskContents(Checker):
             words = f"between two counts node {event.node} sent {acks} ACKs, but synced its log {syncs} times"
             traced = f"traced {accepted} times that it had accepted something"
             self.findings.add(f"{words} and {traced}", [before, event], {event.node})
+        if not syncs and (accepted or recorded):
+            words = f"between two counts node {event.node} traced that something was durable, and did not sync its log"
+            self.findings.add(words, [before, recorded, event], {event.node})
+
+    def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
+        self._recorded.setdefault(event.node, event)
+
+    def on_member(self, event: Member) -> None:
+        self._recorded.setdefault(event.node, event)
+
+    def on_snapshot(self, event: Snapshot, _known: bool) -> None:
+        if event.kind == "installed":
+            self._recorded.setdefault(event.node, event)
 
     def _accepted_since_last(self, node: int) -> int:
         """Return how many `accept` events the node has had since this was asked last, or since its boot."""
@@ -99,9 +132,11 @@ class DiskContents(Checker):
         return not primaries or any(packed(it.events[0].delivered) == last for it in primaries)
 
     def on_truncate(self, event: Truncate) -> None:
+        self._recorded.setdefault(event.node, event)
         self._check_end(event, "truncated its log from", event.last, self.facts.nodes[event.node].disk.truncated_from)
 
     def on_current_epoch(self, event: CurrentEpoch) -> None:
+        self._recorded.setdefault(event.node, event)
         did = f"joined epoch {event.epoch} with a history up to"
         self._check_end(event, did, event.last_zxid, self.facts.nodes[event.node].disk.log.last)
 
