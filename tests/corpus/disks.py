@@ -1611,6 +1611,33 @@ def disk_more_acks_than_accepted() -> Story:
     return _acknowledges(acks=5, syncs=7)
 
 
+def _votes(*, before: bool) -> Story:
+    """Let node 3 lose its disk, join again, and vote `before` it is a member or after that."""
+    story = ensemble()
+    story.write()
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.event(3, "vote", round=2, leader=3 if before else None)
+    story.join(3)
+    if not before:
+        story.event(3, "vote", round=3, leader=3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_a_node_without_its_disk_votes() -> Story:
+    """Node 3 has lost its disk, and votes for itself before it is a member again."""
+    return _votes(before=True)
+
+
+@legal("promises")
+def promises_a_member_votes() -> Story:
+    """The same, but node 3 votes for no node until it is a member again."""
+    return _votes(before=False)
+
+
 def _promises(syncs: int) -> Story:
     """Let node 3 promise an epoch between two counts, and sync its log so often meanwhile."""
     story = ensemble()

@@ -1,7 +1,7 @@
 """The checker of what an epoch is based on: who promised it to whom, with which history (DSN 2011, steps f.1.2, f.2.1,
 l.2.2)."""
 
-from zab_chaos.model.events import AcceptedEpoch, Boot, Confirmed, Established, Line, Member, Phase, packed
+from zab_chaos.model.events import AcceptedEpoch, Boot, Confirmed, Established, Line, Member, Phase, Vote, packed
 from zab_chaos.model.oracle.disks import DiskHistory, EpochPromise, JoinedEpoch
 from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import BY_NODES, Facts
@@ -22,7 +22,7 @@ class Promises(Checker):
     - When the leader chose the history, there had been an instant at which a quorum had promised it the epoch, each in
       a life that confirmed this later (docs/protocol.md, lost disks).
     - A node that starts on an empty disk, and had something on a disk that it lost, is amnesiac until it has joined
-      an epoch, which then a quorum of others has confirmed.
+      an epoch, which then a quorum of others has confirmed. Until then it votes for no node.
     - When it is a member again, the leader of that epoch was established, and a quorum of others had promised the
       epoch, none of them a later one before the node had joined it. Each of them except the leader had confirmed since
       then that it follows it.
@@ -72,6 +72,11 @@ class Promises(Checker):
             return
         confirmed = [node for node in self.facts.nodes if node != boot.node and self._counts(node, joined)]
         self._untraced_members.append((boot, joined, len(confirmed)))
+
+    def on_vote(self, event: Vote) -> None:
+        if event.leader is not None and self.facts.nodes[event.node].disk.amnesiac:
+            words = f"node {event.node} voted for node {event.leader}, although it had lost its disk and was no member again"
+            self.findings.add(words, [self.facts.nodes[event.node].boot, event])
 
     # ---- promises ----
 
