@@ -120,6 +120,11 @@ class Network:
         self._links: dict[Pair, _Link] = {}
         self._foreign_changes: list[str] = []
 
+    @property
+    def hangs(self) -> bool:
+        """Whether the server hangs, so that no link can be changed any more."""
+        return self._proxies.hangs
+
     def create_links(self, links: Mapping[tuple[int, int], tuple[str, str]]) -> None:
         """Create a proxy for each link. `links`: {(i, j): (listen, upstream)}, addresses as host:port.
 

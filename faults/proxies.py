@@ -21,6 +21,7 @@ from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 from zab_chaos.faults import tcp_signature
 
 SECONDS = 3.0  # timeout of each call
+HANGS = 8  # so many calls without an answer, one after the other: the server hangs, and nothing unwedges it
 
 
 class NetworkError(Exception):
@@ -55,6 +56,7 @@ class _CheckedRequests:
     def __init__(self, key: bytes | None, gone: Callable[[], bool]) -> None:
         self._key = key
         self._gone = gone
+        self.unanswered = 0  # calls since the last answer
 
     def get(self, url: str, **keywords: Any) -> requests.Response:
         return self._request("GET", url, **keywords)
@@ -68,13 +70,17 @@ class _CheckedRequests:
     def _request(self, method: str, url: str, **keywords: Any) -> requests.Response:
         if self._gone():  # its port refuses no connection: the refusal would have to be signed
             raise NetworkError("toxiproxy has ended")
+        if self.unanswered >= HANGS:
+            raise WedgedError("toxiproxy hangs")
         try:
             with tcp_signature.session(self._key) as session:
                 answer = session.request(method, url, timeout=SECONDS, **keywords)
         except requests.Timeout:
+            self.unanswered += 1
             raise WedgedError(f"toxiproxy did not answer {method} {url} within {SECONDS:g} s") from None
         except requests.RequestException as error:
             raise NetworkError(f"toxiproxy can't be reached at {url}: {error}") from None
+        self.unanswered = 0
         if answer.status_code >= 500:
             raise NetworkError(
                 f"toxiproxy answered {answer.status_code} to {method} {url}: {answer.text.strip()[:300]}"
@@ -93,6 +99,11 @@ class Proxies:
         host, _, port = address.rpartition(":")
         self._host, self._port = host, int(port)
         self._requests = _CheckedRequests(key, gone)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the server hangs: it has not answered for so long that nothing is asked any more."""
+        return self._requests.unanswered >= HANGS
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
         """Create a proxy. Raises NetworkError.

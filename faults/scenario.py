@@ -234,6 +234,7 @@ class Scenario:
         expect["clients_are_awake"] = not self.workload.stalls
         expect["links_are_reliable"] = not exact  # some simulated networks lose frames without a fault
         expect["delays_are_bounded"] = not (exact and self.erratic_network)
+        expect["times_are_exact"] = exact
         # A simulated node looks after its connections at the next heartbeat at the latest.
         expect["noticed_within"] = 0.1 + 2 * self.timing.heartbeat_ms / 1000 if exact else None
         prompt = exact and not self.workload.stalls  # whether clients read their answers at once

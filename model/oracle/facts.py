@@ -675,7 +675,12 @@ class Facts:
     def liveness_hindered(self) -> bool:
         """Return whether something besides the known faults may keep what must happen from happening. Use it only at the end of
         a run."""
-        return self.links_tampered or self.frame_bytes_too_small
+        return self.links_tampered or self.links_not_healed or self.frame_bytes_too_small
+
+    @property
+    def links_not_healed(self) -> bool:
+        """Return whether links may still be cut or slow because the proxies did not confirm their healing."""
+        return any(inject.pairs and inject.id in self.unconfirmed_heals for inject in self.injects)
 
     @cached_property
     def frame_bytes_too_small(self) -> bool:

@@ -120,6 +120,17 @@ def test_a_run_whose_toxiproxy_ends_is_no_violation(zab: Callable[..., Zab]) -> 
     assert all("has ended" in str(line["evidence"]) for line in run.lines("faults.jsonl")[1:])
 
 
+def test_a_run_whose_toxiproxy_hangs_is_no_violation(zab: Callable[..., Zab]) -> None:
+    """It does not answer any more, which happens when it deadlocks. The run does not ask it for each of its links."""
+    run = zab(LONG + '[[fault]]\nat = 0.1\ndo = "partition"\ntarget = "leader"\nfor = 1\n')
+    assert wait_until(lambda: run.results.exists() and any(run.lines("faults.jsonl")), 100)
+    (toxiproxy,) = (child for child in run.children() if child.name().startswith("toxiproxy"))
+    toxiproxy.suspend()
+    code, out, _ = run.wait()
+    assert code == 3, out
+    assert "toxiproxy hangs, so links can't be cut or healed any more; run the seed again. Its log is " in out
+
+
 def test_a_steady_run_passes_and_leaves_only_its_results(zab: Callable[..., Zab]) -> None:
     run = zab(STEADY, "--seed", "7")
     assert wait_until(lambda: run.results.exists() and run.reached("workload-started"), 100)

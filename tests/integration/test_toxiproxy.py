@@ -292,6 +292,26 @@ def test_a_server_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.Monk
         Proxies(address).states()
 
 
+def test_a_server_that_hangs_is_asked_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the end of the run does not wait for each of its links."""
+    monkeypatch.setattr(proxies, "SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        network = Network(f"127.0.0.1:{mute.getsockname()[1]}")
+        for _ in range(proxies.HANGS):
+            assert not network.hangs
+            with pytest.raises(WedgedError, match="did not answer"):
+                network._proxies.states()
+        assert network.hangs
+        with pytest.raises(WedgedError, match="toxiproxy hangs"):
+            network._proxies.states()
+
+
+def test_an_answer_shows_that_the_server_does_not_hang(pair: Pair) -> None:
+    pair.network._proxies._requests.unanswered = proxies.HANGS - 1
+    pair.network._proxies.states()
+    assert pair.network._proxies._requests.unanswered == 0
+
+
 def test_a_web_proxy_of_the_environment_is_not_asked(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)

@@ -333,6 +333,21 @@ def test_under_unknown_faults_missing_recovery_is_unknown() -> None:
     assert verdict.property("recovery").verdict is verdict.property("reliable delivery").verdict is Judgement.UNKNOWN
 
 
+@pytest.mark.parametrize(("pairs", "judgement"), [([[1, 3]], Judgement.UNKNOWN), ([], Judgement.VIOLATION)])
+def test_only_where_links_were_not_healed_missing_recovery_is_unknown(
+    pairs: list[list[int]], judgement: Judgement
+) -> None:
+    """A node that can't be healed may be at fault itself, so a pause that does not end is no excuse."""
+    story = ensemble()
+    story.crash(3)
+    story.boot(3)
+    story.inject("partition" if pairs else "pause", [3], pairs=pairs)
+    story.heal(confirmed=False, evidence={"error": "no answer"})
+    story.settle(converged=False)
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.property("recovery").verdict is verdict.property("reliable delivery").verdict is judgement
+
+
 def test_under_unknown_faults_missing_progress_is_unknown() -> None:
     verdict = finish_with_tampered_link(progress_nobody_leads())
     assert verdict.verdict is Outcome.UNKNOWN
