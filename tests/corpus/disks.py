@@ -1638,13 +1638,14 @@ def promises_a_member_votes() -> Story:
     return _votes(before=False)
 
 
-def _promises(syncs: int) -> Story:
-    """Let node 3 promise an epoch between two counts, and sync its log so often meanwhile."""
-    story = ensemble()
+def _promises(syncs: int, *, exact: bool = False) -> Story:
+    """Let node 3 promise and join an epoch and accept a transaction, all between two counts, and sync its log so often then."""
+    story = ensemble(times_are_exact=exact)
     story.write()
-    story.event(3, "work", messages={"ACK": 4}, syncs=4)
+    story.event(3, "work", messages={"ACK": 4}, syncs=6)
     story.elect(1, epoch=2)
-    story.event(3, "work", messages={"ACK": 4}, syncs=4 + syncs)
+    story.write()
+    story.event(3, "work", messages={"ACK": 4}, syncs=6 + syncs)
     story.settle()
     return story
 
@@ -1657,8 +1658,20 @@ def disk_a_promise_without_a_sync() -> Story:
 
 @legal("disk")
 def disk_promises_with_a_sync() -> Story:
-    """The same, but node 3 has synced its log once: that was for all that it had written."""
+    """The same, but node 3 has synced its log once: that may have been for all that it had written."""
     return _promises(1)
+
+
+@violates("disk")
+def disk_too_few_syncs_in_the_simulator() -> Story:
+    """The same in the simulator: two syncs are too few for what became durable at three instants."""
+    return _promises(2, exact=True)
+
+
+@legal("disk")
+def disk_as_many_syncs_as_instants() -> Story:
+    """The same, but node 3 has synced its log three times."""
+    return _promises(3, exact=True)
 
 
 @legal("disk")

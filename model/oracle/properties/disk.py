@@ -23,6 +23,8 @@ from zab_chaos.model.oracle.facts import BY_NODES, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
+STEP = 1000  # nanoseconds; in simulated time the events of one instant differ by less
+
 
 class DiskContents(Checker):
     """zab-chaos: a node may rely on what it has made durable, and on nothing else.
@@ -42,9 +44,9 @@ class DiskContents(Checker):
     Verifies within a life that accepted transactions continue the log where it ends (the first of an epoch: where the
     history of its primary ended), and that truncations and joined epochs name that end. By a node's own counters (`work`), it
     sends no more ACKs than it syncs its log, nor than it traces what it has accepted (step f.3.2), and it syncs its log if it
-    traces that anything is durable. In the simulator it also verifies what a crash at any sync could have left on the disk
-    (`crash-state`). A node first starts with a new disk, or with the one that the scenario describes. Does not verify the
-    recovered bytes, which the deliveries show.
+    traces that anything is durable; if run.json says `times_are_exact`, once for each instant at which it does. In the
+    simulator it also verifies what a crash at any sync could have left on the disk (`crash-state`). A node first starts with a
+    new disk, or with the one that the scenario describes. Does not verify the recovered bytes, which the deliveries show.
     """
 
     name = "disk"
@@ -62,15 +64,17 @@ class DiskContents(Checker):
         self._first_boots: dict[int, Boot] = {}  # by node: the first boot on its present disk
         self._accepts: dict[int, int] = {}  # by node: how many `accept` events it had had by its last `work` or boot
         self._work: dict[int, Work] = {}  # by node: the last `work` of this life
-        self._recorded: dict[
-            int, TraceEvent
-        ] = {}  # by node: what has become durable since then, but for accepts; the first
+        self._durable: dict[
+            int, list[TraceEvent]
+        ] = {}  # by node: since then, the first event of each step that was durable
+        self._latest: dict[int, int] = {}  # by node: the time of the latest such event
+        self._unsynced: list[tuple[Work | None, list[TraceEvent], Work]] = []  # more such steps than syncs
         self._refusals: list[tuple[Boot, Exit]] = []  # nodes that refused their disks, each with the first boot on that
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         self._accepts[event.node] = self.facts.nodes[event.node].accepts
         self._work.pop(event.node, None)
-        self._recorded.pop(event.node, None)
+        self._durable.pop(event.node, None)
         comparison = self.facts.nodes[event.node].boot_comparison
         if comparison is None or comparison.new_disk:
             self._first_boots[event.node] = event
@@ -93,7 +97,7 @@ class DiskContents(Checker):
         """Check the ACKs and syncs since the counters were traced last. A node traces them when nothing waits for its disk."""
         self.checked += 1
         before, accepted = self._work.get(event.node), self._accepted_since_last(event.node)
-        recorded = self._recorded.pop(event.node, None)
+        durable = self._durable.pop(event.node, [])
         self._work[event.node] = event
         syncs, acks = event.syncs, event.messages.get("ACK", 0)
         if before is not None:
@@ -102,19 +106,28 @@ class DiskContents(Checker):
             words = f"between two counts node {event.node} sent {acks} ACKs, but synced its log {syncs} times"
             traced = f"traced {accepted} times that it had accepted something"
             self.findings.add(f"{words} and {traced}", [before, event], {event.node})
-        if not syncs and (accepted or recorded):
-            words = f"between two counts node {event.node} traced that something was durable, and did not sync its log"
-            self.findings.add(words, [before, recorded, event], {event.node})
+        if syncs < len(durable):
+            self._unsynced.append((before, durable[syncs:], event))
+
+    def _became_durable(self, event: TraceEvent) -> None:
+        """Take note of what a node traces as durable. Events of one instant are of one step, which needs one sync."""
+        steps = self._durable.setdefault(event.node, [])
+        if not steps or event.t - self._latest[event.node] > STEP:
+            steps.append(event)
+        self._latest[event.node] = event.t
+
+    def on_accept(self, event: Accept) -> None:
+        self._became_durable(event)
 
     def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
-        self._recorded.setdefault(event.node, event)
+        self._became_durable(event)
 
     def on_member(self, event: Member) -> None:
-        self._recorded.setdefault(event.node, event)
+        self._became_durable(event)
 
     def on_snapshot(self, event: Snapshot, _known: bool) -> None:
         if event.kind == "installed":
-            self._recorded.setdefault(event.node, event)
+            self._became_durable(event)
 
     def _accepted_since_last(self, node: int) -> int:
         """Return how many `accept` events the node has had since this was asked last, or since its boot."""
@@ -132,11 +145,11 @@ class DiskContents(Checker):
         return not primaries or any(packed(it.events[0].delivered) == last for it in primaries)
 
     def on_truncate(self, event: Truncate) -> None:
-        self._recorded.setdefault(event.node, event)
+        self._became_durable(event)
         self._check_end(event, "truncated its log from", event.last, self.facts.nodes[event.node].disk.truncated_from)
 
     def on_current_epoch(self, event: CurrentEpoch) -> None:
-        self._recorded.setdefault(event.node, event)
+        self._became_durable(event)
         did = f"joined epoch {event.epoch} with a history up to"
         self._check_end(event, did, event.last_zxid, self.facts.nodes[event.node].disk.log.last)
 
@@ -148,6 +161,16 @@ class DiskContents(Checker):
             self.findings.add(words, [event], {event.node})
 
     def at_end(self) -> None:
+        exact = self.facts.run.expect.get("times_are_exact")
+        for since, durable, count in self._unsynced:
+            synced = count.syncs - (since.syncs if since is not None else 0)
+            if exact or not synced:
+                words = f"between two counts node {count.node} synced its log {synced} times"
+                self.findings.add(
+                    f"{words}, which is too few for what it traced as durable",
+                    [since, durable[0], count],
+                    {count.node},
+                )
         for (_, number), life in sorted(self.facts.lives.items()):
             if number == 1 and life.boot is not None:
                 self._check_first_boot(life.boot)
