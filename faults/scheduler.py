@@ -220,7 +220,8 @@ class Scheduler:
             if heals and not self._disarm(record):
                 return now + SOON
             if heals or record.fault.is_over():
-                self._heal(record)
+                if not self._heal(record, may_wait=heals):
+                    return now + SOON
                 self._advanced_at = now if record.kind.blocks_schedule else self._advanced_at
                 return None
             return next_call
@@ -357,7 +358,9 @@ class Scheduler:
             if record.fault is not None and record.fault.is_over():
                 self._heal(record)
 
-    def _heal(self, record: FaultRecord) -> None:
+    def _heal(self, record: FaultRecord, *, may_wait: bool = False) -> bool:
+        """Heal a fault. Return False if the healing is to be tried again, because another fault has paused a node before it
+        took its command; only if it `may_wait`."""
         assert record.fault is not None
         try:
             record.fault.disarm()
@@ -365,6 +368,8 @@ class Scheduler:
             record.fault.heal()
             record.recovered = record.fault.recovered()
         except _ERRORS as error:
+            if may_wait and self._must_wait_to_heal(record):
+                return False
             record.recovered = Confirmation(False, {"error": str(error)})
         self._active = [one for one in self._active if one is not record]
         self._log({"type": "heal", "t": self.host.now_ns(), "id": record.id, **_confirmation_fields(record.recovered)})
@@ -374,6 +379,7 @@ class Scheduler:
                 other.on_healed(record.fault)
         if record.fault.refused_disks:
             self._replace_disks(record.fault.refused_disks)
+        return True
 
     def _record_exits(self) -> None:
         """Have every active fault record which of its nodes have ended, and wipe the disks that are lost with them, before any

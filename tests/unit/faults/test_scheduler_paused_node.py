@@ -71,10 +71,18 @@ def test_a_paused_node_does_not_change_how_the_others_are_killed(play: Callable[
     assert p.told() == [("inject", 1, True)]
 
 
-def test_a_node_that_pauses_before_it_takes_a_disarming_is_asked_again(play: Callable[..., Any]) -> None:
+AT_POINT = {"point": "after-sync:TXN", "variant": "plain", "wipe": False, "crash-at": None, "enough": "none"}
+
+
+@pytest.mark.parametrize(
+    ("do", "params", "commands"),
+    [("crash-at", AT_POINT, ["arm", "disarm"]), ("slow-disk", {"ms": 5}, ["slow-disk", "slow-disk"])],
+)
+def test_a_node_that_pauses_before_it_takes_the_command_of_a_healing_is_asked_again(
+    play: Callable[..., Any], do: str, params: dict[str, Any], commands: list[str]
+) -> None:
     """As at the point of another fault: it is healed when that fault has resumed it."""
-    params = {"point": "after-sync:TXN", "variant": "plain", "wipe": False, "crash-at": None, "enough": "none"}
-    p = play(FaultStep(at=0.0, do="crash-at", target="node-1", lasts=1.0, params=params))
+    p = play(FaultStep(at=0.0, do=do, target="node-1", lasts=1.0, params=params))
     p.scheduler.due(100.0)
     control = p.cluster.control
 
@@ -92,4 +100,4 @@ def test_a_node_that_pauses_before_it_takes_a_disarming_is_asked_again(play: Cal
     p.cluster.resume(1)
     p.scheduler.due(101.2)
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
-    assert [command for _, command, _ in p.cluster.commands] == ["arm", "disarm"]
+    assert [command for _, command, _ in p.cluster.commands] == commands
