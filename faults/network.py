@@ -60,6 +60,10 @@ class _Effect:
         return any(toxic.kind == "bandwidth" and ("rate", 0) in toxic.attributes for toxic in self.toxics)
 
     @property
+    def resets(self) -> bool:
+        return any(toxic.kind == "reset_peer" for toxic in self.toxics)
+
+    @property
     def safe_to_remove(self) -> bool:
         return not self.disables and all(toxic.kind == "timeout" for toxic in self.toxics)
 
@@ -164,7 +168,7 @@ class Network:
         """Remove the effect `name` from those of the links that have it.
 
         `release`: what a stall holds back is delivered in order. Only while both ends of each link are running: otherwise
-        the server may wedge. All links are tried, even if one fails; NetworkError is raised at the end.
+        the server may wedge, as it does if connections are reset meanwhile; then nothing is released. All links are tried, even if one fails; NetworkError is raised at the end.
         """
         self.compare()
         failures = []
@@ -273,7 +277,8 @@ class Network:
         effect = link.effects.pop(name, None)
         if effect is None:
             return
-        removable = (release and effect.stalls) or (effect.safe_to_remove and not link.effects)
+        release = release and effect.stalls and not any(other.resets for other in link.effects.values())
+        removable = release or (effect.safe_to_remove and not link.effects)
         if link.must_be_recreated or not removable:
             self._recreate(link)
             return

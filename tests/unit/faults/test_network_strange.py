@@ -12,6 +12,7 @@ from zab_chaos.faults.network import Network, NetworkError, Toxic
 from zab_chaos.faults.proxies import ProxyState, WedgedError
 from zab_chaos.faults.scheduler import Scheduler
 
+RESET = Toxic("reset_peer", "upstream", (("timeout", 100),))
 LATENCY = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
 
 
@@ -73,6 +74,20 @@ def test_requested_changes_are_not_reported(network: Network, server: ProxiesInM
     network.heal_all()
     network.compare()
     assert network.take_foreign_changes() == []
+
+
+@pytest.mark.parametrize(("other", "removed"), [(LATENCY, 2), (RESET, 0)])
+def test_a_stall_is_not_released_while_connections_are_reset(
+    network: Network, server: ProxiesInMemory, monkeypatch: pytest.MonkeyPatch, other: Toxic, removed: int
+) -> None:
+    """toxiproxy deadlocks if a connection ends while a toxic of it is removed. So the proxy is made anew."""
+    removals: list[str] = []
+    monkeypatch.setattr(server, "remove", lambda _, toxic: removals.append(toxic))
+    network.cut([(1, 2)], "stall", "first")
+    network.disturb([(1, 2)], [other], "second")
+    network.heal([(1, 2)], "first", release=True)
+    assert len(removals) == removed
+    assert network.broken() == {(1, 2): ["second"]}
 
 
 def test_a_failed_change_of_our_own_is_not_reported(
