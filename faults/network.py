@@ -168,7 +168,8 @@ class Network:
         """Remove the effect `name` from those of the links that have it.
 
         `release`: what a stall holds back is delivered in order. Only while both ends of each link are running: otherwise
-        the server may wedge, as it does if connections are reset meanwhile; then nothing is released. All links are tried, even if one fails; NetworkError is raised at the end.
+        the server may wedge. So it may while connections are reset; then nothing is released. All links are tried, even if one
+        fails; NetworkError is raised at the end.
         """
         self.compare()
         failures = []
