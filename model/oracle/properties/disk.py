@@ -1,5 +1,6 @@
 """The checker of what a boot finds on the disk: all that was durable, and nothing else."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from zab_chaos.model.events import (
@@ -64,9 +65,8 @@ class DiskContents(Checker):
         self._first_boots: dict[int, Boot] = {}  # by node: the first boot on its present disk
         self._accepts: dict[int, int] = {}  # by node: how many `accept` events it had had by its last `work` or boot
         self._work: dict[int, Work] = {}  # by node: the last `work` of this life
-        self._durable: dict[
-            int, list[TraceEvent]
-        ] = {}  # by node: since then, the first event of each step that was durable
+        # By node: since then, the first event of each step that was durable.
+        self._durable: defaultdict[int, list[TraceEvent]] = defaultdict(list)
         self._latest: dict[int, int] = {}  # by node: the time of the latest such event
         self._unsynced: list[tuple[Work | None, list[TraceEvent], Work]] = []  # more such steps than syncs
         self._refusals: list[tuple[Boot, Exit]] = []  # nodes that refused their disks, each with the first boot on that
@@ -111,10 +111,10 @@ class DiskContents(Checker):
 
     def _became_durable(self, event: TraceEvent) -> None:
         """Take note of what a node traces as durable. Events of one instant are of one step, which needs one sync."""
-        steps = self._durable.setdefault(event.node, [])
-        if not steps or event.t - self._latest[event.node] > STEP:
-            steps.append(event)
-        self._latest[event.node] = event.t
+        node, now = event.node, event.t
+        if now - self._latest.get(node, 0) > STEP:
+            self._durable[node].append(event)
+        self._latest[node] = now
 
     def _check_syncs(self) -> None:
         """Check that nodes synced their logs for what they traced as durable. On a machine the events of one step have
