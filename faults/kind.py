@@ -210,6 +210,11 @@ class Kind:
     check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None
     draw: Callable[[Random], dict[str, Any]] | None = None  # draws the params; None: the nemesis does not use this kind
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The values of its keys in a step that gives none. A key without a default has REQUIRED."""
+        return {key.name: key.default for key in self.keys}
+
     def key(self, name: str) -> Key | None:
         """Return the key of this name; None if the kind has none."""
         return next((key for key in self.keys if key.name == name), None)

@@ -124,7 +124,7 @@ def _lasts(random: Random, nemesis: Nemesis) -> float:
 def draw_params(kind: Kind, random: Random, points: Mapping[str, float]) -> dict[str, Any]:
     """Draw the values of a kind's own keys. `points`: weights of crash points."""
     assert kind.draw is not None
-    drawn = {key.name: key.default for key in kind.keys} | kind.draw(random)
+    drawn = kind.defaults | kind.draw(random)
     return {
         name: value.draw(random, points) if isinstance(value, DrawnPoint) else value for name, value in drawn.items()
     }

@@ -58,6 +58,11 @@ class _CheckedRequests:
         self._gone = gone
         self.unanswered = 0  # calls since the last answer
 
+    @property
+    def hangs(self) -> bool:
+        """Whether the server has not answered for so long that nothing is asked any more."""
+        return self.unanswered >= HANGS
+
     def get(self, url: str, **keywords: Any) -> requests.Response:
         return self._request("GET", url, **keywords)
 
@@ -70,7 +75,7 @@ class _CheckedRequests:
     def _request(self, method: str, url: str, **keywords: Any) -> requests.Response:
         if self._gone():  # its port refuses no connection: the refusal would have to be signed
             raise NetworkError("toxiproxy has ended")
-        if self.unanswered >= HANGS:
+        if self.hangs:
             raise WedgedError("toxiproxy hangs")
         try:
             with tcp_signature.session(self._key) as session:
@@ -103,7 +108,7 @@ class Proxies:
     @property
     def hangs(self) -> bool:
         """Whether the server hangs: it has not answered for so long that nothing is asked any more."""
-        return self._requests.unanswered >= HANGS
+        return self._requests.hangs
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
         """Create a proxy. Raises NetworkError.

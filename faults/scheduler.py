@@ -217,8 +217,6 @@ class Scheduler:
             heals = (record.heals_at is not None and record.heals_at <= now) or self._until_is_over(record.step)
             if heals and self._must_wait_to_heal(record):
                 return now + SOON
-            if heals and not self._disarm(record):
-                return now + SOON
             if heals or record.fault.is_over():
                 if not self._heal(record, may_wait=heals):
                     return now + SOON
@@ -235,15 +233,6 @@ class Scheduler:
     def _must_wait_to_heal(self, record: FaultRecord) -> bool:
         """Return whether the healing must wait: a node that another fault has paused takes no commands until it is resumed."""
         return record.kind.heal_order > HealOrder.PAUSE and any(is_paused(self.cluster, node) for node in record.nodes)
-
-    def _disarm(self, record: FaultRecord) -> bool:
-        """Disarm a fault that is about to be healed. Return False if a node has come to a pause before it took the command."""
-        assert record.fault is not None
-        try:
-            record.fault.disarm()
-        except ClusterError:
-            return not self._must_wait_to_heal(record)
-        return True
 
     def _start(self, step: FaultStep, now: float) -> bool:
         """Inject a step, or leave it out for good. Return False if it is put off: there is no target yet, or the ensemble
@@ -404,8 +393,7 @@ class Scheduler:
         """Inject a fault `wipe` into nodes that are down. It is over when they are up again."""
         kind, number = KINDS["wipe"], len(self.records) + 1
         target = tuple(f"node-{node}" for node in nodes)
-        params = {key.name: key.default for key in kind.keys}
-        step = FaultStep(at=0.0, do=kind.name, target=target, lasts=None, params=params)
+        step = FaultStep(at=0.0, do=kind.name, target=target, lasts=None, params=kind.defaults)
         self._inject(step, kind, number, list(nodes), Random(f"fault {self.seed} {number}"), self.host.now())
         return self.records[number - 1]
 

@@ -70,7 +70,7 @@ def _differences(table: ZooKeeperSettings, default: ZooKeeperSettings) -> dict[s
 
 
 def _fault(step: FaultStep) -> dict[str, Any]:
-    keys = {key.name: key.default for key in KINDS[step.do].keys}
+    keys = KINDS[step.do].defaults
     return {
         "at": step.at,
         "do": step.do,

@@ -631,7 +631,7 @@ def _with_a_disk_lost_again(random: Random, drawn: Scenario) -> Scenario:
             now += random.uniform(0.2, 0.9)
             steps.append((now, "wipe", lost, random.uniform(0.02, 0.2), {}))
     faults = [
-        FaultStep(at=round(at, 3), do=do, target=target, lasts=round(lasts, 3), params=_defaults(do) | params)
+        FaultStep(at=round(at, 3), do=do, target=target, lasts=round(lasts, 3), params=KINDS[do].defaults | params)
         for at, do, target, lasts, params in sorted(steps, key=lambda step: step[0])
     ]
     duration = LOSING_EVERY * LOSING_ROUNDS
@@ -640,11 +640,6 @@ def _with_a_disk_lost_again(random: Random, drawn: Scenario) -> Scenario:
     load = replace(load, rate=rate, visits=load.visits * rate / load.rate)
     drawn = _with_short_timeouts(drawn, 800)
     return replace(drawn, nodes=3, duration=duration, disks=(), workload=load, nemesis=None, faults=tuple(faults))
-
-
-def _defaults(do: str) -> dict[str, Any]:
-    """Return the keys of a kind of fault with their defaults."""
-    return {key.name: key.default for key in KINDS[do].keys}
 
 
 def _with_lagging_nodes(drawn: Scenario, weights: Weights) -> Scenario:

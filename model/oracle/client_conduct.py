@@ -118,7 +118,7 @@ class ClientConduct:
                 broken.setdefault((end.client, end.t), end)
         for end in broken.values():
             span = end.t - LEAVES, end.t
-            if self._ran_on(end.node or 0, span) and not any(gaps(span, self._sent, STALLS)):
+            if self._undisturbed(end.node or 0, span):
                 words = f"client {end.client} lost its connection to node {end.node}, which went on, and no fault affected it"
                 yield words, [end]
 
@@ -138,27 +138,24 @@ class ClientConduct:
             if forgotten is None or forgotten.why != UNREAD or in_time(events, invoke.t, end.t):
                 continue
             span = invoke.t - FORGETS, invoke.t + FORGETS
-            if (
-                forgotten.t <= span[0]
-                and span[1] <= end.t
-                and self._ran_on(end.node or 0, span)
-                and not any(gaps(span, self._sent, STALLS))
-            ):
+            if forgotten.t <= span[0] and span[1] <= end.t and self._undisturbed(end.node or 0, span):
                 yield (
                     f"client {invoke.client} waited for {(end.t - invoke.t) / 1e9:.1f} s for an answer of node {end.node}, "
                     f"which had forgotten it and did not say so",
                     [forgotten, invoke, end],
                 )
 
-    def _ran_on(self, node: int, span: Span) -> bool:
-        """Return whether the node ran all the time and for a while longer, and no fault affected it."""
+    def _undisturbed(self, node: int, span: Span) -> bool:
+        """Return whether the node ran all the time and for a while longer, no fault affected it, and the machine did not stand
+        still."""
         until = span[1] + SECOND
         active = self._facts.faults_during(*span)
         affected = any(node in {*inject.nodes, *chain.from_iterable(inject.pairs or ())} for inject in active)
-        return not affected and any(
+        ran = any(
             life.boot is not None and life.boot.t <= span[0] and until < (life.exit or life.last).t
             for life in self._facts.nodes[node].lives
         )
+        return ran and not affected and not any(gaps(span, self._sent, STALLS))
 
     @cached_property
     def _sent(self) -> list[int]:

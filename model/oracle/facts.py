@@ -127,7 +127,6 @@ class Node:
     exit: Exit | None = None
     disk: DiskHistory = field(default_factory=DiskHistory)
     former_disks: list[DiskHistory] = field(default_factory=list)
-    accepts: int = 0  # the number of its `accept` events
     # The zxids up to which the node had delivered, ascending, and when it reached each for the first time in any life.
     delivered_zxids: "array[int]" = field(default_factory=lambda: array("Q"))
     delivered_times: "array[int]" = field(default_factory=lambda: array("q"))
@@ -355,7 +354,6 @@ class Facts:
     def accept(self, event: Accept) -> int | None:
         """Append to the log of the node's disk. Return the last zxid that the log had before if this does not continue it."""
         node, first = self.nodes[event.node], event.epoch << 32 | event.first
-        node.accepts += 1
         if not event.digests:
             return None
         before = node.disk.log.last

@@ -94,7 +94,7 @@ class ProcessDeployment(FolderDeployment):
         self.monitor.check()
         if self._server is not None and self._server.gone():
             raise HarnessError(f"toxiproxy ended during the run, and all links with it: {self._server.last_words()}")
-        if isinstance(self.network, Network) and self.network.hangs:
+        if self.network is not None and self.network.hangs:
             log = self.folder.file("log", "toxiproxy.log")
             raise HarnessError(
                 f"toxiproxy hangs, so links can't be cut or healed any more; run the seed again. Its log is {log}"

@@ -1,6 +1,6 @@
 """The checker of what a boot finds on the disk: all that was durable, and nothing else."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from zab_chaos.model.events import (
@@ -63,16 +63,17 @@ class DiskContents(Checker):
         self._new_disks: list[BootComparison] = []
         self._suspects: list[tuple[BootComparison, str, Sequence[Line | None]]] = []
         self._first_boots: dict[int, Boot] = {}  # by node: the first boot on its present disk
-        self._accepts: dict[int, int] = {}  # by node: how many `accept` events it had had by its last `work` or boot
         self._work: dict[int, Work] = {}  # by node: the last `work` of this life
-        # By node: since then, the first event of each step that was durable.
+        self._accepts: Counter[int] = Counter()  # by node: `accept` events since then, or since its boot
+        # By node: since the same, the first event of each step that was durable.
         self._durable: defaultdict[int, list[TraceEvent]] = defaultdict(list)
         self._latest: dict[int, int] = {}  # by node: the time of the latest such event
-        self._unsynced: list[tuple[Work | None, list[TraceEvent], Work]] = []  # more such steps than syncs
+        # For fewer syncs than such steps: their number, the two counts, and the first step without one between these.
+        self._unsynced: list[tuple[int, Work | None, TraceEvent, Work]] = []
         self._refusals: list[tuple[Boot, Exit]] = []  # nodes that refused their disks, each with the first boot on that
 
     def on_boot(self, event: Boot, _known: bool) -> None:
-        self._accepts[event.node] = self.facts.nodes[event.node].accepts
+        self._accepts.pop(event.node, None)
         self._work.pop(event.node, None)
         self._durable.pop(event.node, None)
         comparison = self.facts.nodes[event.node].boot_comparison
@@ -96,8 +97,8 @@ class DiskContents(Checker):
     def on_work(self, event: Work) -> None:
         """Check the ACKs and syncs since the counters were traced last. A node traces them when nothing waits for its disk."""
         self.checked += 1
-        before, accepted = self._work.get(event.node), self._accepted_since_last(event.node)
-        durable = self._durable.pop(event.node, [])
+        before = self._work.get(event.node)
+        accepted, durable = self._accepts.pop(event.node, 0), self._durable.pop(event.node, [])
         self._work[event.node] = event
         syncs, acks = event.syncs, event.messages.get("ACK", 0)
         if before is not None:
@@ -107,7 +108,7 @@ class DiskContents(Checker):
             traced = f"traced {accepted} times that it had accepted something"
             self.findings.add(f"{words} and {traced}", [before, event], {event.node})
         if lacking := durable[max(syncs, 0) :]:
-            self._unsynced.append((before, lacking, event))
+            self._unsynced.append((syncs, before, lacking[0], event))
 
     def _became_durable(self, event: TraceEvent) -> None:
         """Take note of what a node traces as durable. Events of one instant are of one step, which needs one sync."""
@@ -120,14 +121,14 @@ class DiskContents(Checker):
         """Check that nodes synced their logs for what they traced as durable. On a machine the events of one step have
         different times, so there one sync may be for all."""
         exact = self.facts.run.expect.get("times_are_exact")
-        for since, lacking, count in self._unsynced:
-            synced = count.syncs - (since.syncs if since is not None else 0)
-            if exact or synced <= 0:
-                words = f"between two counts node {count.node} synced its log {synced} times"
+        for syncs, before, lacking, count in self._unsynced:
+            if exact or syncs <= 0:
+                words = f"between two counts node {count.node} synced its log {syncs} times"
                 words += ", which is too few for what it traced as durable"
-                self.findings.add(words, [since, lacking[0], count], {count.node})
+                self.findings.add(words, [before, lacking, count], {count.node})
 
     def on_accept(self, event: Accept) -> None:
+        self._accepts[event.node] += 1
         self._became_durable(event)
 
     def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
@@ -139,11 +140,6 @@ class DiskContents(Checker):
     def on_snapshot(self, event: Snapshot, _known: bool) -> None:
         if event.kind == "installed":
             self._became_durable(event)
-
-    def _accepted_since_last(self, node: int) -> int:
-        """Return how many `accept` events the node has had since this was asked last, or since its boot."""
-        before, self._accepts[node] = self._accepts.get(node, 0), self.facts.nodes[node].accepts
-        return self._accepts[node] - before
 
     def on_nonconsecutive_accept(self, event: Accept, before: int) -> None:
         if event.first > 1 or not self._precedes(before, event.epoch):

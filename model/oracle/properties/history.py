@@ -149,18 +149,19 @@ class ReadableInTheEnd(Checker):
         load_end = stopped.t if stopped is not None else FOREVER  # then the harness reads keys, and writes some of them
         unread = []
         for path, requests in sorted(by_key(self.facts.requests.values())):
-            self._check_key(path, requests, load_end)
-            last = max((one.invoke.t for one in requests if _found(one)), default=0)
-            if last < load_end and any(_acknowledged(one) for one in _writes(requests)):
+            writes, reads = _writes(requests), [one for one in requests if _found(one)]
+            acked = [one for one in writes if _acknowledged(one)]
+            self._check_key(path, writes, acked, reads, load_end)
+            if acked and not any(one.invoke.t >= load_end for one in reads):
                 unread.append(path)
         if unread and "converged" not in self.facts.milestones and not self.facts.beyond_fault_model():
             more = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
             self.unknown.append(f"durability is unknown: no node told what {unread[0]}{more} holds in the end")
 
-    def _check_key(self, path: str, requests: list[Request], load_end: int) -> None:
-        writes = _writes(requests)
-        reads = [one for one in requests if _found(one)]
-        acked = [one for one in writes if _acknowledged(one)]
+    def _check_key(
+        self, path: str, writes: list[Request], acked: list[Request], reads: list[Request], load_end: int
+    ) -> None:
+        """Check the last reads of one key. `acked`: those of the writes that were acknowledged."""
         in_load = max((_returned(one) for one in acked if one.invoke.t < load_end), default=0)
         written_again = min((one.invoke.t for one in writes if one.invoke.t >= load_end), default=FOREVER)
         in_all = max(map(_returned, acked), default=0)

@@ -110,6 +110,9 @@ class Progress(Checker):
         if event.state == "closed" and opened is not None:
             self._sessions.append((opened, event))
 
+    def on_vote(self, event: Vote) -> None:
+        self._choose(event, event.leader)
+
     def at_end(self) -> None:
         self._check()
         if self.facts.beyond_fault_model() and not self.findings:
@@ -159,9 +162,6 @@ class Progress(Checker):
         undisturbed = {node: list(self._undisturbed(node)) for node in {stay.node for _, stay in delayed}}
         for request, stay in delayed:
             self._check_delayed(request, stay, undisturbed[stay.node])
-
-    def on_vote(self, event: Vote) -> None:
-        self._choose(event, event.leader)
 
     def _choose(self, event: Role | Vote, leader: int | None) -> None:
         """Take note that a node votes for this leader now, or follows it."""
