@@ -122,7 +122,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "faults": weights(DRAWABLE, "a fault that can be drawn"),
         "heal_after": number_range(0.1, MAX_SECONDS, "seconds"),
         "keep_quorum": boolean(),
-        "points": weights(POINTS, "a crash point"),
+        "points": weights(POINTS, "a crash point", others=1),
     },
     "expect": {
         "verdict": choice(*EXITS),

@@ -115,8 +115,11 @@ def list_of(one: Rule, what: str, fewest: int = 0) -> Rule:
     return Rule(allowed, read)
 
 
-def weights(known: tuple[str, ...], what: str) -> Rule:
-    """Return the rule for a table of weights by name, at least one of them above 0. `what`: what the known names are."""
+def weights(known: tuple[str, ...], what: str, others: float = 0) -> Rule:
+    """Return the rule for a table of weights by name, at least one of them above 0.
+
+    `what`: what the known names are. `others`: the weight of each name that is not in the table.
+    """
     weight = number(0, 1_000_000)
     allowed = f"{{ name = weight, ... }}, each weight {weight.allowed}, with {', '.join(known)}"
 
@@ -133,7 +136,7 @@ def weights(known: tuple[str, ...], what: str) -> Rule:
         if wrong:
             raise InvalidValueError("; ".join(wrong), allowed, suggest(unknown[0], known) if unknown else "")
         found = {name: float(one) for name, one in value.items()}
-        if not sum(found.values()) > 0:
+        if not sum(found.get(name, others) for name in known) > 0:
             raise InvalidValueError("all weights are 0", allowed)
         return found
 

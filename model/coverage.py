@@ -67,7 +67,7 @@ def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[Cra
             super().__init__(*parts)
             if isinstance(self.crash, RecordingPoints):
                 self.crash.machine = self.machine
-            step, send = self.core.step, self.driver.send
+            step, send, send_alone = self.core.step, self.driver.send, self.driver.send_alone
 
             def recorded_step(source: int, message: Any) -> None:
                 recorder.add(self.machine, NAMES[type(message)])
@@ -79,8 +79,14 @@ def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[Cra
                         recorder.add(self.machine, f"{moment}:{NAMES[type(message)]}")
                 send(messages)
 
+            def recorded_send_alone(peer: int, message: Any) -> None:
+                for moment in SEND_STEPS:
+                    recorder.add(self.machine, f"{moment}:{type(message).__struct_config__.tag}")
+                send_alone(peer, message)
+
             self.core.step = recorded_step  # type: ignore[method-assign]
             self.driver.send = recorded_send  # type: ignore[method-assign]
+            self.driver.send_alone = recorded_send_alone  # type: ignore[method-assign]
             self.install_disk_hook()
 
     return RecordingReplica, RecordingPoints

@@ -22,8 +22,9 @@ FAIL_STEPS = ("before-write", "before-sync")  # where a disk can fail
 RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT", "SEGMENT")
 FILES = ("SNAPSHOT", "SEGMENT")  # files that are renamed into place when durable, and later removed
 ANY = "ANY"  # whatever is written, synced, renamed or removed next
+FORWARDING = ("FORWARD", "ANSWER")  # the messages of `zab_chaos.node.tree.forwarding`
 REPLY = "REPLY"  # answers for one client
-MESSAGES = (*NAMES.values(), REPLY)
+MESSAGES = (*NAMES.values(), *FORWARDING, REPLY)
 CUT_ACTIONS = tuple(one for one in get_args(Variant) if one != "plain")  # crashes that leave some unsynced data
 ACTIONS = ("crash", "pause", "fail", *CUT_ACTIONS)
 GRAMMAR = "<step>:<what>[#k], for example after-sync:TXN, before-send:ACK-LD or after-send:COMMIT#1"

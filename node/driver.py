@@ -12,7 +12,7 @@ import msgspec
 from zab_chaos.node.clients.application import Application
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.messages import NAMES, Confirmed
+from zab_chaos.node.core.messages import Confirmed
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready
 from zab_chaos.node.crash_points import CrashPoints
@@ -130,7 +130,7 @@ class Driver:
         """Send one frame to each peer or, if a send point is armed, one frame for each message."""
         if self.crash.on_send:
             for peer, message in messages:
-                self.send_with_crash_points(peer, message)
+                self.send_alone(peer, message)
             return
         frames: dict[int, list[Any]] = {}
         counts = self.work.messages
@@ -141,17 +141,16 @@ class Driver:
         for peer, batch in frames.items():
             self.links.send(peer, batch)
 
-    def send_with_crash_points(self, peer: int, message: Any) -> None:
-        name = NAMES.get(type(message), "")
-        self.crash.hit("before-send", name)
-        self.send_alone(peer, message)
-        self.crash.hit("after-send", name)
-
     def send_alone(self, peer: int, message: Any) -> None:
-        """Send one message in a frame of its own."""
+        """Send one message in a frame of its own, and stop before or after it if that is an armed point."""
+        armed, kind = self.crash.on_send, type(message)
+        if armed:
+            self.crash.hit("before-send", kind.__struct_config__.tag)
         self.links.send(peer, [message])
         self.work.frames += 1
-        self.work.messages[type(message)] += 1
+        self.work.messages[kind] += 1
+        if armed:
+            self.crash.hit("after-send", kind.__struct_config__.tag)
 
     def deliver(self, delivery: Deliver | Install) -> None:
         """Apply a delivery and trace it, before any client gets an answer. Raises Aborted if it can't be decoded."""

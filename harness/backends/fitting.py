@@ -1,7 +1,7 @@
 """Checks a scenario against the abilities of a backend, and fits its defaults to them."""
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from zab_chaos.model.oracle.properties import judged_by
 from zab_chaos.node.config import Limits
 from zab_chaos.node.crash_points import POINTS
 
+POINT_KEYS = ("point", "crash-at")  # the keys of a fault that name a crash point
 KEYS: tuple[tuple[str, Ability, Callable[[Scenario, dict[str, Any]], object]], ...] = (
     # What a scenario may ask for apart from faults, the ability that it needs, and whether a scenario with these tables asks.
     ('disk = "faithful"', Ability.UNSYNCED, lambda _, tables: tables.get("scenario", {}).get("disk") == "faithful"),
@@ -85,7 +86,11 @@ def without_unsupported(backend: Backend, drawn: Scenario) -> Scenario:
         workload = replace(drawn.workload, stalls=0.0)
         drawn = replace(drawn, erratic_network=False, workload=workload, limits=limits)
     if (nemesis := drawn.nemesis) is not None:
-        faults = {name: weight for name, weight in nemesis.faults.items() if not any(_kind_mistakes(backend, name))}
+        faults = {
+            name: weight
+            for name, weight in nemesis.faults.items()
+            if not any(_kind_mistakes(backend, name, nemesis.points))
+        }
         drawn = replace(drawn, nemesis=replace(nemesis, faults=faults))
     steps = tuple(step for step in drawn.faults if not step_mistakes(backend, step))
     drawn = fitted(backend, replace(drawn, faults=steps))
@@ -119,7 +124,7 @@ def disk_mistakes(backend: Backend, scenario: Scenario, step: FaultStep) -> list
 
 def _point_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     """Return a message for each point of a fault that the backend's nodes do not have."""
-    named = [step.params.get(key) for key in ("point", "crash-at")]
+    named = [step.params.get(key) for key in POINT_KEYS]
     known = backend.points(_action(step.do))
     points = ", ".join(known) or "none"
     return [
@@ -137,16 +142,23 @@ def _action(kind: str) -> str:
 def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:
     for step in scenario.faults:
         yield from step_mistakes(backend, step)
-    for name in scenario.nemesis.faults if scenario.nemesis is not None else ():
-        yield from _kind_mistakes(backend, name)
+    if (nemesis := scenario.nemesis) is not None:
+        for name in nemesis.faults:
+            yield from _kind_mistakes(backend, name, nemesis.points)
 
 
-def _kind_mistakes(backend: Backend, name: str) -> Iterator[str]:
-    """Yield why a kind of fault that the nemesis may draw can't be done."""
+def _kind_mistakes(backend: Backend, name: str, weights: Mapping[str, float]) -> Iterator[str]:
+    """Yield why a kind of fault that the nemesis may draw can't be done. `weights`: of crash points; 1 for points not in it."""
     for need in sorted(KINDS[name].needs - backend.abilities, key=lambda one: one.name):
         yield refusal(backend, name, need)
-    if name.endswith("-at") and Ability.CRASH_POINTS in backend.abilities and not backend.points(_action(name)):
+    if Ability.CRASH_POINTS not in backend.abilities or not any(key.name in POINT_KEYS for key in KINDS[name].keys):
+        return
+    known = backend.points(_action(name))
+    if not known:
         yield f"{name} can't be done on {backend.name}, whose nodes have no points for it"
+    elif not any(weights.get(one, 1.0) for one in known):
+        allowed = ", ".join(known)
+        yield f"{name} can't be drawn: [nemesis] points gives weight 0 to all its points on {backend.name}: {allowed}"
 
 
 def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:

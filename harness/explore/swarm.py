@@ -30,7 +30,7 @@ from zab_chaos.faults.scenario import (
 )
 from zab_chaos.harness.explore.disk_histories import draw_disks, with_lone_promise
 from zab_chaos.node.config import Limits, Timing
-from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, POINTS
+from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, FORWARDING, POINTS
 from zab_chaos.pipeline.naming import plural
 
 # The seconds for which a nemesis works; never longer than the scenario. Many different short runs reach more than a few
@@ -250,8 +250,20 @@ LOSING_SHARE = 0.06  # of the seeds without a focus on disks or slow nodes
 LOSING_ROUNDS, LOSING_TIMES = 6, 4
 LOSING_EVERY = 5.0  # seconds
 LOSING_MS = (200, 400, 600)  # of delay
+# A request may be late on its way from its node to the leader, while its client gives up and goes on at another node. In some
+# seeds nodes stop or die just when they forward requests, or answer for the leader. In all others none does: further points
+# would change what every seed draws.
+FORWARDING_SHARE = 0.08  # of the seeds without a focus on disks or slow nodes
+FORWARDING_FAULTS = {"pause-at": 8.0, "crash-at": 3.0, "crash": 4.0, "partition": 4.0, "stall": 4.0}
+FORWARDING_MIXES = ({"set": 4.0, "cas": 2.0, "get": 1.0}, {"check": 2.0, REFUSED: 2.0, "set": 2.0, "get": 4.0})
+FORWARDING_TIMEOUTS = (0.1, 0.2, 0.5)
+FORWARDING_KNOWN = (1, 3, 1000)  # clients
 # Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
 ERRATIC_NETWORK_SHARE = 0.3
+
+
+NO_FORWARDING = Weights(points=_near(0.0, *FORWARDING))
+ONLY_FORWARDING = dict.fromkeys(POINTS, 0.0) | _near(1.0, *FORWARDING)
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -261,6 +273,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     Later additions have a random generator each, so that they do not change what the others draw.
     """
     random = Random(f"swarm {seed}")
+    weights = weights.times(NO_FORWARDING)
     timing = _timing(random, scenario.timing if scenario.faults else None)
     duration, heals = scenario.duration, random.choice(HEALS)
     emphasis = Random(f"emphasis {seed}")
@@ -352,6 +365,12 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = _with_removed_files(drawn)
         elif focus in (None, YOUNG, FORGETFUL) and _is_drawn("deposed", seed, DEPOSED_SHARE):
             drawn = _with_deposed_leaders(drawn)
+        elif (
+            focus in (None, YOUNG, FORGETFUL)
+            and _is_drawn("forwarding", seed, FORWARDING_SHARE)
+            and limits.frame_bytes == scenario.limits.frame_bytes
+        ):
+            drawn = _with_late_requests(Random(f"late requests {seed}"), drawn)
         elif (
             focus in (None, YOUNG, FORGETFUL)
             and _is_drawn("losing", seed, LOSING_SHARE)
@@ -615,6 +634,31 @@ def _with_deposed_leaders(drawn: Scenario) -> Scenario:
     )  # fmt: skip
     duration = faults[-1].at + 4 * timeout / 1000
     return replace(drawn, duration=round(duration, 3), workload=workload, nemesis=None, faults=tuple(faults))
+
+
+def _with_late_requests(random: Random, drawn: Scenario) -> Scenario:
+    """Return the scenario with nodes that stop or die as they forward requests, and clients that soon go on elsewhere."""
+    assert drawn.nemesis is not None
+    nemesis = replace(
+        drawn.nemesis, faults=FORWARDING_FAULTS, points=ONLY_FORWARDING, every=(0.1, 0.5),
+        heal_after=random.choice(((0.3, 0.8), (0.5, 1.5))),
+    )  # fmt: skip
+    rate = _rate(max(RATES), drawn.duration)
+    workload = Workload(
+        clients=random.choice((3, 5, 8)),
+        rate=rate,
+        keys=2,
+        payload_bytes=16,
+        mix=random.choice(FORWARDING_MIXES),
+        max_outstanding=8,
+        burst=random.choice((1, 3)),
+        moves=rate / 2,
+        timeout=random.choice(FORWARDING_TIMEOUTS),
+        sessions=drawn.workload.sessions,
+    )
+    limits = structs.replace(drawn.limits, clients_max=random.choice(FORWARDING_KNOWN))
+    drawn = _with_short_timeouts(drawn, random.choice((400, 800)))
+    return replace(drawn, nemesis=nemesis, workload=workload, limits=limits)
 
 
 def _with_a_disk_lost_again(random: Random, drawn: Scenario) -> Scenario:

@@ -14,7 +14,7 @@ from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import BadInput, Interrupted
 from zab_chaos.harness.explore.exploration import SeedResult, Task, explore, explore_seed
 from zab_chaos.harness.explore.guided import BATCH, Guide, keep_weights, read_weights
-from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
+from zab_chaos.harness.explore.swarm import EVEN, NO_FORWARDING, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import WorkerPool
 from zab_chaos.harness.report.ci import SUMMARY_VARIABLE
 from zab_chaos.model.coverage import POINTS_TO_REACH, Combination
@@ -61,11 +61,12 @@ def test_weights_are_kept_and_decide_what_is_drawn(tmp_path: Path, shipped: Call
         keep_weights(EVEN, tmp_path / "w.json") == tmp_path / "w-2.json"
     )  # an earlier exploration names the other file
     assert read_weights(tmp_path / "w.json") == weights
-    even = next(one for seed in range(1, 99) if not (one := draw_swarm(shipped("long-mix"), seed)).nemesis.points)
+    seeds = (draw_swarm(shipped("long-mix"), seed) for seed in range(1, 99))
+    even = next(one for one in seeds if one.nemesis and one.nemesis.points == NO_FORWARDING.points)
     drawn = draw_swarm(shipped("long-mix"), even.seed, weights)
     assert drawn == draw_swarm(shipped("long-mix"), even.seed, weights) != even
     assert drawn.nemesis is not None
-    assert drawn.nemesis.points == weights.points
+    assert drawn.nemesis.points == weights.times(NO_FORWARDING).points
     assert Task(scenario=shipped("long-mix"), swarm=True, weights=weights).scenario_of(even.seed) == drawn
 
 

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -37,6 +37,7 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.crash_points import FORWARDING, CrashPoints
 from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.tree import primary
@@ -44,6 +45,7 @@ from zab_chaos.node.tree.forwarding import Answer
 from zab_chaos.node.tree.primary import FutureZnode, Primary
 from zab_chaos.node.tree.refusal import BAD_PATH, NODE_EXISTS, Refusal
 from zab_chaos.node.tree.requests import Create, Fence, ForwardedRequest, Multi, Write, request_size
+from zab_chaos.node.tree.seqs import NO_SEQ
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, Origin, Txn
 
@@ -56,6 +58,11 @@ TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --
 def drawn_scenarios(shipped: Callable[[str], Scenario]) -> list[Scenario]:
     """What the seeds 1, 2, ... draw, without changes by a test."""
     return [swarm.draw_swarm(shipped("long-mix"), seed) for seed in range(1, DRAWN)]
+
+
+def steps_of(focus: swarm.Focus) -> Mapping[str, float]:
+    """Return the weights of crash points with which the seeds of a focus are drawn."""
+    return focus.weights.times(swarm.NO_FORWARDING).points
 
 
 @pytest.mark.parametrize("seed", sorted(random.Random("which").sample(SEEDS, TRIED)))
@@ -143,7 +150,7 @@ def test_some_seeds_have_mostly_one_fault_at_a_time(drawn_scenarios: list[Scenar
 def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, drawn_scenarios: list[Scenario]) -> None:
     """Little load, because a node that joined a later epoch may have the shorter history only until the epoch's first write."""
     drawn = drawn_scenarios[: len(SEEDS)]
-    focused = [one for one in drawn if one.nemesis is not None and one.nemesis.points == focus.weights.points]
+    focused = [one for one in drawn if one.nemesis is not None and one.nemesis.points == steps_of(focus)]
     assert 0.5 < len(focused) / len(drawn) / focus.share < 1.2
     assert not focus.rates or all(one.workload.rate <= max(focus.rates) for one in focused)
     points = [step.params["point"] for one in focused for step in one.schedule() if step.do == "crash-at"]
@@ -175,7 +182,7 @@ def test_in_some_seeds_nodes_that_come_back_get_snapshots(
 def test_some_disks_are_lost_at_the_steps_of_an_election(drawn_scenarios: list[Scenario]) -> None:
     steps = swarm.FORGETFUL.weights.points
     drawn = drawn_scenarios[: len(SEEDS)]
-    forgetful = [one for one in drawn if one.nemesis is not None and one.nemesis.points == steps]
+    forgetful = [one for one in drawn if one.nemesis is not None and one.nemesis.points == steps_of(swarm.FORGETFUL)]
     lost = [step.params["point"] for one in forgetful for step in one.schedule() if step.params.get("wipe")]
     assert len(lost) > len(forgetful) / 2
     assert len([point for point in lost if point.partition("#")[0] in steps]) > 0.7 * len(lost)
@@ -185,7 +192,7 @@ def test_in_some_seeds_disks_break_again_and_again(drawn_scenarios: list[Scenari
     """State that a life has read but not made durable is lost only if the power is cut before its sync. Small limits make the
     nodes create, replace and remove files all the time."""
     drawn = drawn_scenarios[: len(SEEDS)]
-    broken = [one for one in drawn if one.nemesis is not None and one.nemesis.points == swarm.BREAKING.weights.points]
+    broken = [one for one in drawn if one.nemesis is not None and one.nemesis.points == steps_of(swarm.BREAKING)]
     assert 0.2 < len(broken) / len(drawn) < 0.4
     assert all(one.disk == "faithful" and one.limits.snapshot_bytes <= 2**13 for one in broken)
     steps = [step for one in broken for step in one.schedule()]
@@ -216,8 +223,9 @@ def test_in_some_seeds_clients_keep_changing_nodes_and_are_often_refused(
 
 def test_in_some_seeds_clients_soon_give_up(drawn_scenarios: list[Scenario]) -> None:
     loads = [one.workload for one in drawn_scenarios[: len(SEEDS)]]
+    others = [load for load in loads if load.mix not in swarm.FORWARDING_MIXES]
     drawn = [
-        load.timeout for load in loads if load.moves < load.rate or load.mix == swarm.RESTLESS_MIX
+        load.timeout for load in others if load.moves < load.rate or load.mix == swarm.RESTLESS_MIX
     ]  # no OVERTAKING
     assert set(drawn) == {*swarm.TIMEOUTS, Workload().timeout}
     assert (
@@ -297,6 +305,25 @@ def test_in_some_seeds_a_node_loses_its_disk_again_before_it_is_a_member(drawn_s
     plans = [(one, replace(plan_of(one, None), parts=Components(peer=KeepsThem))) for one in losing[:6]]
     found = [simulate(one, one.seed or 0, None, plan).verdict.violated for one, plan in plans]
     assert ["promises"] in found, found
+
+
+def test_in_some_seeds_nodes_stop_or_die_when_they_forward_requests(
+    drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In all others they do not. A leader that does not know a client's later writes executes a request that comes late."""
+    points = {one.seed: one.nemesis.points for one in drawn_scenarios if one.nemesis is not None}
+    late = [one for one in drawn_scenarios if points.get(one.seed) == swarm.ONLY_FORWARDING]
+    assert 0.02 < len(late) / len(drawn_scenarios) < 0.06
+    others = [weights for weights in points.values() if weights != swarm.ONLY_FORWARDING]
+    assert all(swarm.NO_FORWARDING.points.items() <= weights.items() for weights in others)
+    fired: list[str] = []
+    fire = CrashPoints._fire
+    monkeypatch.setattr(CrashPoints, "_fire", lambda self, it: (fired.append(it.place.what), fire(self, it)))
+    assert all(simulate(one, one.seed or 0, None).verdict.exit == 0 for one in late[:3])
+    assert set(fired) == set(FORWARDING)
+    monkeypatch.setattr(Primary, "latest", lambda self, client: NO_SEQ)
+    found = [simulate(one, one.seed or 0, None).verdict.violated for one in late[:3]]
+    assert any("client order" in violated for violated in found), found
 
 
 def with_its_result(method: Callable[..., Any], results: list[Any]) -> Callable[..., Any]:
@@ -477,7 +504,8 @@ def test_in_some_seeds_a_client_sends_more_than_may_be_forwarded_at_once(
     shipped: Callable[[str], Scenario], drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest goes with the next FORWARD."""
-    drawn = drawn_scenarios
+    monkeypatch.setattr(swarm, "FORWARDING_SHARE", 0.0)  # these have no tight frames
+    drawn = [swarm.draw_swarm(shipped("long-mix"), one.seed or 0) for one in drawn_scenarios]
     left = 1 - sum(focus.share for focus in (swarm.YOUNG, swarm.BREAKING, *swarm.WITH_FEW_CLIENTS))
     for other_share in (swarm.RESTLESS_SHARE, swarm.BAD_PATH_SHARE, swarm.GROWING_SHARE, swarm.NUMBERED_SHARE):
         left *= 1 - other_share
@@ -569,7 +597,7 @@ def test_in_some_seeds_a_node_comes_back_while_a_write_needs_its_disk(
     drawn_scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader that counts a new member before this knows that it is one commits with a disk that does not count."""
-    points = swarm.REJOINING.weights.points
+    points = steps_of(swarm.REJOINING)
     drawn = drawn_scenarios
     rejoining = [one for one in drawn if one.nemesis is not None and one.nemesis.points == points]
     assert 0.5 < len(rejoining) / len(drawn) / swarm.REJOINING.share < 1.5

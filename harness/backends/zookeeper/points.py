@@ -3,8 +3,8 @@ which a server is made to exit or pause there.
 
 The names are those of our own nodes' crash points (`zab_chaos.node.crash_points`). A record NEWLEADER is the file currentEpoch,
 EPOCH the file acceptedEpoch, TXN a transaction of the log, TRUNC the truncation of a log. Messages: CEPOCH is FOLLOWERINFO,
-NEWEPOCH LEADERINFO, ACK-E ACKEPOCH, ACK-LD the ACK of NEWLEADER, COMMIT-LD UPTODATE, PROPOSE PROPOSAL. A leader's messages wait
-in a queue for each follower: "before-send" is before they are put there.
+NEWEPOCH LEADERINFO, ACK-E ACKEPOCH, ACK-LD the ACK of NEWLEADER, COMMIT-LD UPTODATE, PROPOSE PROPOSAL, FORWARD REQUEST. A
+leader's messages wait in a queue for each follower: "before-send" is before they are put there.
 
 The rule of a point that is armed at the start is loaded with the server; later rules are sent to Byteman's agent. A server
 that reaches a point first says so in its log file (`server_log.read_points`).
@@ -92,6 +92,7 @@ LOCATIONS: dict[str, tuple[Location, ...]] = {
     "after-write:TXN": _append("EXIT"),
     "before-sync:TXN": (Location(f"{PERSISTENCE}.FileTxnLog", "commit()", "INVOKE FileChannel.force"),),
     "after-sync:TXN": (Location(f"{PERSISTENCE}.FileTxnLog", "commit()", "EXIT"),),
+    **_around_send("FORWARD", "$1.getType() == 1"),
     **_around_send("CEPOCH", "$1.getType() == 11"),
     **_around_send("ACK-E", "$1.getType() == 18"),
     **_around_send("ACK-LD", "$1.getType() == 3 AND java.lang.Long.valueOf($1.getZxid()).intValue() == 0"),

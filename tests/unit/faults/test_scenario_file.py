@@ -11,6 +11,7 @@ from zab_chaos.faults.initial_and_final import PROPERTIES
 from zab_chaos.faults.registry import KINDS, describe_kinds
 from zab_chaos.faults.scenario import Expect, InitialDisk, Operation, ScenarioError, load, parse
 from zab_chaos.model.oracle.properties import ALL
+from zab_chaos.node.crash_points import POINTS
 
 # A busy machine is slow, not wrong.
 unhurried = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -140,6 +141,18 @@ def test_all_mistakes_in_a_table_of_weights_are_reported() -> None:
     ):
         assert words in told
     assert told.endswith("Did you mean set?")
+
+
+def test_a_table_of_crash_points_may_consist_of_zeros() -> None:
+    """The points that are not in it have weight 1."""
+    nemesis = '[scenario]\nname = "x"\nabout = "y"\n[nemesis]\n'
+    read = parse(nemesis + 'faults = { crash = 1 }\npoints = { "before-send:ACK" = 0 }\n').nemesis
+    assert read is not None
+    assert read.points == {"before-send:ACK": 0.0}
+    everything = ", ".join(f'"{point}" = 0' for point in POINTS)
+    for nothing in (f"faults = {{ crash = 1 }}\npoints = {{ {everything} }}", "faults = { crash = 0 }", "faults = {}"):
+        ((_, told),) = mistakes_of(f"{nemesis}{nothing}\n")
+        assert "all weights are 0" in told
 
 
 def test_the_error_names_file_line_and_what_is_allowed() -> None:

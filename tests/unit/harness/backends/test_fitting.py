@@ -18,6 +18,7 @@ from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import HISTORY
 from zab_chaos.node.config import Limits
+from zab_chaos.node.crash_points import FAIL_STEPS, POINTS
 
 HEAD = '[scenario]\nname = "asked"\nabout = "It is asked of a backend."\n'
 
@@ -141,6 +142,28 @@ def test_both_points_of_a_fault_must_exist_on_the_backend() -> None:
     for points in ((here, elsewhere), (elsewhere, here)):
         (said,) = wrong(*points)
         assert said.startswith(f"crash-at can't be done at {elsewhere} on zookeeper; points there: ")
+
+
+def test_a_nemesis_must_have_a_point_for_each_of_its_faults() -> None:
+    """A drawn crash may be followed by a restart with a crash point."""
+    fails = {point: 0.0 for point in POINTS if point.split(":")[0] in FAIL_STEPS}
+    weights = ", ".join(f'"{point}" = 0' for point in fails)
+    scenario = parse(HEAD + f"[nemesis]\nfaults = {{ fail-at = 1, pause-at = 1 }}\npoints = {{ {weights} }}\n")
+    assert mistakes(registry.find("sim"), parse(HEAD + "[nemesis]\nfaults = { fail-at = 1 }\n")) == []
+    (told,) = mistakes(registry.find("sim"), scenario)
+    assert told.startswith(
+        "fail-at can't be drawn: [nemesis] points gives weight 0 to all its points on sim: before-write:EPOCH"
+    )
+    assert scenario.nemesis is not None
+    drawn = replace(scenario, nemesis=replace(scenario.nemesis, faults={"fail-at": 1.0, "pause-at": 1.0, "crash": 1.0}))
+    fit = without_unsupported(registry.find("sim"), drawn).nemesis
+    assert fit is not None
+    assert fit.faults == {"pause-at": 1.0, "crash": 1.0}
+    elsewhere = dict.fromkeys(POINTS, 0.0) | {"after-send:ANSWER": 1.0}
+    drawn = replace(scenario, nemesis=replace(scenario.nemesis, faults={"crash": 1.0, "flap": 1.0}, points=elsewhere))
+    assert mistakes(registry.find("sim"), drawn) == []
+    (told,) = mistakes(registry.find("zookeeper"), drawn)
+    assert told.startswith("crash can't be drawn: [nemesis] points gives weight 0")
 
 
 ONE_WAY = (
