@@ -641,7 +641,7 @@ def _with_late_requests(random: Random, drawn: Scenario) -> Scenario:
     assert drawn.nemesis is not None
     nemesis = replace(
         drawn.nemesis, faults=FORWARDING_FAULTS, points=ONLY_FORWARDING, every=(0.1, 0.5),
-        heal_after=random.choice(((0.3, 0.8), (0.5, 1.5))),
+        heal_after=random.choice(((0.3, 0.8), (0.5, 1.5))), keep_quorum=False,
     )  # fmt: skip
     rate = _rate(max(RATES), drawn.duration)
     workload = Workload(
