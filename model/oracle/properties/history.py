@@ -19,7 +19,8 @@ from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
 ANSWERS_SHOWN = 8  # of those that contradict each other
-_Part = tuple[str, str, str]  # a part of the service: "key" or "node", its name, and "reads" or "writes"
+# A part of the service: "key" or "node", its name, and "reads" or "writes"; or "all", a kind of operation, and nothing.
+_Part = tuple[str, str, str]
 
 
 class LinearizableKeys(Checker):
@@ -198,16 +199,19 @@ class ServiceProgress(Progress):
     Verifies for the times in which no fault is active:
 
     - If writes of a key wait, one of them does; likewise reads of a key.
+    - If operations of one kind wait, such as transactions or sets on condition of a version, one of them does.
     - If reads wait at a node, one of them does within `progress_within` or `converges_within`, whichever is longer. Writes
       may be refused by all nodes but a leader.
+    - A node whose process ended by itself, which no fault starts again, is not gone for longer than that.
 
     Requests that come one after the other, at most a quarter of the bound apart, wait together. Does not verify the times of
     faults that slow nodes or links down, or that are aimed at a majority.
     """
 
     statement = (
-        "While no fault is active, writes and reads of each key, and reads at each node, succeed within the time bound, also "
-        "during the run. If the system promises it, writes succeed during faults, too, while a connected majority is left."
+        "While no fault is active, writes and reads of each key, operations of each kind, and reads at each node succeed "
+        "within the time bound, also during the run, and no node that ended by itself stays away. If the system promises it, "
+        "writes succeed during faults, too, while a connected majority is left."
     )
     idle = "no write was answered"
 
@@ -217,11 +221,12 @@ class ServiceProgress(Progress):
             self._check_parts()
 
     def _check_parts(self) -> None:
-        """Check each part of the service: the writes of a key, the reads of a key, and the reads at a node."""
+        """Check each part of the service: the writes of a key, the reads of a key, each kind of operation, and each node."""
         bound = self._bound
         joined = max(bound, int((self.expected("converges_within") or 0) * SECOND))
         quiet = [(window.start, window.end) for window in self._leader_windows if self._is_quiet(window)]
         stopped = self._end_of_load(self._served())
+        self._check_ended(quiet, stopped, joined)
         waiting: dict[_Part, list[Span]] = {}
         for invoke, (start, end) in self.facts.unserved_requests:
             for part in _parts(invoke):
@@ -230,11 +235,35 @@ class ServiceProgress(Progress):
             most = joined if part[0] == "node" else bound
             long = longer(intersection(merged(spans, most // 4), quiet), most)
             for start, end in self._unserved(part, long, most):
+                what = f"{part[0]} {part[1]}: none of its {part[2]}" if part[2] else f"no {part[1]}"
                 self.findings.add(
-                    f"{part[0]} {part[1]}: none of its {part[2]} was answered for {(end - start) / 1e9:.1f} s, though some "
-                    f"waited ({self.facts.in_load(start, end)}); no fault was there",
+                    f"{what} was answered for {(end - start) / 1e9:.1f} s, though some waited "
+                    f"({self.facts.in_load(start, end)}); no fault was there",
                     [],
                 )
+
+    def _check_ended(self, quiet: list[Span], stopped: int, bound: int) -> None:
+        """Check that no node is gone for long because its process ended by itself. If it refuses a damaged disk, it may."""
+        refused = self.facts.refused_disks()
+        for (node, _), ended in self.facts.ended.items():
+            if ended.armed or node in refused:
+                continue
+            gone = (ended.t, min(stopped, self._heard_of(node, ended.t)))
+            for start, end in longer(intersection([gone], quiet), bound):
+                self.findings.add(
+                    f"node {node} ended by itself, with exit code {ended.code}, and was gone for {(end - start) / 1e9:.1f} s "
+                    f"without a fault ({self.facts.in_load(start, end)})",
+                    [ended],
+                )
+
+    def _heard_of(self, node: int, t: int) -> int:
+        """Return when a node may have been up again after this time: it answered, or a fault other than one of links, which
+        may have started it, began or was healed."""
+        answers = (it.complete for it in self.facts.requests.values() if it.invoke.node == node)
+        heard = (it.t for it in answers if it is not None and it.t > t and was_served(it))
+        faults = zip(self.facts.faults, self.facts.fault_spans(), strict=True)
+        changes = chain.from_iterable(span for it, span in faults if node in it.nodes and not it.pairs)
+        return min(chain(heard, (change for change in changes if change > t)), default=FOREVER)
 
     def _unserved(self, part: _Part, spans: list[Span], bound: int) -> Iterator[Span]:
         """Find the times in these spans, longer than the bound, between two requests of the part that were served."""
@@ -284,7 +313,10 @@ class ServiceProgress(Progress):
 def _parts(invoke: Invoke) -> list[_Part]:
     """Return the parts of the service that a request belongs to."""
     reads = invoke.op in READS
-    parts: list[_Part] = [("key", invoke.path, "reads" if reads else "writes")] if invoke.op in SINGLE else []
+    kind = "cas" if invoke.op == "set" and invoke.version is not None else invoke.op
+    parts: list[_Part] = [("all", kind, "")]
+    if invoke.op in SINGLE:
+        parts.append(("key", invoke.path, "reads" if reads else "writes"))
     return [*parts, ("node", str(invoke.node), "reads")] if reads else parts
 
 

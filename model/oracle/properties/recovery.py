@@ -1,6 +1,6 @@
 """The checker of liveness after healing (LADIS 2008, section 2: recovery)."""
 
-from zab_chaos.model.events import Exit, Link, Role, Vote
+from zab_chaos.model.events import HISTORY, Exit, Link, Milestone, Role, Vote
 from zab_chaos.model.oracle.facts import WRITES, Facts
 from zab_chaos.model.oracle.measures import longest_pause
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -58,9 +58,11 @@ class Recovery(Checker):
             return
         if settled.event == "not-converged":
             why = f": {settled.why}" if settled.why else ""
+            ended = self._ended_since(begin)
+            codes = "".join(f"; node {it.node} ended by itself, with exit code {it.code}" for it in ended)
             self.findings.add(
-                f"the nodes did not converge after everything was healed{why}",
-                [*self._stuck(), begin, settled, *self._unforced_exits()],
+                f"the nodes did not converge after everything was healed{why}{codes}",
+                [*self._stuck(), begin, *ended, settled, *self._unforced_exits()],
             )
             return
         took, bound = self.facts.convergence_seconds(), self.expected("converges_within")
@@ -82,6 +84,12 @@ class Recovery(Checker):
         """Return the exits of the nodes that ended by themselves and were not started again."""
         up = self.facts.up_at_end()
         return [node.exit for node in self.facts.nodes.values() if node.exit is not None and node not in up]
+
+    def _ended_since(self, begin: Milestone) -> list[Milestone]:
+        """Return the ends by themselves of nodes that leave no traces, since everything was healed: the last of each node."""
+        if self.facts.run.evidence != HISTORY:
+            return []
+        return list({ended.node: ended for ended in self.facts.ended.values() if ended.t > begin.t}.values())
 
     def _check_left_alone(self) -> None:
         """Check that every node keeps its leader while the nodes are left alone, and is at rest in the end."""

@@ -42,9 +42,11 @@ def run_of(
     *operations: list[Line],
     milestones: tuple[str, ...] = ("safety-ended", "converged"),
     faults: Sequence[tuple[str, float, Line]] = (),
+    ends: Sequence[tuple[float, Line]] = (),
     **expect: float,
 ) -> Verdict:
-    """Judge a run. `faults`: the lines of a fault, each with its type and its time in seconds."""
+    """Judge a run. `faults`: the lines of a fault, each with its type and its time in seconds. `ends`: when the process of
+    node 2 ended by itself, and what else the harness says of it."""
     expected = {"min_acked": 1, "progress_within": 5, **expect}
     facts = {"nodes": 3, "outcome": "finished", "expect": expected, "evidence": "history"}
     folder.joinpath("run.json").write_text(json.dumps(facts))
@@ -52,6 +54,8 @@ def run_of(
     folder.joinpath("ops.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     at = 1 + max(line["t"] for line in lines)
     told = [{"t": at, "event": name} for name in ("workload-stopped", *milestones)]
+    ended: Line = {"event": "ended", "node": 2, "life": 1, "code": 3, "armed": False}
+    told = [{"t": int(second * SECOND), **ended, **more} for second, more in ends] + told
     folder.joinpath("harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in told))
     lines = [{"type": kind, "t": int(at * SECOND), "id": 1, "confirmed": True, **of} for kind, at, of in faults]
     folder.joinpath("faults.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -283,6 +287,53 @@ def test_a_node_that_serves_no_reads_is_no_progress(tmp_path: Path) -> None:
     (violation,) = run_of(tmp_path, *WELL, *waits).property("progress").violations
     assert violation.words.startswith("node 2: none of its reads was answered for 7.0 s")
     assert run_of(tmp_path, *WELL, *waits, converges_within=8).violated == []
+
+
+@pytest.mark.parametrize(("op", "more", "kind"), [("exists", {}, "exists"), ("set", {"version": 3}, "cas")])
+def test_a_kind_of_operation_that_nobody_serves_is_no_progress(tmp_path: Path, op: str, more: Line, kind: str) -> None:
+    waits = [gives_up(second, op, path=f"/{second}", node=1 + second % 3) for second in range(2, 9)]
+    for invoke, _ in waits:
+        invoke |= more
+    (violation,) = run_of(tmp_path, *WELL, *waits).property("progress").violations
+    assert violation.words.startswith(f"no {kind} was answered for 7.0 s, though some waited")
+    answered = (
+        operation(200, "set", 5, 5.1, outcome="failed", error="bad version") if more else operation(200, op, 5, 5.1)
+    )
+    answered[0] |= more | {"path": "/9"}
+    assert "progress" not in run_of(tmp_path, *WELL, *waits, answered).violated
+
+
+def test_a_node_that_ended_by_itself_and_stays_away_is_no_progress(tmp_path: Path) -> None:
+    """Nobody needs to ask it for anything. A fault of its links does not start it again."""
+    cut = {"do": "partition", "nodes": [2], "pairs": [[1, 2], [2, 1], [2, 3], [3, 2]]}
+    faults = [("inject", 1, cut), ("heal", 2, {})]
+    verdict = run_of(tmp_path, *WELL, faults=faults, ends=[(1.5, {})])
+    assert verdict.violated == ["progress"]
+    (violation,) = verdict.property("progress").violations
+    assert violation.words.startswith(
+        "node 2 ended by itself, with exit code 3, and was gone for 9.3 s without a fault"
+    )
+    assert [line.event["event"] for line in violation.evidence] == ["ended"]
+    assert run_of(tmp_path, *WELL, faults=faults, ends=[(1.5, {})], converges_within=11).violated == []
+
+
+def test_nodes_that_do_not_come_back_have_an_exit_code(tmp_path: Path) -> None:
+    ends = [(5, {}), (20, {"life": 2}), (21, {"life": 3, "code": 7})]
+    verdict = run_of(tmp_path, *WELL, milestones=("safety-ended", "not-converged"), ends=ends)
+    (violation,) = verdict.property("recovery").violations
+    assert violation.words.endswith("after everything was healed; node 2 ended by itself, with exit code 7")
+    assert [line.event["event"] for line in violation.evidence] == ["safety-ended", "ended", "not-converged"]
+
+
+def test_a_node_that_ended_at_a_crash_point_or_with_a_fault_is_not_gone_by_itself(tmp_path: Path) -> None:
+    assert run_of(tmp_path, *WELL, ends=[(1.5, {"armed": True})]).violated == []
+    back = on(operation(200, "get", 6, 6.1, 5), node=2)
+    assert run_of(tmp_path, *WELL, back, ends=[(1.5, {})]).violated == []
+    stopped = [("inject", 5, {"do": "disk-full", "nodes": [2]}), ("heal", 7, {})]
+    assert run_of(tmp_path, *WELL, faults=stopped, ends=[(1.5, {}), (5.5, {"life": 2})]).violated == []
+    damaged = [("inject", 1, {"do": "corrupt", "nodes": [2]}), ("heal", 1.2, {})]
+    for code, violated in ((65, []), (3, ["progress"])):
+        assert run_of(tmp_path, *WELL, faults=damaged, ends=[(1.5, {"code": code})]).violated == violated
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
