@@ -10,6 +10,7 @@ class Ability(Enum):
     LINKS = "proxies between its nodes"
     ONE_WAY_REFUSAL = "way to refuse connections in one direction only"
     LEADER = "way to name the leader"
+    NODE_STATE = "way to read a running node's own role and log"
     WIPE = "way to start a node with an empty disk"
     DISK_FILES = "disk whose files can be damaged while its node is down"
     LOG_RECORDS = "log whose records can be told apart"

@@ -47,7 +47,7 @@ def reduced_to(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
     keys = {
         key.name: key.default
         for key in _keys_that_need(KINDS[step.do], step.params)
-        if key.needs not in (None, *abilities)
+        if key.default is not REQUIRED and key.needs not in (None, *abilities)
     }
     if "crash-at" in keys:
         keys["enough"] = "all"
@@ -57,7 +57,7 @@ def reduced_to(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
 
 def _keys_that_need(kind: Kind, params: Mapping[str, Any]) -> list[Key]:
     """Return the keys whose values may need an ability."""
-    return [key for key in kind.keys if key.default is not REQUIRED and _needs_ability(key, params)]
+    return [key for key in kind.keys if _needs_ability(key, params)]
 
 
 def _needs_ability(key: Key, params: Mapping[str, Any]) -> bool:

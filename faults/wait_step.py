@@ -1,6 +1,7 @@
 """The step `wait`, which breaks nothing: the schedule goes on when its nodes are in a certain state."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
@@ -46,6 +47,7 @@ STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
     "level": ("serves, has delivered its whole log, and has the same last zxid as the other targets", _level),
 }
 
+OF_ONE_NODE = ("looks", "ahead", "level")  # states that nothing but the node itself shows; the others show in who leads
 ADJECTIVES = ("out", "ahead", "level", "down")  # the other states are verbs
 
 
@@ -65,7 +67,7 @@ class Wait(Fault):
         if self.is_over():
             return None
         self.deadline = now + self.params["within"] if self.deadline is None else self.deadline
-        self.seen = {node: ask_status(self.cluster, node) for node in self.nodes}
+        self.seen = _ask(self.cluster, self.nodes)
         self.reached = self._is_reached()
         self.late = not self.reached and now >= self.deadline
         return now + LOOK_SECONDS
@@ -96,7 +98,20 @@ class Wait(Fault):
         return words if self.reached else f"until {words}"
 
 
-def ask_status(cluster: Cluster, node: int) -> Status | None:
+def _ask(cluster: Cluster, nodes: Sequence[int]) -> Answers:
+    """Return the nodes' statuses. Those that show no role follow the leader that the cluster names; without it none serves."""
+    answers = {node: _ask_status(cluster, node) for node in nodes}
+    if all(answer is None or answer.role for answer in answers.values()):
+        return answers
+    leader = cluster.leader()
+    role = {node: "" if leader is None else "LEADING" if node == leader else "FOLLOWING" for node in nodes}
+    return {
+        node: answer and replace(answer, role=role[node], leader=leader, established=leader is not None)
+        for node, answer in answers.items()
+    }
+
+
+def _ask_status(cluster: Cluster, node: int) -> Status | None:
     """Return a node's status; None if it is down, is paused, or does not answer."""
     return cluster.status(node, ANSWER_SECONDS) if cluster.alive(node) and not cluster.paused(node) else None
 
@@ -111,6 +126,8 @@ def _in_words(state: str, nodes: int) -> str:
 def _shown(status: Status | None) -> dict[str, Any] | None:
     if status is None:
         return None
+    if not status.phase:  # a node of another system: nothing more is known
+        return {"role": status.role, "leader": status.leader}
     return {"role": status.role, "epoch": status.epoch, "last": status.last_zxid, "delivered": status.delivered}
 
 
@@ -126,6 +143,8 @@ KINDS = (
                 name="state",
                 rule=choice(*STATES, "down"),
                 doc="; ".join(f"{name}: {words}" for name, (words, _) in STATES.items()) + "; down: is not running",
+                needs=Ability.NODE_STATE,
+                needs_if=lambda params: params["state"] in OF_ONE_NODE,
             ),
             Key(
                 name="within",

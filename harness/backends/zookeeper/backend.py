@@ -32,7 +32,7 @@ class ZooKeeperBackend(Backend):
     name = "zookeeper"
     abilities = disks.ABILITIES | {
         *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS),
-        *(Ability.DISK_FILES, Ability.LOG_RECORDS, Ability.CRASH_POINTS),
+        *(Ability.NODE_STATE, Ability.DISK_FILES, Ability.LOG_RECORDS, Ability.CRASH_POINTS),
     }
     evidence = LOGS
     serves_with_majority = True

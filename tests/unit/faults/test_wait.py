@@ -13,7 +13,7 @@ from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.kind import FaultContext
 from zab_chaos.faults.scenario import FaultStep, Operation, ScenarioError, Ticket, ZooKeeperSettings, parse
 from zab_chaos.faults.scheduler import SETTLE_SECONDS
-from zab_chaos.faults.wait_step import STATES, WITHIN, Wait
+from zab_chaos.faults.wait_step import OF_ONE_NODE, STATES, WITHIN, Wait
 
 HERE: dict[str, Any] = {"node": 1, "life": 1, "established": True, "delivered": (1, 2), "last_zxid": (1, 2)}
 LEADS, FOLLOWS = Status(**HERE, role="LEADING"), Status(**HERE, role="FOLLOWING")
@@ -39,6 +39,35 @@ def test_a_state_is_one_of_all_nodes(state: str, has: list[Status], has_not: lis
     assert reached(dict(enumerate(has)))
     for other in has_not:
         assert not reached({0: has[0], 1: other})
+
+
+def seen_of_another_system(state: str, node: int, leader: int | None) -> Wait:
+    """Return a wait after one look at a node of a system that shows no roles, only a leader."""
+    cluster: Any = SimpleNamespace(
+        alive=lambda _: True,
+        paused=lambda _: False,
+        status=lambda it, _: Status(node=it, life=1),
+        leader=lambda: leader,
+    )
+    waits = Wait(FaultContext(cluster, None), [node], {"state": state, "within": WITHIN})
+    waits.watch(1.0)
+    return waits
+
+
+@pytest.mark.parametrize(
+    ("node", "leader", "states"),
+    [(1, 1, {"leads", "serves"}), (2, 1, {"follows", "serves"}), (1, None, {"out"})],
+)
+def test_the_leader_that_the_cluster_names_gives_nodes_their_roles(
+    node: int, leader: int | None, states: set[str]
+) -> None:
+    known = STATES.keys() - OF_ONE_NODE
+    assert {state for state in known if seen_of_another_system(state, node, leader).reached} == states
+
+
+def test_what_is_not_known_of_a_node_is_no_evidence() -> None:
+    confirmed = seen_of_another_system("follows", 2, 1).recovered()
+    assert confirmed.evidence == {"2": {"role": "FOLLOWING", "leader": 1}}
 
 
 def wait(target: str, state: str, at: float = 0.0, name: str | None = None) -> FaultStep:

@@ -12,6 +12,7 @@ import pytest
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.grammar import read
 from zab_chaos.faults.scenario import Scenario, load
+from zab_chaos.faults.wait_step import STATES
 from zab_chaos.harness.backends import fitting
 from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.backends.system import Client, Place, SystemBackend
@@ -133,6 +134,28 @@ def test_the_files_that_faults_may_damage_are_named_by_the_backend(tmp_path: Pat
 class Led(Script):
     def leader(self, places: Sequence[Place]) -> int | None:
         raise NotImplementedError
+
+
+WAITS = """
+[scenario]
+name = "waits"
+about = "no"
+[[fault]]
+at = 1
+do = "wait"
+target = "node-1"
+state = "{}"
+"""
+
+
+@pytest.mark.parametrize("state", [*STATES, "down"])
+def test_a_wait_for_a_state_that_the_leader_does_not_tell_is_refused(state: str) -> None:
+    (step,) = read(WAITS.format(state), "waits.toml", None).faults
+    refused = [
+        f"wait with state = {state} can't be done on script; it can be done on processes, sim, lockstep, containers, zookeeper "
+        "(script has no way to read a running node's own role and log)"
+    ]
+    assert fitting.step_mistakes(Led(), step) == (refused if state in ("looks", "ahead", "level") else [])
 
 
 def test_the_scenarios_that_the_page_names_work_on_a_system_with_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
