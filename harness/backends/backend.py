@@ -18,6 +18,7 @@ from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import OPERATIONS, Scenario
 from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends import ensemble_state
+from zab_chaos.harness.backends.attributes import ABILITIES, FLAG, NAMED_TEXTS, OPERATION_NAMES, TEXT, Form
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.session import Line
 from zab_chaos.harness.errors import BadInput
@@ -226,6 +227,13 @@ class Backend(ABC):
     opaque_versions: ClassVar[bool] = False  # a version does not count a key's writes, but names one of them
     stale_reads: ClassVar[bool] = False  # a read may show an earlier state, but in no session an older one than before
     exact: ClassVar[bool] = False  # time passes only in the ensemble itself, and nothing depends on the machine
+    forms: ClassVar[Mapping[str, Form]] = {  # what its attributes must be
+        "name": TEXT,
+        "abilities": ABILITIES,
+        "operations": OPERATION_NAMES,
+        "defects": NAMED_TEXTS,
+        **dict.fromkeys(("serves_with_majority", "opaque_versions", "stale_reads", "exact"), FLAG),
+    }
 
     @property
     def defects(self) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from importlib.metadata import EntryPoint, entry_points
 
-from zab_chaos.faults.scenario import OPERATIONS, TRANSACTIONS
+from zab_chaos.harness.backends.attributes import wrong_attributes
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.errors import BadInput, did_you_mean
 
@@ -23,7 +23,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Backend:
-    """Return the backend of this name. Raises BadInput if there is none, or it can't be loaded."""
+    """Return the backend of this name. Raises BadInput if there is none, it can't be loaded, or it is wrong."""
     if name in OURS:
         return _loaded(EntryPoint(name, OURS[name], GROUP))
     for point in entry_points(group=GROUP, name=name):
@@ -44,10 +44,7 @@ def _loaded(point: EntryPoint) -> Backend:
         raise BadInput(f"the backend {point.name!r}, {point.value}, can't be loaded: {error or repr(error)}") from error
     if not isinstance(backend, Backend):
         raise BadInput(f"the backend {point.name!r}, {point.value}, is not a {Backend.__module__}.Backend")
-    known = (*OPERATIONS, *TRANSACTIONS)
-    if not {*backend.operations} <= {*known}:
-        raise BadInput(
-            f"the backend {point.name!r}: `operations` must be a set of names out of {', '.join(known)}, "
-            f"not {backend.operations!r}"
-        )
+    wrong = wrong_attributes(backend, backend.forms)
+    if wrong:
+        raise BadInput("\n".join(f"the backend {point.name!r}: {each}" for each in wrong))
     return backend

@@ -11,6 +11,7 @@ from typing import ClassVar
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.at_rest import LOG, SNAPSHOT, ZOOKEEPER_FILES
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.attributes import COUNT, FLAG, METHOD, NAMED_TEXTS
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.system.clients import Client
@@ -59,6 +60,13 @@ class SystemBackend(Backend):
     data_files: ClassVar[Mapping[str, str]] = {}
     operations = frozenset({"get", "set"})
     evidence = HISTORY
+    forms: ClassVar = {
+        **Backend.forms,
+        **dict.fromkeys(("one_address", "survives_wipe"), FLAG),
+        "other_ports": COUNT,
+        "data_files": NAMED_TEXTS,
+        **dict.fromkeys(("command", "client", "set_up", "received", "leader", "environment"), METHOD),
+    }
 
     @property
     def abilities(self) -> frozenset[Ability]:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -37,15 +38,23 @@ class Bare(Backend):
 
 
 class Text(Bare):
-    """A backend whose operations are a text instead of a set."""
+    """A backend whose operations are a text instead of a set, and whose defects have no texts."""
 
     operations = "get"  # type: ignore[assignment]
+    defects: ClassVar = ("bug",)
+
+
+class Nameless(Bare):
+    name = None  # type: ignore[assignment]
+    abilities = frozenset({"links"})  # type: ignore[arg-type]
+    stale_reads = 1  # type: ignore[assignment]
 
 
 def test_our_own_backends_are_found_and_others_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [backend.name for backend in registry.ours()] == list(registry.OURS)
     points = [
         EntryPoint("bare", f"{__name__}:Bare", registry.GROUP),
+        EntryPoint("nameless", f"{__name__}:Nameless", registry.GROUP),
         EntryPoint("gone", "no_such_package:Backend", registry.GROUP),
         EntryPoint("none", "pathlib:Path", registry.GROUP),
         EntryPoint("part", "zab_chaos.harness.backends.system:SystemBackend", registry.GROUP),
@@ -55,15 +64,23 @@ def test_our_own_backends_are_found_and_others_by_entry_point(monkeypatch: pytes
     monkeypatch.setattr(
         registry, "entry_points", lambda group, name=None: [each for each in points if name in (None, each.name)]
     )
-    monkeypatch.setitem(__import__("sys").modules, __name__, __import__("types").SimpleNamespace(Bare=Bare, Text=Text))
-    assert registry.names() == [*registry.OURS, "bare", "gone", "none", "part", "text"]
+    found = SimpleNamespace(Bare=Bare, Text=Text, Nameless=Nameless)
+    monkeypatch.setitem(__import__("sys").modules, __name__, found)
+    assert registry.names() == [*registry.OURS, "bare", "gone", "nameless", "none", "part", "text"]
     assert isinstance(registry.find("bare"), Bare)
     assert registry.find("sim").name == "sim"  # nobody takes our names
     for name, words in (
         ("gone", "'gone', no_such_package:Backend, can't be loaded: No module named"),
         ("none", "'none', pathlib:Path, is no"),
         ("part", "SystemBackend, can't be loaded: Can't instantiate abstract class"),
-        ("text", "'text': `operations` must be a set of names out of .*, not 'get'"),
+        (
+            "text",
+            "'text': `operations` must be a set of names out of .*, not 'get'\n.*: `defects` must be .*, not ..bug",
+        ),
+        (
+            "nameless",
+            "`name` must be a text, not None\n.*`abilities` must be a set .*links.*\n.*`stale_reads` .*, not 1",
+        ),
         ("bar", "no backend is called 'bar'. Did you mean bare"),
     ):
         with pytest.raises(BadInput, match=words):

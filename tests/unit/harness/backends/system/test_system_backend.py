@@ -14,6 +14,7 @@ from zab_chaos.faults.grammar import read
 from zab_chaos.faults.scenario import Scenario, load
 from zab_chaos.faults.wait_step import STATES
 from zab_chaos.harness.backends import fitting
+from zab_chaos.harness.backends.attributes import wrong_attributes
 from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.backends.system import Client, Place, SystemBackend
 from zab_chaos.harness.backends.system.deployment import SystemCluster
@@ -99,6 +100,25 @@ class Files(Script):
 
 class WrongFiles(Script):
     data_files: ClassVar = {"wal": "wal/*.wal", "snapshot": "../*.db"}
+
+
+class WrongTypes(Script):
+    """Mistakes of an author that a type checker would find."""
+
+    data_files: ClassVar = ["wal/*.wal"]
+    other_ports = "1"  # type: ignore[assignment]
+    survives_wipe = "no"  # type: ignore[assignment]
+    environment: ClassVar = {"HOME": "/"}  # type: ignore[assignment]
+
+
+def test_all_attributes_of_a_wrong_type_are_named() -> None:
+    assert wrong_attributes(Files(), Files.forms) == []
+    assert wrong_attributes(WrongTypes(), WrongTypes.forms) == [
+        "`survives_wipe` must be True or False, not 'no'",
+        "`other_ports` must be a whole number from 0 on, not '1'",
+        "`data_files` must be a dict of texts, such as {'name': 'text'}, not ['wal/*.wal']",
+        "`environment` must be a method, not {'HOME': '/'}",
+    ]
 
 
 DAMAGES = """
