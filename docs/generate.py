@@ -42,6 +42,7 @@ from zab_chaos.harness.bench import MEASUREMENTS
 from zab_chaos.harness.cli.bench import shown
 from zab_chaos.harness.runs.catalogue import shipped
 from zab_chaos.model.oracle.properties import ALL, CLIENTS
+from zab_chaos.model.oracle.properties.expected_state import ExpectedState
 from zab_chaos.model.replay import replay
 from zab_chaos.node import crash_points as points
 from zab_chaos.node.core import messages
@@ -148,8 +149,9 @@ def _identifier(name: str) -> str:
 
 
 def history_properties() -> str:
-    """List the properties that are judged if only the clients' history is known."""
-    return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in CLIENTS])
+    """List the properties that are judged if only the clients' history is known, and no single node's state can be read."""
+    judged = [kind for kind in CLIENTS if kind is not ExpectedState]
+    return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in judged])
 
 
 def abilities() -> str:
