@@ -158,6 +158,26 @@ class Variant(examplekv.ExampleKV):
         return super().command(replace(place, peers=around), defect)
 """
 
+DEAF = """
+import examplekv
+from zab_chaos.harness.backends.processes import process_cluster
+
+process_cluster.STOP_SECONDS = 1.0
+IGNORES_SIGTERM = '''
+import asyncio, runpy, signal, sys
+asyncio.SelectorEventLoop.add_signal_handler = lambda *_: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+'''
+
+class Variant(examplekv.ExampleKV):
+    name = "variant"
+
+    def command(self, place, defect):
+        python, *script = super().command(place, defect)
+        return [python, "-c", IGNORES_SIGTERM, *script]
+"""
+
 UNCUT = """
 import examplekv
 from zab_chaos.faults.two_way_network import TwoWayNetwork
@@ -251,23 +271,21 @@ def test_a_node_that_goes_around_its_proxies_is_found_out(
     assert any("and node 3 have a connection past the proxies" in each or "node 3 and node" in each for each in words)
 
 
-def test_the_conformance_suite_finds_a_way_around_the_proxies(
-    variant: Callable[[str], dict[str, str]], tmp_path: Path
+@pytest.mark.parametrize(
+    ("source", "test", "words"),
+    [
+        (AROUND, "cut_off", "have a connection past the proxies"),
+        (DEAF, "stopped", "at SIGTERM a node must end by itself; exit -9 means that it had to be killed"),
+    ],
+)
+def test_the_conformance_suite_finds_a_mistake(
+    variant: Callable[[str], dict[str, str]], tmp_path: Path, source: str, test: str, words: str
 ) -> None:
-    words = [
-        "-m",
-        "pytest",
-        "--pyargs",
-        "zab_chaos.harness.testing.conformance",
-        "--zab-on",
-        "variant",
-        "-k",
-        "cut_off",
-    ]
-    command = [sys.executable, *words, "-p", "no:cacheprovider"]
-    ended = subprocess.run(command, env=variant(AROUND), cwd=tmp_path, capture_output=True, text=True, timeout=170)
+    suite = ["--pyargs", "zab_chaos.harness.testing.conformance", "--zab-on", "variant", "-k", test]
+    command = [sys.executable, "-m", "pytest", *suite, "-p", "no:cacheprovider"]
+    ended = subprocess.run(command, env=variant(source), cwd=tmp_path, capture_output=True, text=True, timeout=170)
     assert ended.returncode == 1, ended.stdout
-    assert "have a connection past the proxies" in ended.stdout
+    assert words in ended.stdout
 
 
 def test_a_proxy_that_does_not_cut_is_found_out(variant: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
