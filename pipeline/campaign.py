@@ -31,7 +31,7 @@ NUMBERS = (
     Number("latency_p90_ms", "ms", False, "90th percentile"),
     Number("latency_p99_ms", "ms", False, "99th percentile"),
     Number("latency_p999_ms", "ms", False, "99.9th percentile"),
-    Number("longest_unavailability_s", "s", False, "longest time in which a write was waiting and none succeeded"),
+    Number("longest_unavailability_s", "s", False, "longest time in which a write was waiting and none was served"),
     Number("recovery_s", "s", False, "from a fault to the next new commit, median of a run's faults"),
     Number("election_s", "s", False, "from looking for a leader to its establishment, mean of a run's elections"),
     Number("election_rounds", "", False, "rounds of an election in which the later leader voted, mean"),

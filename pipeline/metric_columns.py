@@ -48,7 +48,7 @@ METRICS = (
     ),
     Table(
         "unavailability",
-        "Times of at least 0.1 s in which a write was waiting and none succeeded.",
+        "Times of at least 0.1 s in which a write was waiting and none was served.",
         "`operations`",
         (
             RUN,
@@ -67,7 +67,7 @@ METRICS = (
             Column("role", TEXT, "", "leader, follower, looking, or several; null if it hit no node with a role"),
             Column("nodes", "array<int>", "", "ids of the nodes that were hit"),
             Column("seconds", SECONDS, "s", "time to the next new commit on any node; null if there was none"),
-            Column("stood_still", SECONDS, "s", "longest wait of a write without any success, until the next fault"),
+            Column("stood_still", SECONDS, "s", "longest wait of a write while none was served, until the next fault"),
         ),
     ),
     Table(

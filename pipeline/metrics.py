@@ -39,7 +39,7 @@ def throughput(rows: Rows) -> DataFrame:
 
 
 def unavailability(rows: Rows) -> DataFrame:
-    """Return the times in which a write was waiting and none succeeded: `run`, `begin` (since the first operation), `seconds`."""
+    """Return the times in which a write was waiting and none was served: `run`, `begin` (since the first operation), `seconds`."""
     since = rows.pauses.join(F.broadcast(_begin(rows).withColumnRenamed("begin", "first")), "run")
     return since.select(
         "run",

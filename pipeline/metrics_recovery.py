@@ -11,7 +11,7 @@ JOIN = ("run", "node", "life", "epoch")
 
 def recovery(rows: Rows) -> DataFrame:
     """Return one row per fault: `seconds` from its injection to the next new commit on any node (null if there was none);
-    `stood_still`, the longest time until the next fault in which a write was waiting and none succeeded; `role` of the node that
+    `stood_still`, the longest time until the next fault in which a write was waiting and none was served; `role` of the node that
     it hit: leader, follower, looking, or several if it hit more than one."""
     later = F.lead("t").over(Window.partitionBy("run").orderBy("line"))
     until = F.coalesce(later, F.lit(FOREVER)).alias("until")

@@ -9,7 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from zab_chaos.model.oracle.facts import READS, WRITES
+from zab_chaos.model.oracle.facts import NOT_SERVED, READS, WRITES
+from zab_chaos.model.oracle.measures import IDLE_NS
 from zab_chaos.node.core.digest import DIGITS
 from zab_chaos.pipeline import columns as c
 
@@ -56,8 +57,10 @@ class Rows:
 
     @cached_property
     def operations(self) -> DataFrame:
-        """One row per operation: `run`, `due`, `write`, `read`, time of the answer (`t`, null if there was none), `ok`, `failed`."""
+        """One row per operation: `run`, `due`, `write`, `read`, time of the answer (`t`, null if there was none), `ok`, `failed`,
+        `served` (it succeeded or was refused for its content)."""
         invoked, completed = F.col("type") == "invoke", F.col("type") == "complete"
+        judged = F.col("error").isNull() | ~F.col("error").isin(*NOT_SERVED)
         one = self.of(c.OPERATIONS).groupBy("run", "client", "seq").agg(
             F.max(F.when(invoked, F.col("due"))).alias("due"),
             F.max(invoked & F.col("op").isin(*WRITES)).alias("write"),
@@ -65,41 +68,44 @@ class Rows:
             F.max(F.when(completed, F.col("t"))).alias("t"),
             F.max(completed & (F.col("outcome") == "ok")).alias("ok"),
             F.max(completed & (F.col("outcome") == "failed")).alias("failed"),
+            F.max(completed & ((F.col("outcome") == "ok") | ((F.col("outcome") == "failed") & judged))).alias("served"),
         )  # fmt: skip
         return one.where("due IS NOT NULL").persist()
 
     @cached_property
     def pauses(self) -> DataFrame:
-        """The times in which a write was waiting and none succeeded: `run`, `begin`, `end` (ns), with `end` after `begin`.
+        """The times in which a write was waiting and none was served: `run`, `begin`, `end` (ns), with `end` after `begin`.
 
-        Between two successful writes, the time begins at the first one's answer if another write is waiting then, else when the
-        next write is due. The last time ends with the workload; if that is not known, with the last write that was due or succeeded.
+        They are defined by `zab_chaos.model.oracle.measures.pauses`. The last time ends with the workload; if that is not known,
+        with the last write that was due or served.
         """
         writes = self.operations.where("write")
         answered = F.coalesce("t", F.lit(FOREVER))
         due = writes.select("run", F.col("due").alias("at"), F.lit(1).alias("due"), answered.alias("answered"))
-        done = writes.where("ok").select(
-            "run", F.col("t").alias("at"), F.lit(0).alias("due"), F.lit(0).alias("answered")
-        )
+        served = writes.where("served").select("run", F.col("t").alias("at"))
+        by_due = Window.partitionBy("run").orderBy("at")
+        idle = due.select(
+            "run", F.max("answered").over(by_due).alias("at"), F.lead("at", 1, FOREVER).over(by_due).alias("next")
+        )  # fmt: skip
+        ends = served.unionAll(idle.where(F.col("next") - F.col("at") > IDLE_NS).select("run", "at"))
         run = Window.partitionBy("run").orderBy("at", "due")
-        points = due.unionAll(done).select(
-            "*", F.sum(1 - F.col("due")).over(run).alias("successes"), F.max("answered").over(run).alias("waits_until")
+        points = due.unionAll(ends.select("run", "at", F.lit(0).alias("due"), F.lit(0).alias("answered"))).select(
+            "*", F.sum(1 - F.col("due")).over(run).alias("number"), F.max("answered").over(run).alias("waits_until")
         )
-        success = F.when(F.col("due") == 0, F.col("at"))
-        if_one_waits = F.when(F.col("waits_until") > success, success)
+        ended = F.when(F.col("due") == 0, F.col("at"))
+        if_one_waits = F.when(F.col("waits_until") > ended, ended)
         when_due = F.when(F.col("due") == 1, F.col("at"))
-        since = points.groupBy("run", "successes").agg(
-            F.coalesce(F.min(if_one_waits), F.min(when_due)).alias("begin"),
-            F.min(success).alias("success"),
-            F.max("at").alias("latest"),
+        since = points.groupBy("run", "number").agg(
+            F.coalesce(F.min(if_one_waits), F.min(when_due)).alias("begin"), F.min(ended).alias("ended")
         )
-        following = F.lead("success").over(Window.partitionBy("run").orderBy("successes")).alias("next")
-        latest = F.max("latest").over(Window.partitionBy("run")).alias("latest")
-        spans = since.select("run", "begin", following, latest).where("begin IS NOT NULL")
+        following = F.lead("ended").over(Window.partitionBy("run").orderBy("number")).alias("next")
+        spans = since.select("run", "begin", following).where("begin IS NOT NULL")
+        latest = due.select("run", "at").unionAll(served).groupBy("run").agg(F.max("at").alias("latest"))
         stops = self.of(c.MILESTONES).where("event = 'workload-stopped'")
-        ended = spans.join(F.broadcast(stops.groupBy("run").agg(F.max("t").alias("stopped"))), "run", "left")
-        end = F.coalesce(F.least("next", "stopped"), "latest").alias("end")
-        return ended.select("run", "begin", end).where("end > begin").persist()
+        stops = stops.groupBy("run").agg(F.max("t").alias("stopped"))
+        found = spans.join(F.broadcast(latest), "run").join(F.broadcast(stops), "run", "left")
+        end = F.least("next", F.coalesce("stopped", "latest")).alias("end")
+        return found.select("run", "begin", end).where("end > begin").persist()
 
     @cached_property
     def injects(self) -> DataFrame:

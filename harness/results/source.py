@@ -59,6 +59,7 @@ class OperationLine(Timed, kw_only=True):
     due: Number = 0
     op: str = ""
     outcome: str = ""
+    error: str | None = None
 
 
 class FaultLine(Timed, kw_only=True):

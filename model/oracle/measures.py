@@ -8,9 +8,10 @@ from math import ceil
 from typing import Any
 
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.spans import Span
+from zab_chaos.model.oracle.spans import FOREVER, Span
 
 AFTERMATH_NS = 2_000_000_000  # a pause that begins later than this after a fault has another reason
+IDLE_NS = 2_000_000_000  # nobody wants to write in a time, longer than this, in which no write waits
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -29,18 +30,19 @@ def percentile(ascending: Sequence[int], share: float) -> int:
     return ascending[max(0, ceil(share * len(ascending)) - 1)]
 
 
-def pauses(waits: Iterable[Span], done: Sequence[int], end: int) -> Iterator[Span]:
-    """Return the pauses, in order: the times (begin, end) in which a write waited and none succeeded.
+def pauses(waits: Iterable[Span], served: Iterable[int], end: int) -> Iterator[Span]:
+    """Return the pauses, in order: the times (begin, end) in which a write waited and none was served.
 
-    A pause between two successes begins at the earlier one if a write is waiting then, otherwise when the next write is
-    due. Nothing after `end` counts. `waits` has the due time and the answer time of each write (`FOREVER` if never
-    answered), `done` the answer times of the successful writes, ascending.
+    A pause between two writes that are served begins at the earlier one's answer if a write is waiting then, otherwise when
+    the next write is due. It ends early if no write waits for longer than `IDLE_NS`. Nothing after `end` counts. `waits` has
+    the due time and the answer time of each write (`FOREVER` if never answered), `served` the answer times of those served.
     """
     by_due = sorted(waits)
     dues = [due for due, _ in by_due]
     latest = list(accumulate((answered for _, answered in by_due), max))  # latest answer to the writes due so far
-    in_time = done[: bisect_right(done, end)]
-    for before, after in zip([-1, *in_time], [*in_time, end], strict=True):
+    idle = (t for t, due in zip(latest, [*dues[1:], FOREVER], strict=False) if due - t > IDLE_NS)
+    ends = sorted(t for t in (*served, *idle) if t <= end)
+    for before, after in zip([-1, *ends], [*ends, end], strict=True):
         number = bisect_right(dues, before)
         if number and latest[number - 1] > before:
             since = before
@@ -53,12 +55,12 @@ def pauses(waits: Iterable[Span], done: Sequence[int], end: int) -> Iterator[Spa
 def longest_pause(facts: Facts) -> Span:
     """Return begin and end (ns) of the longest of the `pauses`; they are equal if there is none.
 
-    The time ends with the workload, or, if that is not recorded, with the last success or the last write that was due.
+    The time ends with the workload, or, if that is not recorded, with the last write that was served or due.
     """
-    waits, done = facts.write_waits, sorted(facts.writes_done)
+    waits, served = facts.write_waits, [*facts.writes_done, *facts.refusals]
     stopped = facts.milestones.get("workload-stopped")
-    end = stopped.t if stopped is not None else max([*done[-1:], *(due for due, _ in waits)], default=0)
-    return max(pauses(waits, done, end), key=lambda pause: pause[1] - pause[0], default=(0, 0))
+    end = stopped.t if stopped is not None else max([*served, *(due for due, _ in waits)], default=0)
+    return max(pauses(waits, served, end), key=lambda pause: pause[1] - pause[0], default=(0, 0))
 
 
 def pause_after(facts: Facts, pause: Span) -> str | None:

@@ -374,6 +374,40 @@ def recovery_unavailable_for_as_long_as_allowed() -> Story:
     return story
 
 
+def _refused(story: Story, times: int) -> Story:
+    """Node 2, which is alone, refuses a write each second for want of a leader, and joins again."""
+    story.event(2, "role", role="LOOKING", leader=None, why="nothing was heard")
+    story.event(2, "phase", phase="ELECTION", epoch=1)
+    for _ in range(times):
+        story.complete(1, story.invoke(node=2), outcome="failed", error="no leader", node=2)
+        story.t += 1_000_000_000
+    story.join(2)
+    return story
+
+
+@legal("recovery")
+def recovery_writes_are_answered_or_not_wanted() -> Story:
+    """Each second a write is refused for its content, for 3 s. Then one finds no leader, and the next is due after 5 s; 2 s are
+    allowed."""
+    story = ensemble(unavailable_at_most="2s")
+    for _ in range(4):
+        story.complete(1, story.invoke(version=7), (1, 3), "failed", error="bad version")
+        story.t += 1_000_000_000
+    _refused(story, 1)
+    story.t += 4_000_000_000
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("recovery")
+def recovery_writes_are_refused_again_and_again() -> Story:
+    """Each second a write is refused at once, for want of a leader, for 3 s; the scenario allows 2 s."""
+    story = _refused(ensemble(unavailable_at_most="2s"), 4)
+    story.settle()
+    return story
+
+
 @leaves_unknown("recovery")
 def recovery_within_no_time() -> Story:
     """The bound in run.json is not a valid time."""

@@ -32,11 +32,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One case of the corpus for each property and verdict, as folders. All are judged in `tests/unit/model/oracle`."""
+    """One case of the corpus for each property and verdict, and those of refused writes, as folders. All are judged in
+    `tests/unit/model/oracle`."""
     from tests.corpus.build import CASES, write
 
     out = tmp_path_factory.mktemp("corpus")
-    for case in {(case.property, case.judgement, case.verdict): case for case in CASES}.values():
+    chosen = {(case.property, case.judgement, case.verdict): case for case in CASES}
+    refused = {case.name: case for case in CASES if case.name.startswith("recovery-writes-are")}
+    for case in (chosen | refused).values():
         write(case, out)
     return out
 

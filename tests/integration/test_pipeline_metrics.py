@@ -341,6 +341,17 @@ def test_costs(analyzed: Analyzed, plain: Plain) -> None:
         assert row[name] == sizes[math.ceil(share * len(sizes)) - 1]
 
 
+@pytest.mark.parametrize(
+    ("case", "longest"),
+    [("recovery-writes-are-answered-or-not-wanted", 0), ("recovery-writes-are-refused-again-and-again", 3)],
+)
+def test_refused_writes_and_pauses(case: str, longest: float, analyzed: Analyzed) -> None:
+    """The first case has only pauses of a few milliseconds, which are not listed."""
+    listed = [row["seconds"] for row in analyzed.rows("unavailability", analyzed.corpus / case)]
+    assert max(listed, default=0) == pytest.approx(longest, abs=0.02)
+    assert analyzed.numbers(analyzed.corpus / case)["longest_unavailability_s"] == pytest.approx(longest, abs=0.02)
+
+
 def test_the_tables_agree_with_the_verdict(analyzed: Analyzed) -> None:
     """Numbers that both the tables and the oracle have are equal."""
     told = oracle(analyzed.simulated).metrics

@@ -255,7 +255,7 @@ def test_pointing_shows_a_tooltip(show: Callable[..., Report]) -> None:
     report.point("faults", report.x(1_750_000), 20 + 8)
     assert report.tip.startswith("link 1→2 cut")
     report.point("throughput", report.x(1_250_000), 60)
-    assert "no write succeeded" in report.tip
+    assert "no write was served" in report.tip
     report.point("lag", report.x(2_500_000), 60)
     assert "node 1: 0 behind" in report.tip
     report.point("lanes", 5, 5)  # beside the plot

@@ -61,7 +61,7 @@ class CampaignRun:
 
     @property
     def unavailable(self) -> float:
-        """The longest time, in seconds, in which a write was waiting and none succeeded."""
+        """The longest time, in seconds, in which a write was waiting and none was served."""
         return self.numbers.get("longest_unavailability_s", 0.0)
 
     @property

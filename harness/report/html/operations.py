@@ -10,7 +10,7 @@ from typing import Any
 
 from zab_chaos.harness.report.html.packed import differences
 from zab_chaos.harness.results.source import OperationLine, Source
-from zab_chaos.model.oracle.facts import WRITES
+from zab_chaos.model.oracle.facts import NOT_SERVED, WRITES
 from zab_chaos.model.oracle.measures import pauses, percentile
 from zab_chaos.model.oracle.spans import FOREVER, Span
 
@@ -29,6 +29,7 @@ class Operations:
     outcome: bytearray = field(default_factory=bytearray)  # index into OUTCOMES
     op: bytearray = field(default_factory=bytearray)  # index into OPS
     node: "array[int]" = field(default_factory=lambda: array("q"))
+    served: bytearray = field(default_factory=bytearray)  # 1 if it succeeded or was refused for its content
     line: "array[int]" = field(default_factory=lambda: array("q"))  # of the invoke line
 
     def __len__(self) -> int:
@@ -65,34 +66,34 @@ class Operations:
         return {name: self.outcome.count(index) for index, name in enumerate(OUTCOMES)}
 
     def outages(self, end: int, at_least: int) -> list[tuple[int, int]]:
-        """Return the times (begin, end) of at least `at_least` ns in which a write was waiting and none succeeded, in order.
+        """Return the times (begin, end) of at least `at_least` ns in which a write was waiting and none was served, in order.
 
         The last one may last until `end`.
         """
         return [(begin, over) for begin, over in pauses(*self._writes(), end) if over - begin >= at_least]
 
     def pauses_of_writes(self, faults: Sequence[int]) -> list[float | None]:
-        """Return for each fault the longest time (s) before the next fault in which writes waited and none succeeded.
+        """Return for each fault the longest time (s) before the next fault in which writes waited and none was served.
 
-        None: no write succeeded until the end. `faults`: the times of the injections, ascending.
+        None: no write was served until the end. `faults`: the times of the injections, ascending.
         """
-        waits, successes = self._writes()
-        end = max(successes, default=0)
-        found = list(pauses(waits, successes, end))
+        waits, served = self._writes()
+        end = max(served, default=0)
+        found = list(pauses(waits, served, end))
         return [_longest(found, waits, begin, until) for begin, until in pairwise([*faults, end])]
 
     def _writes(self) -> tuple[list[Span], list[int]]:
-        """Return when each write was due and answered (`FOREVER`: never), and the times of successful writes, ascending."""
-        rows = list(zip(self.due, self.took, self.outcome, self.op, strict=True))
+        """Return when each write was due and answered (`FOREVER`: never), and the times at which writes were served."""
+        rows = list(zip(self.due, self.took, self.served, self.op, strict=True))
         writes = [row for row in rows if OPS[row[3]] in WRITES]
         waits = [(due, due + took if took != UNANSWERED else FOREVER) for due, took, _, _ in writes]
-        return waits, sorted(row[0] + row[1] for row in writes if row[2] == 0)
+        return waits, [due + took for due, took, served, _ in writes if served]
 
 
 def _longest(found: Sequence[Span], waits: Sequence[Span], begin: int, until: int) -> float | None:
     """Return the longest (s) of the pauses that end in [begin, until], or of the one that begins before `until` and ends later.
 
-    None if a write waited after `begin` and none succeeded any more.
+    None if a write waited after `begin` and none was served any more.
     """
     first, last = (bisect_right(found, time, key=itemgetter(1)) for time in (begin, until))
     if first == len(found):
@@ -113,12 +114,14 @@ def read_operations(source: Source) -> Operations:
             found.took.append(UNANSWERED)
             found.outcome.append(OUTCOMES.index("unknown"))
             found.op.append(OPS.index(line.op))
+            found.served.append(False)
             found.node.append(line.node)
             found.line.append(number)
         elif line.type == "complete" and key in waiting and line.outcome in OUTCOMES:
             index = waiting.pop(key)
             found.took[index] = max(line.t - found.due[index], 0)
             found.outcome[index] = OUTCOMES.index(line.outcome)
+            found.served[index] = line.outcome == "ok" or (line.outcome == "failed" and line.error not in NOT_SERVED)
         else:
             what = f"operation {line.op!r}" if line.type == "invoke" else f"line {line.type!r} {line.outcome!r}"
             source.damaged("ops.jsonl", number, f"has an unexpected {what} of client {line.client}, seq {line.seq}")

@@ -35,7 +35,7 @@ PANELS: tuple[Panel, ...] = (
         "Latency",
         "of each operation, from the time at which it was due; lines: p50 (solid) and p99 (dashed) of the successful ones",
     ),
-    ("throughput", "Throughput", "operations answered per second; hatched: a write was waiting and none succeeded"),
+    ("throughput", "Throughput", "operations answered per second; hatched: a write was waiting and none was served"),
     ("lag", "Commit lag", "transactions that some node has delivered and this one has not"),
 )
 LEGENDS: dict[str, Legend] = {

@@ -189,7 +189,7 @@ def outages(run: RunData) -> Html | None:
         for begin, end in longest[:20]
     ]
     more = f" (the longest 20 of {len(longest)})" if len(longest) > 20 else ""
-    caption = f"Outages: times of at least 0.1 s in which a write was waiting and none succeeded{more}"
+    caption = f"Outages: times of at least 0.1 s in which a write was waiting and none was served{more}"
     return table(caption, ("from, s", "to, s", "lasted, s"), rows, range(3)) if rows else None
 
 

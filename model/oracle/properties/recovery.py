@@ -115,4 +115,4 @@ class Recovery(Checker):
         if longest > bound:
             answers = (request.complete for request in self.facts.requests.values() if request.invoke.op in WRITES)
             around = [answer for answer in answers if answer is not None and answer.t in (begin, end)]
-            self.findings.add(f"no write succeeded for {longest:.3f} s; at most {bound:g} s were expected", around)
+            self.findings.add(f"no write was served for {longest:.3f} s; at most {bound:g} s were expected", around)

@@ -172,7 +172,7 @@ const throughputPanel = {
     const numbers = ["ok", "failed", "unknown"].map((name, outcome) => `${Math.round(((counted.counts[outcome][bin] || 0) * 1e6) / counted.width)} ${name}/s`);
     const from = (counted.first + bin) * counted.width;
     const gap = run.windows.find((one) => one.begin <= t && t <= one.end);
-    const words = gap ? `\nno write succeeded from ${seconds(gap.begin)} to ${seconds(gap.end)}: ${duration(gap.end - gap.begin)}` : "";
+    const words = gap ? `\nno write was served from ${seconds(gap.begin)} to ${seconds(gap.end)}: ${duration(gap.end - gap.begin)}` : "";
     return `${seconds(from)}, ${duration(counted.width)} long\n${numbers.join(", ")}${words}`;
   },
 };

@@ -1,6 +1,7 @@
 """The metrics of a verdict, compared with values computed by hand."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from zab_chaos.model.events import Complete, Heal, Inject, Invoke
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.measures import (
     AFTERMATH_NS,
+    IDLE_NS,
     longest_pause,
     pause_after,
     pauses,
@@ -47,10 +49,15 @@ def test_nearest_rank() -> None:
         ([(10, 11, "ok"), (100, 101, "ok")], 1),  # nothing was due in between
         ([(10, 11, "ok"), (20, None, ""), (60, None, "")], 40),  # no success any more: from 20 to the last due write
         ([(10, None, ""), (20, None, "")], 10),
+        ([(10, 11, "bad version"), (100, 101, "ok")], 1),  # the refused one is served, too
+        ([(10, 20, "bad version"), (30, 31, "no leader"), (35, 70, "overloaded"), (75, 80, "ok")], 50),
+        ([(0, 5, "no leader"), (5 + IDLE_NS, 6 + IDLE_NS, "ok")], 6 + IDLE_NS),  # the next write comes soon enough ...
+        ([(0, 5, "no leader"), (6 + IDLE_NS, 7 + IDLE_NS, "ok")], 5),  # ... and here nobody wants to write any more
+        ([(0, 5, "unknown"), (6 + IDLE_NS, None, ""), (9 + IDLE_NS, None, "")], 5),
         # A client that asks for one thing at a time lags: at 50 the writes of 20 and 30 still wait.
         ([(10, 50, "ok"), (20, 120, "unknown"), (30, None, ""), (95, 100, "ok")], 50),
-        ([(5, 30, "failed"), (10, 20, "ok"), (60, 70, "ok")], 50),  # the refused one still waits at 20
-        ([(5, 8, "failed"), (10, 20, "ok"), (60, 70, "ok")], 15),  # at 20 nobody waits, the first success comes at 20
+        ([(5, 30, "no leader"), (10, 20, "ok"), (60, 70, "ok")], 50),  # the refused one still waits at 20
+        ([(5, 8, "no leader"), (10, 20, "ok"), (60, 70, "ok")], 15),  # at 20 nobody waits, a write succeeds at 20
     ],
 )
 def test_unavailability_counts_while_a_write_waits(writes: list[tuple[int, int | None, str]], expected: float) -> None:
@@ -63,13 +70,15 @@ def test_writes_after_the_end_are_not_counted() -> None:
 
 
 def facts_of(writes: list[tuple[int, int | None, str]]) -> Facts:
-    """Return the facts of writes, each given as (due, answered, outcome)."""
+    """Return the facts of writes, each given as (due, answered, outcome), or with the error of a failed one."""
     facts = Facts()
     for seq, (due, _, _) in enumerate(writes, 1):
         facts.invoke(Invoke(t=due, due=due, line=seq, client=1, seq=seq, node=1, op="set", path="/key-0", value=seq))
     for seq, (_, answered, outcome) in enumerate(writes, 1):
         if answered is not None:
-            facts.complete(Complete(t=answered, line=0, client=1, seq=seq, outcome=outcome))
+            error = outcome if outcome not in ("ok", "unknown") else None
+            known: Any = "failed" if error else outcome
+            facts.complete(Complete(t=answered, line=0, client=1, seq=seq, outcome=known, error=error))
     return facts
 
 

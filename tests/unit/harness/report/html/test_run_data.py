@@ -184,12 +184,14 @@ def test_a_fault_that_was_never_healed_lasts_and_a_restart_is_a_moment(told: Sto
     assert read.links[1, 2] == [(cut.at, read.end, True)]
 
 
-def operation(due: float, took: float | None, outcome: str = "ok", op: str = "set") -> list[dict[str, Any]]:
+def operation(
+    due: float, took: float | None, outcome: str = "ok", op: str = "set", **said: Any
+) -> list[dict[str, Any]]:
     key = {"client": 1, "seq": int(due * 1000), "node": 2}
     begin = int(due * SECOND)
     lines: list[dict[str, Any]] = [{"type": "invoke", "t": begin + 5, "due": begin, "op": op, "path": "/a", **key}]
     if took is not None:
-        lines.append({"type": "complete", "t": begin + int(took * SECOND), "outcome": outcome, **key})
+        lines.append({"type": "complete", "t": begin + int(took * SECOND), "outcome": outcome, **key, **said})
     return lines
 
 
@@ -225,10 +227,10 @@ def test_outages_equal_those_that_the_oracle_measures(tmp_path: Path) -> None:
         tmp_path,
         operation(1, 0.01),
         operation(2, 1.5),  # due at 2, done at 3.5: nothing succeeded for 1.5 s
-        operation(2.5, 0.5, "failed"),
+        operation(2.5, 0.5, "failed", error="no leader"),  # nor was it served
         operation(3, 0.6, op="get"),  # a read does not end it
         operation(4, None),  # due at 4 and never answered: it waits also after the last success, to the end, at 6
-        operation(4.5, 0.5),
+        operation(4.5, 0.5, "failed", error="bad version"),  # an answer like any other
         stopped=6,
     )
     read = read_run_data(tmp_path)
