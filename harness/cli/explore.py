@@ -39,6 +39,7 @@ from zab_chaos.harness.report.console import say
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import implied_backend, read_scenario
 from zab_chaos.harness.runs.run import run_shown, uninterrupted
+from zab_chaos.harness.shrink.failure import is_foreign
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import Outcome, expected_ending, worst
 
@@ -135,14 +136,19 @@ class _Exploration:
         say(self.console, f"\nThe smallest seed that fails is {found.seed}:")
         folder = RunFolder(found.folder) if found.folder is not None else self._run_again(task, found.seed)
         terminal.show(folder, self.console, brief=True)
-        smaller = shlex.join(["zab", "shrink", str(folder.path)])
-        say(self.console, f"smaller  {smaller}")
+        say(self.console, f"smaller  {command_to_shrink(folder)}")
         return folder
 
     def _run_again(self, task: Task, seed: int) -> RunFolder:
         scenario = task.scenario_of(seed)
         options = self.runs.options(scenario, seed, drawn=task.swarm)
         return uninterrupted(run_shown(scenario, options, self.console, quiet=True)).folder
+
+
+def command_to_shrink(folder: RunFolder) -> str:
+    """Return the command that shrinks a run; with a budget if each try is a real run and not a simulated one."""
+    budget = ["--budget", "20m"] if is_foreign(folder.read_run()) else []
+    return shlex.join(["zab", "shrink", str(folder.path), *budget])
 
 
 def explore_command(

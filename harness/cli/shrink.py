@@ -274,13 +274,18 @@ def _run_search(
 
 
 def _with_description(small: Scenario, case: FailingCase, start: StartingPoint) -> Scenario:
-    """Return the scenario with a name and an `about` that say where it comes from and what it violates."""
+    """Return the scenario with a name and an `about` that say where it comes from and what it violates.
+
+    A violation does not depend on how many writes succeed, and so small a scenario may not reach the number of the original.
+    """
     origin = case.scenario.name.removeprefix(PREFIX)
     defect = f" with the defect {case.scenario.defect}" if case.scenario.defect is not None else ""
     about = f"Shrunk from {origin}, seed {case.seed}{defect}: {start.failure}."
     simulated = case.on == "sim"
     record, kept = simulated or small.record, case.scenario.defect if simulated else None
     name = f"{PREFIX}{origin}"[:NAME_MAX].rstrip("-/")
+    if start.failure.property is not None:
+        small = replace(small, expect=replace(small.expect, min_acked=min(1, small.expect.min_acked)))
     named = reparsed(replace(small, name=name, about=about, defect=kept, record=record, ticket=None))
     assert named is not None  # every part of it was read before
     return named

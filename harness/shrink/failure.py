@@ -116,8 +116,7 @@ def _case_of_scenario(what: str, seed: int | None, defect: str | None, swarmed: 
 
 def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     facts = folder.read_run()
-    backend = facts.get("backend", "processes")
-    foreign = backend not in OURS or facts.get("evidence", TRACES) != TRACES  # the simulator runs only our own nodes
+    backend, foreign = facts.get("backend", "processes"), is_foreign(facts)
     on = backend if rerun or foreign else "sim"
     try:
         scenario = load(folder.file("scenario.toml"), facts.get("nodes"), None if foreign else facts.get("disk"))
@@ -141,6 +140,11 @@ def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
     preferred = _preferred_properties(scenario, [*dict.fromkeys((*in_headline, *verdict.violated))])
     release = facts["versions"].get(backend) if foreign else None
     return FailingCase(scenario=scenario, seed=seed, folder=folder, preferred=preferred, on=on, release=release)
+
+
+def is_foreign(facts: dict[str, Any]) -> bool:
+    """Return whether a run, given its run.json, was of other nodes than ours, which the simulator can't run."""
+    return facts.get("backend", "processes") not in OURS or facts.get("evidence", TRACES) != TRACES
 
 
 def _preferred_properties(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:

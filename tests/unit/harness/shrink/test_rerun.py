@@ -12,6 +12,7 @@ import pytest
 from zab_chaos.faults.scenario import Scenario, load, parse
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.cli.explore import command_to_shrink
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import FinishedRun
@@ -52,6 +53,9 @@ at = 6
 do = "pause"
 target = "node-3"
 for = 1
+
+[expect]
+min_acked = 100
 
 [ticket]
 id = "ZOOKEEPER-1"
@@ -197,6 +201,7 @@ def test_an_interrupted_search_writes_the_smallest_scenario_so_far(
     small = load(folder / "shrunk.toml")
     assert crashes(small)
     assert small.nodes < 3
+    assert small.expect.min_acked == 1  # a run of so small a scenario may not reach 100
     assert "the smallest failing scenario so far" in capsys.readouterr().out
 
 
@@ -222,6 +227,13 @@ def test_a_run_that_does_not_fail_again_is_unknown(
     assert main(["shrink", str(failed_run(tmp_path / "r")), "--quiet", "--times", "2"]) == 2
     assert len(asked) % 2 == 0
     assert "did not fail again on zookeeper; --times raises the tries" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_command_that_takes_real_runs_has_a_budget(tmp_path: Path) -> None:
+    folder = run_folder.RunFolder(failed_run(tmp_path))
+    assert command_to_shrink(folder) == f"zab shrink {folder.path} --budget 20m"
+    folder.write_run({"backend": "processes"})  # the simulator can run these nodes
+    assert command_to_shrink(folder) == f"zab shrink {folder.path}"
 
 
 def test_rerun_needs_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
