@@ -33,7 +33,7 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, ReadyTaken, Started, Stepped, Ticked
 
 NEVER = -1  # the time of receipt, in columns, of a message that was not received
-NOT_RECORDED = "the run was not recorded, or its backend records nothing"
+NOT_RECORDED = "the run was not recorded, or its backend can't see them; the arrows are requests of clients"
 
 
 class MessageContent(NamedTuple):

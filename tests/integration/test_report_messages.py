@@ -339,7 +339,7 @@ def test_without_a_recording_it_says_why_and_draws_what_is_known(
     for part in ("run.json", "ops.jsonl", "faults.jsonl", "harness.jsonl", "trace"):
         (folder / part).symlink_to(run / part)
     report = show(folder)
-    assert "Messages are missing: the run was not recorded" in report.find("pictures").text
+    assert "Messages between nodes are missing: the run was not recorded" in report.find("pictures").text
     ask(report, "1:20")
     assert any("delivered" in line for line in way(report))
     assert GREEN in report.colours("messages")

@@ -13,6 +13,7 @@ from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.results.fault_spans import FaultSpan
 from zab_chaos.harness.results.source import MilestoneLine, Source, TraceLine
 from zab_chaos.model.events import trace_name
+from zab_chaos.model.oracle.spans import Span, difference
 from zab_chaos.node.core import digest as dg
 
 TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")
@@ -29,6 +30,8 @@ BULK = {
 KILLED = "killed (SIGKILL)"
 # Faults that end processes at their injection or soon after it. A point that is reached has a line in the trace.
 ENDING = {name for name, kind in KINDS.items() if kind.leaves in ("down", "maybe-down") and kind.key("point") is None}
+
+LEAVES_DOWN = {name for name, kind in KINDS.items() if kind.leaves == "down"}
 
 
 @dataclass(slots=True)
@@ -100,6 +103,17 @@ def _set_end(life: TracedLife, ends: list[tuple[int, str]], limit: int | None) -
     last = life.events[-1] if life.events and life.events[-1].t == life.last else None
     if life.why == KILLED and last is not None and last.event == "fault" and last.state == "fired":
         life.end, life.why = life.last, f"killed at {last.detail} (crash-at)"
+
+
+def times_up(node: int, spans: list[FaultSpan], milestones: list[MilestoneLine], begin: int, end: int) -> list[Span]:
+    """Return when a node without traces was up: it is down from a fault, or from its end that was seen, to a healing."""
+    own = [span for span in spans if node in span.nodes and span.confirmed]
+    restarts = [span.at for span in own if span.do == "restart"]
+    stops = [(span.at, [span.healed, *restarts]) for span in own if span.do in LEAVES_DOWN]
+    healings = [*(span.healed for span in own), *restarts]
+    stops += [(line.t, healings) for line in milestones if line.event == "ended" and line.node == node]
+    down = [(t, min((up for up in ups if up is not None and up > t), default=end)) for t, ups in stops]
+    return difference([(begin, end)], down)
 
 
 def _possible_ends(node: int, spans: list[FaultSpan], milestones: list[MilestoneLine]) -> list[tuple[int, str]]:

@@ -175,7 +175,7 @@ def _picture(name: str, title: str, explanation: str, marks: Legend, more: Seque
 
 def _following(diagram: Diagram) -> tuple[Html | None, ...]:
     """Return the extra elements of the message panel: gaps and search above it; the followed path and the legend below."""
-    gaps = [element("p", f"Messages are missing: {gap}.", class_="gaps") for gap in diagram.gaps]
+    gaps = [element("p", f"Messages between nodes are missing: {gap}.", class_="gaps") for gap in diagram.gaps]
     hint = "1:402, /key-3, client 3, node 2" if diagram.requests else "1:2, node 2"
     form = element(
         "div",

@@ -9,7 +9,7 @@ from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
 from zab_chaos.harness.report.html.evidence import ShownVerdict, read_shown_verdict
 from zab_chaos.harness.report.html.lag import Lag, lags
 from zab_chaos.harness.report.html.lanes import LaneSegment, lane_segments
-from zab_chaos.harness.report.html.lifetimes import TracedLife, determine_ends, read_lives
+from zab_chaos.harness.report.html.lifetimes import TracedLife, determine_ends, read_lives, times_up
 from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.progress import UNSHOWN, Steps
@@ -81,6 +81,11 @@ class RunData:
             "open": self.opening and [self._micros(t) for t in self.opening],
             "nodes": self.nodes,
             "lanes": [one.as_json(self.zero) for one in self.lanes],
+            "alive": [
+                {"node": node, **self._between(one)}
+                for node in {*self.nodes} - {life.node for life in self.lives}
+                for one in times_up(node, self.spans, self.milestones, self.begin, self.end)
+            ],
             "pauses": [{"node": node, **self._between(one)} for node, all_of in self.pauses.items() for one in all_of],
             "amnesia": [
                 {"node": life.node, **self._between((life.begin, min(until, life.end or self.end)))}

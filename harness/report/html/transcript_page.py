@@ -33,7 +33,7 @@ def transcript_page(name: str, text: str, drawn: DrawnEnsemble) -> str:
 
 
 def _shown(drawn: DrawnEnsemble, diagram: Diagram) -> dict[str, object]:
-    nothing = ("pauses", "amnesia", "events", "faults", "links", "windows", "lags", "marks")
+    nothing = ("alive", "pauses", "amnesia", "events", "faults", "links", "windows", "lags", "marks")
     return {
         **{name: [] for name in nothing},
         "steps": True,

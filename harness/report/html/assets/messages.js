@@ -96,7 +96,7 @@ function paintLifeLines(area) {
   const { ctx } = area;
   clipped(area, () => {
     if (!run.steps) line(ctx, theme.faint, area.left, CLIENT_LINE, area.right, CLIENT_LINE);
-    for (const node of run.nodes.filter((one) => !lanesPanel.nodes.includes(one))) line(ctx, theme.faint, area.left, messagesPanel.y(node), area.right, messagesPanel.y(node));
+    for (const one of run.alive) line(ctx, theme.faint, area.x(one.begin), messagesPanel.y(one.node), area.x(one.end), messagesPanel.y(one.node));
     for (const stretch of run.lanes) {
       if (stretch.state === "down") continue;
       const y = messagesPanel.y(stretch.node);
@@ -109,6 +109,7 @@ function paintLifeLines(area) {
     ctx.setLineDash([]);
     ctx.lineWidth = 1;
     for (const stretch of run.lanes) if (stretch.state === "down") paintMark(ctx, "crash", area.x(stretch.begin), messagesPanel.y(stretch.node));
+    for (const one of run.alive) if (one.end < run.end) paintMark(ctx, "crash", area.x(one.end), messagesPanel.y(one.node));
   });
 }
 

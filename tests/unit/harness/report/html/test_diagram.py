@@ -78,7 +78,7 @@ def test_times_are_microseconds_and_lost_messages_are_marked() -> None:
 
 def test_steps_are_read_from_the_traces_even_without_a_recording(folder: Path) -> None:
     found = read_diagram(folder, Peer, own_clocks=False)
-    assert found.gaps == ["the run was not recorded, or its backend records nothing"]
+    assert found.gaps == [NOT_RECORDED]
     kinds = {step.kind for step in found.steps}
     assert {"broadcast", "accept", "deliver", "established", "accepted_epoch", "current_epoch", "boot"} <= kinds
     assert [step.t for step in found.steps] == sorted(step.t for step in found.steps)

@@ -14,6 +14,7 @@ import pytest
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.report.messages import (
+    NOT_RECORDED,
     Exchange,
     LifeMessages,
     MessageContent,
@@ -189,7 +190,7 @@ def test_a_message_is_no_object_and_no_core_is_kept_beside_the_next_one(run: Pat
 
 def test_a_run_that_was_not_recorded_says_so(run: Path) -> None:
     shutil.rmtree(run / "record")
-    assert read(run).gaps == ["the run was not recorded, or its backend records nothing"]
+    assert read(run).gaps == [NOT_RECORDED]
 
 
 def test_a_missing_and_a_damaged_recording_leave_the_others(run: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 from tests.corpus.story import STEP, Story
 from zab_chaos.harness.report.html import run_data
 from zab_chaos.harness.report.html.lag import Lag, lags
-from zab_chaos.harness.report.html.lifetimes import KILLED, TracedLife
+from zab_chaos.harness.report.html.lifetimes import KILLED, TracedLife, times_up
 from zab_chaos.harness.report.html.operations import OPS
 from zab_chaos.harness.report.html.run_data import RunData as Read
 from zab_chaos.harness.report.html.run_data import have_own_clocks, read_run_data
-from zab_chaos.harness.results.source import TraceLine
+from zab_chaos.harness.results.fault_spans import FaultSpan
+from zab_chaos.harness.results.source import MilestoneLine, TraceLine
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.oracle.facts import WRITES
@@ -360,6 +361,24 @@ def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
     assert read.source.damages == []
     assert read.begin == min(life.begin for life in read.lives)
     assert read.end - read.begin < SECOND
+
+
+@pytest.mark.parametrize(
+    ("faults", "up"),
+    [
+        ([], [(0, 100)]),
+        ([("crash", 10, 20), ("slow-disk", 5, 15)], [(0, 10), (20, 100)]),  # the disk's healing starts nothing
+        ([("stop", 10, None), ("restart", 30, 31), ("wipe", 60, None)], [(0, 10), (30, 60)]),
+        ([("disk-error", 40, 60), ("slow-disk", 10, 45)], [(0, 50), (60, 100)]),  # it ended by itself at 50
+    ],
+)
+def test_a_node_without_traces_is_down_from_what_ended_it_to_a_healing(
+    faults: list[tuple[str, int, int | None]], up: list[tuple[int, int]]
+) -> None:
+    spans = [FaultSpan(number, do, "one", [1], {}, [], at, healed) for number, (do, at, healed) in enumerate(faults)]
+    spans += [FaultSpan(8, "crash", "one", [2], {}, [], 70), FaultSpan(9, "crash", "one", [1], {}, [], 80, None, False)]
+    ended = [MilestoneLine(t=50, event="ended", node=1)] if up[0][1] == 50 else []
+    assert times_up(1, spans, [*ended, MilestoneLine(t=60, event="ended", node=2)], 0, 100) == up
 
 
 def test_an_empty_folder_gives_empty_data(tmp_path: Path) -> None:
