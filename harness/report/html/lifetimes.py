@@ -28,10 +28,10 @@ BULK = {
     "work",
 }  # too many, or not drawn
 KILLED = "killed (SIGKILL)"
+DOWN = {name for name, kind in KINDS.items() if kind.leaves == "down"}
+MAYBE_DOWN = DOWN | {name for name, kind in KINDS.items() if kind.leaves == "maybe-down"}  # their healing starts nodes
 # Faults that end processes at their injection or soon after it. A point that is reached has a line in the trace.
-ENDING = {name for name, kind in KINDS.items() if kind.leaves in ("down", "maybe-down") and kind.key("point") is None}
-
-LEAVES_DOWN = {name for name, kind in KINDS.items() if kind.leaves == "down"}
+ENDING = {name for name in MAYBE_DOWN if KINDS[name].key("point") is None}
 
 
 @dataclass(slots=True)
@@ -109,8 +109,8 @@ def times_up(node: int, spans: list[FaultSpan], milestones: list[MilestoneLine],
     """Return when a node without traces was up: it is down from a fault, or from its end that was seen, to a healing."""
     own = [span for span in spans if node in span.nodes and span.confirmed]
     restarts = [span.at for span in own if span.do == "restart"]
-    stops = [(span.at, [span.healed, *restarts]) for span in own if span.do in LEAVES_DOWN]
-    healings = [*(span.healed for span in own), *restarts]
+    stops = [(span.at, [span.healed, *restarts]) for span in own if span.do in DOWN]
+    healings = [*(span.healed for span in own if span.do in MAYBE_DOWN), *restarts]
     stops += [(line.t, healings) for line in milestones if line.event == "ended" and line.node == node]
     down = [(t, min((up for up in ups if up is not None and up > t), default=end)) for t, ups in stops]
     return difference([(begin, end)], down)

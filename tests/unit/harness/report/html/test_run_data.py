@@ -369,7 +369,7 @@ def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
         ([], [(0, 100)]),
         ([("crash", 10, 20), ("slow-disk", 5, 15)], [(0, 10), (20, 100)]),  # the disk's healing starts nothing
         ([("stop", 10, None), ("restart", 30, 31), ("wipe", 60, None)], [(0, 10), (30, 60)]),
-        ([("disk-error", 40, 60), ("slow-disk", 10, 45)], [(0, 50), (60, 100)]),  # it ended by itself at 50
+        ([("disk-error", 40, 70), ("slow-disk", 10, 60)], [(0, 50), (70, 100)]),  # it ended by itself at 50
     ],
 )
 def test_a_node_without_traces_is_down_from_what_ended_it_to_a_healing(
