@@ -15,7 +15,7 @@ any answer is left out, so that few configurations are carried from one return t
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
@@ -28,6 +28,8 @@ from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
 
 MAX_CONFIGURATIONS = 200_000  # examined for each thousand operations of a key, at most
+EFFORT, LITTLE = 100_000, 1_000  # to shorten the evidence: the same for each thousand transactions, and in one try
+SHOWN = 8  # of the answers that contradict each other, at most
 BEFORE, NEVER = -1, 2**63  # times
 NOTHING: frozenset[int] = frozenset()
 UNSEEN = -1  # replaces a value or a version that no further answer shows; not a CRC-32
@@ -91,6 +93,20 @@ class Transaction(Struct, frozen=True, gc=False):
         """Return the same transaction as if nobody knew whether it took effect: what it has read says nothing."""
         steps = [(key, replace(call, answer=None)) for key, call in self.steps]
         return Transaction(tuple([one for one in steps if one[1].invoke.op not in ASKING] or steps))
+
+    def without_versions(self) -> "Transaction":
+        """Return the same transaction as if no versions were known."""
+        return Transaction(tuple([(key, _without_version(call)) for key, call in self.steps]))
+
+    def outcome_only(self) -> "Transaction":
+        """Return the same transaction as if the answer had only told whether it took effect."""
+        if self.answer is None or not self.known:
+            return self
+        if self.answer.outcome == "failed":
+            answer = replace(self.answer, error=None)
+            return Transaction(tuple([(key, replace(call, answer=answer)) for key, call in self.steps]))
+        steps = tuple([one for one in self.without_versions().steps if one[1].invoke.op not in ASKING])
+        return Transaction(steps) if steps else self.unanswered()
 
     def written(self) -> frozenset[int]:
         """Return the numbers of the keys that it may change."""
@@ -159,9 +175,13 @@ def by_search(calls: Sequence[Call]) -> Call | None:
     return None if first is None else calls[first]
 
 
-def first_unserializable(transactions: Sequence[Transaction]) -> int | None:
-    """Return the index of the first transaction whose answer no order explains, None if there is none. Raises GaveUp."""
-    stuck = _stuck(transactions)
+def first_unserializable(transactions: Sequence[Transaction], limit: int | None = None) -> int | None:
+    """Return the index of the first transaction whose answer no order explains, None if there is none. Raises GaveUp.
+
+    `limit`: how many configurations each search examines, at most.
+    """
+    limit = limit or MAX_CONFIGURATIONS * (1 + len(transactions) // 1000)
+    stuck = _stuck(transactions, _Effort(limit))
     if stuck is None:
         return None
     returns = _returns(transactions)
@@ -169,7 +189,8 @@ def first_unserializable(transactions: Sequence[Transaction]) -> int | None:
     def wrong(place: int) -> bool:
         """Return whether no order explains the answers of the returns up to this index."""
         known = set(returns[: place + 1])
-        return _stuck([one if n in known else one.unanswered() for n, one in enumerate(transactions)]) is not None
+        told = [one if n in known else one.unanswered() for n, one in enumerate(transactions)]
+        return _stuck(told, _Effort(limit)) is not None
 
     first = returns.index(stuck)  # later answers were used as well: one of them may be the wrong one
     with suppress(GaveUp):
@@ -177,30 +198,56 @@ def first_unserializable(transactions: Sequence[Transaction]) -> int | None:
     return returns[first]
 
 
-def contradicting(transactions: Sequence[Transaction], wrong: int) -> list[int]:
-    """Return answers that no order explains and of which none can be left out, as far as the search can tell: the indices of
-    their transactions, in the order in which they came. `wrong`: the first one that no order explains."""
-    unanswered = [one.unanswered() for one in transactions]
+def contradicting(transactions: Sequence[Transaction], wrong: int) -> tuple[list[int], int]:
+    """Return answers that no order explains: the indices of their transactions, in the order in which they came, and how many
+    others there are, if too many. `wrong`: the first one that no order explains.
+
+    Versions are left out of as many answers as possible, then all that answers say except the outcome of a write, and then
+    that. So none of them can be left out, as far as `EFFORT` allows to find out.
+    """
     returns = _returns(transactions)
-    returns = returns[: returns.index(wrong)]
+    known = set(returns[: returns.index(wrong) + 1])
+    called = [n for n, one in enumerate(transactions) if one.invoke.t <= _end(transactions[wrong])]
+    told = {n: transactions[n] if n in known else transactions[n].unanswered() for n in called}
+    rest = sorted(told.keys() - {wrong}, key=lambda number: (_end(told[number]), number))
+    found, more = {wrong}, 0
+    for weaker in (Transaction.without_versions, Transaction.outcome_only, Transaction.unanswered):
+        needed, told = _fewest(told, weaker, rest)
+        rest = [number for number in rest if number not in needed and told[number].known]
+        if len(found | needed) <= SHOWN:
+            found |= needed
+        else:
+            more += len(needed)
+    return [number for number in returns if number in found & known], more
+
+
+def _fewest(
+    told: dict[int, Transaction], weaker: Callable[[Transaction], Transaction], rest: Sequence[int]
+) -> tuple[set[int], dict[int, Transaction]]:
+    """Return the fewest of the transactions `rest` so that no order explains all answers if only the others of `rest` say
+    less; and all transactions, with what they say then. Once the effort is spent, return the fewest that were found."""
+    weakened = told | {number: weaker(told[number]) for number in rest}
+    left, found = EFFORT * (1 + len(told) // 1000), rest
 
     def contradict(numbers: Sequence[int]) -> bool:
-        """Return whether these answers contradict each other and the wrong one, if all others are unknown."""
-        told = list(unanswered)
-        for number in (*numbers, wrong):
-            told[number] = transactions[number]
+        nonlocal left, found
+        if left <= 0:
+            raise GaveUp
+        effort = _Effort(little(told.values()))
         try:
-            return _stuck(telling(told)) is not None
+            stuck = _stuck(telling([*(weakened | {n: told[n] for n in numbers}).values()]), effort) is not None
         except GaveUp:
-            return False
+            stuck = False
+        left -= effort.examined + len(told)
+        found = numbers if stuck else found
+        return stuck
 
-    # Most of them came long before.
-    start = bisect_left(range(len(returns)), True, key=lambda start: not contradict(returns[start:])) - 1
-    found = ddmin(
-        returns[max(start, 0) :],
-        lambda candidates: next((at for at, numbers in enumerate(candidates) if contradict(numbers)), None),
-    )
-    return [*found, wrong]
+    size = 1  # most answers came long before
+    with suppress(GaveUp):
+        while size < len(rest) and not contradict(rest[-size:]):
+            size *= 2
+        ddmin(rest[-size:], lambda tries: next((at for at, numbers in enumerate(tries) if contradict(numbers)), None))
+    return set(found), weakened | {number: told[number] for number in found}
 
 
 def telling(transactions: Sequence[Transaction]) -> list[Transaction]:
@@ -213,10 +260,22 @@ def telling(transactions: Sequence[Transaction]) -> list[Transaction]:
     return [one for one in transactions if any(id(call) in matter for _, call in one.steps)]
 
 
-def _stuck(transactions: Sequence[Transaction]) -> int | None:
-    """Return the index of the transaction at whose return no configuration is left, None if there is none."""
+class _Effort(Struct, gc=False):
+    """The configurations that a search may examine, and those that it has."""
+
+    limit: int
+    examined: int = 0
+
+
+def little(transactions: Collection[Transaction]) -> int:
+    """Return how many configurations a search may examine on which only the length of the evidence depends."""
+    return LITTLE + 2 * len(transactions)
+
+
+def _stuck(transactions: Sequence[Transaction], effort: _Effort) -> int | None:
+    """Return the index of the transaction at whose return no configuration is left, None if there is none. Raises GaveUp."""
     before = _before(transactions)
-    search = _Search.of(transactions, before)
+    search = _Search.of(transactions, before, effort)
     for number, returns in _in_time(transactions, before):
         if not returns:
             search.outstanding[number] = transactions[number]
@@ -249,6 +308,11 @@ def _says_nothing(call: Call) -> bool:
         return call.invoke.op in ASKING
     assert call.answer is not None
     return call.answer.outcome == "failed" and call.answer.error not in INFORMATIVE
+
+
+def _end(transaction: Transaction) -> int:
+    """Return the time of the return, or of the call if the outcome is unknown."""
+    return transaction.answer.t if transaction.known and transaction.answer else transaction.invoke.t
 
 
 def _returns(transactions: Sequence[Transaction]) -> list[int]:
@@ -340,13 +404,12 @@ class _Search(Struct, gc=False):
     written: list[frozenset[int]]
     alike: dict[int, tuple[tuple[int, bool, int | None, int | None], ...]]
     before: dict[int, int]
-    limit: int
-    examined: int
+    effort: _Effort
     outstanding: dict[int, Transaction]
     possible: list[Configuration]
 
     @classmethod
-    def of(cls, transactions: Sequence[Transaction], before: dict[int, int]) -> "_Search":
+    def of(cls, transactions: Sequence[Transaction], before: dict[int, int], effort: _Effort) -> "_Search":
         steps = [(number, key, call) for number, one in enumerate(transactions) for key, call in one.steps]
         reads: dict[Seen, set[int]] = {}
         for number, one in enumerate(transactions):
@@ -373,8 +436,7 @@ class _Search(Struct, gc=False):
                 if not one.known
             },
             before=before,
-            limit=MAX_CONFIGURATIONS * (1 + len(transactions) // 1000),
-            examined=0,
+            effort=effort,
             outstanding={},
             possible=[((None,) * (1 + max((key for _, key, _ in steps), default=0)), NOTHING, NOTHING)],
         )
@@ -390,8 +452,8 @@ class _Search(Struct, gc=False):
         heapify(ahead)
         while ahead:  # configurations with fewer unknown transactions come first
             states, done, used = self._settled(heappop(ahead)[2], asking)
-            self.examined += 1
-            if self.examined > self.limit:
+            self.effort.examined += 1
+            if self.effort.examined > self.effort.limit:
                 raise GaveUp(f"more than {MAX_CONFIGURATIONS:,} possibilities for each thousand operations")
             others = fewest.setdefault((states, done), [])
             if any(other <= used for other in others):
@@ -513,6 +575,18 @@ def _only_asks(call: Call) -> bool:
     """Return whether the operation leaves the key unchanged in every state."""
     refused = call.answer is not None and call.answer.outcome == "failed"
     return call.known and (refused or call.invoke.op in ASKING)
+
+
+def _without_version(call: Call) -> Call:
+    """Return the same operation as if no version was known. It is still known whether the key existed."""
+    invoke, answer = replace(call.invoke, version=None), call.answer
+    if answer is not None and answer.error == BAD_VERSION:
+        answer = replace(answer, error=None)
+    exists = invoke.op == "exists" and answer is not None and answer.version is not None
+    missing = invoke.op == "set" and answer is not None and answer.error == NO_NODE
+    if exists or (missing and call.invoke.version is not None):
+        invoke = replace(invoke, op="check")
+    return replace(call, invoke=invoke, answer=answer and replace(answer, version=None))
 
 
 def _is_refusal_true(call: Call, state: State, error: str | None) -> bool:

@@ -13,6 +13,7 @@ from zab_chaos.model.oracle.linearization import (
     Transaction,
     contradicting,
     first_unserializable,
+    little,
     telling,
 )
 from zab_chaos.node.tree.refusal import NO_NODE
@@ -47,12 +48,12 @@ def connected(requests: Iterable[Request]) -> list[list[str]]:
     return sorted(sorted(group) for group in groups)
 
 
-def unexplained_together(calls: Mapping[str, Sequence[Call]]) -> tuple[list[str], list[Transaction]] | None:
+def unexplained_together(calls: Mapping[str, Sequence[Call]]) -> tuple[list[str], list[Transaction], int] | None:
     """Return keys and answers that contradict each other: no order of the operations explains them. None if there are none.
 
     The answers are in the order in which they came; the last one is the first of the history that no order explains. None of
-    the keys and answers can be left out, as far as the search can tell. `calls`: the operations of each key; the steps of a
-    transaction are in their order. Raises GaveUp.
+    the keys and answers can be left out, as far as a short search can tell. The number is that of further answers, if there
+    are too many. `calls`: the operations of each key; the steps of a transaction are in their order. Raises GaveUp.
     """
     paths = sorted(calls)
     judged = _joined(calls, paths)
@@ -62,11 +63,12 @@ def unexplained_together(calls: Mapping[str, Sequence[Call]]) -> tuple[list[str]
     for path in list(paths):
         fewer = _joined(calls, [other for other in paths if other != path])
         with suppress(GaveUp):
-            found = first_unserializable(fewer)
+            found = first_unserializable(fewer, little(fewer))
             if found is not None:
                 paths.remove(path)
                 judged, wrong = fewer, found
-    return paths, [judged[number] for number in contradicting(judged, wrong)]
+    answers, more = contradicting(judged, wrong)
+    return paths, [judged[number] for number in answers], more
 
 
 def _joined(calls: Mapping[str, Sequence[Call]], paths: Sequence[str]) -> list[Transaction]:

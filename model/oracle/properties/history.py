@@ -18,7 +18,6 @@ from zab_chaos.model.oracle.version_names import Contradiction, resolved
 from zab_chaos.node.tree.refusal import NO_NODE
 
 SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
-ANSWERS_SHOWN = 8  # of those that contradict each other
 # A part of the service: "key" or "node", its name, and "reads" or "writes"; or "all", a kind of operation, and nothing.
 _Part = tuple[str, str, str]
 
@@ -84,17 +83,20 @@ class LinearizableKeys(Checker):
         if found is not None:
             self._report_together(*found, keys)
 
-    def _report_together(self, paths: list[str], answered: list[Transaction], keys: dict[str, list[Request]]) -> None:
-        """Report answers that contradict each other, and cite the writes that they show. `keys`: the requests of all keys."""
-        answered = answered[-ANSWERS_SHOWN:]  # there are more only if the search had to give up
+    def _report_together(
+        self, paths: list[str], answered: list[Transaction], more: int, keys: dict[str, list[Request]]
+    ) -> None:
+        """Report answers that contradict each other, and cite the writes that they show. `more`: the number of further
+        answers that are needed. `keys`: the requests of all keys."""
         *others, asked = [self.facts.requests[one.invoke.client, one.invoke.seq] for one in answered]
         reads = [call for one in answered for _, call in one.steps if call.invoke.op == "get"]
         writers = [_writer(read.answer, keys[read.invoke.path]) for read in reads]
         words = (
             f"{', '.join(paths)}: no order of the operations explains the answer to {_name(asked)} ({asked.invoke.op})"
         )
-        if others:
-            words += f" beside {'that' if len(others) == 1 else 'those'} to {' and '.join(map(_name, others))}"
+        names = [*map(_name, others), *([f"{more} others"] if more else [])]
+        if names:
+            words += f" beside {'that' if len(names) == 1 and not more else 'those'} to {' and '.join(names)}"
         shown = [
             f"{read.invoke.path} as {_name(writer)} wrote it" if writer is not None else f"no {read.invoke.path}"
             for read, writer in zip(reads, writers, strict=True)
@@ -102,8 +104,8 @@ class LinearizableKeys(Checker):
         ]
         if shown:
             words += f"; it shows {', '.join(shown)}"
-        names = map(_key_of, (*filter(None, writers), *others, asked))
-        cited = [self.facts.requests[name] for name in dict.fromkeys(names)]
+        keys_of = map(_key_of, (*filter(None, writers), *others, asked))
+        cited = [self.facts.requests[key] for key in dict.fromkeys(keys_of)]
         self.findings.add(words, [event for one in cited for event in (one.invoke, one.complete)])
 
     def _report_unexplained(self, path: str, asked: Request, requests: list[Request]) -> None:
