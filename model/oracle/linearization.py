@@ -28,7 +28,7 @@ from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
 
 MAX_CONFIGURATIONS = 200_000  # examined for each thousand operations of a key, at most
-EFFORT, LITTLE = 100_000, 1_000  # to shorten the evidence: the same for each thousand transactions, and in one try
+EFFORT, LITTLE = 200_000, 2_000  # to shorten the evidence: the same for each thousand transactions, and in one try
 SHOWN = 8  # of the answers that contradict each other, at most
 BEFORE, NEVER = -1, 2**63  # times
 NOTHING: frozenset[int] = frozenset()
@@ -100,13 +100,12 @@ class Transaction(Struct, frozen=True, gc=False):
 
     def outcome_only(self) -> "Transaction":
         """Return the same transaction as if the answer had only told whether it took effect."""
-        if self.answer is None or not self.known:
+        if not self.known:
             return self
-        if self.answer.outcome == "failed":
-            answer = replace(self.answer, error=None)
-            return Transaction(tuple([(key, replace(call, answer=answer)) for key, call in self.steps]))
-        steps = tuple([one for one in self.without_versions().steps if one[1].invoke.op not in ASKING])
-        return Transaction(steps) if steps else self.unanswered()
+        if all(call.answer and call.answer.outcome == "failed" for _, call in self.steps):
+            return Transaction(tuple([(key, _without_error(call)) for key, call in self.steps]))
+        writes = tuple([one for one in self.without_versions().steps if one[1].invoke.op not in ASKING])
+        return Transaction(writes) if writes else self.unanswered()
 
     def written(self) -> frozenset[int]:
         """Return the numbers of the keys that it may change."""
@@ -214,11 +213,12 @@ def contradicting(transactions: Sequence[Transaction], wrong: int) -> tuple[list
     for weaker in (Transaction.without_versions, Transaction.outcome_only, Transaction.unanswered):
         needed, told = _fewest(told, weaker, rest)
         rest = [number for number in rest if number not in needed and told[number].known]
+        needed &= known
         if len(found | needed) <= SHOWN:
             found |= needed
         else:
             more += len(needed)
-    return [number for number in returns if number in found & known], more
+    return [number for number in returns if number in found], more
 
 
 def _fewest(
@@ -269,7 +269,7 @@ class _Effort(Struct, gc=False):
 
 def little(transactions: Collection[Transaction]) -> int:
     """Return how many configurations a search may examine on which only the length of the evidence depends."""
-    return LITTLE + 2 * len(transactions)
+    return LITTLE + 10 * len(transactions)
 
 
 def _stuck(transactions: Sequence[Transaction], effort: _Effort) -> int | None:
@@ -577,16 +577,21 @@ def _only_asks(call: Call) -> bool:
     return call.known and (refused or call.invoke.op in ASKING)
 
 
+def _without_error(call: Call) -> Call:
+    """Return the same operation as if it was not known why it was refused."""
+    return replace(call, answer=call.answer and replace(call.answer, error=None))
+
+
 def _without_version(call: Call) -> Call:
-    """Return the same operation as if no version was known. It is still known whether the key existed."""
-    invoke, answer = replace(call.invoke, version=None), call.answer
-    if answer is not None and answer.error == BAD_VERSION:
-        answer = replace(answer, error=None)
-    exists = invoke.op == "exists" and answer is not None and answer.version is not None
-    missing = invoke.op == "set" and answer is not None and answer.error == NO_NODE
-    if exists or (missing and call.invoke.version is not None):
-        invoke = replace(invoke, op="check")
-    return replace(call, invoke=invoke, answer=answer and replace(answer, version=None))
+    """Return the same operation as if no version was known. A refusal of a missing key remains: it needs the condition."""
+    answer = call.answer
+    if answer is not None and answer.error == NO_NODE:
+        return call
+    if answer is not None and call.invoke.op == "exists" and answer.version is not None:
+        return replace(call, answer=None)
+    if answer is not None:
+        answer = replace(answer, version=None, error=None if answer.error == BAD_VERSION else answer.error)
+    return replace(call, invoke=replace(call.invoke, version=None), answer=answer)
 
 
 def _is_refusal_true(call: Call, state: State, error: str | None) -> bool:

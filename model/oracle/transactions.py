@@ -48,16 +48,19 @@ def connected(requests: Iterable[Request]) -> list[list[str]]:
     return sorted(sorted(group) for group in groups)
 
 
-def unexplained_together(calls: Mapping[str, Sequence[Call]]) -> tuple[list[str], list[Transaction], int] | None:
+def unexplained_together(
+    calls: Mapping[str, Sequence[Call]], limit: int | None = None
+) -> tuple[list[str], list[Transaction], int] | None:
     """Return keys and answers that contradict each other: no order of the operations explains them. None if there are none.
 
     The answers are in the order in which they came; the last one is the first of the history that no order explains. None of
     the keys and answers can be left out, as far as a short search can tell. The number is that of further answers, if there
-    are too many. `calls`: the operations of each key; the steps of a transaction are in their order. Raises GaveUp.
+    are too many. `calls`: the operations of each key; the steps of a transaction are in their order. `limit`: how many
+    configurations a search examines, at most. Raises GaveUp.
     """
     paths = sorted(calls)
     judged = _joined(calls, paths)
-    wrong = first_unserializable(judged)
+    wrong = first_unserializable(judged, limit)
     if wrong is None:
         return None
     for path in list(paths):

@@ -1,13 +1,14 @@
 """The checkers for systems of which only the clients' history is known."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 
 from zab_chaos.model.events import TRANSACTIONS, Complete, Invoke
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import READS, WRITES, Request, was_served
-from zab_chaos.model.oracle.linearization import Call, GaveUp, Transaction, first_unexplained
+from zab_chaos.model.oracle.linearization import EFFORT, Call, GaveUp, Transaction, first_unexplained
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import Progress
@@ -59,7 +60,8 @@ class LinearizableKeys(Checker):
             calls = resolved(calls) if self.facts.run.expect.get("opaque_versions") else calls
             wrong = first_unexplained(calls)
         except Contradiction as contradiction:
-            wrong = contradiction.call
+            self._report_unexplained(path, _request_of(contradiction.call, requests), requests)
+            return None
         except GaveUp as error:
             writes = _writes(requests)
             outdated = next((one for one in requests if _found(one) and _replaced(one, writes)), None)
@@ -70,7 +72,13 @@ class LinearizableKeys(Checker):
             return None
         if wrong is None:
             return calls
-        self._report_unexplained(path, next(one for one in requests if _is_of(wrong, one)), requests)
+        found = None
+        with suppress(GaveUp):
+            found = unexplained_together({path: calls}, EFFORT)
+        if found is not None:
+            self._report_together(*found, {path: requests})
+        else:
+            self._report_unexplained(path, _request_of(wrong, requests), requests)
         return None
 
     def _judge_together(self, calls: dict[str, list[Call]], keys: dict[str, list[Request]]) -> None:
@@ -91,26 +99,42 @@ class LinearizableKeys(Checker):
         *others, asked = [self.facts.requests[one.invoke.client, one.invoke.seq] for one in answered]
         reads = [call for one in answered for _, call in one.steps if call.invoke.op == "get"]
         writers = [_writer(read.answer, keys[read.invoke.path]) for read in reads]
-        words = (
-            f"{', '.join(paths)}: no order of the operations explains the answer to {_name(asked)} ({asked.invoke.op})"
-        )
-        names = [*map(_name, others), *([f"{more} others"] if more else [])]
-        if names:
-            words += f" beside {'that' if len(names) == 1 and not more else 'those'} to {' and '.join(names)}"
+        names = [*map(_said, others), *([f"{more} other answers"] if more else [])]
+        beside = f" beside {'that' if len(names) == 1 else 'those'} to {' and '.join(names)}" if others else ""
+        if more and not others:
+            beside = f" beside {more} other answers"
+        if more and len(paths) == 1:
+            requests = keys[paths[0]]
+            call = next((call for _, call in answered[-1].steps if call.invoke.op == "get"), answered[-1].steps[0][1])
+            self._report_unexplained(paths[0], _request_of(call, requests), requests, beside, others)
+            return
+        words = f"{', '.join(paths)}: no order of the operations explains the answer to {_said(asked)}{beside}"
         shown = [
-            f"{read.invoke.path} as {_name(writer)} wrote it" if writer is not None else f"no {read.invoke.path}"
+            f"{read.invoke.path} as {_name(writer)} wrote it{_refusal(writer)}" if writer else f"no {read.invoke.path}"
             for read, writer in zip(reads, writers, strict=True)
             if (read.invoke.client, read.invoke.seq) == (asked.invoke.client, asked.invoke.seq)
         ]
         if shown:
             words += f"; it shows {', '.join(shown)}"
-        keys_of = map(_key_of, (*filter(None, writers), *others, asked))
-        cited = [self.facts.requests[key] for key in dict.fromkeys(keys_of)]
-        self.findings.add(words, [event for one in cited for event in (one.invoke, one.complete)])
+        words += self._outdated(asked, keys[paths[0]])
+        self._cite(words, [*filter(None, writers), *others, asked])
 
-    def _report_unexplained(self, path: str, asked: Request, requests: list[Request]) -> None:
+    def _outdated(self, read: Request, requests: list[Request]) -> str:
+        """Return a note for a read that shows a write which was not refused, but replaced."""
+        judged = read.invoke.op == "get" and not self._sessions
+        replaced = _replaced(read, _writes(requests)) if judged else None
+        return ", which is outdated" if replaced is not None and replaced[0] is not None else ""
+
+    def _cite(self, words: str, cited: list[Request]) -> None:
+        """Report a violation with the calls and answers of requests; of a transaction, all steps."""
+        whole = [self.facts.requests[name] for name in dict.fromkeys(map(_key_of, cited))]
+        self.findings.add(words, [event for one in whole for event in (one.invoke, one.complete)])
+
+    def _report_unexplained(
+        self, path: str, asked: Request, requests: list[Request], beside: str = "", others: Sequence[Request] = ()
+    ) -> None:
         """Report an answer that no order explains. Cite the write whose value it shows, and the last write and read before
-        it."""
+        it. `beside`: the words for the answers `others`."""
         invoke, answer = asked.invoke, asked.complete
         assert answer is not None
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
@@ -118,20 +142,19 @@ class LinearizableKeys(Checker):
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
-        request = _name(asked)
-        replaced = writer is not None and not self._sessions and _replaced(asked, _writes(requests))
-        outdated = ", which is outdated" if replaced else ""
-        words = f"{path}: no order of its operations explains the answer to {request} ({invoke.op}){outdated}"
-        cited = []
+        whole = self.facts.requests[_key_of(asked)]
+        words = f"{path}: no order of the operations explains the answer to {_said(whole)}{beside}"
+        words += self._outdated(asked, requests)
+        cited = list(others)
         for one, role in (
             (writer, "it shows the write of"),
             (written, "the last write before it was that of"),
             (read, "another value had been read by"),
         ):
-            if one is not None and one.invoke not in cited:
-                words += f"; {role} {_name(one)}"
-                cited += [one.invoke, one.complete]
-        self.findings.add(words, [*cited, invoke, answer])
+            if one is not None and _key_of(one) not in map(_key_of, cited):
+                words += f"; {role} {_said(self.facts.requests[_key_of(one)])}{_refusal(one)}"
+                cited.append(one)
+        self._cite(words, [*cited, asked])
 
 
 class ReadableInTheEnd(Checker):
@@ -152,9 +175,9 @@ class ReadableInTheEnd(Checker):
         load_end = stopped.t if stopped is not None else FOREVER  # then the harness reads keys, and writes some of them
         unread = []
         for path, requests in sorted(by_key(self.facts.requests.values())):
-            writes, reads = _writes(requests), [one for one in requests if _found(one)]
-            acked = [one for one in writes if _acknowledged(one)]
-            self._check_key(path, writes, acked, reads, load_end)
+            reads = [one for one in requests if _found(one)]
+            acked = [one for one in _writes(requests) if _acknowledged(one)]
+            self._check_key(path, requests, acked, reads, load_end)
             if acked and not any(one.invoke.t >= load_end for one in reads):
                 unread.append(path)
         if unread and "converged" not in self.facts.milestones and not self.facts.beyond_fault_model():
@@ -162,9 +185,10 @@ class ReadableInTheEnd(Checker):
             self.unknown.append(f"durability is unknown: no node told what {unread[0]}{more} holds in the end")
 
     def _check_key(
-        self, path: str, writes: list[Request], acked: list[Request], reads: list[Request], load_end: int
+        self, path: str, requests: list[Request], acked: list[Request], reads: list[Request], load_end: int
     ) -> None:
         """Check the last reads of one key. `acked`: those of the writes that were acknowledged."""
+        writes = _writes(requests)
         in_load = max((_returned(one) for one in acked if one.invoke.t < load_end), default=0)
         written_again = min((one.invoke.t for one in writes if one.invoke.t >= load_end), default=FOREVER)
         in_all = max(map(_returned, acked), default=0)
@@ -174,18 +198,21 @@ class ReadableInTheEnd(Checker):
         ):
             self.checked += len(group)
             if group and (replaced := _replaced(group[-1], writes)) is not None:
-                self._report(path, group[-1], *replaced)
+                self._report(path, group[-1], *replaced, requests)
                 break
 
-    def _report(self, path: str, read: Request, shown: Request | None, lost: list[Request]) -> None:
+    def _report(
+        self, path: str, read: Request, shown: Request | None, lost: list[Request], requests: list[Request]
+    ) -> None:
         write, reader = (_name(one) for one in (lost[-1], read))
         result = "finds no such key" if _value(read) is None else "shows data that no client wrote"
-        if shown is not None:
-            result = f"shows the older write of {_name(shown)}"
+        writer = shown or _writer(read.complete, requests)
+        if writer is not None:
+            result = f"shows the {'older ' if shown else ''}write of {_name(writer)}{_refusal(writer)}"
         more = f" (and {len(lost) - 1} before it)" if len(lost) > 1 else ""
         self.findings.add(
             f"{path}: the write of {write}{more} was acknowledged, but the later read of {reader} {result}",
-            [shown.complete if shown else None, lost[-1].invoke, lost[-1].complete, read.invoke, read.complete],
+            [writer.complete if writer else None, lost[-1].invoke, lost[-1].complete, read.invoke, read.complete],
         )
 
 
@@ -367,9 +394,9 @@ def _path(request: Request) -> str | None:
     return request.complete.path if request.complete is not None else None
 
 
-def _is_of(call: Call, request: Request) -> bool:
-    one, other = call.invoke, request.invoke
-    return (one.client, one.seq, one.op) == (other.client, other.seq, other.op)
+def _request_of(call: Call, requests: list[Request]) -> Request:
+    name = call.invoke.client, call.invoke.seq, call.invoke.op
+    return next(one for one in requests if (one.invoke.client, one.invoke.seq, one.invoke.op) == name)
 
 
 def _writer(answer: Complete | None, requests: list[Request]) -> Request | None:
@@ -408,6 +435,9 @@ def _replaced(read: Request, writes: list[Request]) -> tuple[Request | None, lis
     wrote = [one for one in writes if _acknowledged(read) and one.invoke.value == _value(read)]
     shown = max(wrote, key=_returned, default=None)
     since = _returned(shown) if shown is not None else -1  # before everything
+    if shown is None:  # what may have been deleted is not lost
+        deletes = [one for one in writes if one.invoke.op == "delete" and one.invoke.t < _returned(read)]
+        since = max(map(_returned, deletes), default=since)
     later = [one for one in writes if one.invoke.op != "delete" and since < one.invoke.t]
     replaced = [one for one in later if _returned(one) < read.invoke.t]
     return (shown, replaced) if replaced else None
@@ -415,6 +445,23 @@ def _replaced(read: Request, writes: list[Request]) -> tuple[Request | None, lis
 
 def _value(request: Request) -> int | None:
     return request.complete.value if request.complete is not None else None
+
+
+def _refusal(request: Request) -> str:
+    refused = request.complete is not None and request.complete.outcome == "failed"
+    return ", which was refused" if refused and request.invoke.op in WRITES else ""
+
+
+def _said(request: Request) -> str:
+    """Return the name of a request, what it asked, and what the answer said of the version."""
+    invoke, answer = request.invoke, request.complete
+    asked = invoke.op if invoke.version is None else f"{invoke.op} on version {invoke.version}"
+    told = ""
+    if answer is not None and answer.outcome == "failed":
+        told = f": {answer.error}"
+    elif answer is not None and answer.version is not None:
+        told = f": version {answer.version}"
+    return f"{_name(request)} ({asked}{told})"
 
 
 def _name(request: Request) -> str:

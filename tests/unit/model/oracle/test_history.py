@@ -91,9 +91,9 @@ def test_a_write_that_only_one_of_the_reads_at_the_end_does_not_show_is_not_lost
     verdict = run_of(tmp_path, *writes, operation(3, "get", 4, 5, 7), operation(4, "get", 6, 7, 8))
     assert verdict.violated == ["linearizable keys"]
     words = verdict.property("linearizable keys").violations[0].words
-    assert (
-        "client 3, seq 1 (get), which is outdated; it shows the write of client 1, seq 1; "
-        "the last write before it was that of client 2" in words
+    assert words.endswith(
+        "client 3, seq 1 (get) beside those to client 1, seq 1 (set) and client 2, seq 1 (set); "
+        "it shows /a as client 1, seq 1 wrote it, which is outdated"
     )
 
 
@@ -169,7 +169,8 @@ def test_reading_a_new_value_and_then_the_old_one_is_no_loss_but_not_linearizabl
         operation(4, "get", 5, 6, 7), operation(5, "get", 10, 11, 8),
     )  # fmt: skip
     assert verdict.violated == ["linearizable keys"]
-    assert "another value had been read by client 3, seq 1" in verdict.property("linearizable keys").violations[0].words
+    words = verdict.property("linearizable keys").violations[0].words
+    assert "client 4, seq 1 (get) beside those to client 1, seq 1 (set) and client 3, seq 1 (get)" in words
 
 
 def test_an_answer_that_a_key_is_missing_cites_no_write(tmp_path: Path) -> None:
@@ -177,10 +178,50 @@ def test_an_answer_that_a_key_is_missing_cites_no_write(tmp_path: Path) -> None:
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "get", 2, 3, 7), missing)
     assert verdict.violated == ["linearizable keys", "durability"]
     words = verdict.property("linearizable keys").violations[0].words
-    assert words.endswith(
-        "client 3, seq 1 (get); the last write before it was that of client 1, seq 1; "
-        "another value had been read by client 2, seq 1"
+    assert words.endswith("client 3, seq 1 (get: no node) beside that to client 1, seq 1 (set); it shows no /a")
+
+
+def test_a_refusal_for_a_version_that_contradicts_other_answers_is_cited(tmp_path: Path) -> None:
+    refused = operation(3, "set", 4, 5, 8, outcome="failed", error="bad version")
+    refused[0]["version"] = 1
+    writes = [operation(1, "set", 0, 1, 6, version=0), operation(2, "set", 2, 3, 7, version=1)]
+    verdict = run_of(tmp_path, *writes, refused, operation(4, "get", 6, 7, 7, version=1))
+    (violation,) = verdict.property("linearizable keys").violations
+    assert violation.words.startswith(
+        "/a: no order of the operations explains the answer to client 3, seq 1 (set on version 1: bad version) "
+        "beside those to client 1, seq 1 (set: version 0) and client 2, seq 1 (set: version 1)"
     )
+    assert [one.event["client"] for one in violation.evidence] == [1, 1, 2, 2, 3, 3]
+
+
+def test_the_last_write_is_cited_if_the_count_of_many_contradicts_a_version(tmp_path: Path) -> None:
+    writes = [operation(seq, "set", seq, seq + 0.5, seq) for seq in range(1, 21)]
+    verdict = run_of(tmp_path, *writes, operation(21, "get", 21, 22, 20, version=10))
+    (violation,) = verdict.property("linearizable keys").violations
+    assert violation.words == (
+        "/a: no order of the operations explains the answer to client 21, seq 1 (get: version 10) beside 11 other answers; "
+        "it shows the write of client 20, seq 1 (set)"
+    )
+
+
+def test_a_refused_write_that_is_seen_at_the_end_is_named(tmp_path: Path) -> None:
+    refused = operation(2, "set", 2, 3, 8, outcome="failed", error="no leader")
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), refused, operation(3, "get", 4, 5, 8))
+    assert verdict.violated == ["linearizable keys", "durability"]
+    (violation,) = verdict.property("durability").violations
+    assert violation.words.endswith("client 3, seq 1 shows the write of client 2, seq 1, which was refused")
+    assert "wrote it, which was refused" in verdict.property("linearizable keys").violations[0].words
+
+
+@pytest.mark.parametrize(("until", "lost"), [(3, False), (None, False), (1.5, True)])
+def test_a_write_that_may_have_been_deleted_is_not_lost(tmp_path: Path, until: float | None, lost: bool) -> None:
+    """A delete that ended before the write did not remove it."""
+    begin, end = (0, 1.5) if lost else (2.5, until)
+    deleted = operation(2, "delete", begin, end)
+    refused = operation(3, "set", 4, 5, 8, outcome="failed", error="no leader")
+    written = operation(1, "set", 1.6, 2, 7)
+    verdict = run_of(tmp_path, written, deleted, refused, operation(4, "get", 6, 7, 8))
+    assert verdict.violated == ["linearizable keys", *(["durability"] if lost else [])]
 
 
 def test_no_service_without_a_fault_is_no_progress(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from zab_chaos.model.oracle.linearization import (
     Call,
     GaveUp,
     Transaction,
+    contradicting,
     first_unserializable,
     telling,
 )
@@ -178,7 +179,7 @@ def test_answers_are_reported_that_are_too_hard_to_shorten(monkeypatch: pytest.M
     found = unexplained_together(half_seen_after(rounds=4).calls())
     assert found is not None
     paths, answers, more = found
-    assert (paths, [one.invoke.client for one in answers], more) == (["/a", "/b"], [23], 22)
+    assert (paths, [one.invoke.client for one in answers], more) == (["/a", "/b"], [23], 21)
 
 
 def test_no_key_by_itself_shows_what_the_illegal_histories_do() -> None:
@@ -252,8 +253,13 @@ def test_random_histories_are_judged_as_by_the_definition() -> None:
     wrong = 0
     for seed in range(HISTORIES):
         transactions = random_transactions(seed, random.Random(seed).randint(3, 9), 2 + seed // 2 % 2, 3, 0.25)
-        legal = first_unserializable(telling(transactions)) is None
+        judged = telling(transactions)
+        found = first_unserializable(judged)
+        legal = found is None
         assert legal == explained(transactions), seed
+        if found is not None:
+            answers, _ = contradicting(judged, found)
+            assert not explained([one if n in answers else one.unanswered() for n, one in enumerate(judged)]), seed
         assert legal or seed % 2, seed
         wrong += not legal
     assert wrong > HISTORIES // 5
@@ -301,10 +307,20 @@ def test_the_verdict_names_the_keys_and_the_writes_that_are_shown(tmp_path: Path
     assert verdict.violated == ["linearizable keys"]
     (violation,) = verdict.property("linearizable keys").violations
     assert violation.words == (
-        "/b, /c: no order of the operations explains the answer to client 4, seq 1 (multi-get) beside that to client 1, seq 1; "
-        "it shows /b as client 1, seq 1 wrote it, /c as client 3, seq 1 wrote it"
+        "/b, /c: no order of the operations explains the answer to client 4, seq 1 (multi-get) beside that to "
+        "client 1, seq 1 (transaction); it shows /b as client 1, seq 1 wrote it, /c as client 3, seq 1 wrote it"
     )
     assert [one.event["client"] for one in violation.evidence] == [1, 1, 3, 3, 4, 4]
+
+
+def test_in_the_evidence_of_one_key_a_transaction_is_shown_as_a_whole(tmp_path: Path) -> None:
+    story = started().txn([("get", "/b", 2), ("set", "/a", 3)], 2, 3).txn([("get", "/a", 1), ("set", "/b", 4)], 4, 5)
+    (violation,) = run_of(tmp_path, lines_of(story)).property("linearizable keys").violations
+    assert violation.words.endswith(
+        "client 3, seq 1 (transaction) beside those to client 1, seq 1 (transaction) and client 2, seq 1 (transaction); "
+        "it shows /a as client 1, seq 1 wrote it"
+    )
+    assert [one.event.get("op") for one in violation.evidence] == ["transaction", None] * 3
 
 
 def test_transactions_that_are_in_order_pass(tmp_path: Path) -> None:
