@@ -25,7 +25,7 @@ from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
-from zab_chaos.harness.backends.system.mistakes import TimedCalls
+from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, describe
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
@@ -132,7 +132,13 @@ class SystemCluster(ProcessCluster):
 
     def leader(self) -> int | None:
         up = [self.places[node] for node in self.nodes if self.alive(node) and not self.paused(node)]
-        leader = self._calls.call("leader", lambda: self._backend.leader(up))
+        try:
+            leader = self._calls.call("leader", lambda: self._backend.leader(up))
+        except OSError as error:
+            words = (
+                f"`leader` of the backend has raised {describe(error)}. If no node says who leads, it must return None"
+            )
+            raise BackendMistake(words) from error
         if leader is not None and leader not in self.nodes:
             raise ClusterError(f"`leader` must return the number of a node or None, not {leader!r}")
         return leader

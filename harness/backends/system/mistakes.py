@@ -26,7 +26,8 @@ class TimedCalls:
         self._mistake: BackendMistake | None = None
 
     def call(self, name: str, method: Callable[[], _T]) -> _T:
-        """Return what the method returns, or raise what it raises; BackendMistake if it does neither within CALL_SECONDS."""
+        """Return what the method returns. Raises OSError as it does, and BackendMistake for any other exception, or if it does
+        not return within CALL_SECONDS."""
         if self._mistake is not None:
             raise self._mistake
         future: Future[_T] = Future()
@@ -41,9 +42,11 @@ class TimedCalls:
         thread.start()
         try:
             return future.result(CALL_SECONDS)
-        except TimeoutError:
+        except Exception as error:
             if future.done():  # the method has raised it
-                raise
+                if isinstance(error, OSError):
+                    raise
+                raise BackendMistake(f"`{name}` of the backend has raised {describe(error)}") from error
             self._mistake = BackendMistake(
                 f"`{name}` of the backend has not returned within {CALL_SECONDS:g} s{place_of_thread(thread)}. It must return "
                 "at once, or raise OSError"

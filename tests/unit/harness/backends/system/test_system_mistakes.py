@@ -98,14 +98,32 @@ def test_a_method_that_does_not_return_is_named(
     assert calls == [name]
 
 
-@pytest.mark.parametrize("raised", [TimeoutError("the node is slow"), OSError("gone"), KeyError("leader")])
-def test_what_a_method_raises_is_raised(raised: Exception) -> None:
+@pytest.mark.parametrize("raised", [TimeoutError("the node is slow"), OSError("gone")])
+def test_an_os_error_of_a_method_is_raised(raised: Exception) -> None:
     def raises() -> None:
         raise raised
 
     with pytest.raises(type(raised)) as caught:
-        TimedCalls().call("leader", raises)
+        TimedCalls().call("received", raises)
     assert caught.value is raised
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (KeyError("role"), r"has raised KeyError: 'role' \(raised in test_system_mistakes\.py, line \d+\)"),
+        (OSError("gone"), r"has raised OSError: gone\. If no node says who leads, it must return None"),
+    ],
+)
+def test_an_exception_of_a_method_has_its_name(
+    raised: Exception, words: str, tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(Mistaken, "leader", raises)
+    with pytest.raises(BackendMistake, match="`leader` of the backend " + words):
+        cluster(tmp_path, port).leader()
 
 
 def test_a_leader_that_is_no_node(tmp_path: Path, port: int) -> None:
