@@ -131,11 +131,11 @@ def _check_armed(facts: Facts) -> Iterator[Contradiction]:
 
 def _is_cause(inject: Inject, end: int, event: NodeFault) -> bool:
     """Return whether an earlier fault, which was active until `end`, explains what a node traced. A point may be armed too
-    late."""
+    late. So may a command be executed which the node has not answered: it was paused, and has it when it goes on."""
     if event.node not in inject.nodes:
         return False
     if event.do in COMMANDED:
-        return event.do == inject.do and event.t <= end
+        return event.do == inject.do and (event.t <= end or event.node not in dict(by_node(inject)))
     return event.detail in [inject.params.get(name) for name in POINTS]
 
 

@@ -1110,6 +1110,31 @@ def fault_inside_a_node_is_traced() -> Story:
     return _slow_disk(2, "armed", "lifted")
 
 
+def _clock_jumps(answers: Any) -> Story:
+    """The clock of node 2 jumps after the fault is over. `answers`: those of the fault's evidence."""
+    story = ensemble()
+    story.inject("clock-jump", [2], params={"ms": 500}, evidence={"answers": answers})
+    if answers:
+        story.event(2, "fault", do="clock-jump", state="fired", detail="500 ms")
+    story.heal()
+    story.write()
+    story.event(2, "fault", do="clock-jump", state="fired", detail="500 ms")
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def fault_clock_jumps_when_its_node_goes_on() -> Story:
+    """Node 2 was paused when its clock was to jump, and has not answered: it executes the command later."""
+    return _clock_jumps({})
+
+
+@leaves_unknown("fault took effect")
+def fault_clock_jumps_again() -> Story:
+    """The clock of node 2 has jumped. That it jumps once more is no fault's doing."""
+    return _clock_jumps({"2": {"life": 1}})
+
+
 @legal("fault took effect")
 def fault_clock_at_its_own_rate() -> Story:
     """The clock of node 2 is to run as it does anyway: it traces that as the end of another rate."""
