@@ -42,6 +42,11 @@ class CoverageRecorder:
         for fault in self.faults() or [NO_FAULT]:
             self.reached.add((role, phase, what, fault))
 
+    def add_send(self, machine: Peer | None, message: str) -> None:
+        """Add the points before and after a message is sent."""
+        for moment in SEND_STEPS:
+            self.add(machine, f"{moment}:{message}")
+
 
 def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[CrashPoints]]:
     """Return the types of a node's parts that record coverage."""
@@ -59,8 +64,7 @@ def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[Cra
 
     class RecordingReplica(Replica):
         def reply(self, client: int, outcomes: list[tuple[int, Outcome]]) -> None:
-            for moment in SEND_STEPS:
-                recorder.add(self.machine, f"{moment}:{REPLY}")
+            recorder.add_send(self.machine, REPLY)
             super().reply(client, outcomes)
 
         def __init__(self, *parts: Any) -> None:
@@ -75,13 +79,11 @@ def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[Cra
 
             def recorded_send(messages: list[tuple[int, Any]]) -> None:
                 for _, message in messages:
-                    for moment in SEND_STEPS:
-                        recorder.add(self.machine, f"{moment}:{NAMES[type(message)]}")
+                    recorder.add_send(self.machine, NAMES[type(message)])
                 send(messages)
 
             def recorded_send_alone(peer: int, message: Any) -> None:
-                for moment in SEND_STEPS:
-                    recorder.add(self.machine, f"{moment}:{type(message).__struct_config__.tag}")
+                recorder.add_send(self.machine, type(message).__struct_config__.tag)
                 send_alone(peer, message)
 
             self.core.step = recorded_step  # type: ignore[method-assign]

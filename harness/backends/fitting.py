@@ -15,11 +15,11 @@ from zab_chaos.faults.scenario import FaultStep, Nemesis, Scenario
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.registry import ours
 from zab_chaos.model.events import TRACES
+from zab_chaos.model.oracle.fault_evidence import POINT_KEYS
 from zab_chaos.model.oracle.properties import judged_by
 from zab_chaos.node.config import Limits
 from zab_chaos.node.crash_points import POINTS
 
-POINT_KEYS = ("point", "crash-at")  # the keys of a fault that name a crash point
 KEYS: tuple[tuple[str, Ability, Callable[[Scenario, dict[str, Any]], object]], ...] = (
     # What a scenario may ask for apart from faults, the ability that it needs, and whether a scenario with these tables asks.
     ('disk = "faithful"', Ability.UNSYNCED, lambda _, tables: tables.get("scenario", {}).get("disk") == "faithful"),

@@ -258,12 +258,10 @@ FORWARDING_FAULTS = {"pause-at": 8.0, "crash-at": 3.0, "crash": 4.0, "partition"
 FORWARDING_MIXES = ({"set": 4.0, "cas": 2.0, "get": 1.0}, {"check": 2.0, REFUSED: 2.0, "set": 2.0, "get": 4.0})
 FORWARDING_TIMEOUTS = (0.1, 0.2, 0.5)
 FORWARDING_KNOWN = (1, 3, 1000)  # clients
-# Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
-ERRATIC_NETWORK_SHARE = 0.3
-
-
 NO_FORWARDING = Weights(points=_near(0.0, *FORWARDING))
 ONLY_FORWARDING = dict.fromkeys(POINTS, 0.0) | _near(1.0, *FORWARDING)
+# Messages that are late by nearly a timeout, and lost ones, bring events into orders that no fault leads to.
+ERRATIC_NETWORK_SHARE = 0.3
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -348,6 +346,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             nemesis = replace(nemesis, faults=faults, heal_after=HEALS[3])
         disks = _disks(scenario.disks, seed, nodes)
         drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk, disks=disks)
+        usual = focus in (None, YOUNG, FORGETFUL)  # no focus on disks or slow nodes
+        tight = limits.frame_bytes != scenario.limits.frame_bytes  # the load fits these frames
         if focus is BREAKING:
             drawn = _with_failing_disks(emphasis, drawn, weights)
         if focus is LAGGING:
@@ -361,22 +361,13 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = _with_overtaken_clients(emphasis, drawn, weights)
         elif _is_drawn("alone", seed, SINGLE_NODE_SHARE) and not scenario.disks and named < 2:
             drawn = _with_single_node(Random(f"diskless {seed}"), drawn)
-        elif focus in (None, YOUNG, FORGETFUL) and _is_drawn("removing", seed, REMOVING_SHARE):
+        elif usual and _is_drawn("removing", seed, REMOVING_SHARE):
             drawn = _with_removed_files(drawn)
-        elif focus in (None, YOUNG, FORGETFUL) and _is_drawn("deposed", seed, DEPOSED_SHARE):
+        elif usual and _is_drawn("deposed", seed, DEPOSED_SHARE):
             drawn = _with_deposed_leaders(drawn)
-        elif (
-            focus in (None, YOUNG, FORGETFUL)
-            and _is_drawn("forwarding", seed, FORWARDING_SHARE)
-            and limits.frame_bytes == scenario.limits.frame_bytes
-        ):
+        elif usual and _is_drawn("forwarding", seed, FORWARDING_SHARE) and not tight:
             drawn = _with_late_requests(Random(f"late requests {seed}"), drawn)
-        elif (
-            focus in (None, YOUNG, FORGETFUL)
-            and _is_drawn("losing", seed, LOSING_SHARE)
-            and not scenario.disks
-            and named <= 3
-        ):
+        elif usual and _is_drawn("losing", seed, LOSING_SHARE) and not scenario.disks and named <= 3:
             drawn = _with_a_disk_lost_again(Random(f"lost again {seed}"), drawn)
     if scenario.operations:
         last = max(one.at for one in scenario.operations)

@@ -19,6 +19,7 @@ from zab_chaos.harness.shrink.search import Search
 from zab_chaos.harness.shrink.times import DURATION_MIN, earlier, ended, just_after, rounder, shorter
 from zab_chaos.harness.workload.operations import load_parameters, written_operations
 from zab_chaos.model.ddmin import ddmin
+from zab_chaos.model.oracle.fault_evidence import POINT_KEYS
 from zab_chaos.node.config import Limits, Timing
 
 T = TypeVar("T")
@@ -164,7 +165,7 @@ def _plainer_params(step: FaultStep) -> Iterator[dict[str, Any]]:
         value = step.params.get(key.name)
         if key.default is not REQUIRED and value != key.default and key.name != "pairs":
             yield {key.name: key.default}
-        if key.name in ("point", "crash-at") and isinstance(value, str) and "#" in value:
+        if key.name in POINT_KEYS and isinstance(value, str) and "#" in value:
             point, count = value.rsplit("#", 1)
             yield {key.name: point}
             yield from ({key.name: f"{point}#{k}"} for k in COUNTS if k < int(count))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -737,7 +737,16 @@ def zxid_of(answer: Complete) -> int | None:
     return 0 if answer.error in STATE_ERRORS else None
 
 
-def was_served(answer: Complete) -> bool:
+class Answered(Protocol):
+    """A line that says how a request ended."""
+
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def error(self) -> str | None: ...
+
+
+def was_served(answer: Answered) -> bool:
     """Return whether the request succeeded or was refused for its content."""
     return answer.outcome == "ok" or (answer.outcome == "failed" and answer.error not in NOT_SERVED)
 

@@ -41,7 +41,7 @@ PAUSE = "pause"
 # Faults that a node is commanded to simulate. It traces each command before it obeys.
 COMMANDED = frozenset({"disk-full", "disk-error", "slow-disk", "clock-rate", "clock-jump"})
 AT_POINT = "crash-at"  # what a node traces of all faults at crash points, and the parameter that arms one
-POINTS = ("point", AT_POINT)  # the params of a fault that are crash points
+POINT_KEYS = ("point", AT_POINT)  # the params of a fault that are crash points
 DISK_FAILURES = frozenset({"disk-full", "disk-error", "fail-at"})  # the faults that end a node with DISK_EXIT
 JUDGED_EXITS = frozenset({SANITY, CORRUPT_EXIT})  # other properties judge them
 
@@ -123,7 +123,9 @@ def _check_armed(facts: Facts) -> Iterator[Contradiction]:
     for event in facts.node_faults:
         if (event.do, event.state) == (AT_POINT, "armed"):
             armed.setdefault((event.node, event.detail), []).append(event)
-    asked = Counter((node, str(it.params.get(name))) for it in facts.injects for node in {*it.nodes} for name in POINTS)
+    asked = Counter(
+        (node, str(it.params.get(name))) for it in facts.injects for node in {*it.nodes} for name in POINT_KEYS
+    )
     for (node, point), events in armed.items():
         if 0 < (times := asked[node, point]) < len(events):
             yield f"node {node} armed the point {point} {len(events)} times, and faults asked for {times}", events
@@ -136,7 +138,7 @@ def _is_cause(inject: Inject, end: int, event: NodeFault) -> bool:
         return False
     if event.do in COMMANDED:
         return event.do == inject.do and (event.t <= end or event.node not in dict(by_node(inject)))
-    return event.detail in [inject.params.get(name) for name in POINTS]
+    return event.detail in [inject.params.get(name) for name in POINT_KEYS]
 
 
 def _check_reached(inject: Inject, heal: Heal, own: Sequence[NodeFault]) -> Iterator[Contradiction]:
@@ -145,7 +147,7 @@ def _check_reached(inject: Inject, heal: Heal, own: Sequence[NodeFault]) -> Iter
     An exit status can't show which of a node's points it has reached.
     """
     needed = {"all": len(inject.nodes), "one": 1}.get(str(inject.params.get("enough")), 0)
-    for point in [inject.params[name] for name in POINTS if inject.params.get(name) is not None]:
+    for point in [inject.params[name] for name in POINT_KEYS if inject.params.get(name) is not None]:
         reached = {it.node for it in own if it.state == "fired" and it.detail == point}
         if heal.confirmed and len(reached) < needed:
             who = node_names(sorted(reached))

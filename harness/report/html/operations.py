@@ -10,7 +10,7 @@ from typing import Any
 
 from zab_chaos.harness.report.html.packed import differences
 from zab_chaos.harness.results.source import OperationLine, Source
-from zab_chaos.model.oracle.facts import NOT_SERVED, WRITES
+from zab_chaos.model.oracle.facts import WRITES, was_served
 from zab_chaos.model.oracle.measures import pauses, percentile
 from zab_chaos.model.oracle.spans import FOREVER, Span
 
@@ -121,7 +121,7 @@ def read_operations(source: Source) -> Operations:
             index = waiting.pop(key)
             found.took[index] = max(line.t - found.due[index], 0)
             found.outcome[index] = OUTCOMES.index(line.outcome)
-            found.served[index] = line.outcome == "ok" or (line.outcome == "failed" and line.error not in NOT_SERVED)
+            found.served[index] = was_served(line)
         else:
             what = f"operation {line.op!r}" if line.type == "invoke" else f"line {line.type!r} {line.outcome!r}"
             source.damaged("ops.jsonl", number, f"has an unexpected {what} of client {line.client}, seq {line.seq}")

@@ -99,10 +99,7 @@ class LinearizableKeys(Checker):
         *others, asked = [self.facts.requests[one.invoke.client, one.invoke.seq] for one in answered]
         reads = [call for one in answered for _, call in one.steps if call.invoke.op == "get"]
         writers = [_writer(read.answer, keys[read.invoke.path]) for read in reads]
-        names = [*map(_said, others), *([f"{more} other answers"] if more else [])]
-        beside = f" beside {'that' if len(names) == 1 else 'those'} to {' and '.join(names)}" if others else ""
-        if more and not others:
-            beside = f" beside {more} other answers"
+        beside = _beside(others, more)
         if more and len(paths) == 1:
             requests = keys[paths[0]]
             call = next((call for _, call in answered[-1].steps if call.invoke.op == "get"), answered[-1].steps[0][1])
@@ -450,6 +447,13 @@ def _value(request: Request) -> int | None:
 def _refusal(request: Request) -> str:
     refused = request.complete is not None and request.complete.outcome == "failed"
     return ", which was refused" if refused and request.invoke.op in WRITES else ""
+
+
+def _beside(others: Sequence[Request], more: int) -> str:
+    """Return the words for the other answers of a contradiction. `more`: the number of those that are not named."""
+    named = [*map(_said, others), *([f"{more} other answers"] if more else [])]
+    to = "" if not others else "that to " if len(named) == 1 else "those to "
+    return f" beside {to}{' and '.join(named)}" if named else ""
 
 
 def _said(request: Request) -> str:
