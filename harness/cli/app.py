@@ -289,7 +289,7 @@ def shrink(
     jobs: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Number of runs at a time in the simulator. Default: the number of cores."
+            metavar="N", min=1, help="Number of runs at a time. Default: in the simulator the number of cores, else 1."
         ),
     ] = None,
     confirm: Annotated[

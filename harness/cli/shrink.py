@@ -24,7 +24,7 @@ from zab_chaos.harness.cli.output import console_for, print_json, write_file
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
 from zab_chaos.harness.explore.exploration import SeedResult, Task, simulate_seed
 from zab_chaos.harness.explore.seed_runs import SeedRuns
-from zab_chaos.harness.explore.workers import LocalWorkers
+from zab_chaos.harness.explore.workers import LocalWorkers, run_workers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.files import output_file
 from zab_chaos.harness.machine.interrupt import Stopped
@@ -41,9 +41,9 @@ from zab_chaos.harness.shrink.failure import (
 from zab_chaos.harness.shrink.rerun import CandidateRuns
 from zab_chaos.harness.shrink.search import (
     Budget,
-    FailsAt,
     OtherSeeds,
     Search,
+    Try,
     fails_with_all,
     reparsed,
     try_seeds,
@@ -96,11 +96,9 @@ def shrink_command(
         excluded = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None, "--rerun": rerun}
         return shrink_lab(console, seed=seed, out=out, excluded=excluded, json=json, quiet=quiet)
     case = find_failing_case(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, rerun=rerun)
-    if case.on != "sim" and jobs is not None:
-        raise BadInput(f"candidates are run on {case.on} one after the other; leave out --jobs")
     file = output_file(out or _default_file(case))
     if case.on != "sim":
-        return _shrink_by_running(case, file, limit, times, console, json=json, quiet=quiet)
+        return _shrink_by_running(case, file, limit, times, jobs or 1, console, json=json, quiet=quiet)
     if not quiet:
         say(console, "reproducing the failure in the simulator")
     with LocalWorkers(jobs or environment.cores()) as workers:
@@ -116,26 +114,27 @@ def shrink_command(
 
 
 def _shrink_by_running(
-    case: FailingCase, file: Path, limit: Budget, times: int, console: Console, *, json: bool, quiet: bool
+    case: FailingCase, file: Path, limit: Budget, times: int, jobs: int, console: Console, *, json: bool, quiet: bool
 ) -> int:
     """Shrink by running every candidate on the backend of the failed run. The folders of these runs are not kept."""
     if not quiet:
+        at_a_time = "one after the other" if jobs == 1 else f"{jobs} at a time"
         tries = "" if times == 1 else f", up to {times} times each"
-        say(console, f"candidates are run on {case.on}, one after the other{tries}")
-    with tempfile.TemporaryDirectory(prefix="zab-shrink-") as results:
+        say(console, f"candidates are run on {case.on}, {at_a_time}{tries}")
+    with tempfile.TemporaryDirectory(prefix="zab-shrink-") as results, run_workers(jobs) as workers:
         runs = CandidateRuns(case=case, results=Path(results), times=times)
-        start = runs.start()
+        start = runs.start(workers)
         if start is None:
             why = f"{case.scenario.name} (seed {case.seed}) did not fail again on {case.on}; --times raises the tries"
             return _report_unknown(why, console, json=json)
         say(console, f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}")
         begun, before, progress = time.monotonic(), start.before, _Progress(console, quiet)
-        search = Search(LocalWorkers(1), partial(runs.fails_at, start.failure), limit, progress.on_try)
+        search = Search(workers, partial(runs.try_candidate, start.failure), limit, progress.on_try)
         search.remember(start.scenario, start.at)
         result = _run_search(
             search, progress, case, start, begun,
             find=lambda search: shrink(search, start.scenario, progress.on_step),
-            evaluate=lambda small: (runs.failing or before, None),
+            evaluate=lambda small: (search.best_result or before, None),
         )  # fmt: skip
     release = [f"--{case.on}", case.release] if case.release is not None else []
     defect = ["--defect", case.scenario.defect] if case.scenario.defect is not None else []
@@ -221,7 +220,7 @@ def _shrink_in_simulator(
     progress = _Progress(console, quiet)
     say(console, f"{scenario.name}, seed {scenario.seed}: {failure}")
 
-    def fails_with(*seeds: int) -> FailsAt:
+    def fails_with(*seeds: int) -> Try:
         return partial(fails_with_all, defect, failure, seeds, limit.deadline)
 
     def find(search: Search) -> Scenario:

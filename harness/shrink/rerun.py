@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 from zab_chaos.faults.scenario import Scenario
@@ -9,41 +10,40 @@ from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.explore.exploration import SeedResult, violations_in
+from zab_chaos.harness.explore.workers import WorkerPool
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.failure import FailingCase, StartingPoint, fixed_schedules
-from zab_chaos.harness.shrink.search import Failure, failure_of
+from zab_chaos.harness.shrink.search import Failed, Failure, failure_of
 
 
 @dataclass(slots=True, kw_only=True)
 class CandidateRuns:
     """Runs candidates on the case's backend and release, each up to `times` times, because no seed fixes what happens there.
 
-    `results`: the folder for the run folders. `failing`: the result of the latest run that failed in the same way.
+    `results`: the folder for the run folders.
     """
 
     case: FailingCase
     results: Path
     times: int
-    failing: SeedResult | None = None
 
-    def start(self) -> StartingPoint | None:
+    def start(self, workers: WorkerPool) -> StartingPoint | None:
         """Return a fixed schedule of the case that has failed again; None if none did.
 
         Raises BadInput, HarnessError, Interrupted.
         """
-        for scenario in map(self._fit, fixed_schedules(self.case)):
-            for _ in range(self.times):
-                found = self._run(scenario)
-                failure = failure_of(found, self.case.preferred) if found is not None else None
-                if found is not None and failure is not None and failure.property in (None, *self.case.preferred):
-                    at = failure.seen_at(found)
-                    assert at is not None
-                    return StartingPoint(scenario=scenario, failure=failure, at=at, before=found)
+        tried = [one for fixed in fixed_schedules(self.case) for one in repeat(self._fit(fixed), self.times)]
+        for scenario, found in zip(tried, workers.results(self._run, tried), strict=True):
+            failure = failure_of(found, self.case.preferred) if found is not None else None
+            if found is not None and failure is not None and failure.property in (None, *self.case.preferred):
+                at = failure.seen_at(found)
+                assert at is not None
+                return StartingPoint(scenario=scenario, failure=failure, at=at, before=found)
         return None
 
-    def fails_at(self, failure: Failure, scenario: Scenario) -> float | None:
-        """Return when one of up to `times` runs has failed in the same way; None if none did.
+    def try_candidate(self, failure: Failure, scenario: Scenario) -> Failed | None:
+        """Return the first of up to `times` runs that has failed in the same way; None if none did.
 
         Raises BadInput, HarnessError, Interrupted.
         """
@@ -52,8 +52,7 @@ class CandidateRuns:
             if found is None:
                 return None
             if (at := failure.seen_at(found)) is not None:
-                self.failing = found
-                return at
+                return Failed(at, found)
         return None
 
     def _run(self, scenario: Scenario) -> SeedResult | None:

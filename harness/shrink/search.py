@@ -18,8 +18,6 @@ from zab_chaos.model.verdict import Outcome
 WITNESSES_MAX = 2  # further seeds with which a candidate must fail, if the original scenario fails with so many
 WITNESSES_TRIED = 4  # further seeds that are tried with the original scenario
 Tell = Callable[[str], None]  # tells the user about the progress
-# Returns when a scenario has failed, in seconds since the load began (infinite if the verdict does not say); None if it passed.
-FailsAt = Callable[[Scenario], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +53,17 @@ class Failure:
 
     def __str__(self) -> str:
         return f"{self.property} is violated" if self.property is not None else f"the verdict is {self.verdict}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A candidate that has failed: when, in seconds since the load began (infinite if the verdict does not say), and how."""
+
+    at: float
+    found: SeedResult
+
+
+Try = Callable[[Scenario], Failed | None]  # runs a candidate; None: it did not fail in the same way
 
 
 def failure_of(found: SeedResult, preferred: Sequence[str]) -> Failure | None:
@@ -98,17 +107,18 @@ class Budget:
 class Search:
     """Tries candidates on the workers.
 
-    `fails_at` runs a candidate. `on_try` is called with this object after every try.
+    `try_candidate` runs one. `on_try` is called with this object after every try.
     """
 
     def __init__(
-        self, workers: WorkerPool, fails_at: FailsAt, budget: Budget, on_try: Callable[["Search"], None]
+        self, workers: WorkerPool, try_candidate: Try, budget: Budget, on_try: Callable[["Search"], None]
     ) -> None:
         self.budget = budget
         self._workers = workers
-        self._fails_at = fails_at
+        self._try_candidate = try_candidate
         self._on_try = on_try
         self.best: Scenario | None = None  # the latest candidate that still fails, which is the smallest
+        self.best_result: SeedResult | None = None
         self._known: dict[str, float | None] = {}  # by the text of a candidate's file: when it fails; None: it does not
 
     @property
@@ -125,9 +135,9 @@ class Search:
         """Record that a scenario fails, and when, which is known without a try."""
         self._known[scenario.to_toml()] = at
 
-    def require(self, fails_at: FailsAt) -> None:
+    def require(self, try_candidate: Try) -> None:
         """Ask for more than before: try the candidates that failed anew, with this function."""
-        self._fails_at = fails_at
+        self._try_candidate = try_candidate
         self._known = {text: at for text, at in self._known.items() if at is None}
 
     def failed_at(self, scenario: Scenario) -> float:
@@ -159,14 +169,14 @@ class Search:
                     submitted.append((index, text))
                     yield read
 
-        results = self._workers.results(self._fails_at, untried())
-        for number, at in enumerate(results):
+        results = self._workers.results(self._try_candidate, untried())
+        for number, failed in enumerate(results):
             index, text = submitted[number]
             self.budget.used += 1
-            self._known[text] = at
+            self._known[text] = failed.at if failed is not None else None
             self._on_try(self)
-            if at is not None:
-                self.best = candidates[index]
+            if failed is not None:
+                self.best, self.best_result = candidates[index], failed.found
                 return index
             if self.out_of_budget:
                 return None
@@ -183,15 +193,18 @@ def reparsed(candidate: Scenario, text: str | None = None) -> Scenario | None:
 
 def fails_with_all(
     defect: str | None, failure: Failure, seeds: Sequence[int], deadline: float, scenario: Scenario
-) -> float | None:
-    """Return when the scenario has failed with every seed; None if it passes with one, or if the deadline comes first."""
-    task, last = Task(scenario=scenario, defect=defect), -math.inf
+) -> Failed | None:
+    """Return the latest failure of all seeds; None if the scenario passes with one, or if the deadline comes first."""
+    task, failed = Task(scenario=scenario, defect=defect), []
     for seed in seeds:
-        at = failure.seen_at(simulate_seed(task, seed)[0]) if time.monotonic() <= deadline else None
+        if time.monotonic() > deadline:
+            return None
+        found, _ = simulate_seed(task, seed)
+        at = failure.seen_at(found)
         if at is None:
             return None
-        last = max(last, at)
-    return last
+        failed.append(Failed(at, found))
+    return max(failed, key=lambda one: one.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +235,15 @@ def try_seeds(
     results = workers.results(partial(_fails_with_its_seed, defect, failure), cases)
     failing: dict[int, float] = {}
     tried = 0
-    for seed, at in zip(seeds, results, strict=False):
+    for seed, failed in zip(seeds, results, strict=False):
         tried += 1
         budget.used += 1
-        failing |= {seed: at} if at is not None else {}
+        failing |= {seed: failed.at} if failed is not None else {}
         tell(f"{tried} of {len(seeds)} other seeds tried, {len(failing)} fail as well")
         if budget.used_up or len(failing) == enough:
             break
     return OtherSeeds(tried, failing)
 
 
-def _fails_with_its_seed(defect: str | None, failure: Failure, scenario: Scenario) -> float | None:
+def _fails_with_its_seed(defect: str | None, failure: Failure, scenario: Scenario) -> Failed | None:
     return fails_with_all(defect, failure, [scenario.seed], math.inf, scenario)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.cli.explore import command_to_shrink
 from zab_chaos.harness.errors import Interrupted
+from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.harness.shrink import rerun, search
@@ -113,21 +115,21 @@ def test_candidates_run_on_the_runs_backend_and_count_only_with_the_same_propert
 ) -> None:
     asked = pretended(lambda scenario: ("durability",) if crashes(scenario) else ("recovery",))
     again = runs(tmp_path)
-    start = again.start()
+    start = again.start(LocalWorkers(1))
     assert start is not None
     assert start.failure == DURABILITY
     assert {(options.on, options.release) for options in asked} == {("zookeeper", "3.9.4")}
-    assert again.fails_at(DURABILITY, start.scenario) is not None
-    assert again.fails_at(DURABILITY, parse(SOURCE.replace('"crash"', '"stop"'))) is None
+    assert again.try_candidate(DURABILITY, start.scenario) is not None
+    assert again.try_candidate(DURABILITY, parse(SOURCE.replace('"crash"', '"stop"'))) is None
 
 
 def test_no_run_of_a_candidate_is_kept(tmp_path: Path, pretended: Callable[..., list[RunOptions]]) -> None:
     """A search may take thousands of runs."""
     pretended(lambda scenario: ("durability",))
     again = runs(tmp_path)
-    start = again.start()
+    start = again.start(LocalWorkers(1))
     assert start is not None
-    assert again.fails_at(DURABILITY, start.scenario) is not None
+    assert again.try_candidate(DURABILITY, start.scenario) is not None
     assert list(tmp_path.rglob("ops.jsonl")) == []
 
 
@@ -137,7 +139,7 @@ def test_one_failing_run_of_several_is_enough(
 ) -> None:
     asked: list[RunOptions] = []
     asked = pretended(lambda scenario: ("durability",) if len(asked) == 3 else ())
-    assert (runs(tmp_path, times=times).fails_at(DURABILITY, parse(SOURCE)) is not None) is fails
+    assert (runs(tmp_path, times=times).try_candidate(DURABILITY, parse(SOURCE)) is not None) is fails
     assert len(asked) == times
 
 
@@ -146,7 +148,7 @@ def test_a_candidate_that_the_backend_cannot_run_is_not_run(
 ) -> None:
     asked = pretended(lambda scenario: ("durability",))
     skewed = SOURCE + '[[fault]]\nat = 7\ndo = "clock-jump"\ntarget = "node-3"\nms = 5\n'
-    assert runs(tmp_path).fails_at(DURABILITY, parse(skewed)) is None
+    assert runs(tmp_path).try_candidate(DURABILITY, parse(skewed)) is None
     assert asked == []
 
 
@@ -252,6 +254,36 @@ def test_a_candidate_must_fail_with_every_seed(monkeypatch: pytest.MonkeyPatch) 
     assert search.fails_with_all(None, DURABILITY, [1, 2], math.inf, parse(SOURCE)) is None
 
 
-def test_jobs_are_for_the_simulator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["shrink", str(failed_run(tmp_path / "r")), "--jobs", "2"]) == 4
-    assert "candidates are run on zookeeper one after the other; leave out --jobs" in capsys.readouterr().err
+@pytest.mark.slow
+def test_candidates_that_run_at_the_same_time_give_the_same_result(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretended(lambda scenario: ("durability",) if crashes(scenario) else ())
+    answers = {}
+    for jobs in "13":
+        folder = failed_run(tmp_path / jobs)
+        assert main(["shrink", str(folder), "--jobs", jobs, "--json", "--quiet"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        del answer["file"], answer["command"]  # they name the folder
+        answers[jobs] = (answer, (folder / "shrunk.toml").read_text())
+    assert answers["1"] == answers["3"]
+
+
+def test_two_candidates_run_at_the_same_time(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of the first two runs waits for the other. They would wait for ever if one followed the other."""
+    meeting = multiprocessing.get_context("fork").Barrier(2)
+    met = multiprocessing.get_context("fork").Event()
+
+    def violated(scenario: Scenario) -> tuple[str, ...]:
+        if not met.is_set():
+            meeting.wait(60)
+            met.set()
+        return ()
+
+    pretended(violated)
+    asked = ["shrink", str(failed_run(tmp_path / "r")), "--jobs", "2", "--times", "2", "--quiet"]
+    assert main(asked) == 2
+    assert met.is_set()
+    assert "candidates" not in capsys.readouterr().out

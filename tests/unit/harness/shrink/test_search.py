@@ -14,7 +14,7 @@ from zab_chaos.harness.explore.workers import LocalWorkers
 from zab_chaos.harness.shrink.candidates import SLOWEST, fewer_operations, shrink, smallest, until_failed
 from zab_chaos.harness.shrink.search import (
     Budget,
-    FailsAt,
+    Failed,
     Failure,
     OtherSeeds,
     Search,
@@ -88,8 +88,12 @@ def search_with(fails: Callable[[Scenario], bool], tries: int = 10_000) -> Searc
     return timed_search(lambda scenario: math.inf if fails(scenario) else None, tries)
 
 
-def timed_search(fails_at: FailsAt, tries: int = 10_000) -> Search:
-    return Search(InOrder(), fails_at, Budget(tries, None), lambda search: None)
+def timed_search(fails_at: Callable[[Scenario], float | None], tries: int = 10_000) -> Search:
+    def try_candidate(scenario: Scenario) -> Failed | None:
+        at = fails_at(scenario)
+        return Failed(at, result("agreement")) if at is not None else None
+
+    return Search(InOrder(), try_candidate, Budget(tries, None), lambda search: None)
 
 
 def test_the_result_fails_and_nothing_more_can_be_left_out() -> None:
@@ -257,8 +261,8 @@ AGREEMENT = Failure(verdict="VIOLATION", property="agreement")
 def odd_seeds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that all scenarios fail with odd seeds, at the second of the seed."""
 
-    def fails_with(defect: str | None, failure: Failure, scenario: Scenario) -> float | None:
-        return float(scenario.seed) if scenario.seed % 2 else None
+    def fails_with(defect: str | None, failure: Failure, scenario: Scenario) -> Failed | None:
+        return Failed(float(scenario.seed), result("agreement")) if scenario.seed % 2 else None
 
     monkeypatch.setattr("zab_chaos.harness.shrink.search._fails_with_its_seed", fails_with)
 
@@ -296,7 +300,9 @@ def test_a_try_ends_between_two_seeds_when_the_time_is_over(monkeypatch: pytest.
 
     monkeypatch.setattr("zab_chaos.harness.shrink.search.simulate_seed", simulated)
     monkeypatch.setattr("zab_chaos.harness.shrink.search.time.monotonic", lambda: now)
-    assert fails_with_all(None, AGREEMENT, [3, 2, 1], 100.0, FAILING) == 3.0
+    latest = fails_with_all(None, AGREEMENT, [3, 2, 1], 100.0, FAILING)
+    assert latest is not None
+    assert latest.at == 3.0
     assert fails_with_all(None, AGREEMENT, [3, 2, 1], 17.0, FAILING) is None
     assert seeds == [3, 2, 1, 3, 2]
 
