@@ -18,8 +18,8 @@ from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.life import ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.zookeeper import four_letter_words, releases
+from zab_chaos.harness.backends.zookeeper.connection import silent
 from zab_chaos.harness.backends.zookeeper.server import MAIN
-from zab_chaos.harness.backends.zookeeper.tree import silent
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.die_with_parent import tied

@@ -200,6 +200,13 @@ class TreeDiffers(TraceEvent, kw_only=True, tag="differs"):
     zxid: ZxidPair
 
 
+class Misanswered(TraceEvent, kw_only=True, tag="misanswered"):
+    """A server sent a session an answer that cannot be right whatever the state of the tree. `what` it was, in words."""
+
+    session: int
+    what: str
+
+
 class Link(TraceEvent, kw_only=True, tag="link"):
     """The link to a peer was opened or closed, as one of its two nodes sees it."""
 
@@ -289,6 +296,7 @@ JudgedEvent = (
     | Truncate
     | Snapshot
     | TreeDiffers
+    | Misanswered
     | Link
     | Channel
     | Member

@@ -22,7 +22,7 @@ RunRow = dict[str, Any]  # a row of `runs`
 Progress = Callable[[str], None]
 _DOCUMENTED_EVENTS = (
     "boot", "left", "role", "phase", "vote", "accepted_epoch", "current_epoch", "established", "member", "confirmed",
-    "truncate", "snapshot", "differs", "refused", "recovery", "work", "fault", "client", "abort", "exit",
+    "truncate", "snapshot", "differs", "misanswered", "refused", "recovery", "work", "fault", "client", "abort", "exit",
 )  # fmt: skip
 
 

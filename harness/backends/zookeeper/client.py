@@ -17,7 +17,13 @@ from typing import Any
 import zmq
 
 from zab_chaos.harness.backends.zookeeper import answers
-from zab_chaos.harness.backends.zookeeper.tree import silent
+from zab_chaos.harness.backends.zookeeper.connection import (
+    OnWrongAnswer,
+    check_answers,
+    connected_address,
+    drop_connection,
+    silent,
+)
 from zab_chaos.harness.client.client import PolledClient
 from zab_chaos.harness.extras import extra
 from zab_chaos.node.clients.protocol import Answers, FromNode, Requests, Welcome, decode_from_client, encode
@@ -29,7 +35,6 @@ from zab_chaos.node.tree.requests import Request
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooClient, KazooState
     from kazoo.exceptions import SessionExpiredError
-    from kazoo.protocol.connection import ConnectionHandler
     from kazoo.protocol.serialization import CloseInstance
 
 CLOSE_SECONDS = 1.0  # for the server to confirm the end of the session
@@ -50,6 +55,7 @@ class ZooKeeperClient(PolledClient):
         timeout: float = 10.0,
         session: float = 6.0,
         poller: zmq.Poller | None = None,
+        on_wrong_answer: OnWrongAnswer | None = None,
     ) -> None:
         super().__init__(addresses, node, number=number, timeout=timeout, poller=poller)
         self.sessions: list[int] = []  # all session ids that this client has had, in the order of time
@@ -57,7 +63,7 @@ class ZooKeeperClient(PolledClient):
         self._wake_sender, self._wake_receiver = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._poller.register(self._wake_receiver, zmq.POLLIN)
-        self._kazoo = new_kazoo(self._addresses[self.node], session)
+        self._kazoo = new_kazoo(self._addresses[self.node], session, on_wrong_answer)
         self._current: KazooConnection | None = None
         self._kazoo.add_listener(self._state_changed)
 
@@ -205,38 +211,11 @@ class AsyncResult:
     set_exception: Callable[[BaseException], None]
 
 
-def new_kazoo(hosts: str, session: float) -> Any:
+def new_kazoo(hosts: str, session: float, on_wrong_answer: OnWrongAnswer | None = None) -> Any:
     """Return a client of kazoo that is not started; `session` is the session's timeout in seconds."""
     kazoo = KazooClient(hosts, timeout=session, connection_retry=RETRY, logger=silent)
-    kazoo._connection = NumberingConnection(kazoo, kazoo._conn_retry.copy(), logger=silent)
+    check_answers(kazoo, on_wrong_answer)
     return kazoo
-
-
-class NumberingConnection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, with a number for each request that no other request of the session has, as ZooKeeper's own client
-    does it. kazoo itself sets `_xid` to 0 for each new connection.
-
-    A server takes the session and this number for the request. So one that catches up, and commits a request of an earlier
-    connection, would answer a new one of the same number with that.
-    """
-
-    _last_number = 0
-
-    @property
-    def _xid(self) -> int:
-        return self._last_number
-
-    @_xid.setter
-    def _xid(self, number: int | None) -> None:
-        self._last_number = number or self._last_number
-
-
-def connected_address(kazoo: Any) -> str | None:
-    """Return the host:port at the other end of kazoo's connection; None if the connection is gone."""
-    with contextlib.suppress(OSError, AttributeError):  # kazoo may drop the socket at any time
-        host, port = kazoo._connection._socket.getpeername()[:2]
-        return f"{host}:{port}"
-    return None
 
 
 def end_session(kazoo: Any, *, send_close: bool = True) -> None:
@@ -255,11 +234,3 @@ def end_session(kazoo: Any, *, send_close: bool = True) -> None:
         patience = RETRY_SECONDS
     kazoo.handler.stop()
     kazoo._connection.stop(STOP_SECONDS)
-
-
-def drop_connection(kazoo: Any) -> None:
-    """Shut kazoo's connection down; unless kazoo was stopped, it makes another one by itself."""
-    connected = kazoo._connection._socket
-    if connected is not None:
-        with contextlib.suppress(OSError):
-            connected.shutdown(socket.SHUT_RDWR)

@@ -20,7 +20,7 @@ from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.backends.zookeeper import server_log, sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
-from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, clock_offset
+from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, WrongAnswer, clock_offset
 from zab_chaos.harness.backends.zookeeper.links import QuorumNetwork, ways
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.salvage import progress_file
@@ -53,6 +53,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._settings = {**scenario.zookeeper.settings, **(settings or {})}
         self._version: str | None = None
         self._clients: list[ZooKeeperClient] = []
+        self._wrong_answers: list[WrongAnswer] = []
         self._lives: list[ServerLife] | None = None  # as of the last reading of the servers' trees
         self._tree: tree.ServerTree | None = None  # the tree of all servers that showed theirs, if those agree
 
@@ -115,9 +116,17 @@ class ZooKeeperDeployment(ProcessDeployment):
         poller: zmq.Poller | None = None,
     ) -> ZooKeeperClient:  # fmt: skip
         """Return a new client. Its sessions become part of the evidence, under its number."""
-        client = ZooKeeperClient(addresses, node, number=number, timeout=timeout, poller=poller)
+        client = ZooKeeperClient(
+            addresses, node, number=number, timeout=timeout, poller=poller, on_wrong_answer=self.on_wrong_answer
+        )
         self._clients.append(client)
         return client
+
+    def on_wrong_answer(self, address: str, session: int, what: str) -> None:
+        """Keep a wrong answer as evidence. Called in the threads of clients."""
+        node = next((node for node, its in self.addresses.items() if its == address), None)
+        if node is not None:
+            self._wrong_answers.append(WrongAnswer(time.monotonic_ns(), node, session, what))
 
     def line(self, number: int, node: int, timeout: float) -> SocketLine:
         return SocketLine(self.client(self.addresses, node, number, timeout), self._interactive_ops)
@@ -175,6 +184,7 @@ class ZooKeeperDeployment(ProcessDeployment):
             established=[led for one in logs for led in server_log.read_established(*one)],
             mismatches=[mismatch for one in logs for mismatch in server_log.read_tree_mismatches(*one)],
             points=[point for one in logs for point in server_log.read_points(*one)],
+            wrong_answers=self._wrong_answers,
             trees_equal=self._tree is not None and self._tree.since == self._tree.zxid,
             clock_offset=clock_offset(self.folder.lines("harness.jsonl")),
         )
@@ -218,11 +228,11 @@ class _ZooKeeperLoad(LoadThread):
         ops, load = deployment.folder.file("ops.jsonl"), load_parameters(deployment._scenario)
         super().__init__(deployment.addresses, ops, load, seed)
         self._deployment = deployment
-        self._session_load = (
-            sessions.SessionLoad(deployment.addresses, deployment.sessions_file, load.sessions, seed)
-            if load.sessions
-            else None
-        )
+        self._session_load: sessions.SessionLoad | None = None
+        if load.sessions:
+            self._session_load = sessions.SessionLoad(
+                deployment.addresses, deployment.sessions_file, load.sessions, seed, deployment.on_wrong_answer
+            )
 
     def start(self) -> None:
         super().start()

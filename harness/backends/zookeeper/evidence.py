@@ -44,13 +44,25 @@ class RoleSample:
     serving: bool
 
 
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """At `t` (monotonic nanoseconds) a server sent a session an answer that cannot be right whatever the state of the tree.
+    `what` it was, in words."""
+
+    t: int
+    node: int
+    session: int
+    what: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvidence:
     """Everything that is on record of a run.
 
     `nodes` is the size of the ensemble, `sessions` the sessions that each client has had, by its number. `established`,
-    `mismatches` and `points` are from the servers' log files. `trees_equal`: in the end all servers that could be
-    read showed one tree, which is on record. `clock_offset` is added to nanoseconds of the wall clock to get monotonic ones.
+    `mismatches` and `points` are from the servers' log files, `wrong_answers` from the clients. `trees_equal`: in the end
+    all servers that could be read showed one tree, which is on record. `clock_offset` is added to nanoseconds of the wall
+    clock to get monotonic ones.
     """
 
     nodes: int
@@ -61,6 +73,7 @@ class RunEvidence:
     established: Sequence[LeaderEstablished] = ()
     mismatches: Sequence[TreeMismatch] = ()
     points: Sequence[PointReached] = ()
+    wrong_answers: Sequence[WrongAnswer] = ()
     trees_equal: bool = False
     clock_offset: int = 0
 

@@ -20,13 +20,8 @@ import msgspec
 
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.answers import REFUSALS
-from zab_chaos.harness.backends.zookeeper.client import (
-    AsyncResult,
-    connected_address,
-    drop_connection,
-    end_session,
-    new_kazoo,
-)
+from zab_chaos.harness.backends.zookeeper.client import AsyncResult, end_session, new_kazoo
+from zab_chaos.harness.backends.zookeeper.connection import OnWrongAnswer, connected_address, drop_connection
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.extras import extra
@@ -78,9 +73,11 @@ class SessionClient:
     that it creates."""
 
     def __init__(
-        self, number: int, addresses: Mapping[int, str], file: SessionsFile, on_created: Callable[[str], None]
+        self, number: int, addresses: Mapping[int, str], file: SessionsFile, on_created: Callable[[str], None],
+        on_wrong_answer: OnWrongAnswer | None = None,
     ) -> None:  # fmt: skip
         self.number = number
+        self._on_wrong_answer = on_wrong_answer
         self._addresses = dict(addresses)
         self._nodes = {address: node for node, address in addresses.items()}
         self._file = file
@@ -98,7 +95,7 @@ class SessionClient:
 
     def begin(self) -> None:
         """Start to connect to any server, and begin a new session there."""
-        kazoo = new_kazoo(",".join(self._addresses.values()), SESSION_SECONDS)
+        kazoo = new_kazoo(",".join(self._addresses.values()), SESSION_SECONDS, self._on_wrong_answer)
         read_watch_event = kazoo._connection._read_watch_event
 
         def record_watch_event(buffer: bytes, offset: int) -> None:
@@ -313,7 +310,10 @@ def read_fields(path: str, stat: Any, zxid: Zxid, node: int) -> dict[str, Any]:
 class SessionLoad(BackgroundThread):
     """A thread that drives a number of session clients. The seed decides what they do; the clock decides when."""
 
-    def __init__(self, addresses: Mapping[int, str], file: Path, clients: int, seed: int) -> None:
+    def __init__(
+        self, addresses: Mapping[int, str], file: Path, clients: int, seed: int,
+        on_wrong_answer: OnWrongAnswer | None = None,
+    ) -> None:  # fmt: skip
         super().__init__("sessions")
         self.begun = threading.Event()
         self._addresses = dict(addresses)
@@ -321,7 +321,8 @@ class SessionLoad(BackgroundThread):
         self._random = random.Random(f"{seed}/sessions")
         self._recent: deque[str] = deque(maxlen=RECENT_EPHEMERALS)
         self._clients = [
-            SessionClient(number, addresses, self._file, self._recent.append) for number in range(1, clients + 1)
+            SessionClient(number, addresses, self._file, self._recent.append, on_wrong_answer)
+            for number in range(1, clients + 1)
         ]
 
     @property

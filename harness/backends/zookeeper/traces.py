@@ -14,6 +14,7 @@ A server writes no trace. From the disks, the log files and the clients' records
 - `established`: from the leader's log file; the history that it led with is what its disk has of the epochs before.
 - `differs`: from the server's log file, in releases that compare trees.
 - `fault`: a crash point that was reached, from the server's log file.
+- `misanswered`: a wrong answer, as a client received it.
 
 Nothing is known of promises, of other acknowledgements between servers, of when something became durable, and of what was in
 flight.
@@ -57,7 +58,7 @@ def traces(evidence: RunEvidence) -> dict[tuple[int, int], list[Event]]:
     history = final_history(evidence, by_zxid)
     add_ephemeral_deletes(by_zxid, history)
     events = [*_disks(evidence), *_roles_and_phases(evidence), *_members(evidence), *_truncations(evidence)]
-    events += [*_established(evidence), *_tree_mismatches(evidence), *_points(evidence)]
+    events += [*_established(evidence), *_tree_mismatches(evidence), *_points(evidence), *_wrong_answers(evidence)]
     events += _broadcasts(evidence, by_zxid, history)
     events += _deliveries(evidence, by_zxid)
     found: dict[tuple[int, int], list[Event]] = {life_key(life): [] for life in evidence.lives}
@@ -205,6 +206,14 @@ def _points(evidence: RunEvidence) -> Iterator[Event]:
         yield _event(
             lives[life_key(reached)], reached.time, "fault", do="crash-at", state="fired", detail=reached.point
         )
+
+
+def _wrong_answers(evidence: RunEvidence) -> Iterator[Event]:
+    """Yield an event for each wrong answer, in the life that sent it."""
+    for wrong in evidence.wrong_answers:
+        for life in evidence.lives:
+            if life.node == wrong.node and life.began <= wrong.t < _next_began(life, evidence):
+                yield _event(life, wrong.t, "misanswered", session=wrong.session, what=wrong.what)
 
 
 # Broadcasts

@@ -1,6 +1,5 @@
 """Reads a server's whole tree of znodes with a kazoo client, after a `sync`, and compares trees."""
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 
+from zab_chaos.harness.backends.zookeeper.connection import check_answers, silent
 from zab_chaos.harness.backends.zookeeper.server import SUPERUSER
 from zab_chaos.harness.extras import extra
 from zab_chaos.node.core.zxid import Zxid, pair, show
@@ -25,10 +25,6 @@ RESERVED = "/zookeeper"  # the root of ZooKeeper's own znodes, which differ betw
 CONNECT_SECONDS = 15.0
 ANSWER_SECONDS = 30.0
 BATCH = 500  # znodes requested at once
-
-silent = logging.getLogger("zab-chaos.kazoo")  # used because kazoo's own logger would write to the terminal
-silent.addHandler(logging.NullHandler())
-silent.propagate = False
 
 
 class TreeUnreadable(Exception):
@@ -105,6 +101,7 @@ def _line(znode: ServerZnode) -> dict[str, Any]:
 def connected(address: str, session_seconds: float) -> Iterator[Any]:
     """Connect a kazoo client to one server, and close it at the end. Raises Unreadable if the server does not accept it."""
     client = KazooClient(address, timeout=session_seconds, logger=silent, auth_data=[("digest", SUPERUSER)])
+    check_answers(client)
     try:
         client.start(CONNECT_SECONDS)
         yield client

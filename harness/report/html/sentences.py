@@ -94,6 +94,7 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "truncate": lambda line: loss_words(line["keep"], line["last"], line.get("followed_by")),
     "snapshot": lambda line: f"snapshot {line['kind']} at {_zxid(line['zxid'])}",
     "differs": lambda line: f"found that its tree differs from its leader's at {_zxid(line['zxid'])}",
+    "misanswered": lambda line: f"sent session {line['session']:#x} {line['what']}",
     "confirmed": lambda line: f"confirmed to node {line['leader']} that it follows epoch {line['epoch']}",
     "member": lambda line: f"is a member again, in epoch {line['epoch']}, after it had lost its disk",
     "link": lambda line: f"link to node {line['peer']} {line['state']}" + _why(line),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
+from zab_chaos.model.events import TRACES, Boot, Complete, Invoke, Misanswered
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import ORDERED, READS, Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -51,6 +51,8 @@ class ClientOrder(Checker):
     - No read or refusal shows an older state than an earlier answer did. A refusal that the state decides, but that
       names no zxid, shows the state before the first transaction.
     - No transaction answers two writes.
+    - On ZooKeeper, each answer of a connection is the one to its oldest unanswered request, and none says that the server
+      has failed.
     - Each client numbers what it is asked for, from 1 on, and nothing else.
     - No write is refused as superseded. That is for clients that do not send in order on one connection at a time; ours
       do.
@@ -84,6 +86,9 @@ class ClientOrder(Checker):
     def on_boot(self, event: Boot, _known: bool) -> None:
         if event.starts_empty:
             self._empty_starts.setdefault(event.node, []).append(event.t)
+
+    def on_misanswered(self, event: Misanswered) -> None:
+        self.findings.add(f"node {event.node} sent session {event.session:#x} {event.what}", [event], {event.node})
 
     # ---- answer by answer ----
 

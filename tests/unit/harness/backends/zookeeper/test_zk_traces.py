@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.backends.zookeeper.evidence import RoleSample, RunEvidence, ServerLife
+from zab_chaos.harness.backends.zookeeper.evidence import RoleSample, RunEvidence, ServerLife, WrongAnswer
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.backends.zookeeper.request_matching import NO_CLIENT
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, PointReached, TreeMismatch
@@ -387,6 +387,15 @@ def test_a_logged_leadership_is_established_with_the_history_of_the_epochs_befor
         evidence(lives(snapshot), [], established=[LeaderEstablished(150, 1, 1, 2, (1,))]), "established"
     )
     assert only["last_zxid"] == [1, 9]
+
+
+def test_a_wrong_answer_is_a_violation() -> None:
+    wrong = WrongAnswer(300 * MS, 2, 77, "the answer to request 8, and request 7 was to be answered next")
+    given = evidence(lives(*[log(*ALL_FOUR)] * 3), wrong_answers=[wrong])
+    assert [(it["node"], it["session"]) for it in events_of(given, "misanswered")] == [(2, 77)]
+    (found,) = [one for one in judge(given).properties if one.verdict is Judgement.VIOLATION]
+    assert found.name == "client order"
+    assert found.violations[0].words == f"node 2 sent session 0x4d {wrong.what}"
 
 
 def test_a_logged_tree_mismatch_is_a_violation() -> None:
