@@ -37,6 +37,7 @@ with extra("zookeeper", "a client of ZooKeeper"):
 
 ROOT = "/sessions"
 SESSION_SECONDS = 2.0
+SHORT_SESSION_SECONDS = 1.0  # of every second client: less than a server may be silent and still follow
 ACTIONS_PER_SECOND = 10.0  # of each client
 PERMANENT_ZNODES = 5  # created at the start, and then set by the clients
 RECENT_EPHEMERALS = 20  # a client reads one of this many latest ephemeral znodes
@@ -95,7 +96,8 @@ class SessionClient:
 
     def begin(self) -> None:
         """Start to connect to any server, and begin a new session there."""
-        kazoo = new_kazoo(",".join(self._addresses.values()), SESSION_SECONDS, self._on_wrong_answer)
+        seconds = SESSION_SECONDS if self.number % 2 else SHORT_SESSION_SECONDS
+        kazoo = new_kazoo(",".join(self._addresses.values()), seconds, self._on_wrong_answer)
         read_watch_event = kazoo._connection._read_watch_event
 
         def record_watch_event(buffer: bytes, offset: int) -> None:

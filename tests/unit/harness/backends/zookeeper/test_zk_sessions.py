@@ -119,6 +119,18 @@ def begun(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[sessions.Session
     return client, sessions_file, kazoo
 
 
+def test_every_second_client_has_a_session_that_ends_before_a_silent_server_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeouts: list[float] = []
+    monkeypatch.setattr(sessions, "new_kazoo", lambda _, seconds, __: timeouts.append(seconds) or Kazoo())
+    file = sessions.SessionsFile(tmp_path / "sessions.jsonl")
+    for number in range(1, 5):
+        sessions.SessionClient(number, {2: "127.0.0.1:2181"}, file, lambda path: None).begin()
+    file.close()
+    assert timeouts == [2.0, 1.0, 2.0, 1.0]
+
+
 def recorded(sessions_file: sessions.SessionsFile, file: Path) -> list[dict[str, Any]]:
     """Return the lines of the file without their times."""
     sessions_file.close()
