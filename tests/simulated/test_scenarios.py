@@ -18,7 +18,7 @@ from zab_chaos.node.channel.header import FrameHeader
 from zab_chaos.node.config import Limits
 
 LONG = ("long-mix", "nemesis")  # minutes
-TICKETS = [name for name in catalogue.shipped() if name.startswith("zookeeper/")]
+TICKETS = [name for name, path in catalogue.shipped().items() if load(path).ticket is not None]
 OTHERS = ("defects/", "containers/", "zookeeper/")  # built to fail, and what only containers or ZooKeeper can do
 HONEST_PARSE = frame.parse
 HONEST = [name for name in catalogue.shipped() if not name.startswith(OTHERS) and name not in LONG]
