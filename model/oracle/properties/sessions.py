@@ -45,7 +45,8 @@ class Sessions(Checker):
       delivered history has them. A list shows the children likewise.
     - The history has each acknowledged ephemeral znode and each acknowledged set at the zxid of the answer, by that
       session.
-    - Whatever a session did was requested by its client, and is done once, except the deletions at its end.
+    - Whatever a session did was requested by its client, and is done once, in the order of the requests, also over several
+      servers; except the deletions at its end.
     - A request that was refused because of the state was refused in such a state.
     - A session writes nothing after its end.
     - No session ends by a request if its client was told that it had expired, or was to fall silent.
@@ -211,8 +212,12 @@ class Sessions(Checker):
             )
 
     def _check_writes_requested(self) -> None:
-        """Report what a session did without a request, or a second time. The deletions at its end need no request."""
+        """Report what a session did without a request, a second time or out of order. The deletions at its end need no
+        request."""
         done: dict[Write, int] = {}
+        latest: dict[
+            int, WriteSent
+        ] = {}  # by session: of the requests that were carried out, the one that was made last
         for zxid, (session, _, steps) in self.facts.effects.known_txns():
             began, ended = self._began.get(session), self._ended.get(session)
             if (
@@ -229,7 +234,13 @@ class Sessions(Checker):
                     wrong = f"and client {began.client} had not asked for it"
                 elif first != zxid:
                     wrong = f"which it had done at {show(first)} already, and client {began.client} had asked for once"
+                elif sent.t < (last := latest.setdefault(session, sent)).t:
+                    later = (
+                        f"the {last.op} of {last.path} at {show(done[began.client, last.op, last.path, last.value])}"
+                    )
+                    wrong = f"after {later}, which client {began.client} had asked for later"
                 else:
+                    latest[session] = sent
                     continue
                 self.findings.add(
                     f"session {session:#x} did a {op} of {path} at {show(zxid)}, {wrong}",

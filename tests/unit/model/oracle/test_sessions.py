@@ -352,6 +352,18 @@ def test_a_write_that_was_requested_once_and_done_twice() -> None:
     assert (asked.event, done.event["event"]) == ({"t": 4, **REQUESTED[3]}, "broadcast")
 
 
+def test_writes_that_were_done_in_another_order_than_they_were_requested() -> None:
+    history: list[Txn] = [(BOBS, [["set", ELSEWHERE, 1, 8]]), (BOBS, [["set", ELSEWHERE, 2, 7]])]
+    lines = [REQUESTED[1], write(BOB, "set", ELSEWHERE, 7), write(BOB, "set", ELSEWHERE, 8), ended(9)]
+    violation = the_violation(judged_by_history("sessions", lines, history=history))
+    assert violation.words == (
+        "session 0xca did a set of /sessions/z-1 at 1:2, after the set of /sessions/z-1 at 1:1, which client 2 had asked for "
+        "later"
+    )
+    in_order = [lines[0], lines[2], lines[1], lines[3]]
+    assert judged_by_history("sessions", in_order, history=history).violations == []
+
+
 def test_a_watch_fires_before_the_answer_to_a_write_or_a_refusal_at_its_zxid() -> None:
     for line in (wrote(5, 7, 2), refused(5, "no node")):
         violation = the_violation(judged_by_history("watches", [*WATCHED, line]))
