@@ -20,7 +20,13 @@ from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.backends.zookeeper import server_log, sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
-from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, WrongAnswer, clock_offset
+from zab_chaos.harness.backends.zookeeper.evidence import (
+    RunEvidence,
+    ServerLife,
+    WrongAnswer,
+    clock_offset,
+    read_clocks,
+)
 from zab_chaos.harness.backends.zookeeper.links import QuorumNetwork, ways
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.salvage import progress_file
@@ -58,7 +64,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._tree: tree.ServerTree | None = None  # the tree of all servers that showed theirs, if those agree
 
     def _build(self, stack: ExitStack) -> None:
-        self.records.milestone("clocks", wall=time.time_ns())
+        self.records.milestone("clocks", **read_clocks())
         release = locate(self._release)
         self._version = release.version
         nodes = range(1, self._scenario.nodes + 1)
