@@ -751,6 +751,15 @@ def zookeeper_check(
     releases: Annotated[
         str, typer.Option(metavar="VERSIONS", help="Only these of the tickets' releases, separated by commas.")
     ] = "",
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Instead of the releases, run the build in this folder of an unpacked distribution. It must be as the newest "
+            "release that the ticket names, up to the build's version.",
+            show_default=False,
+        ),
+    ] = None,
     times: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Run each release this many times. Default: as the ticket says."),
@@ -763,7 +772,11 @@ def zookeeper_check(
     """Run the scenario of each known bug on releases that have the bug and on releases that do not."""
     from zab_chaos.harness.cli.zookeeper import check_command
 
-    return check_command(tickets or [], releases=releases, times=times, jobs=jobs, results=results, out=out, json=json)
+    if zookeeper is not None and releases:
+        raise BadInput("--releases and --zookeeper: give one of them")
+    return check_command(
+        tickets or [], named=releases, build=zookeeper, times=times, jobs=jobs, results=results, out=out, json=json
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from zab_chaos.harness.explore.tickets import (
     ReleaseRuns,
     TicketResult,
     attempts,
+    attempts_on,
     require_runnable,
     tickets,
     try_release,
@@ -24,6 +25,8 @@ from zab_chaos.harness.explore.tickets import (
 from zab_chaos.harness.explore.workers import run_workers
 from zab_chaos.harness.machine.files import check_output_file
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
+
+Plan = list[tuple[TicketResult, ReleaseRuns]]
 
 
 def list_command(*, json: bool) -> int:
@@ -58,16 +61,16 @@ def fetch_command(version: str, *, json: bool) -> int:
 
 
 def check_command(
-    names: Sequence[str], *, releases: str, times: int | None, jobs: int, results: Path, out: Path | None, json: bool
-) -> int:
-    """Run the ticket matrix and print it. `jobs`: releases tried at a time. Raises BadInput, HarnessError.
+    names: Sequence[str], *, named: str, build: str | None, times: int | None, jobs: int, results: Path, out: Path | None,
+    json: bool,
+) -> int:  # fmt: skip
+    """Run the ticket matrix and print it. `named`: only these releases. `build`: instead of releases, a distribution's
+    folder. `jobs`: releases tried at a time. Raises BadInput, HarnessError.
 
     Exit codes: 0 every ticket is as it states; 1 one is not; 2 the user stopped the check.
     """
-    rows, wanted = tickets(names), [one.strip() for one in releases.split(",") if one.strip()]
-    plan = [(row, tried) for row in rows for tried in attempts(row, wanted)]
-    if not plan:
-        raise BadInput(f"--releases {releases}: no ticket names one of these. {_known_releases(rows)}")
+    rows = tickets(names)
+    plan = _plan_for_build(rows, build) if build is not None else _plan(rows, named)
     require_runnable(row for row, _ in plan)
     check_output_file(out)
     registry.find("zookeeper").check()
@@ -78,6 +81,26 @@ def check_command(
     rows = [row for row in rows if row.tried]
     checks.write(list(map(cells, rows)), {"tickets": [row.facts() for row in rows]}, out, json=json)
     return checks.exit
+
+
+def _plan(rows: Sequence[TicketResult], named: str) -> Plan:
+    wanted = [one.strip() for one in named.split(",") if one.strip()]
+    plan = [(row, tried) for row in rows for tried in attempts(row, wanted)]
+    if not plan:
+        raise BadInput(f"--releases {named}: no ticket names one of these. {_known_releases(rows)}")
+    return plan
+
+
+def _plan_for_build(rows: Sequence[TicketResult], build: str) -> Plan:
+    if not Path(build).is_dir():
+        raise BadInput(
+            f"--zookeeper {build}: this is not the folder of an unpacked distribution; for releases use --releases"
+        )
+    version = releases.version_in(Path(build))
+    plan = [(row, tried) for row in rows for tried in attempts_on(row, releases.resolved(build), version)]
+    if not plan:
+        raise BadInput(f"--zookeeper {build}: no ticket names {version} or an earlier release. {_known_releases(rows)}")
+    return plan
 
 
 def _try(results: Path, times: int | None, planned: tuple[TicketResult, ReleaseRuns]) -> ReleaseRuns:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zab_chaos.faults.scenario import Scenario, Ticket
+from zab_chaos.harness.backends.zookeeper.releases import numbers
 from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.harness.explore.trials import Ending, Trial
 from zab_chaos.harness.runs import catalogue
@@ -135,6 +136,17 @@ def attempts(row: TicketResult, releases: Sequence[str] = ()) -> Iterator[Releas
         for release in named:
             if not releases or release in releases:
                 yield ReleaseRuns(row.ticket, release, shows)
+
+
+def attempts_on(row: TicketResult, build: str, version: str) -> Iterator[ReleaseRuns]:
+    """Yield what to try of a ticket on a build of this version: it must be as the newest release that the ticket names, of
+    those up to this version. Nothing if there is none."""
+    named = {
+        release: shows for shows, some in ((True, row.ticket.fails), (False, row.ticket.passes)) for release in some
+    }
+    earlier = [release for release in named if numbers(release) <= numbers(version)]
+    if earlier:
+        yield ReleaseRuns(row.ticket, build, named[max(earlier, key=numbers)])
 
 
 def try_release(row: TicketResult, tried: ReleaseRuns, results: Path, times: int | None = None) -> ReleaseRuns:

@@ -48,7 +48,7 @@ class Release:
     @property
     def numbers(self) -> tuple[int, int, int]:
         """(major, minor, patch), for comparisons."""
-        return _numbers(self.version)
+        return numbers(self.version)
 
 
 def known() -> dict[str, dict[str, str]]:
@@ -168,21 +168,31 @@ def locate_byteman(on_fetch: Callable[[str], None] = lambda name: None) -> Path:
 
 
 def _distribution(folder: Path, on_fetch: Callable[[str], None]) -> Release:
-    """Return the release in a distribution's folder. Its jars are in `lib`; old releases have the server's jar above it."""
-    jars = sorted({*folder.glob("lib/*.jar"), *folder.glob("*.jar")})
+    """Return the release in a distribution's folder."""
+    version = version_in(folder)
+    _require_supported(version)
+    return Release(version, (LOGGING, *(jar.resolve() for jar in _jars_in(folder))), locate_byteman(on_fetch))
+
+
+def _jars_in(folder: Path) -> list[Path]:
+    """Return a distribution's jars. They are in `lib`; old releases have the server's jar above it."""
+    return sorted({*folder.glob("lib/*.jar"), *folder.glob("*.jar")})
+
+
+def version_in(folder: Path) -> str:
+    """Return the version of the distribution in a folder. Raises BadInput if there is none, or more than one."""
+    jars = _jars_in(folder)
     versions = {match[1] for jar in jars if (match := SERVER_JAR.fullmatch(jar.name))}
     if len(versions) != 1:
         found = f"those of {' and '.join(sorted(versions))}" if versions else "none"
         raise BadInput(
             f"--zookeeper {folder}: a distribution has one zookeeper-VERSION.jar, in it or in its lib; this one has {found}"
         )
-    version = versions.pop()
-    _require_supported(version)
-    return Release(version, (LOGGING, *(jar.resolve() for jar in jars)), locate_byteman(on_fetch))
+    return versions.pop()
 
 
 def _require_supported(version: str) -> None:
-    if _numbers(version) < OLDEST:
+    if numbers(version) < OLDEST:
         raise BadInput(f"ZooKeeper {version} is too old: releases from {'.'.join(map(str, OLDEST))} on are supported")
 
 
@@ -196,14 +206,15 @@ def find_java() -> str:
     return path
 
 
-def _numbers(version: str) -> tuple[int, int, int]:
+def numbers(version: str) -> tuple[int, int, int]:
+    """Return (major, minor, patch) of a version."""
     major, minor, patch = (int(part) for part in version.partition("-")[0].split("."))
     return major, minor, patch
 
 
 def _sort_key(version: str) -> tuple[tuple[int, int, int], bool, str]:
     _, _, rest = version.partition("-")
-    return _numbers(version), not rest, rest
+    return numbers(version), not rest, rest
 
 
 def pin(versions: list[str]) -> None:

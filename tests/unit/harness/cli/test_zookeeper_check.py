@@ -80,6 +80,49 @@ def test_affected_releases_are_run_until_the_bug_shows_and_others_the_full_numbe
     assert [(one.good, one.runs, one.holds) for one in tried] == [(1, 2, True), (5, 5, True)]
 
 
+@pytest.fixture
+def build(tmp_path: Path) -> Path:
+    """Return the folder of a build of 3.9.4."""
+    folder = tmp_path / "build"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "lib" / "zookeeper-3.9.4.jar").touch()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("ticket", "violated", "expected", "code"),
+    [
+        ("2845", [], "which must not show it: 1/1 clean", 0),
+        ("2845", LOST, "which must not show it: 0/1 clean", 1),
+        ("2354-diff", ["recovery"], "which must show it: 1/1 shown", 0),
+        ("lost-epoch", ["epochs"], "which must show it: 1/1 shown", 0),  # names 3.4.14 and 3.9.5
+    ],
+)
+def test_a_build_must_be_as_the_newest_named_release_up_to_its_version(
+    ticket: str, violated: list[str], expected: str, code: int, runs: dict[str, Any], tmp_path: Path, build: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    runs[str(build)] = [violated]
+    assert check(tmp_path, ticket, "--zookeeper", str(build)) == code
+    assert expected in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["deleted-log", "--zookeeper", "BUILD"], "no ticket names 3.9.4 or an earlier release"),
+        (["--zookeeper", "BUILD", "--releases", "3.9.4"], "give one of them"),
+        (["--zookeeper", "3.9.4"], "for releases use --releases"),
+    ],
+)
+def test_a_build_that_cannot_be_checked(
+    words: list[str], said: str, tmp_path: Path, build: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (build / "lib" / "zookeeper-3.9.4.jar").rename(build / "lib" / "zookeeper-3.4.2.jar")
+    assert check(tmp_path, *(str(build) if word == "BUILD" else word for word in words)) == 4
+    assert said.replace("3.9.4 or", "3.4.2 or") in " ".join(capsys.readouterr().err.split())
+
+
 def test_several_releases_at_a_time_are_told_in_order(
     runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
