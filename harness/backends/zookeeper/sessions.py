@@ -94,6 +94,11 @@ class SessionClient:
         kazoo = self._kazoo
         return kazoo is not None and kazoo.connected and len(kazoo._queue) + len(kazoo._pending) < MAX_PENDING
 
+    @property
+    def next_ephemeral(self) -> str:
+        """The path of the next ephemeral znode that this client creates."""
+        return f"{ROOT}/e-{self.number}-{self._created + 1}"
+
     def begin(self) -> None:
         """Start to connect to any server, and begin a new session there."""
         seconds = SESSION_SECONDS if self.number % 2 else SHORT_SESSION_SECONDS
@@ -131,8 +136,8 @@ class SessionClient:
 
     def create_ephemeral(self) -> None:
         """Create an ephemeral znode at a new path."""
+        path, session = self.next_ephemeral, self._session
         self._created += 1
-        path, session = f"{ROOT}/e-{self.number}-{self._created}", self._session
 
         def on_answer(result: Any, zxid: Zxid, _node: int) -> None:
             self._record("made", session=session, path=str(result), zxid=pair(zxid))
@@ -367,6 +372,8 @@ class SessionLoad(BackgroundThread):
         draw = self._random.random()
         path = _permanent_path(self._random.randrange(PERMANENT_ZNODES))
         if draw < 0.02:
+            if client.ready:
+                client.create_ephemeral()  # so that the session often ends before this has been applied
             client.close(silently=draw < 0.01)
             client.begin()
         elif not client.ready:
@@ -384,6 +391,8 @@ class SessionLoad(BackgroundThread):
         else:
             if self._recent and draw < 0.7:
                 path = self._random.choice(list(self._recent))
+            elif draw > 0.9:
+                path = self._random.choice(self._clients).next_ephemeral  # nobody has created it yet
             client.read(path, watch=draw < 0.55 or draw > 0.8)
 
     def _record_final_reads(self) -> None:

@@ -131,6 +131,30 @@ def test_every_second_client_has_a_session_that_ends_before_a_silent_server_is_g
     assert timeouts == [2.0, 1.0, 2.0, 1.0]
 
 
+def test_some_watches_are_set_on_a_znode_that_is_created_later(tmp_path: Path) -> None:
+    load = sessions.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
+    load._random = SimpleNamespace(random=lambda: 0.95, randrange=lambda _: 0, choice=lambda some: some[0])  # type: ignore[assignment]
+    watched: list[tuple[str, bool]] = []
+    load._act(SimpleNamespace(ready=True, read=lambda path, watch: watched.append((path, watch))))  # type: ignore[arg-type]
+    assert watched == [("/sessions/e-1-1", True)]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_session_is_closed_while_a_create_of_it_is_under_way(ready: bool, tmp_path: Path) -> None:
+    load = sessions.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
+    load._random = SimpleNamespace(random=lambda: 0.015, randrange=lambda _: 0)  # type: ignore[assignment]
+    done: list[str] = []
+    load._act(
+        SimpleNamespace(
+            ready=ready,
+            create_ephemeral=lambda: done.append("create"),
+            close=lambda silently: done.append(f"close {silently}"),
+            begin=lambda: done.append("begin"),
+        )  # type: ignore[arg-type]
+    )
+    assert done == [*["create"][:ready], "close False", "begin"]
+
+
 def recorded(sessions_file: sessions.SessionsFile, file: Path) -> list[dict[str, Any]]:
     """Return the lines of the file without their times."""
     sessions_file.close()
