@@ -149,9 +149,11 @@ def _lost(old: Sequence[Transaction], new: Sequence[Transaction]) -> Iterator[tu
 
 
 def _roles_and_phases(evidence: RunEvidence) -> Iterator[Event]:
-    """Yield an event for each change of a sampled role or phase."""
+    """Yield an event for each change of a sampled role or phase, but none of a life that began after the last reading of the
+    disks: that is not in evidence."""
     lives = evidence.lives_by_key()
-    in_order = sorted(evidence.role_samples, key=lambda sample: (sample.node, sample.life, sample.t))
+    known = [sample for sample in evidence.role_samples if life_key(sample) in lives]
+    in_order = sorted(known, key=lambda sample: (sample.node, sample.life, sample.t))
     for key, samples in groupby(in_order, life_key):
         role: tuple[str, int | None] | None = None
         phase: tuple[bool, int] | None = None

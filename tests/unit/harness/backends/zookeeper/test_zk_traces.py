@@ -389,6 +389,13 @@ def test_a_logged_leadership_is_established_with_the_history_of_the_epochs_befor
     assert only["last_zxid"] == [1, 9]
 
 
+def test_a_life_that_began_after_the_last_reading_of_the_disks_is_not_in_evidence() -> None:
+    sample = RoleSample(950 * MS, 2, 2, "LOOKING", 1, None, False)
+    given = evidence(lives(*[log(*ALL_FOUR)] * 3), role_samples=[sample])
+    assert events_of(given, "role") == []
+    assert violated(given) == []
+
+
 def test_a_wrong_answer_is_a_violation() -> None:
     wrong = WrongAnswer(300 * MS, 2, 77, "the answer to request 8, and request 7 was to be answered next")
     given = evidence(lives(*[log(*ALL_FOUR)] * 3), wrong_answers=[wrong])
