@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from zab_chaos.model.events import (
+    DiskAfterLife,
     EphemeralCreated,
     ReadAnswered,
     RequestRefused,
@@ -25,10 +26,11 @@ from zab_chaos.model.events import (
 from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.model.oracle.spans import FOREVER, SECOND
 from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
 
 GUIDE = "ZooKeeper programmer's guide"
+ENDS_WITHIN = 10 * SECOND  # more than four times the timeout of the test clients' sessions
 Answer = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered | SyncAnswered
 _Answer = TypeVar("_Answer", bound=Answer)
 Write = tuple[int, str, str, int | None]  # client, op, path, value
@@ -50,10 +52,11 @@ class Sessions(Checker):
     - A request that was refused because of the state was refused in such a state.
     - A session writes nothing after its end.
     - No session ends by a request if its client was told that it had expired, or was to fall silent.
+    - A session that is over for its client has ended in the history within `ENDS_WITHIN`, or that long after the last leader
+      was established.
 
     Does not verify what a run that has not converged may have delivered beyond its records, nor what sessions did that no
-    client on record opened, nor that a session whose client was told that it had expired is over for the servers too, nor
-    that a session that ends by itself was silent.
+    client on record opened, nor that a session that ends by itself was silent.
     """
 
     name = "sessions"
@@ -73,6 +76,10 @@ class Sessions(Checker):
         self._refused: list[RequestRefused] = []
         self._ended: dict[int, SessionEndLogged] = {}
         self._over: dict[int, SessionOver] = {}
+        self._disks_read = 0  # the last time that a server's log was read
+
+    def on_left(self, event: DiskAfterLife) -> None:
+        self._disks_read = max(self._disks_read, event.t)
 
     def on_began(self, line: SessionBegan) -> None:
         self.checked += 1
@@ -145,6 +152,8 @@ class Sessions(Checker):
         if self._ended:
             self._check_writes_after_end()
             self._check_end_requested()
+        if self.facts.changes.known_upto == FOREVER:
+            self._check_all_ended()
 
     def _in_history(self, lines: list[_Answer]) -> Iterator[_Answer]:
         """Return the answers at zxids up to which the history is known."""
@@ -159,6 +168,16 @@ class Sessions(Checker):
                 self.findings.add(
                     f"session {ended.session:#x} ended at {show(ended.zxid)}, by a request that its client has not made",
                     [over, ended],
+                )
+
+    def _check_all_ended(self) -> None:
+        """Report sessions that the servers keep although they are over for their clients."""
+        led = max((event.t for event in self.facts.established), default=FOREVER)
+        for session, over in self._over.items():
+            if session not in self._ended and max(over.t, led) + ENDS_WITHIN < self._disks_read:
+                self.findings.add(
+                    f"session {session:#x} was over for client {over.client} ({over.why}), and no log has ended it",
+                    [over],
                 )
 
     def _check_read(self, look: ReadAnswered) -> None:

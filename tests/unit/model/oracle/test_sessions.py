@@ -364,6 +364,40 @@ def test_writes_that_were_done_in_another_order_than_they_were_requested() -> No
     assert judged_by_history("sessions", in_order, history=history).violations == []
 
 
+def judged_after(seconds: float, lines: list[Line], established: float = 0.0) -> Property:
+    """Judge sessions by the lines and by logs that were read so long after them. The last leader was established at a time."""
+    oracle = delivered(HISTORY)
+    led = {"event": "established", "epoch": 1, "last_zxid": [0, 0], "quorum": []}
+    read = {
+        "event": "left",
+        "accepted_epoch": 1,
+        "current_epoch": 1,
+        "last_zxid": [1, 5],
+        "log": [],
+        "snapshots": [],
+        "damage": [],
+    }
+    for n, (t, event) in enumerate(((established, led), (seconds, read)), 4):
+        oracle.add_event(ev.event_from_dict({"t": 4 + int(t * 1e9), "node": 1, "life": 1, "n": n, **event}))
+    oracle.add_milestone(ev.Milestone(t=9, event="converged"))
+    return judge_lines(oracle, "sessions", lines)
+
+
+@pytest.mark.parametrize("why", ["closed", "left", "expired"])
+def test_a_session_that_is_over_for_its_client_has_ended_in_the_logs(why: str) -> None:
+    lines = [began(ANNE, ANNES), over(why)]
+    violation = the_violation(judged_after(11, lines))
+    assert violation.words == f"session 0x65 was over for client 1 ({why}), and no log has ended it"
+    assert judged_after(11, [*lines, ended(4, asked=why == "closed")]).violations == []
+
+
+def test_the_servers_have_time_to_end_a_session_also_under_a_new_leader() -> None:
+    lines = [began(ANNE, ANNES), over("left")]
+    assert judged_after(9, lines).violations == []
+    assert judged_after(14, lines, established=5).violations == []
+    assert the_violation(judged_after(16, lines, established=5))
+
+
 def test_a_watch_fires_before_the_answer_to_a_write_or_a_refusal_at_its_zxid() -> None:
     for line in (wrote(5, 7, 2), refused(5, "no node")):
         violation = the_violation(judged_by_history("watches", [*WATCHED, line]))
