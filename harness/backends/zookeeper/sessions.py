@@ -10,8 +10,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any, ClassVar
 from zlib import crc32
@@ -356,16 +358,16 @@ class SessionLoad(BackgroundThread):
             self._act(self._random.choice(self._clients))
 
     def _create_permanent_znodes(self) -> None:
+        """Create the permanent znodes at whichever server accepts that. If none does in time the load goes on without them, so
+        that it is judged what is wrong with the servers."""
         end = time.monotonic() + SETUP_SECONDS
-        while True:
-            try:
-                with tree.connected(next(iter(self._addresses.values())), SESSION_SECONDS) as client:
-                    for number in range(PERMANENT_ZNODES):
-                        client.ensure_path(_permanent_path(number))
+        for address in cycle(self._addresses.values()):
+            if time.monotonic() > end or self._stop.is_set():
                 return
-            except (KazooException, tree.TreeUnreadable):
-                if time.monotonic() > end or self._stop.is_set():
-                    raise
+            with suppress(KazooException, tree.TreeUnreadable), tree.connected(address, SESSION_SECONDS) as client:
+                for number in range(PERMANENT_ZNODES):
+                    client.ensure_path(_permanent_path(number))
+                return
 
     def _act(self, client: SessionClient) -> None:
         """Have a client do one random thing."""

@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -137,6 +139,27 @@ def test_some_watches_are_set_on_a_znode_that_is_created_later(tmp_path: Path) -
     watched: list[tuple[str, bool]] = []
     load._act(SimpleNamespace(ready=True, read=lambda path, watch: watched.append((path, watch))))  # type: ignore[arg-type]
     assert watched == [("/sessions/e-1-1", True)]
+
+
+@pytest.mark.parametrize(("serving", "seconds", "asked"), [(["b"], 20, ["a", "b"]), ([], -1, [])])
+def test_the_permanent_znodes_are_created_at_any_server_that_serves_or_left_out(
+    serving: list[str], seconds: float, asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+    created: list[str] = []
+
+    @contextmanager
+    def connected(address: str, _: float) -> Iterator[Any]:
+        tried.append(address)
+        if address not in serving:
+            raise sessions.tree.TreeUnreadable(address)
+        yield SimpleNamespace(ensure_path=created.append)
+
+    monkeypatch.setattr(sessions.tree, "connected", connected)
+    monkeypatch.setattr(sessions, "SETUP_SECONDS", seconds)
+    sessions.SessionLoad({1: "a", 2: "b"}, tmp_path / "sessions.jsonl", 1, 1)._create_permanent_znodes()
+    assert tried == asked
+    assert len(created) == (sessions.PERMANENT_ZNODES if serving else 0)
 
 
 @pytest.mark.parametrize("ready", [True, False])
