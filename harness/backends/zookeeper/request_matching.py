@@ -1,7 +1,7 @@
 """Finds the client request that a transaction of ZooKeeper's log carries out."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
@@ -30,13 +30,14 @@ class _OpenRequest:
             for asked, (_, path, *_) in pairs
         )
 
-    def condition_holds(self, steps: Sequence[Step]) -> bool:
+    def condition_holds(self, steps: Sequence[Step], versions: Mapping[str, int]) -> bool:
         """Return whether the steps of a transaction fit the versions that the request demands.
 
-        In the log, a check and a set have the version that follows the demanded one.
+        In the log, a check and a set have the version that follows the demanded one, and a delete has none. So `versions` has
+        those of the znodes before the transaction.
         """
         pairs = zip(self.invoke.requested_steps, steps, strict=True)
-        return all(asked.version in (None, version - 1) for asked, (_, _, version, _) in pairs if version)
+        return all(asked.version in (None, _version_before(step, versions, asked.version)) for asked, step in pairs)
 
 
 class RequestMatcher:
@@ -54,6 +55,7 @@ class RequestMatcher:
         self._acknowledged_seqs: dict[tuple[int, StepKeys], int] = {}
         self._open: dict[tuple[int, StepKeys], list[_OpenRequest]] = {}
         self._latest_seqs: dict[int, int] = {}  # by client: the highest seq that has taken effect so far
+        self._versions: dict[str, int] = {}  # of the znodes, after the transactions so far
         answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
         for invoke in evidence.operations:
             if not isinstance(invoke, Invoke) or invoke.op not in ORDERED:
@@ -74,6 +76,7 @@ class RequestMatcher:
         ops.jsonl has its session as client. Its seq, and that of one that its client has never asked for, is the zxid.
         """
         client, seq = self._match(txn)
+        self._versions.update({path: version or 0 for op, path, version, _ in txn.steps if op in ("create", "set")})
         if self.is_recorded(client) and seq != txn.zxid:
             self._latest_seqs[client] = max(seq, self._latest_seqs.get(client, 0))
         return client, seq
@@ -105,7 +108,7 @@ class RequestMatcher:
             waiting,
             key=lambda it: (
                 not it.has_paths_of(steps),
-                not it.condition_holds(steps),
+                not it.condition_holds(steps, self._versions),
                 it.refused,
                 it.invoke.seq <= latest,
                 it.invoke.seq,
@@ -117,6 +120,14 @@ class RequestMatcher:
     def is_recorded(self, client: int) -> bool:
         """Return whether this is the number of a client whose requests are in ops.jsonl."""
         return client in self._client_numbers
+
+
+def _version_before(step: Step, versions: Mapping[str, int], otherwise: int | None) -> int | None:
+    """Return the version that a znode had before a step, or `otherwise` if that does not follow from the log."""
+    op, path, version, _ = step
+    if op == "delete":
+        return versions.get(path, otherwise)
+    return version - 1 if version else otherwise
 
 
 def _keys_of(invoke: Invoke) -> StepKeys:

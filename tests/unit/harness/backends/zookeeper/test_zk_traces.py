@@ -396,6 +396,19 @@ def test_a_life_that_began_after_the_last_reading_of_the_disks_is_not_in_evidenc
     assert violated(given) == []
 
 
+def test_a_delete_is_matched_with_the_request_whose_version_the_znode_had() -> None:
+    """Two deletes of unknown outcome were in flight together. The log does not say on which version a delete depends."""
+    gone = txn(1, 5, ("delete", "/a", None, None))
+    for asked, right in (((1, None), 5), ((2, None), 4), ((None, 2), 4), ((1, 2), 5)):
+        deletes = [
+            Invoke(t=450 * MS, due=450 * MS, client=9, seq=seq, node=1, op="delete", path="/a", version=version)
+            for seq, version in enumerate(asked, 4)
+        ]
+        given = evidence(lives(*[log(*ALL_FOUR, gone)] * 3), [*OPERATIONS, *deletes])
+        assert events_of(given, "broadcast")[-1]["txns"][0][:2] == [9, right]
+        assert violated(given) == []
+
+
 def test_a_wrong_answer_is_a_violation() -> None:
     wrong = WrongAnswer(300 * MS, 2, 77, "the answer to request 8, and request 7 was to be answered next")
     given = evidence(lives(*[log(*ALL_FOUR)] * 3), wrong_answers=[wrong])
