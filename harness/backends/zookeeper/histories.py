@@ -3,11 +3,14 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
+from typing import Self
 
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Transaction, TxnLog
+
+COUNTER = 0xFFFFFFFF  # the part of a zxid that is not the epoch
 
 
 def transactions_by_zxid(lives: Iterable[ServerLife]) -> dict[int, list[Transaction]]:
@@ -62,16 +65,56 @@ def applied_history(
     life: ServerLife, evidence: RunEvidence, by_zxid: Mapping[int, list[Transaction]]
 ) -> list[Transaction]:
     """Return what a server can have applied in this life, in order."""
-    known = _known_history(life.disk_after, evidence, list(by_zxid))
+    known = _known_history(life.disk_after, evidence, _Zxids.of(evidence, by_zxid))
     last = max(life.disk_after.last, known[-1].zxid if known else 0)
     return [*known, *(forks[0] for zxid, forks in by_zxid.items() if zxid > last)]
 
 
-def _known_history(log: TxnLog, evidence: RunEvidence, zxids: Sequence[int], upto: float = inf) -> list[Transaction]:
+@dataclass(frozen=True, slots=True)
+class _Zxids:
+    """The zxids of the transactions of all logs, ascending, and by epoch the end of the history that its leader began with."""
+
+    logged: Sequence[int]
+    begun_after: Mapping[int, int]
+
+    @classmethod
+    def of(cls, evidence: RunEvidence, by_zxid: Mapping[int, list[Transaction]]) -> Self:
+        ends = {led.epoch: life.disk_after.last_before(led.epoch) for led, life in evidence.leaders()}
+        return cls(list(by_zxid), ends)
+
+    def are_logged(self, log: TxnLog, zxid: int) -> bool:
+        """Return whether a log has what a snapshot of this zxid contains, and not only what came later.
+
+        A log that goes on beyond the end of the history that an epoch began with has transactions that were not committed: its
+        server has received the snapshot of e:0.
+        """
+        return _last_logged(log, zxid) == self._transaction_at(zxid)
+
+    def _transaction_at(self, zxid: int) -> int:
+        """Return the transaction that a zxid stands for; 0 for none.
+
+        The zxid e:0, with which an epoch begins, is no transaction. It stands for the last one of the history that the leader
+        of that epoch began with, or, if no such leader is on record, for the last one before it in any log.
+        """
+        while not zxid & COUNTER and (end := self.begun_after.get(zxid >> 32)) is not None:
+            zxid = end
+        if zxid & COUNTER:
+            return zxid
+        before = bisect_left(self.logged, zxid)
+        return self.logged[before - 1] if before else 0
+
+
+def _last_logged(log: TxnLog, upto: int) -> int:
+    """Return the zxid of a log's last transaction up to a zxid; 0 if there is none."""
+    at = bisect_right(log.transactions, upto, key=lambda txn: txn.zxid)
+    return log.transactions[at - 1].zxid if at else 0
+
+
+def _known_history(log: TxnLog, evidence: RunEvidence, zxids: _Zxids, upto: float = inf) -> list[Transaction]:
     """Return the history of a log up to a zxid.
 
     Above the last snapshot that came from another server it is what the log itself holds. Below, it is taken from the log of a
-    server that logged the snapshot's last transaction. `zxids` are those of all logs, ascending.
+    server that logged the snapshot's last transaction.
     """
     floor = _snapshot_floor(log, zxids, upto)
     donor = _donor(floor, evidence, zxids) if floor else None
@@ -79,7 +122,7 @@ def _known_history(log: TxnLog, evidence: RunEvidence, zxids: Sequence[int], upt
     return [*below, *(txn for txn in log.transactions if floor < txn.zxid <= upto)]
 
 
-def _donor(zxid: int, evidence: RunEvidence, zxids: Sequence[int]) -> ServerLife | None:
+def _donor(zxid: int, evidence: RunEvidence, zxids: _Zxids) -> ServerLife | None:
     """Return the life whose log has the history up to a zxid: preferably one that has logged that transaction itself, and so
     everything before it; if no log has it, one that goes on beyond it. A log may have lost some of that to a power cut since:
     the one that lacks the fewest transactions is taken."""
@@ -88,8 +131,8 @@ def _donor(zxid: int, evidence: RunEvidence, zxids: Sequence[int]) -> ServerLife
         log = life.disk_after
         floor = _snapshot_floor(log, zxids, zxid)
         logged = [txn.zxid for txn in log.transactions]
-        lacks = _count_between(zxids, floor, zxid) - _count_between(logged, floor, zxid)
-        return not _has_logged(log, zxids, zxid), floor, lacks, -life.ended
+        lacks = _count_between(zxids.logged, floor, zxid) - _count_between(logged, floor, zxid)
+        return not zxids.are_logged(log, zxid), floor, lacks, -life.ended
 
     candidates = [
         life for life in evidence.lives if _snapshot_floor(life.disk_after, zxids, zxid) < zxid <= life.disk_after.last
@@ -102,23 +145,7 @@ def _count_between(zxids: Sequence[int], above: int, upto: int) -> int:
     return bisect_right(zxids, upto) - bisect_right(zxids, above)
 
 
-def _snapshot_floor(log: TxnLog, zxids: Sequence[int], upto: float) -> int:
+def _snapshot_floor(log: TxnLog, zxids: _Zxids, upto: float) -> int:
     """Return the zxid of the last snapshot, of those up to `upto`, that came from another server: the log does not have that
     transaction. 0 if there is none."""
-    return max((zxid for zxid in log.snapshots if zxid <= upto and not _has_logged(log, zxids, zxid)), default=0)
-
-
-def _has_logged(log: TxnLog, zxids: Sequence[int], zxid: int) -> bool:
-    """Return whether a log has a transaction.
-
-    The zxid e:0, with which an epoch begins, is no transaction; it stands for the last one before that epoch.
-    """
-    if zxid & 0xFFFFFFFF == 0:
-        before = bisect_left(zxids, zxid)
-        return before > 0 and _holds(log, zxids[before - 1])
-    return _holds(log, zxid)
-
-
-def _holds(log: TxnLog, zxid: int) -> bool:
-    at = bisect_left(log.transactions, zxid, key=lambda txn: txn.zxid)
-    return at < len(log.transactions) and log.transactions[at].zxid == zxid
+    return max((zxid for zxid in log.snapshots if zxid <= upto and not zxids.are_logged(log, zxid)), default=0)

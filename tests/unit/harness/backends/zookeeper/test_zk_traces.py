@@ -188,6 +188,19 @@ def test_transactions_below_another_servers_snapshot_do_not_count_as_applied() -
     assert "agreement" in violated(evidence(lives(whole, own, whole)))
 
 
+def test_a_snapshot_of_the_beginning_of_an_epoch_has_the_history_that_its_leader_began_with() -> None:
+    """Server 3 has logged a transaction that was never committed, and dies. Server 1 leads, and takes a snapshot before it has
+    applied anything of its epoch. Server 3 receives that snapshot."""
+    never = txn(1, 5, ("create", "/never", 0, 1))
+    leader = log(*ALL_FOUR, NEXT, snapshots=(0, zxid(2, 0)), epochs=(2, 2))
+    caught_up = log(*ALL_FOUR, never, NEXT, snapshots=(0, zxid(2, 0)), epochs=(2, 2))
+    one, two, three = lives(leader, log(*ALL_FOUR, NEXT, epochs=(2, 2)), caught_up)
+    died = replace(three, ended=140 * MS, disk_after=log(*ALL_FOUR, never), tree=None)
+    back = replace(three, life=2, began=160 * MS, disk_before=died.disk_after)
+    led = [LeaderEstablished(50, 1, 1, 1, (1, 2, 3)), LeaderEstablished(150, 1, 1, 2, (1, 2))]
+    assert violated(evidence([one, two, died, back], established=led)) == []
+
+
 def test_logs_that_all_begin_at_snapshots_complete_each_other() -> None:
     late = log(TWO, THREE, NEXT, txn(2, 2), snapshots=(zxid(1, 2),))  # it came when the leader had two
     second = log(*ALL_FOUR, txn(2, 2), snapshots=(zxid(2, 1),))
