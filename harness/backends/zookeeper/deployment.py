@@ -40,6 +40,7 @@ from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
 from zab_chaos.model.events import Complete, Invoke
+from zab_chaos.model.oracle.oracle import SETTLED
 from zab_chaos.node.core.zxid import Zxid, show
 
 
@@ -179,6 +180,8 @@ class ZooKeeperDeployment(ProcessDeployment):
 
     def _write_traces(self) -> None:
         """Write the traces, the ends of sessions and the tree into the run's folder; the servers have ended by now."""
+        if not any(line.get("event") in SETTLED for line in self.folder.lines("harness.jsonl")):
+            self._lives = self._tree = None  # a look at servers that were used after it
         lives = self._lives if self._lives is not None else self.cluster.recorded_lives({})
         logs = [(self.cluster.log(life.node, life.life), life.node, life.life) for life in lives]
         evidence = RunEvidence(

@@ -83,7 +83,10 @@ class ZooKeeperCluster(ProcessCluster):
         code = None if life.ending else life.code  # None: the harness has ended it
         why = server_log.exit_reason(self.log(*key)) if code is not None else None
         disk = read_disk(self._data(node))
-        self._records[key] = replace(self._records[key], ended=time.monotonic_ns(), disk_after=disk, code=code, why=why)
+        self._records[key] = replace(
+            self._records[key], ended=time.monotonic_ns(), disk_after=disk, code=code, why=why,
+            tree=None,  # one that it has shown before was another state, and what was logged since may not be committed
+        )  # fmt: skip
 
     def epochs(self, node: int) -> tuple[int, int]:
         """Return (acceptedEpoch, currentEpoch) on the server's disk; 0 if the file is missing."""
