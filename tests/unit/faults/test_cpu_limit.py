@@ -4,6 +4,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from tests.unit.faults.conftest import Patient
 from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.containers import CpuLimit
 from zab_chaos.faults.kind import FaultContext
@@ -59,3 +60,13 @@ def test_a_limit_that_stays_is_not_confirmed(fault: CpuLimit, cluster: MagicMock
     fault.heal()
     now = fault.recovered()
     assert (now.confirmed, now.evidence["still limited"]) == (False, [2])
+
+
+@pytest.mark.parametrize("idle", [1, 2])
+def test_a_limit_is_confirmed_only_if_each_of_its_nodes_has_reached_it(
+    idle: int, cluster: MagicMock, patient: Patient
+) -> None:
+    cluster.throttled = lambda node: 0 if node == idle else int(patient.time)
+    fault = CpuLimit(FaultContext(cluster, None, host=patient), [1, 2], {"cores": 0.03})
+    fault.inject()
+    assert not fault.injected().confirmed

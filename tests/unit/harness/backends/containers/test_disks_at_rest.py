@@ -1,96 +1,12 @@
 """What faults do to the disk of a container that has ended is what the node's next life finds."""
 
-import io
-import tarfile
-import threading
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.unit.harness.backends.containers.conftest import Container, Resources
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.backends.containers.ensemble import Containers
-from zab_chaos.harness.backends.containers.resources import DATA
-from zab_chaos.harness.backends.processes.ensemble import ClusterPlan, NodeAddresses
-from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.node.net import keys
-from zab_chaos.node.net.control import ControlClient
-
-Disk = dict[str, bytes]
-
-
-class Container:
-    """A container on a volume. As in a real one, files that are copied in are added to those that are there."""
-
-    def __init__(self, disk: Disk) -> None:
-        self.attrs = {"State": {"Pid": 1}}
-        self.disk = disk
-        self._ended = threading.Event()
-
-    def wait(self, timeout: float | None) -> dict[str, int]:
-        self._ended.wait()
-        return {"StatusCode": 137}
-
-    def kill(self, signal: str) -> None:
-        self._ended.set()
-
-    def remove(self, force: bool) -> None:
-        self._ended.set()
-
-    def put_archive(self, path: str, data: bytes) -> None:
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            files = {it.name: archive.extractfile(it) for it in archive}
-        self.disk.update({name: file.read() for name, file in files.items() if file is not None})
-
-    def get_archive(self, path: str) -> tuple[Iterable[bytes], None]:
-        data = io.BytesIO()
-        with tarfile.open(fileobj=data, mode="w") as archive:
-            for name, content in self.disk.items():
-                member = tarfile.TarInfo(f"{DATA.strip('/')}/{name}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-        return [data.getvalue()], None
-
-
-class Resources:
-    """Volumes, and a new container for each life."""
-
-    make: type[Container] = Container
-
-    def __init__(self) -> None:
-        self.volumes: dict[str, Disk] = {}
-
-    def create(self, name: str, command: Any, log: Path, ports: Any, *, disk: str) -> Container:
-        return self.make(self.volumes.setdefault(disk, {}))
-
-    def connect(self, container: Container, name: str) -> None: ...
-
-    def start(self, container: Container, name: str) -> None: ...
-
-    def remove_volume(self, name: str) -> None:
-        self.volumes.pop(name, None)
-
-
-@pytest.fixture
-def resources() -> Resources:
-    return Resources()
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, resources: Resources, monkeypatch: pytest.MonkeyPatch) -> Iterator[Containers]:
-    monkeypatch.setattr(ControlClient, "call", lambda *_, **__: {"node": 1, "life": 1})
-    (tmp_path / "config").mkdir()
-    plan = ClusterPlan(
-        cluster="c",
-        addresses={1: NodeAddresses(*(f"127.0.0.1:1000{port}" for port in range(3)))},
-        links={},
-        keys=keys.create_files(tmp_path / "config"),
-        record=False,
-    )
-    cluster = Containers(RunFolder(tmp_path), plan, resources)  # type: ignore[arg-type]
-    yield cluster
-    cluster.close(ask=False)
 
 
 def test_a_file_that_was_removed_from_a_disk_is_gone_in_the_next_life(
@@ -124,3 +40,35 @@ def test_a_node_does_not_start_on_a_disk_that_lacks_what_the_faults_did(
     monkeypatch.setattr(Container, "put_archive", lambda *_: None)
     with pytest.raises(ClusterError, match="the disk of node-1 is not as the faults have left it"):
         cluster.start(1)
+
+
+def test_a_node_does_not_start_on_a_disk_that_has_more_than_the_faults_have_left(
+    cluster: Containers, resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.start(1)
+    resources.volumes["node-1"] |= {"log-00000001": b"1", "log-00000002": b"2"}
+    cluster.kill(1)
+    (Path(cluster.disk_folder(1)) / "log-00000001").unlink()
+    monkeypatch.setattr(Resources, "remove_volume", lambda *_: None)
+    with pytest.raises(ClusterError, match="the disk of node-1 is not as the faults have left it"):
+        cluster.start(1)
+
+
+def test_two_faults_damage_one_disk(cluster: Containers, resources: Resources) -> None:
+    cluster.start(1)
+    resources.volumes["node-1"] |= {"log-00000001": b"1", "snapshot-1": b"3"}
+    cluster.kill(1)
+    (Path(cluster.disk_folder(1)) / "log-00000001").unlink()
+    (Path(cluster.disk_folder(1)) / "snapshot-1").write_bytes(b"")
+    cluster.start(1)
+    assert resources.volumes["node-1"] == {"snapshot-1": b""}
+
+
+def test_a_disk_that_was_damaged_and_then_lost_is_empty(cluster: Containers, resources: Resources) -> None:
+    cluster.start(1)
+    resources.volumes["node-1"]["log-00000001"] = b"1"
+    cluster.kill(1)
+    (Path(cluster.disk_folder(1)) / "log-00000001").write_bytes(b"")
+    cluster.wipe(1)
+    cluster.start(1)
+    assert resources.volumes["node-1"] == {}

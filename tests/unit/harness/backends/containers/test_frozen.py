@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.containers import container
 from zab_chaos.harness.backends.containers.container import ContainerLife, cgroup_cpu_quota, is_cgroup_frozen
 from zab_chaos.harness.machine.waiting import wait_until
 
-PID = 4711
+PID = 1 << 23  # greater than any that a kernel gives
 
 
 @pytest.fixture
@@ -98,8 +98,10 @@ def test_a_stopped_process_is_found_without_the_engine(
     life.crash_at = "after-sync:TXN"
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         (tmp_path / folder / "cgroup.procs").write_text(f"{os.getpid()}\n{sleeper.pid}\n")
-        assert not life.stopped
-        sleeper.send_signal(signal.SIGSTOP)
-        assert wait_until(lambda: life.stopped, 10.0)
-        sleeper.kill()
+        try:
+            assert not life.stopped
+            sleeper.send_signal(signal.SIGSTOP)
+            assert wait_until(lambda: life.stopped, 10.0)
+        finally:
+            sleeper.kill()
     life.container.top.assert_not_called()
