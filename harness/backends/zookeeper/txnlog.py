@@ -150,16 +150,17 @@ class LogEnd:
             return 0
 
     def _read(self, path: Path, file: BinaryIO) -> int:
-        for start in (self._at if path == self._file else _FILE.size, _FILE.size):
+        attempts = [(self._at, True)] if path == self._file else []
+        for start, again in [*attempts, (_FILE.size, False)]:
             file.seek(start)
             data, at, zxid, last = file.read(), 0, 0, 0
             while (record := _record(data, at)) is not None and adler32(record[1]) == record[0]:
                 first, last, zxid = zxid == 0, at, _HEADER.unpack_from(record[1])[2]
-                if first and start == self._at and path == self._file and zxid != self._zxid:
+                if first and again and zxid != self._zxid:
                     break  # the log was truncated, and another transaction has taken this place
                 at += _RECORD.size + len(record[1]) + 1
             else:
-                if zxid or start == _FILE.size:
+                if zxid or not again:
                     self._file, self._at, self._zxid = path, start + last, zxid
                     return zxid
         return 0
