@@ -1,7 +1,5 @@
 """Servers whose trees were read, and which were used after that: what was read then is no evidence of their end."""
 
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,48 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.harness.backends.zookeeper.conftest import LAST, write_log
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
-from zab_chaos.harness.backends.processes.life import ProcessLife
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.evidence import RoleSample
-from zab_chaos.harness.backends.zookeeper.releases import Release
-from zab_chaos.harness.backends.zookeeper.server import Plan, Ports, ZooKeeperServer
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import trace_name
 
-LOG = Path(__file__).parents[4] / "testdata" / "zookeeper" / "3.9.4" / "log.100000001"
 
-
-def write_log(server: ZooKeeperServer) -> None:
-    (server.data / "version-2").mkdir(parents=True, exist_ok=True)
-    (server.data / "version-2" / LOG.name).write_bytes(LOG.read_bytes())
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ZooKeeperCluster]:
-    """A cluster of one server, which does nothing."""
-
-    def spawn(server: ZooKeeperServer, life: int, crash_at: str | None, log: Path) -> ProcessLife:
-        return ProcessLife(server.node, life, subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE), log)
-
-    monkeypatch.setattr(ZooKeeperServer, "spawn", spawn)
-    monkeypatch.setattr(ZooKeeperCluster, "_await_answers", lambda *_: None)
-    for name in ("config", "trace"):
-        (tmp_path / name).mkdir()
-    plan = Plan(release=Release("3.9.5", (), tmp_path), java="java", ports={1: Ports(1, 2, 3, 4)})
-    made = ZooKeeperCluster(RunFolder(tmp_path), plan)
-    made.start(1)
-    yield made
-    made.close(ask=False)
-
-
-def test_a_tree_is_not_that_of_a_server_which_went_on(cluster: ZooKeeperCluster) -> None:
+def test_a_tree_is_not_that_of_a_server_which_went_on(cluster: ZooKeeperCluster, data: Path) -> None:
     """What it has logged since may never have been committed."""
     (shown,) = cluster.recorded_lives({1: "the tree"})
-    write_log(cluster._servers[1])
+    write_log(data)
     cluster.kill(1)
     (ended,) = cluster.recorded_lives({})
     assert (shown.tree, ended.tree) == ("the tree", None)
@@ -59,7 +30,7 @@ def test_a_tree_is_not_that_of_a_server_which_went_on(cluster: ZooKeeperCluster)
 
 @pytest.mark.parametrize("settled", [False, True])
 def test_an_ensemble_that_was_used_after_a_look_has_the_evidence_of_its_end(
-    settled: bool, cluster: ZooKeeperCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settled: bool, cluster: ZooKeeperCluster, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An ensemble that is used by hand is looked at when it is ready, and may end without another look: by an interrupt, or
     because its toxiproxy is gone."""
@@ -80,14 +51,13 @@ def test_an_ensemble_that_was_used_after_a_look_has_the_evidence_of_its_end(
         cluster.kill(1)
         cluster.start(1)
         samples.append(RoleSample(cluster.recorded_lives({})[-1].ended, 1, 2, "LEADING", 1, 1, True))
-        write_log(cluster._servers[1])
+        write_log(data)
     cluster.close()
     deployment._write_traces()
     events: list[dict[str, Any]] = []
     for life in (1, 2):
         file = folder.file(trace_name(1, life))
         events += map(msgspec.json.decode, file.read_bytes().splitlines() if file.exists() else ())
-    assert [event["last_zxid"] for event in events if event["event"] == "left"] == (
-        [[0, 0]] if settled else [[0, 0], [1, 11]]
-    )
+    ends = [event["last_zxid"] for event in events if event["event"] == "left"]
+    assert ends == ([[0, 0]] if settled else [[0, 0], list(divmod(LAST, 1 << 32))])
     assert folder.file("tree.jsonl").exists() == settled

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+from kazoo.client import KazooState
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.protocol.serialization import Exists, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, ZnodeStat
@@ -99,14 +101,21 @@ class Kazoo:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.asked: list[tuple[int, Any, Any]] = []
+        self._session_id = 77
+        self._queue: deque[tuple[Any, Any]] = deque()
         peer = SimpleNamespace(getpeername=lambda: ("127.0.0.1", 2181))
-        self._connection = SimpleNamespace(_read_watch_event=None, _socket=peer)
+        waker = SimpleNamespace(send=lambda _: None)
+        self._connection = SimpleNamespace(_read_watch_event=None, _socket=peer, _write_sock=waker)
 
     def add_listener(self, _: Any) -> None:
         pass
 
+    remove_listener = add_listener
+
     def start_async(self) -> None:
         pass
+
+    close = start_async
 
     def _call(self, request: Any, answer: Any) -> None:
         self.asked.append((time.monotonic_ns(), request, answer))
@@ -239,3 +248,62 @@ def test_an_answered_sync_is_recorded_and_is_sent_before_a_read(
     assert (synced["type"], synced["client"], synced["node"], synced["zxid"]) == ("synced", 7, 2, [1, 5])
     assert synced["sent"] <= kazoo.asked[0][0]
     assert (look["type"], look["client"], look["path"]) == ("look", 7, "/a")
+
+
+def stat_at(changed: int) -> ZnodeStat:
+    return ZnodeStat(changed, changed, 0, 0, 0, 0, 0, 0, 0, 0, changed)
+
+
+def test_an_answer_to_a_session_that_was_closed_is_none_to_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "end_session", lambda *_, **__: None)
+    file = tmp_path / "sessions.jsonl"
+    client, sessions_file, kazoo = begun(file, monkeypatch)
+    client.read("/a", watch=False)
+    client.set_data("/a")
+    client.close()
+    monkeypatch.setattr(sessions, "new_kazoo", lambda *_: Kazoo())
+    client.begin()
+    kazoo.asked[0][2].set(stat_at(5))
+    kazoo.asked[1][2].set_exception(NoNodeError())
+    assert [line["type"] for line in recorded(sessions_file, file)] == ["write"]
+
+
+def watching(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[sessions.SessionClient, sessions.SessionsFile, Kazoo]:
+    """Return a client whose session watches a znode, one that does not exist, and a list of children."""
+    client, sessions_file, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
+    client._state_changed(KazooState.CONNECTED)
+    client.read("/there", watch=True)
+    client.read("/missing", watch=True)
+    client.list_children("/list", watch=True)
+    for (_, _, answer), result in zip(kazoo.asked, (stat_at(5), None, ([], stat_at(5))), strict=True):
+        answer.set(result)
+    return client, sessions_file, kazoo
+
+
+def test_each_kind_of_watch_is_set_again_as_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, sessions_file, kazoo = watching(tmp_path, monkeypatch)
+    client._state_changed(KazooState.SUSPENDED)
+    client._state_changed(KazooState.CONNECTED)
+    ((request, answer),) = kazoo._queue
+    assert request == sessions.SetWatches(1 << 32 | 5, ["/there"], ["/missing"], ["/list"])
+    answer.set(None)
+    lines = recorded(sessions_file, tmp_path / "sessions.jsonl")
+    assert [line["type"] for line in lines][-3:] == ["lost", "again", "stand"]
+    assert lines[-2]["paths"] == ["/list/", "/missing", "/there"]
+
+
+def test_a_new_session_has_no_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, sessions_file, kazoo = watching(tmp_path, monkeypatch)
+    client._state_changed(KazooState.LOST)
+    kazoo._session_id = 78
+    for state in (KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.CONNECTED):
+        client._state_changed(state)
+    assert not kazoo._queue
+    began = [
+        line["session"] for line in recorded(sessions_file, tmp_path / "sessions.jsonl") if line["type"] == "began"
+    ]
+    assert began == [77, 78]

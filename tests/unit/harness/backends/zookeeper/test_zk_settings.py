@@ -8,9 +8,10 @@ import pytest
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.processes.life import ProcessLife
 from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend
+from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.releases import Release
-from zab_chaos.harness.backends.zookeeper.server import Plan
+from zab_chaos.harness.backends.zookeeper.server import SETTINGS, Plan, Ports
 from zab_chaos.harness.results.run_folder import RunFolder
 
 REFUSED = """\
@@ -55,3 +56,21 @@ def test_a_server_that_ends_gives_its_reason_or_else_the_end_of_its_log(tmp_path
     for text, words in ((REFUSED, 'java.lang.NumberFormatException: For input string: "abc"'), ("killed\n", "killed")):
         life.log.write_text(text)
         assert cluster.last_words(1) == words
+
+
+def test_a_setting_of_a_scenario_replaces_a_default_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    asked = {"syncLimit": "99", "snapCount": "7", "clientPort": "1"}
+    plan = Plan(release=Release("3.9.5", (), tmp_path), java="java", ports={1: Ports(11, 12, 13, 14)}, settings=asked)
+    ZooKeeperCluster(RunFolder(tmp_path), plan)
+    lines = (tmp_path / "config" / "node-1.cfg").read_text().splitlines()
+    written = dict(line.split("=", 1) for line in lines)
+    assert len(written) == len(lines)
+    assert {name: written[name] for name in asked} == {"syncLimit": "99", "snapCount": "7", "clientPort": "11"}
+    assert SETTINGS.items() - written.items() == {("syncLimit", SETTINGS["syncLimit"])}
+
+
+def test_a_defect_is_there_whatever_the_scenario_sets(tmp_path: Path) -> None:
+    scenario = parse('[scenario]\nname = "mine"\n[zookeeper]\nsettings = { forceSync = "yes", snapCount = "7" }\n')
+    defective = ZooKeeperDeployment(RunFolder(tmp_path), scenario, "3.9.5", settings={"forceSync": "no"})
+    assert defective._settings == {"forceSync": "no", "snapCount": "7"}

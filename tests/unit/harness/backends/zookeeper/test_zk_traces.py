@@ -306,7 +306,8 @@ def test_a_server_that_lost_its_disk_is_a_member_again_when_it_serves() -> None:
         RoleSample(650 * MS, 1, 2, "LOOKING", 0, None, False),
         RoleSample(700 * MS, 1, 2, "FOLLOWING", 1, 3, True),
     )
-    found = traces(evidence([first, again], role_samples=[looking, serving]))[1, 2]
+    later = replace(serving, t=800 * MS, epoch=2)
+    found = traces(evidence([first, again], role_samples=[looking, serving, later]))[1, 2]
     assert [(it["disk"]) for it in found if it["event"] == "boot"] == ["amnesiac"]
     assert [(it["t"], it["epoch"]) for it in found if it["event"] == "member"] == [(700 * MS, 1)]
     alone = traces(evidence([first, again], role_samples=[looking]))[1, 2]
@@ -552,7 +553,8 @@ def test_a_loss_from_the_middle_of_a_log_is_not_called_a_truncation() -> None:
 def test_a_life_begins_with_the_disk_that_the_life_before_has_left() -> None:
     whole = log(*ALL_FOUR)
     first = replace(lives(whole)[0], ended=500 * MS, tree=None)
-    for found, as_left in ((whole, True), (log(epochs=(1, 1)), False), (TxnLog(), False)):
+    changed = replace(whole, checksum=1)  # another byte, of a snapshot for example
+    for found, as_left in ((whole, True), (changed, False), (log(epochs=(1, 1)), False), (TxnLog(), False)):
         again = replace(first, life=2, began=510 * MS, ended=900 * MS, disk_before=found, tree="ab" * 8)
         boots = events_of(evidence([first, again]), "boot")
         assert [boot["as_left"] for boot in boots] == [None, as_left]
@@ -615,3 +617,62 @@ def test_a_fault_at_a_crash_point_needs_a_server_that_says_that_it_reached_this_
     ):
         given = evidence(lives(*[log(*ALL_FOUR)] * 3), points=[PointReached(200 * MS, node, 1, point)])
         assert (words not in str(judge(given, faults))) is right
+
+
+def test_each_life_has_the_role_that_it_was_first_seen_in() -> None:
+    """Also if the life before had the same one."""
+    one = replace(lives(log(*ALL_FOUR))[0], ended=400 * MS)
+    two = replace(one, life=2, began=500 * MS, ended=900 * MS)
+    seen = [RoleSample(t * MS, 1, life, "FOLLOWING", 1, 3, True) for t, life in ((100, 1), (600, 2))]
+    given = evidence([one, two], [], role_samples=seen)
+    for name in ("role", "phase"):
+        assert [(it["life"], it["t"]) for it in events_of(given, name)] == [(1, 100 * MS), (2, 600 * MS)]
+
+
+def lost(before: TxnLog, after: TxnLog) -> list[tuple[Any, Any, Any]]:
+    given = evidence(lives(after, before=before), [])
+    return [(it["keep"], it["last"], it["followed_by"]) for it in events_of(given, "truncate")]
+
+
+def test_a_truncation_is_what_a_log_has_held_and_holds_no_more() -> None:
+    whole = log(*ALL_FOUR)
+    assert lost(whole, log()) == [([0, 0], [1, 4], None)]
+    assert lost(whole, log(snapshots=(zxid(1, 4),))) == []  # a leader has sent a snapshot
+    assert lost(whole, log(THREE, NEXT)) == []  # the server has removed its old files
+    other = txn(1, 3, ("set", "/a", 1, 99), digest=4711)
+    assert lost(whole, log(BEGIN, ONE, other, THREE)) == [([1, 2], [1, 3], [1, 3])]
+
+
+def delivered(given: RunEvidence, life: int = 1) -> list[tuple[int, list[int]]]:
+    """Return the time and the last zxid of each batch that server 1 has delivered in a life."""
+    found = [it for it in events_of(given, "deliver") if (it["node"], it["life"]) == (1, life)]
+    return [(it["t"], [it["epoch"], it["first"] + count(it["digests"]) - 1]) for it in found]
+
+
+def test_a_refusal_shows_what_its_server_has_applied() -> None:
+    refused = msgspec.structs.replace(OPERATIONS[3], outcome="failed", error="bad version", zxid=(1, 3))
+    assert isinstance(refused, Complete)
+    given = evidence([replace(it, tree=None) for it in lives(log(*ALL_FOUR))], [OPERATIONS[2], refused])
+    assert delivered(given) == [(refused.t, [1, 3])]
+
+
+def test_an_answer_may_be_noticed_when_its_server_is_gone_but_not_when_the_next_one_is_there() -> None:
+    one = replace(lives(log(*ALL_FOUR))[0], ended=103 * MS, tree=None)
+    two = replace(one, life=2, began=900 * MS, ended=990 * MS)
+    given = evidence([one, two], OPERATIONS)
+    assert [at for _, at in delivered(given)] == [[1, 2], [1, 3], [1, 4]]
+    assert delivered(given, life=2) == []
+
+
+def test_a_tree_belongs_to_the_end_of_its_servers_log() -> None:
+    given = evidence(lives(log(*ALL_FOUR), log(*ALL_FOUR), log(*ALL_FOUR)))
+    shown = {(it["epoch"], it["first"] + count(it["digests"]) - 1): it["tree"] for it in events_of(given, "deliver")}
+    assert [zxid for zxid, tree in shown.items() if tree == "ab" * 8] == [(1, 4)]
+
+
+def test_a_snapshot_at_the_beginning_of_an_epoch_is_of_what_was_logged_before() -> None:
+    """So this server has logged everything itself, and lacks something."""
+    whole, hole = log(*ALL_FOUR, NEXT), log(BEGIN, ONE, THREE, NEXT, snapshots=(zxid(2, 0),))
+    assert "total order" in violated(evidence(lives(whole, hole, whole)))
+    received = log(BEGIN, ONE, NEXT, snapshots=(zxid(2, 0),))
+    assert violated(evidence(lives(whole, received, whole))) == []

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zab_chaos.harness.backends.zookeeper.tree import ServerTree, ServerZnode, common, write
+from zab_chaos.harness.backends.zookeeper.tree import ServerTree, ServerZnode, common, differences, write
 from zab_chaos.model.events import FinalZnode
 from zab_chaos.model.oracle.facts import Damage
 from zab_chaos.model.runfiles import RunReader
@@ -37,3 +37,10 @@ def test_servers_have_a_common_tree_if_those_that_could_be_read_showed_the_same(
     assert common({2: same, 3: later}) is later
     assert common({2: same, 3: later, 4: ServerTree({"/": ROOT, "/a": A}, 9, 9)}) is None
     assert common({}) is None
+
+
+def test_a_znode_that_only_one_server_has_is_a_difference_on_whichever_side() -> None:
+    with_it, without = ServerTree({"/": ROOT, "/a": A}, 9, 9), ServerTree({"/": ROOT}, 9, 9)
+    for trees in ({1: with_it, 2: without}, {1: without, 2: with_it}):
+        (found,) = differences(trees)
+        assert found.startswith("/a: ")

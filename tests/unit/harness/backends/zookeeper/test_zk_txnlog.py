@@ -272,3 +272,13 @@ def test_a_log_that_two_threads_have_written_is_read_in_the_order_of_the_zxids(t
     assert (zxids(log), log.last, log.disorder) == ([1, 2, 3, 4, 5, 6, 7], 7, (5, 4))
     (folder / "log.3").unlink()
     assert read_disk(tmp_path).disorder is None  # what is logged twice is in order
+
+
+def test_a_file_replaces_what_older_files_have_from_its_first_transaction_on(tmp_path: Path) -> None:
+    """The older ones were truncated there. What a server has dropped at the end of one is not torn any more, either."""
+    inside = tmp_path / "version-2"
+    inside.mkdir()
+    (inside / "log.5").write_bytes(HEAD + b"".join(record(body(at)) for at in (5, 6, 7)) + record(body(8))[:-5])
+    (inside / "log.6").write_bytes(HEAD + record(body(6, rest=struct.pack("!i", 0))) + record(body(9)) + ZEROS)
+    log = read_disk(tmp_path)
+    assert (zxids(log), log.torn, log.disorder) == ([5, 6, 9], 0, None)

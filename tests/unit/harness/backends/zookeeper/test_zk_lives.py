@@ -1,0 +1,70 @@
+"""The record of a server's lives: how each has ended, what its disk held then, and its roles."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.harness.backends.zookeeper.conftest import LAST, write_log
+from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.backends.processes.life import ProcessLife
+from zab_chaos.harness.backends.zookeeper.ensemble import DISK_REFUSED, ZooKeeperCluster
+from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
+from zab_chaos.harness.backends.zookeeper.server import CRASHED
+from zab_chaos.node.store.errors import CORRUPT_EXIT
+
+
+def ended_by_itself(cluster: ZooKeeperCluster, code: int) -> None:
+    life = cluster._lives[1]
+    assert isinstance(life, ProcessLife)
+    assert life.process.stdin is not None
+    life.process.stdin.write(b"%d\n" % code)
+    life.process.stdin.flush()
+    assert cluster.wait_exit(1, 10.0) == code
+
+
+def test_only_a_server_that_ended_by_itself_has_an_exit(cluster: ZooKeeperCluster) -> None:
+    cluster.kill(1)
+    cluster.start(1)
+    ended_by_itself(cluster, 3)
+    cluster.start(1)
+    assert [life.code for life in cluster.recorded_lives({})] == [None, 3, None]
+
+
+def test_a_life_has_left_what_the_next_one_has_not_written_yet(cluster: ZooKeeperCluster, data: Path) -> None:
+    ended_by_itself(cluster, 3)
+    cluster.start(1)
+    write_log(data)
+    first, second = cluster.recorded_lives({})
+    assert (first.disk_after.last, second.disk_before.last, second.disk_after.last) == (0, 0, LAST)
+    assert first.ended <= second.began
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "status"),
+    [
+        (1, DISK_REFUSED, CORRUPT_EXIT),
+        (1, "something else", 1),
+        (CRASHED, DISK_REFUSED, CRASHED),
+        (-9, DISK_REFUSED, -9),
+    ],
+)
+def test_a_server_that_was_ended_has_not_refused_its_disk(
+    code: int, words: str, status: int, cluster: ZooKeeperCluster, tmp_path: Path
+) -> None:
+    nobody: Any = None
+    life = ProcessLife(1, 1, nobody, tmp_path / "log")
+    life.log.write_text(f"{words}\nthe last line\n")
+    assert cluster._exit_status(life, code) == status
+
+
+def test_the_first_answer_of_each_life_is_a_sample() -> None:
+    """Also if the server is what it was before, of which nothing else is on record in this life."""
+    answers = [Status(node=1, life=life, role="FOLLOWING", leader=2, established=True) for life in (1, 1, 2, 2)]
+    told = iter(answers)
+    servers: Any = SimpleNamespace(paused=lambda _: False, role_status=lambda *_: next(told))
+    sampler = RoleSampler(servers)
+    for _ in answers:
+        sampler._sample(1)
+    assert [(sample.life, sample.role) for sample in sampler.samples] == [(1, "FOLLOWING"), (2, "FOLLOWING")]
