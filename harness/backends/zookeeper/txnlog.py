@@ -135,7 +135,6 @@ class LogEnd:
         self._folder = folder / VERSION_2
         self._file: Path | None = None
         self._at = 0  # offset of the last transaction that was read
-        self._zxid = 0
 
     def zxid(self) -> int:
         """Return the last zxid; 0 if there is none."""
@@ -150,19 +149,16 @@ class LogEnd:
             return 0
 
     def _read(self, path: Path, file: BinaryIO) -> int:
-        attempts = [(self._at, True)] if path == self._file else []
-        for start, again in [*attempts, (_FILE.size, False)]:
+        """Read on from the last transaction, or what has taken its place. If the log was truncated before it, read it anew."""
+        for start in (self._at if path == self._file else _FILE.size, _FILE.size):
             file.seek(start)
             data, at, zxid, last = file.read(), 0, 0, 0
             while (record := _record(data, at)) is not None and adler32(record[1]) == record[0]:
-                first, last, zxid = zxid == 0, at, _HEADER.unpack_from(record[1])[2]
-                if first and again and zxid != self._zxid:
-                    break  # the log was truncated, and another transaction has taken this place
+                last, zxid = at, _HEADER.unpack_from(record[1])[2]
                 at += _RECORD.size + len(record[1]) + 1
-            else:
-                if zxid or not again:
-                    self._file, self._at, self._zxid = path, start + last, zxid
-                    return zxid
+            if zxid:
+                self._file, self._at = path, start + last
+                return int(zxid)
         return 0
 
 

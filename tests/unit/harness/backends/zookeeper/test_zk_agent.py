@@ -8,7 +8,7 @@ from threading import Event, Thread
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.zookeeper import points
+from zab_chaos.harness.backends.zookeeper import points, releases
 
 RULE = "RULE crash at before-sync TXN"
 
@@ -84,3 +84,16 @@ def test_waiting_for_an_answer_ends_after_a_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(points, "END_SECONDS", 0.05)
     with agent(lambda connection: connection.recv(1)) as port, pytest.raises(ClusterError, match="can't be reached"):
         points.submit(port, "LOAD", RULE)
+
+
+@pytest.mark.parametrize("version", releases.known())
+def test_a_point_is_in_one_method_of_a_release_and_those_of_writes_are_in_every_release(version: str) -> None:
+    major, minor, patch = map(int, version.split("-")[0].split("."))
+    found = {
+        point: [it.method for it in locations if it.is_in((major, minor, patch))]
+        for point, locations in points.LOCATIONS.items()
+    }
+    assert [point for point, methods in found.items() if len(methods) > 1] == []
+    assert all(methods for point, methods in found.items() if "send" not in point)
+    signature = "Request" if minor >= 9 else "TxnHeader,Record,TxnDigest" if minor >= 6 else "TxnHeader,Record"
+    assert found["before-write:TXN"] == [f"append({signature})"]

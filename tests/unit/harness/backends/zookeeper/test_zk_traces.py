@@ -380,6 +380,23 @@ def test_a_logged_check_whose_condition_was_false_is_a_violation() -> None:
     assert "values and versions" in violated(given)
 
 
+def test_a_transaction_is_not_that_of_an_equal_request_that_was_refused() -> None:
+    """The first check came before somebody had made version 3, and of the second one nothing is known."""
+    theirs, found = txn(1, 5, ("set", "/a", 3, 8), client=4), txn(1, 6, ("check", "/a", 4, None))
+    early, late = (
+        msgspec.structs.replace(unknown_check(seq, 3), t=t * MS, due=t * MS) for seq, t in ((4, 106), (5, 108))
+    )
+    no = Complete(t=107 * MS, client=9, seq=4, node=1, outcome="failed", error="bad version", zxid=(1, 4))
+    given = evidence(lives(*[log(*ALL_FOUR, theirs, found)] * 3), [*OPERATIONS, early, no, late])
+    assert violated(given) == []
+    assert [event["txns"][0][:2] for event in events_of(given, "broadcast")][-1] == [9, 5]
+
+
+def test_an_acknowledged_write_that_another_clients_session_has_made_is_a_violation() -> None:
+    theirs = evidence(lives(*[log(BEGIN, ONE, replace(TWO, client=ANNE), THREE)] * 3))
+    assert "exactly once" in violated(replace(theirs, sessions={9: [SESSION_ID], 8: [ANNE]}))
+
+
 def events_of(given: RunEvidence, name: str) -> list[dict[str, Any]]:
     return [event for _, trace in sorted(traces(given).items()) for event in trace if event["event"] == name]
 
