@@ -554,14 +554,15 @@ def synced(sent: int = SENT, client: int = BOB) -> Line:
     return {"type": "synced", "client": client, "sent": sent, "node": 2, "zxid": [1, 4]}
 
 
-def reads(*lines: Line, leader: int | None = 1, write: int | None = None) -> Property:
-    """Judge reads after a sync. `leader` is that of epoch 1, None if unknown. `write` was acknowledged to a client at time
-    1."""
+def reads(*lines: Line, leader: int | None = 1, next_leader: int = 3, write: int | None = None) -> Property:
+    """Judge reads after a sync. `leader` is that of epoch 1, None if unknown, and `next_leader` that of epoch 2. `write` was
+    acknowledged to a client at time 1."""
     oracle = Oracle(ev.LOGS)
-    if leader is not None:
-        oracle.facts.established.append(
-            ev.Established(t=1, node=leader, life=1, n=2, epoch=1, last_zxid=(0, 0), quorum=[1, 2])
-        )
+    for epoch, node in ((1, leader), (2, next_leader)):
+        if node is not None:
+            oracle.facts.established.append(
+                ev.Established(t=epoch, node=node, life=1, n=2, epoch=epoch, last_zxid=(0, 0), quorum=[1, 2])
+            )
     if write is not None:
         oracle.add_operation(ev.Invoke(t=0, due=0, client=9, seq=1, op="set", path="/a", value=1))
         oracle.add_operation(ev.Complete(t=1, client=9, seq=1, outcome="ok", zxid=(1, write)))
@@ -581,8 +582,9 @@ def test_a_read_after_a_sync_shows_earlier_acknowledged_writes() -> None:
         (lambda: reads(synced(), look(4, None), write=5), ["complete", "synced", "look"]),
         (lambda: reads(made(5), synced(), synced(9, ANNE), look(4, None)), ["made", "synced", "look"]),
         (lambda: reads(wrote(5), synced(), look(4, None)), ["wrote", "synced", "look"]),
+        (lambda: reads(made(5), synced(), look(4, None), next_leader=2), ["made", "synced", "look"]),
     ],
-    ids=["ephemeral", "older-one-later", "write", "another-syncs", "a-session's-write"],
+    ids=["ephemeral", "older-one-later", "write", "another-syncs", "a-session's-write", "a-later-leader"],
 )
 def test_a_read_after_a_sync_that_misses_an_acknowledged_write(
     found: Callable[[], Property], evidence: list[str]

@@ -136,6 +136,17 @@ def test_the_workloads_keys_and_created_keys_are_read_through_each_node(run: Run
     assert run.backend.asked == once + once  # before each of the workload's keys is written, and after it
 
 
+@pytest.mark.parametrize(
+    ("nodes", "up", "formed"), [(1, 1, True), (2, 1, False), (3, 2, True), (3, 1, False), (4, 2, False), (4, 3, True)]
+)
+def test_an_ensemble_has_formed_when_more_than_half_of_its_nodes_accept_clients(
+    nodes: int, up: int, formed: bool, run: Run
+) -> None:
+    cluster: Any = SimpleNamespace(nodes=range(nodes), status=lambda node, _: node if node < up else None)
+    run.deployment.cluster = cluster
+    assert run.deployment.formed() is formed
+
+
 def written(run: Run) -> list[str]:
     lines = [json.loads(line) for line in (run.folder / "ops.jsonl").read_text().splitlines()]
     return [line["path"] for line in lines if line.get("op") == "set"]

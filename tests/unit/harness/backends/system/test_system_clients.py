@@ -1,6 +1,7 @@
 """The outcomes that a backend's client may return."""
 
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,25 @@ def test_a_request_that_is_not_answered_in_time_is_unknown() -> None:
     client.submit(Get("/a"), lambda operation, outcome: told.append(outcome))
     client.poll(60.0)
     assert (client.outstanding, told) == (0, [Unknown("no answer within 0.01 s")])
+
+
+def test_a_request_that_breaks_off_while_it_is_sent_has_not_failed() -> None:
+    """A part of it may have arrived. Only a node that can't be reached has got nothing."""
+
+    class BreaksOff(Silent):
+        def submit(self, request: Request, then: ThenOrRaised) -> None:
+            raise ConnectionResetError
+
+    def unreachable() -> Client:
+        raise ConnectionRefusedError
+
+    for connect, failed in ((BreaksOff, False), (unreachable, True)):
+        told: list[Any] = []
+        client = SystemClient({1: connect}, 1, 1, 60.0)
+        client.submit(Set("/a", b""), lambda operation, outcome, told=told: told.append(outcome))
+        with suppress(OSError):
+            client.poll(60.0)
+        assert [isinstance(outcome, Failed) for outcome in told] == [True] * failed
 
 
 class Noted(Says):

@@ -72,6 +72,15 @@ def test_counts_that_are_not_by_peer(tmp_path: Path, port: int, received: Any) -
         nodes.close(ask=False)
 
 
+def test_a_peer_that_a_node_does_not_name_has_sent_nothing(tmp_path: Path, port: int) -> None:
+    """A link without a count would not be looked at when it is cut."""
+    nodes = cluster(tmp_path, port, received={})
+    nodes._lives[1] = SimpleNamespace(alive=True, stopped=False, life=1)  # type: ignore[assignment]
+    status = nodes.status(1)
+    assert status is not None
+    assert status.frames == {2: 0}
+
+
 @pytest.mark.parametrize("name", ["received", "leader"])
 def test_a_method_that_does_not_return_is_named(
     tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch, name: str
