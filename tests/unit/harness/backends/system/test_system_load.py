@@ -306,3 +306,29 @@ def test_keys_are_deleted_on_condition_of_a_version_only_if_answers_name_version
 
     assert conditions(None) == {ANY}
     assert conditions(0) == {ANY, 0, 1}
+
+
+def test_an_answer_that_comes_soon_after_the_end_of_the_load_is_known(tmp_path: Path) -> None:
+    may_answer, asked = threading.Event(), threading.Semaphore(0)
+
+    class Late(Client):
+        def submit(self, request: Request, then: ThenOrRaised) -> None:
+            asked.release()
+            threading.Thread(target=lambda: (may_answer.wait(60), then(done()))).start()
+
+        def close(self) -> None: ...
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    work = LoadParameters(clients=1, rate=1000.0, keys=1, mix={"set": 1})
+    load = load_on(Late, history, work, creates=False)
+    may_answer.set()
+    load.start()
+    assert load.wait_begun(60)
+    may_answer.clear()
+    while asked.acquire(timeout=0.2):  # until one is under way
+        pass
+    threading.Timer(0.3, may_answer.set).start()
+    counts = load.stop(60.0)
+    history.close()
+    assert counts.ok
+    assert counts.unknown == 0

@@ -9,9 +9,12 @@ import pytest
 from tests.unit.harness.backends.zookeeper.conftest import LAST, write_log
 from zab_chaos.faults.cluster import Status
 from zab_chaos.harness.backends.processes.life import ProcessLife
+from zab_chaos.harness.backends.zookeeper import ensemble
 from zab_chaos.harness.backends.zookeeper.ensemble import DISK_REFUSED, ZooKeeperCluster
+from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
-from zab_chaos.harness.backends.zookeeper.server import CRASHED
+from zab_chaos.harness.backends.zookeeper.server import CRASHED, Plan, Ports
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 
@@ -39,6 +42,22 @@ def test_a_life_has_left_what_the_next_one_has_not_written_yet(cluster: ZooKeepe
     first, second = cluster.recorded_lives({})
     assert (first.disk_after.last, second.disk_before.last, second.disk_after.last) == (0, 0, LAST)
     assert first.ended <= second.began
+
+
+def test_a_follower_has_a_connection_to_its_leaders_quorum_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one to the election port of each server, or from it."""
+    ports = {node: Ports(*range(10 * node, 10 * node + 4)) for node in (1, 2, 3)}
+    (tmp_path / "config").mkdir()
+    plan = Plan(release=Release("3.9.5", (), tmp_path), java="java", ports=ports)
+    cluster = ZooKeeperCluster(RunFolder(tmp_path), plan)
+    life: Any = SimpleNamespace(node=1, pid=0)
+    elections = [ports[node].election for node in (1, 2, 3)]
+    for to, leader in (([ports[3].quorum], 3), ([ports[2].quorum], 2), ([], None), ([ports[1].quorum], None)):
+        there = [SimpleNamespace(raddr=SimpleNamespace(port=port)) for port in (*elections, *to)]
+        monkeypatch.setattr(ensemble, "sockets", lambda _, there=there: [SimpleNamespace(raddr=()), *there])
+        assert cluster._find_leader(life) == leader
 
 
 @pytest.mark.parametrize(

@@ -307,3 +307,17 @@ def test_a_new_session_has_no_watches(tmp_path: Path, monkeypatch: pytest.Monkey
         line["session"] for line in recorded(sessions_file, tmp_path / "sessions.jsonl") if line["type"] == "began"
     ]
     assert began == [77, 78]
+
+
+@pytest.mark.parametrize(("silently", "why"), [(False, "closed"), (True, "left")])
+def test_a_session_that_was_left_was_not_closed(
+    silently: bool, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(sessions, "end_session", lambda _, *, send_close: asked.append(send_close))
+    client, sessions_file, _ = begun(tmp_path / "sessions.jsonl", monkeypatch)
+    client._state_changed(KazooState.CONNECTED)
+    client.close(silently=silently)
+    over = {"type": "over", "client": 7, "session": 77, "why": why}
+    assert recorded(sessions_file, tmp_path / "sessions.jsonl")[1:] == [over]
+    assert asked == [not silently]

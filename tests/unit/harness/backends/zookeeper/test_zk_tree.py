@@ -1,7 +1,16 @@
-"""Writing the servers' tree to tree.jsonl."""
+"""Reading a server's tree, comparing those of several, and writing it to tree.jsonl."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.states import ZnodeStat
+
+from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.tree import ServerTree, ServerZnode, common, differences, write
 from zab_chaos.model.events import FinalZnode
 from zab_chaos.model.oracle.facts import Damage
@@ -44,3 +53,48 @@ def test_a_znode_that_only_one_server_has_is_a_difference_on_whichever_side() ->
     for trees in ({1: with_it, 2: without}, {1: without, 2: with_it}):
         (found,) = differences(trees)
         assert found.startswith("/a: ")
+
+
+class Server:
+    """A fake of kazoo's client, on a server with these children. Without children, a znode was deleted meanwhile."""
+
+    last_zxid = 9
+
+    def __init__(self, children: dict[str, list[str]]) -> None:
+        self._children = children
+
+    def _answer(self, result: Any, path: str = "/") -> Any:
+        def get(timeout: float) -> Any:
+            if path not in self._children:
+                raise NoNodeError
+            return result
+
+        return SimpleNamespace(get=get)
+
+    def sync_async(self, path: str) -> Any:
+        return self._answer(path)
+
+    def get_async(self, path: str) -> Any:
+        return self._answer((path.encode(), ZnodeStat(*[0] * 11)), path)
+
+    def get_children_async(self, path: str) -> Any:
+        return self._answer(self._children.get(path), path)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_the_whole_tree_is_read_but_zookeepers_own(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(
+        {
+            "/": ["a", "gone", "zookeeper", "zookeeper-jobs", "z"], "/a": ["b"], "/a/b": [], "/z": [], "/zookeeper": ["quota"],
+            "/zookeeper-jobs": ["zookeeper"], "/zookeeper-jobs/zookeeper": [],
+        }
+    )  # fmt: skip
+
+    @contextmanager
+    def connected(*_: Any) -> Iterator[Server]:
+        yield server
+
+    monkeypatch.setattr(tree, "connected", connected)
+    monkeypatch.setattr(tree, "BATCH", batch)
+    found = tree.read("127.0.0.1:2181").znodes
+    assert sorted(found) == ["/", "/a", "/a/b", "/z", "/zookeeper-jobs", "/zookeeper-jobs/zookeeper"]
