@@ -44,6 +44,9 @@ class ZooKeeperCluster(ProcessCluster):
         self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
         self._records: dict[tuple[int, int], ServerLife] = {}  # by (node, life)
         self._running: set[tuple[int, int]] = set()  # those of `_records` whose end is not recorded yet
+        self._seen_ended: dict[
+            tuple[int, int], int
+        ] = {}  # by (node, life): when it was first seen to have ended by itself
         self._log_ends = {node: LogEnd(self._data(node)) for node in self.nodes}
         self._armed: dict[tuple[int, int], set[tuple[str, str]]] = {}  # by (node, life): crash points and their actions
 
@@ -84,9 +87,15 @@ class ZooKeeperCluster(ProcessCluster):
         why = server_log.exit_reason(self.log(*key)) if code is not None else None
         disk = read_disk(self._data(node))
         self._records[key] = replace(
-            self._records[key], ended=time.monotonic_ns(), disk_after=disk, code=code, why=why,
+            self._records[key], ended=self._seen_ended.get(key, time.monotonic_ns()), disk_after=disk, code=code, why=why,
             tree=None,  # one that it has shown before was another state, and what was logged since may not be committed
         )  # fmt: skip
+
+    def _note_end(self, life: Life) -> None:
+        """Note also the time; the disk is read later, by the main thread."""
+        if not life.alive:
+            self._seen_ended.setdefault((life.node, life.life), time.monotonic_ns())
+        super()._note_end(life)
 
     def epochs(self, node: int) -> tuple[int, int]:
         """Return (acceptedEpoch, currentEpoch) on the server's disk; 0 if the file is missing."""
@@ -190,6 +199,11 @@ class ZooKeeperCluster(ProcessCluster):
     def _exit_status(self, life: Life, code: int) -> int:
         exited = code >= 0 and code != CRASHED
         return CORRUPT_EXIT if exited and DISK_REFUSED in life.last_words(LOG_LINES) else code
+
+    def stop(self, node: int) -> int:
+        status = super().stop(node)
+        self._record_end(node)
+        return status
 
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
         statuses = super().kill_all(nodes)

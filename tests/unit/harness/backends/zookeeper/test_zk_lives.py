@@ -1,5 +1,6 @@
 """The record of a server's lives: how each has ended, what its disk held then, and its roles."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,6 +59,21 @@ def test_a_follower_has_a_connection_to_its_leaders_quorum_port(
         there = [SimpleNamespace(raddr=SimpleNamespace(port=port)) for port in (*elections, *to)]
         monkeypatch.setattr(ensemble, "sockets", lambda _, there=there: [SimpleNamespace(raddr=()), *there])
         assert cluster._find_leader(life) == leader
+
+
+@pytest.mark.parametrize("how", ["by itself", "stop", "kill"])
+def test_a_life_is_over_when_its_server_is_gone_and_not_when_the_next_one_begins(
+    how: str, cluster: ZooKeeperCluster
+) -> None:
+    if how == "by itself":
+        ended_by_itself(cluster, 3)
+        cluster.take_unexpected_ends()  # as the harness does all the time
+    else:
+        getattr(cluster, how)(1)
+    gone = time.monotonic_ns()
+    cluster.start(1)
+    first, second = cluster.recorded_lives({})
+    assert first.ended <= gone < second.began
 
 
 @pytest.mark.parametrize(
