@@ -8,6 +8,7 @@ TESTS = {
         "tests/integration/test_toxiproxy.py",
         "tests/integration/test_run_processes.py",
     ],
+    "faults/containers.py": ["tests/unit/faults/test_cpu_limit.py", "tests/unit/faults/test_net_disconnect.py"],
     "faults/filesystem/": [
         "tests/unit/faults/filesystem",
         "tests/integration/test_filesystem.py",
@@ -15,6 +16,10 @@ TESTS = {
     ],
     "harness/": ["tests/integration/test_run_processes.py"],
     "harness/backends/": ["tests/unit/harness/backends"],
+    # Of the next three, the tests that need an engine, other systems or ZooKeeper's servers are left out.
+    "harness/backends/containers/": ["tests/unit/harness/backends/containers"],
+    "harness/backends/system/": ["tests/unit/harness/backends/system"],
+    "harness/backends/zookeeper/": ["tests/unit/harness/backends/zookeeper"],
     "harness/backends/processes/": [
         "tests/unit/harness/backends/processes",
         "tests/integration/test_filesystem.py",
@@ -75,6 +80,12 @@ TESTS = {
         "tests/integration/test_client_sessions.py",
     ],
     "model/": ["tests/unit/model/oracle"],
+    "model/oracle/properties/history.py": ["tests/unit/model/oracle/test_history.py"],
+    "model/oracle/properties/sessions.py": ["tests/unit/model/oracle/test_sessions.py"],
+    "model/oracle/properties/sync.py": ["tests/unit/model/oracle/test_sessions.py"],
+    "model/oracle/properties/watches.py": ["tests/unit/model/oracle/test_sessions.py"],
+    "model/oracle/transactions.py": ["tests/unit/model/oracle/test_transactions.py"],
+    "model/oracle/version_names.py": ["tests/unit/model/oracle/test_version_names.py"],
     "node/": [
         "tests/unit/node/test_node_process.py",
         "tests/unit/node/test_append_file.py",
