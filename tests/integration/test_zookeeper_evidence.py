@@ -53,6 +53,7 @@ def test_the_tree_is_on_record_although_a_server_is_down_in_the_end(tmp_path: Pa
         with tree.connected(it.cluster.client_address(leader), 10) as client:
             client.create("/a", b"1")
         eventually(lambda: (it.disagreement(), it.on_not_converged(), it._tree)[-1] is not None)
+        it.folder.milestone("not-converged")
     znodes = [json.loads(line) for line in it.folder.file("tree.jsonl").read_bytes().splitlines()]
     assert [znode["path"] for znode in znodes] == ["/", "/a"]
 
