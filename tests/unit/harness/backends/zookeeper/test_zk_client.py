@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from kazoo.client import KazooState
 
-from zab_chaos.harness.backends.zookeeper.client import KazooConnection, NumberingConnection, ZooKeeperClient
+from zab_chaos.harness.backends.zookeeper.client import KazooConnection, ZooKeeperClient
+from zab_chaos.harness.backends.zookeeper.connection import CheckedConnection
 
 ADDRESSES = {1: "127.0.0.1:2181", 2: "127.0.0.1:2182"}
 
@@ -56,7 +57,7 @@ def test_a_client_remembers_every_session_that_it_has_had() -> None:
 
 
 def test_no_two_requests_of_a_client_have_one_number() -> None:
-    connection: Any = object.__new__(NumberingConnection)
+    connection: Any = object.__new__(CheckedConnection)
     given = []
     for begin in (True, False, False, True, False):
         if begin:
