@@ -225,6 +225,7 @@ class Backend(ABC):
     evidence: ClassVar[str] = TRACES  # what its runs are judged by, see `zab_chaos.model.events.Run`
     serves_with_majority: ClassVar[bool] = False  # writes succeed while a majority of the nodes is up and connected
     opaque_versions: ClassVar[bool] = False  # a version does not count a key's writes, but names one of them
+    blind_deletes: ClassVar[bool] = False  # a delete succeeds whether or not there is such a key
     stale_reads: ClassVar[bool] = False  # a read may show an earlier state, but in no session an older one than before
     exact: ClassVar[bool] = False  # time passes only in the ensemble itself, and nothing depends on the machine
     forms: ClassVar[Mapping[str, Form]] = {  # what its attributes must be
@@ -232,7 +233,7 @@ class Backend(ABC):
         "abilities": ABILITIES,
         "operations": OPERATION_NAMES,
         "defects": NAMED_TEXTS,
-        **dict.fromkeys(("serves_with_majority", "opaque_versions", "stale_reads", "exact"), FLAG),
+        **dict.fromkeys(("serves_with_majority", "opaque_versions", "blind_deletes", "stale_reads", "exact"), FLAG),
     }
 
     @property

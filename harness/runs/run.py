@@ -234,6 +234,7 @@ def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, ba
             **scenario.expected(exact=exact),
             **({"serves_with_majority": True} if backend.serves_with_majority else {}),
             **({"opaque_versions": True} if backend.opaque_versions else {}),
+            **({"blind_deletes": True} if backend.blind_deletes else {}),
             **({"stale_reads": True} if backend.stale_reads else {}),
         },
         **({"ticket": ticket.id, "ticket_violates": ticket.violates} if (ticket := scenario.ticket) else {}),

@@ -50,13 +50,15 @@ class Call(Struct, frozen=True, gc=False):
     """One operation of one key and its answer. An `answer` of None or with the outcome "unknown" says nothing.
 
     `makes`: the version that the write makes, if versions name writes (`zab_chaos.model.oracle.version_names`); None if they
-    count. `session`: the one that it belongs to, if reads may be stale.
+    count. `session`: the one that it belongs to, if reads may be stale. `blind`: a delete succeeds whether or not there is such
+    a key.
     """
 
     invoke: Invoke
     answer: Complete | None
     makes: int | None = None
     session: int | None = None
+    blind: bool = False
 
     @property
     def known(self) -> bool:
@@ -563,7 +565,7 @@ def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
         case "check":
             return state is not None and _version_fits(answer, state), state
         case "delete":
-            return state is not None, None
+            return state is not None or call.blind, None
         case "create" if state is not None:
             return False, state
     counted = state[1] + 1 if state is not None and versions else 0

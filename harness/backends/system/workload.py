@@ -45,7 +45,7 @@ class SystemLoad(ThreadedLoad):
         clients = [client(number) for number in range(1, load.clients + 1)]
         for each in clients:
             each.lock = self._lock
-        agenda = partial(SystemAgenda, created=[], opaque=opaque)
+        agenda = partial(SystemAgenda, created=[], opaque=opaque, creates=creates)
         self._loop = OpenLoop(load, seed, history, clients, agenda, Create if creates else Set)
         self._grace_end = float("inf")
         self._threads = [

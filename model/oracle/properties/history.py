@@ -30,7 +30,8 @@ class LinearizableKeys(Checker):
     connect that some order explains all answers, in which each transaction has one place. An operation with an unknown
     outcome may take effect at any time after its call, or never; a failed one never does. A refusal counts if it says that
     a key exists, does not exist, or has another version. If run.json says `opaque_versions`, a version does not count the
-    writes of a key, but belongs to exactly one of them. If it says `stale_reads`, a read may show an earlier state, but
+    writes of a key, but belongs to exactly one of them. If it says `blind_deletes`, a delete succeeds whether or not there is
+    such a key. If it says `stale_reads`, a read may show an earlier state, but
     none before what its session has seen or written. Does not verify other operations of several keys (a multi, children),
     nor the keys of a multi. A key with too many possibilities is UNKNOWN.
     """
@@ -55,7 +56,10 @@ class LinearizableKeys(Checker):
     def _judge_key(self, path: str, requests: list[Request]) -> list[Call] | None:
         """Judge the operations of one key. Return them if some order explains them."""
         self.checked += len(requests)
-        calls = [Call(one.invoke, one.complete, session=self._sessions.get(_key_of(one))) for one in requests]
+        blind = bool(self.facts.run.expect.get("blind_deletes"))
+        calls = [
+            Call(one.invoke, one.complete, session=self._sessions.get(_key_of(one)), blind=blind) for one in requests
+        ]
         try:
             calls = resolved(calls) if self.facts.run.expect.get("opaque_versions") else calls
             wrong = first_unexplained(calls)

@@ -224,6 +224,25 @@ def test_a_write_that_may_have_been_deleted_is_not_lost(tmp_path: Path, until: f
     assert verdict.violated == ["linearizable keys", *(["durability"] if lost else [])]
 
 
+@pytest.mark.parametrize(("blind", "shown"), [(True, None), (True, 7), (False, None)])
+def test_a_blind_delete_succeeds_without_a_key_and_leaves_none(tmp_path: Path, blind: bool, shown: int | None) -> None:
+    twice = [operation(1, "set", 0, 1, 7), operation(2, "delete", 2, 3), operation(3, "delete", 4, 5)]
+    gone = {} if shown else {"outcome": "failed", "error": "no node"}
+    verdict = run_of(
+        tmp_path, *twice, operation(4, "get", 6, 7, shown, **gone), **({"blind_deletes": True} if blind else {})
+    )
+    assert verdict.violated == ([] if blind and shown is None else ["linearizable keys"])
+
+
+def test_a_blind_delete_on_condition_needs_its_version(tmp_path: Path) -> None:
+    delete = operation(2, "delete", 2, 3)
+    delete[0]["version"] = 0
+    assert run_of(tmp_path, operation(1, "set", 0, 1, 7), delete, blind_deletes=True).violated == []
+    again = operation(3, "delete", 4, 5)
+    again[0]["version"] = 0
+    assert run_of(tmp_path, operation(1, "set", 0, 1, 7), delete, again, blind_deletes=True).violated
+
+
 def test_no_service_without_a_fault_is_no_progress(tmp_path: Path) -> None:
     late = [operation(3, "set", 2, 8, 9, outcome="unknown", error="no answer")]
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), *late, operation(2, "set", 9, 9.5, 8))

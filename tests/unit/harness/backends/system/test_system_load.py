@@ -332,3 +332,39 @@ def test_an_answer_that_comes_soon_after_the_end_of_the_load_is_known(tmp_path: 
     history.close()
     assert counts.ok
     assert counts.unknown == 0
+
+
+def asked_of(tmp_path: Path, number: int, creates: bool, **work: Any) -> list[Request]:
+    """Return so many creations and deletions that two clients ask for."""
+    asked: list[Request] = []
+    enough = threading.Event()
+
+    def ask(request: Request) -> object:
+        if isinstance(request, Create | Delete):
+            asked.append(request)
+            if len(asked) >= number:
+                enough.set()
+        return done()
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    load = load_on(
+        lambda: OfStore(ask), history, LoadParameters(clients=2, rate=1000.0, keys=2, **work), creates=creates
+    )
+    load.start()
+    assert enough.wait(60)
+    load.stop()
+    history.close()
+    return asked
+
+
+def test_clients_that_can_not_create_delete_keys_that_anybody_sets(tmp_path: Path) -> None:
+    """There are no others, and each `set` creates them again."""
+    asked = asked_of(tmp_path, 50, creates=False, mix={"set": 1, "delete": 1})
+    assert {(type(one), one.path) for one in asked} == {(Delete, "/key-0"), (Delete, "/key-1")}
+
+
+def test_all_clients_create_and_delete_one_key(tmp_path: Path) -> None:
+    """Two of them must not both be told that they have created it."""
+    asked = asked_of(tmp_path, 200, creates=True, mix={"create": 1, "delete": 1})
+    assert {type(one) for one in asked if one.path == "/key-2"} == {Create, Delete}
+    assert sum(one.path == "/key-2" for one in asked) < 150
