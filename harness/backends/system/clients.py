@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from zab_chaos.harness.backends.system.mistakes import describe
+from zab_chaos.harness.backends.system.mistakes import BackendMistake, called, describe
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
@@ -282,7 +282,12 @@ class SystemClient:
             self._close_client()
         try:
             if self._client is None:
-                self._client, self._client_node = self._connect[self.node](), self.node
+                client = called("client", self._connect[self.node], os_errors=True)
+                if not isinstance(client, Client):
+                    raise BackendMistake(
+                        f"`client` of the backend must return a BlockingClient or AsyncClient, not {client!r}"
+                    )
+                self._client, self._client_node = client, self.node
         except OSError as error:
             pending.answers.put(Failed(NO_LEADER, f"node {self.node} can't be reached: {error}"))
             return

@@ -25,7 +25,7 @@ from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
-from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, describe
+from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, called, describe
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
@@ -166,12 +166,13 @@ class SystemCluster(ProcessCluster):
             raise ClusterError(f"node {node} has no crash points")
         place = self.places[node]
         place.data.mkdir(parents=True, exist_ok=True)
-        command = self._backend.command(place, place.defect)
+        command = called("command", lambda: self._backend.command(place, place.defect))
         if not isinstance(command, list | tuple):
             raise ClusterError(f"`command` must return a list, such as ['server', '--port', '7000'], not {command!r}")
         if node in self._damaged:
             self._on_damaged_files[node, number] = None
-        process = launch(node, tied(*map(str, command)), log, self._folder.path, self._backend.environment())
+        environment = called("environment", self._backend.environment)
+        process = launch(node, tied(*map(str, command)), log, self._folder.path, environment)
         return ProcessLife(node, number, process, log)
 
 
@@ -223,7 +224,7 @@ class SystemDeployment(ProcessDeployment):
 
     def on_established(self) -> None:
         """Set up the system, and sync the disks: what the nodes have written is durable, as half a minute later anyway."""
-        self._backend.set_up(list(self.cluster.places.values()))
+        called("set_up", lambda: self._backend.set_up(list(self.cluster.places.values())))
         if self._disks is not None:
             self._disks.sync()
 

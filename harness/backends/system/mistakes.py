@@ -54,12 +54,25 @@ class TimedCalls:
             raise self._mistake from None
 
 
+def called(name: str, method: Callable[[], _T], *, os_errors: bool = False) -> _T:
+    """Return what a method of a backend returns. Raises BackendMistake for an exception; `os_errors`: but OSErrors as such."""
+    try:
+        return method()
+    except HarnessError:
+        raise
+    except Exception as error:
+        if os_errors and isinstance(error, OSError):
+            raise
+        raise BackendMistake(f"`{name}` of the backend has raised {_with_place(error)}") from error
+
+
 def describe(error: Exception) -> str:
     """Return an exception in words. An OSError is what a connection may end with; others also get the place in the code."""
-    words = f"{type(error).__name__}: {error}"
-    return (
-        words if isinstance(error, OSError) else words + _place(traceback.extract_tb(error.__traceback__), "raised in")
-    )
+    return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else _with_place(error)
+
+
+def _with_place(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" + _place(traceback.extract_tb(error.__traceback__), "raised in")
 
 
 def place_of_thread(thread: threading.Thread) -> str:

@@ -1,10 +1,12 @@
 """The checkers of the experiment itself: the faults took effect, and the records are complete."""
 
 from itertools import pairwise
+from signal import SIGKILL
 from typing import Any
 
 from zab_chaos.model.events import TRACES, Boot, Heal, Inject
 from zab_chaos.model.oracle.cross_checks import disagreements
+from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import Life, cut_link_counters, ended_processes, evidence_of, tampering
 from zab_chaos.model.oracle.fault_evidence import contradictions
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -132,7 +134,11 @@ def _why(event: Inject | Heal) -> str:
     missed = [node for node, shown in evidence.items() if isinstance(shown, dict) and shown.get("reached") is False]
     if missed:
         return f": its point was not reached on {', '.join(f'node {node}' for node in missed)}"
-    ends = [f"node {node} with {shown['exit']}" for node, shown in ended_processes(event).items() if shown["exit"]]
+    ended = ended_processes(event)
+    killed = [node for node, shown in ended.items() if shown["exit"] == -SIGKILL]
+    if killed and isinstance(event, Inject) and event.do == "stop":
+        return f": asked to end (SIGTERM), {node_names(killed)} did not, and had to be killed"
+    ends = [f"node {node} with {shown['exit']}" for node, shown in ended.items() if shown["exit"]]
     return f"; exit status: {', '.join(ends)}" if ends else ""
 
 

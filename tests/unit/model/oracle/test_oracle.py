@@ -322,6 +322,18 @@ def test_how_a_process_ended_is_the_reason_why_a_stop_is_not_confirmed() -> None
     assert first.words == "fault 1 (stop) was not confirmed; exit status: node 2 with 1"
 
 
+def test_a_process_that_does_not_end_when_it_is_asked_is_named() -> None:
+    """The exit status, -9, is only that of the harness."""
+    story = ensemble()
+    story.inject("stop", [2], confirmed=False, evidence={"2": {"pid": 8, "exit": -9}})
+    story.heal()
+    story.settle()
+    first, *_ = finish(feed(story, faults_first=False), story).property("fault took effect").violations
+    assert (
+        first.words == "fault 1 (stop) was not confirmed: asked to end (SIGTERM), node 2 did not, and had to be killed"
+    )
+
+
 def test_under_unknown_faults_missing_recovery_is_unknown() -> None:
     story = ensemble()
     story.crash(3)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.system import Client, Place, SystemBackend, mistakes
+from zab_chaos.harness.backends.system import Client, Get, Place, SystemBackend, mistakes
+from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.deployment import SystemCluster, SystemDeployment
 from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -133,6 +134,51 @@ def test_an_exception_of_a_method_has_its_name(
     monkeypatch.setattr(Mistaken, "leader", raises)
     with pytest.raises(BackendMistake, match="`leader` of the backend " + words):
         cluster(tmp_path, port).leader()
+
+
+@pytest.mark.parametrize("name", ["command", "environment"])
+@pytest.mark.parametrize("raised", [KeyError("x"), OSError("in use")])
+def test_an_exception_at_the_start_of_a_node_has_the_name_of_the_method(
+    raised: Exception, name: str, tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also an OSError, which seemed to be one of the harness."""
+
+    def raises(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(Mistaken, name, raises)
+    place = rf"\(raised in {Path(__file__).name}, line \d+\)"
+    with pytest.raises(
+        BackendMistake, match=rf"`{name}` of the backend has raised {type(raised).__name__}: .* {place}"
+    ):
+        cluster(tmp_path, port).start(1)
+
+
+def connected(client: Any) -> SystemClient:
+    """Send a request through a client that `client` returns or raises, when asked to connect."""
+
+    def connect() -> Any:
+        if isinstance(client, Exception):
+            raise client
+        return client
+
+    asked = SystemClient({1: connect}, 1, 1, 1.0)
+    asked.submit(Get("/a"), lambda *_: None)
+    asked.flush()
+    return asked
+
+
+def test_an_exception_of_the_method_client_has_its_name() -> None:
+    with pytest.raises(BackendMistake, match=r"`client` of the backend has raised KeyError: 'x' \(raised in .*, line"):
+        connected(KeyError("x"))
+    connected(ConnectionError("refused")).close()
+
+
+def test_a_client_that_is_none() -> None:
+    with pytest.raises(
+        BackendMistake, match="`client` of the backend must return a BlockingClient or AsyncClient, not None"
+    ):
+        connected(None)
 
 
 def test_a_leader_that_is_no_node(tmp_path: Path, port: int) -> None:
