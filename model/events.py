@@ -332,6 +332,7 @@ class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
 
 
 TRANSACTIONS = frozenset({"transaction", "multi-get"})  # of several keys, of foreign systems
+FINAL_CLIENTS = 1_000_000  # higher numbers have the harness's own clients, at the end of a run of a foreign system
 STEPPED = TRANSACTIONS | {"multi"}  # operations with steps
 LARGE_BYTES = 1000  # the least size of a request that is recorded
 

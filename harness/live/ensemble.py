@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.kind import FaultError, Kind
 from zab_chaos.faults.network import NetworkError, Pair, Traffic
@@ -135,6 +136,7 @@ class Ensemble:
 
     def _start(self) -> None:
         deployment, backend = self._deployment, self._run.backend
+        self._led = Ability.LEADER in backend.abilities
         load = InteractiveLoad(deployment.outcomes, self._sessions)
         self._phases = RunPhases(
             self.scenario, self._options.seed, deployment, Quiet(), self.interrupt, load, abilities=backend.abilities
@@ -314,16 +316,19 @@ class Ensemble:
             self.advance_faults()
 
     def until_established(self, timeout: float = 30.0) -> int:
-        """Wait for an established leader that a quorum follows, and return its id. Raises TimeoutError."""
-        leaders: list[int] = []
+        """Wait for an established leader that a quorum follows, and return its id. Raises TimeoutError.
+
+        Of a foreign system that has no leader, wait until most nodes accept clients, and return 0.
+        """
+        found = [0]
 
         def established() -> bool:
-            leader = self.leader
-            leaders[:] = [leader] if leader is not None else []
-            return bool(leaders)
+            found[0] = self.leader or 0
+            return found[0] > 0 or (not self._led and self._deployment.formed())
 
-        self._wait_until(established, timeout, "no leader was established")
-        return leaders[0]
+        words = "no leader was established" if self._led else "most nodes did not accept clients"
+        self._wait_until(established, timeout, words)
+        return found[0]
 
     def until_converged(self, timeout: float | None = None) -> None:
         """Wait until all nodes are up and have delivered the same. Raises TimeoutError, which says which nodes differ."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from zab_chaos.model.events import (
+    FINAL_CLIENTS,
     HISTORY,
     TRACE_FILE,
     TRACE_FOLDER,
@@ -532,6 +533,12 @@ class Facts:
     def unanswered(self) -> list[Invoke]:
         """Return the requests without an answer."""
         return [request.invoke for request in self.requests.values() if request.complete is None]
+
+    def leave_out_final_writes(self) -> None:
+        """Do not count what the harness itself wrote at the end: that says nothing of how much the load did."""
+        for request in self.requests.values():
+            if request.invoke.client > FINAL_CLIENTS and request.invoke.op in WRITES:
+                self.write_outcomes[request.complete.outcome if request.complete is not None else "unknown"] -= 1
 
     def quorum(self) -> int:
         return self.run.nodes // 2 + 1

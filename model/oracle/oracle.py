@@ -179,6 +179,8 @@ class Oracle:
         unanswered = facts.unanswered()
         facts.outcomes["unknown"] += len(unanswered)
         facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in unanswered)
+        if run.evidence == HISTORY:
+            facts.leave_out_final_writes()
         for checker in self.checkers:
             checker.at_end()
         return self._conclude([*(checker.property() for checker in self.checkers), *self._unjudged_properties()])

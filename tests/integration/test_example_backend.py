@@ -305,6 +305,33 @@ def test_a_scenario_that_it_does_not_support_is_refused_before_anything_starts(
     assert not tmp_path.joinpath("results").exists()
 
 
+TESTED = """
+import pytest
+
+@pytest.mark.zab(on="examplekv")
+def test_the_nodes_come_back(zab_cluster):
+    zab_cluster.crash("one")
+    zab_cluster.restart("one")
+    assert zab_cluster.until_established() == 0
+    with zab_cluster.client() as client:
+        client.set("/a", b"1")
+
+@pytest.mark.zab(on="examplekv")
+def test_nothing_is_written(zab_cluster):
+    zab_cluster.crash("one")
+"""
+
+
+def test_a_system_without_leaders_has_an_ensemble_in_tests(environment: dict[str, str], tmp_path: Path) -> None:
+    """It is established without one. And only what the test writes is enough to judge, not what is written at the end."""
+    tmp_path.joinpath("test_it.py").write_text(TESTED)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=170)
+    assert ended.returncode == 1, ended.stdout
+    assert "1 failed, 1 passed" in ended.stdout, ended.stdout
+    assert "0 writes were acknowledged; at least 1 is needed to judge" in ended.stdout
+
+
 def test_it_passes_the_conformance_suite(environment: dict[str, str], tmp_path: Path) -> None:
     words = [
         "--pyargs",

@@ -41,6 +41,7 @@ from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.final_state import is_conclusive
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import key_path, load_parameters
+from zab_chaos.model.events import FINAL_CLIENTS
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import Get, Set
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 READS_SECONDS = 2.0  # within which a node that accepts clients has found out whether its files are damaged
 TIMEOUT_SECONDS = 3.0  # of a request at the end of the run
 MAX_FINAL_KEYS = 200  # of the workload's keys that are written at the end, and of the other keys that are read
-FINAL_CLIENTS = 1_000_000  # the numbers of the clients that send requests at the end are higher than this
 
 
 class SystemCluster(ProcessCluster):
@@ -190,9 +190,8 @@ class SystemDeployment(ProcessDeployment):
         self._versions = VersionNumbers() if backend.opaque_versions else None
         self._final_clients = 0  # the number of clients used so far at the end of the run
         self._keys = [key_path(key) for key in range(scenario.workload.keys)]
-        self._unwritten = (
-            self._keys[-MAX_FINAL_KEYS:] if "set" in backend.operations else []
-        )  # still to write at the end
+        self._unwritten: list[str] = []  # still to write at the end
+        self.on_healed()
 
     def _build(self, stack: ExitStack) -> None:
         from zab_chaos.harness.backends.system.backend import Place
@@ -227,6 +226,10 @@ class SystemDeployment(ProcessDeployment):
         called("set_up", lambda: self._backend.set_up(list(self.cluster.places.values())))
         if self._disks is not None:
             self._disks.sync()
+
+    def on_healed(self) -> None:
+        """The keys must be written, also those of an ensemble in a test, which were written already when it was new."""
+        self._unwritten = self._keys[-MAX_FINAL_KEYS:] if "set" in self._backend.operations else []
 
     @property
     def addresses(self) -> dict[int, str]:

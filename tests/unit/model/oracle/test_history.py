@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from zab_chaos.model.events import FINAL_CLIENTS
 from zab_chaos.model.oracle import linearization
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.oracle.properties import judged_by
@@ -71,6 +72,14 @@ def test_a_good_history_passes_and_the_verdict_names_what_was_not_judged(tmp_pat
             not judged or item.name in ("fault took effect", "expected state")
         ), item.name
         assert judged or item.why == "it is judged from the nodes' own traces, and this system leaves none"
+
+
+@pytest.mark.parametrize("writer", [1, FINAL_CLIENTS, FINAL_CLIENTS + 1])
+def test_what_the_harness_writes_at_the_end_is_not_enough_to_judge(tmp_path: Path, writer: int) -> None:
+    verdict = run_of(tmp_path, operation(writer, "set", 0, 1, 7), operation(2, "get", 2, 3, 7))
+    few = [] if writer <= FINAL_CLIENTS else ["0 writes were acknowledged; at least 1 is needed to judge"]
+    assert verdict.reasons == few
+    assert verdict.metrics["writes_acked"] == 1 - len(few)
 
 
 def test_a_write_that_is_lost_at_the_end_was_not_durable(tmp_path: Path) -> None:

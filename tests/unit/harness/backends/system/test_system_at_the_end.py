@@ -160,6 +160,15 @@ def test_each_of_the_workloads_keys_is_written_through_some_node(run: Run) -> No
     assert run.backend.held[1] == run.backend.held[2] == {"/key-0": b"end-3", "/key-1": b"end-3"}
 
 
+def test_the_keys_are_written_again_when_the_faults_are_healed(run: Run) -> None:
+    """An ensemble in a test writes them when it is new, which says nothing of the faults that follow."""
+    assert run.deployment.disagreement() is None
+    run.backend.stuck = {"/key-1"}
+    assert run.deployment.disagreement() is None
+    run.deployment.on_healed()
+    assert run.deployment.disagreement() == "no node takes a write of /key-1: Unknown(why='it hangs')"
+
+
 def test_a_key_that_no_node_can_write_is_reported(run: Run) -> None:
     run.backend.stuck = {"/key-1"}
     why = "no node takes a write of /key-1: Unknown(why='it hangs')"
