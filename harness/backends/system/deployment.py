@@ -2,9 +2,11 @@
 
 import signal
 import socket
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
 from functools import partial
 from operator import contains
 from pathlib import Path
@@ -66,9 +68,20 @@ class SystemCluster(ProcessCluster):
     )
 
     def __init__(
-        self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, disks: Disks | None
+        self,
+        backend: "SystemBackend",
+        places: Mapping[int, "Place"],
+        folder: RunFolder,
+        disks: Disks | None,
+        reads: Callable[[int], bool] = lambda node: True,
     ) -> None:
+        """`reads`: whether a read through a node is answered; it may take some seconds."""
         super().__init__(folder, list(places), faithful=False, disks=disks)
+        self._reads = reads
+        self._wiped: dict[
+            int, Future[bool]
+        ] = {}  # nodes that have not answered a read since: the answer to the latest one
+        self._asking = Lock()  # held while `_wiped` is used
         self.places = places
         self.disk_files = backend.data_files
         self._damaged: set[int] = set()  # nodes with files that a fault has damaged
@@ -106,7 +119,30 @@ class SystemCluster(ProcessCluster):
             self.silence[node] = f"{type(error).__name__}: {error}"
             return None
         life = self._lives[node].life
-        return Status(node=node, life=life, frames=frames) if self._has_read_its_files(node, life) else None
+        if not self._has_read_its_files(node, life):
+            return None
+        return Status(node=node, life=life, frames=frames, amnesiac=self._is_without_its_data(node))
+
+    def _is_without_its_data(self, node: int) -> bool:
+        """Return whether a node that has lost its disk, and accepts clients, has not answered a read since. Until then it may
+        be copying what it had confirmed, and a second lost disk would be too much. Nothing waits for the answer."""
+        with self._asking:
+            if node not in self._wiped:
+                return False
+            asked = self._wiped[node]
+            if asked.done() and asked.result():
+                del self._wiped[node]
+                return False
+            if asked.done():
+                self._wiped[node] = asked = Future()
+                threading.Thread(target=self._read, args=(node, asked), name="reads", daemon=True).start()
+            return True
+
+    def _read(self, node: int, asked: "Future[bool]") -> None:
+        answered = False
+        with suppress(Exception):  # of the backend's client: the load reports it
+            answered = self._reads(node)
+        asked.set_result(answered)
 
     def _has_read_its_files(self, node: int, life: int) -> bool:
         """Return whether a node that accepts clients must have read its files: some programs listen before they do, and end
@@ -155,6 +191,9 @@ class SystemCluster(ProcessCluster):
     def wipe(self, node: int) -> None:
         super().wipe(node)
         self._damaged.discard(node)
+        with self._asking:
+            self._wiped[node] = Future()
+            self._wiped[node].set_result(False)
 
     def _exit_status(self, life: Life, code: int) -> int:
         """A node that ends by itself with damaged files refuses its disk: how its program says so is not known."""
@@ -219,7 +258,7 @@ class SystemDeployment(ProcessDeployment):
         self._history = HistoryFile(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)
         self._disks = self._own_disks("journal", stack, with_process=False)
-        self.cluster = SystemCluster(self._backend, places, self.folder, self._disks)
+        self.cluster = SystemCluster(self._backend, places, self.folder, self._disks, self._reads)
 
     def on_established(self) -> None:
         """Set up the system, and sync the disks: what the nodes have written is durable, as half a minute later anyway."""
@@ -242,6 +281,18 @@ class SystemDeployment(ProcessDeployment):
         connect = {each: partial(self._backend.client, place, timeout) for each, place in self.cluster.places.items()}
         operations, versions = self._backend.operations, self._versions
         return SystemClient(connect, number, node, timeout, operations=operations, versions=versions)
+
+    def _reads(self, node: int) -> bool:
+        """Return whether a read through this node is answered. It is not recorded: it can't change anything."""
+        if "get" not in self._backend.operations:
+            return True
+        found: list[Outcome] = []
+        client = self._client(FINAL_CLIENTS, node, TIMEOUT_SECONDS)
+        client.submit(Get(self._keys[0]), lambda _, outcome: found.append(outcome))
+        while not found:
+            client.poll(TIMEOUT_SECONDS)
+        client.close()
+        return is_conclusive(found[0])
 
     def workload(self, seed: int) -> SystemLoad:
         nodes, load = self.cluster.nodes, load_parameters(self._scenario)
