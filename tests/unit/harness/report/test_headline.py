@@ -54,6 +54,13 @@ def test_the_headline_of_a_pass() -> None:
         ({"longest_unavailability_s": 0.142, "longest_unavailability_fault": None}, "; longest pause 142 ms"),
         ({"longest_unavailability_s": 0.0}, "took effect"),
         ({"longest_unavailability_s": 1.0}, "; longest pause 1.0 s"),
+        (
+            {
+                "longest_unavailability_s": 0.0,
+                "ended": [{"node": 2, "code": 2}, {"node": 3, "code": -11}, {"node": 2, "code": 2}],
+            },
+            "; node 2 ended by itself, with exit code 2; node 3 ended by itself, with exit code -11",
+        ),
         ({"unknown_with_effect": None}, "542 of unknown outcome; longest"),  # of a verdict that does not say
     ],
 )

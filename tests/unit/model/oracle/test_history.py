@@ -386,6 +386,29 @@ def test_a_node_that_ended_by_itself_and_stays_away_is_no_progress(tmp_path: Pat
     assert run_of(tmp_path, *WELL, faults=faults, ends=[(1.5, {})], converges_within=11).violated == []
 
 
+@pytest.mark.parametrize(
+    ("more", "do", "shown"),
+    [
+        ({}, "partition", [{"node": 2, "code": 3}]),
+        ({}, "disk-error", []),
+        ({"armed": True}, "partition", []),
+        ({"code": 65}, "partition", []),
+    ],
+)
+def test_a_process_that_ended_by_itself_is_in_the_metrics(
+    tmp_path: Path, more: Line, do: str, shown: list[Line]
+) -> None:
+    """It comes back with the next fault that starts its node, and nothing else would tell of it."""
+    faults = [
+        ("inject", 1, {"do": do, "target": "node-2", "nodes": [2], "evidence": {}}),
+        ("heal", 3, {"evidence": {}}),
+    ]
+    verdict = run_of(
+        tmp_path, operation(1, "set", 0, 1, 7), operation(2, "get", 4, 5, 7), faults=faults, ends=[(2, more)]
+    )
+    assert verdict.metrics["ended"] == shown
+
+
 def test_nodes_that_do_not_come_back_have_an_exit_code(tmp_path: Path) -> None:
     ends = [(5, {}), (20, {"life": 2}), (21, {"life": 3, "code": 7})]
     verdict = run_of(tmp_path, *WELL, milestones=("safety-ended", "not-converged"), ends=ends)
