@@ -80,7 +80,7 @@ class SystemCluster(ProcessCluster):
         self._reads = reads
         self._wiped: dict[
             int, Future[bool]
-        ] = {}  # nodes that have not answered a read since: the answer to the latest one
+        ] = {}  # whether the latest read was answered, of nodes that have answered none yet
         self._asking = Lock()  # held while `_wiped` is used
         self.places = places
         self.disk_files = backend.data_files

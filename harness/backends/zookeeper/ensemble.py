@@ -44,9 +44,7 @@ class ZooKeeperCluster(ProcessCluster):
         self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
         self._records: dict[tuple[int, int], ServerLife] = {}  # by (node, life)
         self._running: set[tuple[int, int]] = set()  # those of `_records` whose end is not recorded yet
-        self._seen_ended: dict[
-            tuple[int, int], int
-        ] = {}  # by (node, life): when it was first seen to have ended by itself
+        self._seen_ended: dict[tuple[int, int], int] = {}  # by (node, life): when it was first seen to have ended
         self._log_ends = {node: LogEnd(self._data(node)) for node in self.nodes}
         self._armed: dict[tuple[int, int], set[tuple[str, str]]] = {}  # by (node, life): crash points and their actions
 

@@ -249,15 +249,16 @@ class Sessions(Checker):
                 self.checked += 1
                 write = began.client, op, path, value
                 sent, first = self._sent.get(write), done.setdefault(write, zxid)
+                last = latest.get(session)
                 if sent is None:
                     wrong = f"and client {began.client} had not asked for it"
                 elif first != zxid:
                     wrong = f"which it had done at {show(first)} already, and client {began.client} had asked for once"
-                elif sent.t < (last := latest.setdefault(session, sent)).t:
-                    later = (
-                        f"the {last.op} of {last.path} at {show(done[began.client, last.op, last.path, last.value])}"
+                elif last is not None and sent.t < last.t:
+                    at = show(done[began.client, last.op, last.path, last.value])
+                    wrong = (
+                        f"after the {last.op} of {last.path} at {at}, which client {began.client} had asked for later"
                     )
-                    wrong = f"after {later}, which client {began.client} had asked for later"
                 else:
                     latest[session] = sent
                     continue
