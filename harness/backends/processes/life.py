@@ -130,7 +130,16 @@ class ProcessLife(Life):
 
     @property
     def code(self) -> int | None:
+        if self._has_just_ended():
+            _signal_group(self.pid, signal.SIGKILL)  # nothing that it has started outlives it
         return self.process.poll()
+
+    def _has_just_ended(self) -> bool:
+        """Return whether the process has ended, and nobody has asked for its status yet: its id can be no other process's."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return False
 
     @property
     def stopped(self) -> bool:
@@ -140,9 +149,7 @@ class ProcessLife(Life):
     def signal(self, number: signal.Signals) -> None:
         if self.alive:
             self.ending = self.ending or number == signal.SIGKILL
-            try:
-                os.killpg(self.pid, number)  # what it has started, too
-            except ProcessLookupError:  # it leads no group
+            if not _signal_group(self.pid, number):
                 self.process.send_signal(number)
 
     def kill(self) -> int:
@@ -151,10 +158,8 @@ class ProcessLife(Life):
         return status
 
     def wait(self, seconds: float) -> int | None:
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+        wait_until(lambda: not self.alive, seconds)
+        return self.code
 
     def pause(self) -> None:
         self.signal(signal.SIGSTOP)
@@ -177,6 +182,15 @@ def is_process_stopped(pid: int) -> bool:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:
         return False
+
+
+def _signal_group(leader: int, number: signal.Signals) -> bool:
+    """Send a signal to a process and what it has started. Return False if it leads no group."""
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _group_lives(leader: int) -> bool:

@@ -195,6 +195,14 @@ class SystemCluster(ProcessCluster):
             self._wiped[node] = Future()
             self._wiped[node].set_result(False)
 
+    def last_words(self, node: int) -> str:
+        words = super().last_words(node)
+        return (
+            words
+            if self._lives[node].code
+            else f"{words}\nexit code 0: the command must stay in the foreground".lstrip()
+        )
+
     def _exit_status(self, life: Life, code: int) -> int:
         """A node that ends by itself with damaged files refuses its disk: how its program says so is not known."""
         refuses = (life.node, life.life) in self._on_damaged_files and not life.ending

@@ -90,6 +90,24 @@ def test_what_a_node_has_started_is_paused_and_ends_with_it(
     assert wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 20)
 
 
+GOES_TO_THE_BACKGROUND = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+"""
+
+
+def test_what_a_node_leaves_when_it_ends_by_itself_is_killed(lives: list[ProcessLife], tmp_path: Path) -> None:
+    """Otherwise it would keep the node's port and files, and outlive the run."""
+    process = launch(1, [sys.executable, "-c", GOES_TO_THE_BACKGROUND], tmp_path / "log", tmp_path, dict(os.environ))
+    lives.append(life := ProcessLife(1, 1, process, tmp_path / "log"))
+    assert life.wait(20) == 0
+    child = int(life.last_words())
+    assert wait_until(
+        lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE, 20
+    )
+
+
 def test_a_dead_process_cannot_be_paused(lives: list[ProcessLife], tmp_path: Path) -> None:
     life = run(lives, OBEYS, tmp_path)
     life.kill()
