@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 0.8  # seconds between `requested` and `Stopped`: a command shall have ended 2 s after the first Ctrl-C
@@ -36,13 +36,15 @@ class _Handlers:
     A process that `nohup` has made ignore SIGHUP goes on ignoring it.
     """
 
+    signals: ClassVar[tuple[signal.Signals, ...]] = SIGNALS
+
     def __init__(self) -> None:
         self._former_handlers: dict[signal.Signals, Any] = {}
         self.first: tuple[int, float] | None = None  # the first signal, and when it came
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
+            for number in self.signals:
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                     self._former_handlers[number] = signal.signal(number, self._handle)
         return self
@@ -81,6 +83,8 @@ def stoppable() -> Iterator[None]:
 
 
 class _Deferring(_Handlers):
+    signals = (*SIGNALS, signal.SIGALRM)  # with the last one a grace period ends
+
     def __init__(self) -> None:
         super().__init__()
         self.received: list[int] = []
@@ -91,7 +95,8 @@ class _Deferring(_Handlers):
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Defer signals until the end of the block. (Blocking them is not enough: another thread would get them.)"""
+    """Defer signals, and the end of a grace period, until the end of the block. (Blocking signals is not enough: another thread
+    would get them.)"""
     with _Deferring() as deferred:
         yield
     for number in deferred.received:

@@ -32,7 +32,7 @@ from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.salvage import progress_file
 from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
-from zab_chaos.harness.backends.zookeeper.traces import write_traces
+from zab_chaos.harness.backends.zookeeper.written_evidence import write_evidence
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -197,10 +197,7 @@ class ZooKeeperDeployment(ProcessDeployment):
             trees_equal=self._tree is not None and self._tree.since == self._tree.zxid,
             clock_offset=clock_offset(self.folder.lines("harness.jsonl")),
         )
-        write_traces(evidence, self.folder)
-        sessions.append_session_ends(self.sessions_file, evidence)
-        if self._tree is not None:
-            tree.write(self._tree, self.folder.file("tree.jsonl"))
+        write_evidence(evidence, self.folder, self._tree)
 
     @property
     def sessions_file(self) -> Path:

@@ -11,10 +11,9 @@ from pathlib import Path
 import psutil
 
 from zab_chaos.harness.backends.processes.stale_files import is_locked
-from zab_chaos.harness.backends.zookeeper import sessions
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, clock_offset
-from zab_chaos.harness.backends.zookeeper.traces import write_traces
 from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog, read_disk
+from zab_chaos.harness.backends.zookeeper.written_evidence import write_evidence
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import Complete, Invoke
@@ -52,8 +51,7 @@ def salvage(folder: RunFolder) -> str | None:
         for node, disk in disks.items()
     ]
     evidence = RunEvidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=clock_offset(milestones))
-    write_traces(evidence, folder)
-    sessions.append_session_ends(folder.file("sessions.jsonl"), evidence)
+    write_evidence(evidence, folder)
     return DONE
 
 

@@ -24,8 +24,7 @@ from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.answers import REFUSALS
 from zab_chaos.harness.backends.zookeeper.client import AsyncResult, end_session, new_kazoo
 from zab_chaos.harness.backends.zookeeper.connection import OnWrongAnswer, connected_address, drop_connection
-from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence
-from zab_chaos.harness.backends.zookeeper.histories import session_ends
+from zab_chaos.harness.backends.zookeeper.txnlog import Transaction
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.node.append_file import AppendFile
@@ -436,12 +435,12 @@ def read_ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
                 yield f"{ROOT}/{name}", stat, Zxid(client.last_zxid)
 
 
-def append_session_ends(path: Path, evidence: RunEvidence) -> None:
+def append_session_ends(path: Path, ends: Mapping[int, Transaction]) -> None:
     """Append the ends of sessions, as the servers' logs have them, to sessions.jsonl; do nothing if there is no such file."""
     if not path.exists():
         return
     file = SessionsFile(path)
-    for session, end in sorted(session_ends(evidence).items()):
+    for session, end in sorted(ends.items()):
         # cxid 0 means that the leader expired the session: no request of a client has this number.
         file.write("ended", 0, session=session, zxid=pair(Zxid(end.zxid)), asked=end.cxid != 0)
     file.close()

@@ -26,8 +26,6 @@ from itertools import groupby
 from math import inf
 from typing import Any
 
-import msgspec
-
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife, life_key
 from zab_chaos.harness.backends.zookeeper.histories import (
     add_ephemeral_deletes,
@@ -37,19 +35,11 @@ from zab_chaos.harness.backends.zookeeper.histories import (
 )
 from zab_chaos.harness.backends.zookeeper.request_matching import RequestMatcher
 from zab_chaos.harness.backends.zookeeper.txnlog import Step, Transaction, TxnLog
-from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.events import Complete, packed, trace_name
+from zab_chaos.model.events import Complete, packed
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core.zxid import Zxid, pair
 
 Event = dict[str, Any]
-
-
-def write_traces(evidence: RunEvidence, folder: RunFolder) -> None:
-    """Write the traces of all lives into the run's folder."""
-    for (node, life), events in traces(evidence).items():
-        lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
-        folder.file(trace_name(node, life)).write_bytes(lines)
 
 
 def traces(evidence: RunEvidence) -> dict[tuple[int, int], list[Event]]:

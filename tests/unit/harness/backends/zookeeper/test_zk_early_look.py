@@ -76,7 +76,7 @@ def test_trees_that_changed_while_they_were_read_are_not_called_equal(
     since: int, cluster: ZooKeeperCluster, deployment: ZooKeeperDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[RunEvidence] = []
-    monkeypatch.setattr(deployments, "write_traces", lambda evidence, _: written.append(evidence))
+    monkeypatch.setattr(deployments, "write_evidence", lambda evidence, *_: written.append(evidence))
     monkeypatch.setattr(tree, "read", lambda _: tree.ServerTree({}, 7, since))
     assert deployment.disagreement() is None
     deployment.folder.milestone("converged")

@@ -1,6 +1,7 @@
 """sessions.jsonl: the answers that clients got, and the ends of sessions from the servers' logs."""
 
 import json
+import signal
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -17,9 +18,13 @@ from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.protocol.serialization import Exists, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, ZnodeStat
 
-from zab_chaos.harness.backends.zookeeper import client, sessions
+from zab_chaos.harness.backends.zookeeper import client, sessions, written_evidence
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
+from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Transaction, TxnLog
+from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.events import trace_name
 
 ENDED = Transaction(1 << 32 | 5, 77, 1, 100, CLOSE, 0)
 EXPIRED = Transaction(1 << 32 | 6, 78, 0, 100, CLOSE, 1)
@@ -32,7 +37,7 @@ EVIDENCE = RunEvidence(
 def test_the_ends_of_sessions_are_appended(tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     file.write_text('{"type": "began"}\n')
-    sessions.append_session_ends(file, EVIDENCE)
+    sessions.append_session_ends(file, session_ends(EVIDENCE))
     told, *ended = map(json.loads, file.read_text().splitlines())
     assert told == {"type": "began"}
     assert [(it["type"], it["session"], it["zxid"], it["asked"]) for it in ended] == [
@@ -64,8 +69,32 @@ def test_an_event_on_a_list_of_children_has_a_path_of_its_own(kind: str | int, t
 
 
 def test_a_run_without_session_clients_has_no_sessions_file(tmp_path: Path) -> None:
-    sessions.append_session_ends(tmp_path / "sessions.jsonl", EVIDENCE)
+    sessions.append_session_ends(tmp_path / "sessions.jsonl", session_ends(EVIDENCE))
     assert not any(tmp_path.iterdir())
+
+
+def test_an_interrupt_leaves_all_of_the_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A history without the ends of its sessions would be a violation."""
+
+    def end_of_grace(*_: object) -> None:
+        raise Stopped
+
+    def interrupted(*arguments: Any) -> None:
+        signal.raise_signal(signal.SIGALRM)
+        sessions.append_session_ends(*arguments)
+
+    monkeypatch.setattr(written_evidence, "append_session_ends", interrupted)
+    folder = RunFolder(tmp_path)
+    folder.file("trace").mkdir()
+    folder.file("sessions.jsonl").touch()
+    before = signal.signal(signal.SIGALRM, end_of_grace)
+    try:
+        with pytest.raises(Stopped):
+            written_evidence.write_evidence(EVIDENCE, folder)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert folder.file(trace_name(1, 1)).read_bytes()
+    assert [line["session"] for line in folder.lines("sessions.jsonl")] == [77, 78]
 
 
 class Connecting:
