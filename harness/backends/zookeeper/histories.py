@@ -29,9 +29,13 @@ def transactions_by_zxid(lives: Iterable[ServerLife]) -> dict[int, list[Transact
 
 
 def session_ends(evidence: RunEvidence) -> dict[int, Transaction]:
-    """Return the transaction that ended each session, in the final history."""
-    history = final_history(evidence, transactions_by_zxid(evidence.lives))
-    return {txn.client: txn for txn in history if txn.type == CLOSE}
+    """Return the transaction that ended each session, in the final history: the first one, if the leader has let the session
+    expire while its client's request to close it was under way."""
+    ends: dict[int, Transaction] = {}
+    for txn in final_history(evidence, transactions_by_zxid(evidence.lives)):
+        if txn.type == CLOSE:
+            ends.setdefault(txn.client, txn)
+    return ends
 
 
 def final_history(evidence: RunEvidence, by_zxid: Mapping[int, list[Transaction]]) -> list[Transaction]:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -43,6 +44,14 @@ def test_the_ends_of_sessions_are_appended(tmp_path: Path) -> None:
     assert [(it["type"], it["session"], it["zxid"], it["asked"]) for it in ended] == [
         ("ended", 77, [1, 5], True), ("ended", 78, [1, 6], False)
     ]  # fmt: skip
+
+
+def test_a_session_that_was_closed_and_then_expired_ended_when_it_was_closed() -> None:
+    """The leader may let a session expire while its client's request to close it is under way."""
+    again = Transaction(1 << 32 | 7, 77, 0, 100, CLOSE, 2)
+    (life,) = EVIDENCE.lives
+    given = replace(EVIDENCE, lives=[replace(life, disk_after=TxnLog((ENDED, EXPIRED, again)))])
+    assert session_ends(given) == {77: ENDED, 78: EXPIRED}
 
 
 def test_watches_are_set_again_by_zookeepers_own_request() -> None:
