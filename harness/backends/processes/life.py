@@ -130,7 +130,7 @@ class ProcessLife(Life):
 
     @property
     def code(self) -> int | None:
-        if self._has_just_ended():
+        if self.process.returncode is None and self._has_just_ended():
             _signal_group(self.pid, signal.SIGKILL)  # nothing that it has started outlives it
         return self.process.poll()
 

@@ -78,9 +78,8 @@ class SystemCluster(ProcessCluster):
         """`reads`: whether a read through a node is answered; it may take some seconds."""
         super().__init__(folder, list(places), faithful=False, disks=disks)
         self._reads = reads
-        self._wiped: dict[
-            int, Future[bool]
-        ] = {}  # whether the latest read was answered, of nodes that have answered none yet
+        # The nodes that have answered no read since they lost their disk: whether the latest one was answered, if one was sent.
+        self._wiped: dict[int, Future[bool] | None] = {}
         self._asking = Lock()  # held while `_wiped` is used
         self.places = places
         self.disk_files = backend.data_files
@@ -130,10 +129,10 @@ class SystemCluster(ProcessCluster):
             if node not in self._wiped:
                 return False
             asked = self._wiped[node]
-            if asked.done() and asked.result():
+            if asked is not None and asked.done() and asked.result():
                 del self._wiped[node]
                 return False
-            if asked.done():
+            if asked is None or asked.done():
                 self._wiped[node] = asked = Future()
                 threading.Thread(target=self._read, args=(node, asked), name="reads", daemon=True).start()
             return True
@@ -192,16 +191,13 @@ class SystemCluster(ProcessCluster):
         super().wipe(node)
         self._damaged.discard(node)
         with self._asking:
-            self._wiped[node] = Future()
-            self._wiped[node].set_result(False)
+            self._wiped[node] = None
 
     def last_words(self, node: int) -> str:
         words = super().last_words(node)
-        return (
-            words
-            if self._lives[node].code
-            else f"{words}\nexit code 0: the command must stay in the foreground".lstrip()
-        )
+        if self._lives[node].code == 0:
+            words = f"{words}\nexit code 0: the command must stay in the foreground".lstrip()
+        return words
 
     def _exit_status(self, life: Life, code: int) -> int:
         """A node that ends by itself with damaged files refuses its disk: how its program says so is not known."""

@@ -92,7 +92,7 @@ class _Zxids:
         A log that goes on beyond the end of the history that an epoch began with has transactions that were not committed: its
         server has received the snapshot of e:0.
         """
-        return _last_logged(log, zxid) == self._transaction_at(zxid)
+        return log.last_logged(zxid) == self._transaction_at(zxid)
 
     def _transaction_at(self, zxid: int) -> int:
         """Return the transaction that a zxid stands for; 0 for none.
@@ -106,12 +106,6 @@ class _Zxids:
             return zxid
         before = bisect_left(self.logged, zxid)
         return self.logged[before - 1] if before else 0
-
-
-def _last_logged(log: TxnLog, upto: int) -> int:
-    """Return the zxid of a log's last transaction up to a zxid; 0 if there is none."""
-    at = bisect_right(log.transactions, upto, key=lambda txn: txn.zxid)
-    return log.transactions[at - 1].zxid if at else 0
 
 
 def _known_history(log: TxnLog, evidence: RunEvidence, zxids: _Zxids, upto: float = inf) -> list[Transaction]:

@@ -13,6 +13,7 @@ too. Contents that make a server refuse to start are reported as damage.
 
 import re
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -93,8 +94,13 @@ class TxnLog:
 
     def last_before(self, epoch: int) -> int:
         """Return the last zxid that the disk holds of the epochs before this one; 0 if there is none."""
-        zxids = (*(txn.zxid for txn in self.transactions), *self.snapshots)
-        return max((zxid for zxid in zxids if zxid >> 32 < epoch), default=0)
+        snapshots = (zxid for zxid in self.snapshots if zxid >> 32 < epoch)
+        return max(self.last_logged((epoch << 32) - 1), max(snapshots, default=0))
+
+    def last_logged(self, upto: int) -> int:
+        """Return the zxid of the last transaction up to a zxid; 0 if there is none."""
+        at = bisect_right(self.transactions, upto, key=lambda txn: txn.zxid)
+        return self.transactions[at - 1].zxid if at else 0
 
 
 def read_disk(folder: Path) -> TxnLog:

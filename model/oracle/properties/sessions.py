@@ -234,9 +234,8 @@ class Sessions(Checker):
         """Report what a session did without a request, a second time or out of order. The deletions at its end need no
         request."""
         done: dict[Write, int] = {}
-        latest: dict[
-            int, WriteSent
-        ] = {}  # by session: of the requests that were carried out, the one that was made last
+        # By session: of the requests that were carried out, the one that was made last.
+        latest: dict[int, WriteSent] = {}
         for zxid, (session, _, steps) in self.facts.effects.known_txns():
             began, ended = self._began.get(session), self._ended.get(session)
             if (
