@@ -41,7 +41,7 @@ from zab_chaos.harness.backends.zookeeper.points import LOCATIONS, Location
 from zab_chaos.harness.bench import MEASUREMENTS
 from zab_chaos.harness.cli.bench import shown
 from zab_chaos.harness.runs.catalogue import shipped
-from zab_chaos.model.oracle.properties import ALL, CLIENTS
+from zab_chaos.model.oracle.properties import ALL, CLIENTS, RECORDS
 from zab_chaos.model.oracle.properties.expected_state import ExpectedState
 from zab_chaos.model.replay import replay
 from zab_chaos.node import crash_points as points
@@ -152,6 +152,11 @@ def history_properties() -> str:
     """List the properties that are judged if only the clients' history is known, and no single node's state can be read."""
     judged = [kind for kind in CLIENTS if kind is not ExpectedState]
     return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in judged])
+
+
+def record_properties() -> str:
+    """List the properties that are judged if the nodes of a foreign system record what they deliver."""
+    return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in RECORDS])
 
 
 def abilities() -> str:
@@ -444,6 +449,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "messages": message_table,
     "properties": properties,
     "history-properties": history_properties,
+    "record-properties": record_properties,
     "abilities": abilities,
     "defects": defects,
     "kill-matrix": kill_matrix,

@@ -141,6 +141,7 @@ class Batch(TraceEvent, kw_only=True):
     epoch: U32
     first: Annotated[int, Meta(ge=1, le=2**32 - 1)]
     digests: str
+    data: str | None = None  # what a foreign system calls the transaction, if it is one
 
     @property
     def zxid(self) -> int:
@@ -606,26 +607,35 @@ class Milestone(Line, kw_only=True):
 
 
 TRACES: Literal["traces"] = "traces"
-HISTORY: Literal["history"] = "history"
 LOGS: Literal["logs"] = "logs"
+HISTORY: Literal["history"] = "history"
+ZAB_RECORDS: Literal["history+zab"] = "history+zab"
+RAFT_RECORDS: Literal["history+raft"] = "history+raft"
+RECORDS_OF = {"zab": ZAB_RECORDS, "raft": RAFT_RECORDS}  # by the order that the nodes of a foreign system record
+FOREIGN = frozenset({HISTORY, *RECORDS_OF.values()})
 
 
 class Run(Struct, kw_only=True):
     """The part of run.json that the judge needs.
 
-    `evidence` is what the run can be judged by: the nodes' own traces, traces made from servers' logs, or only the clients'
-    history. `dump` is the SHA-256 of dump.bin.
+    `evidence` is what the run can be judged by: the nodes' own traces, traces made from servers' logs, or, for a foreign
+    system, the clients' history, alone or with what the nodes have recorded. `dump` is the SHA-256 of dump.bin.
     """
 
     nodes: Annotated[int, Meta(ge=1, le=1000)]  # far more than any ensemble has; the judge looks for each node
     outcome: str = "finished"
     expect: dict[str, Any] = {}
-    evidence: Literal["traces", "history", "logs"] = TRACES
+    evidence: Literal["traces", "logs", "history", "history+zab", "history+raft"] = TRACES
     seed: int | UnsetType = UNSET  # unset if it is not known, like the fields below
     defect: str | UnsetType | None = UNSET
     disk: str | UnsetType = UNSET
     backend: str | UnsetType = UNSET
     dump: str | None = None
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the nodes are of a system that is neither ours nor ZooKeeper."""
+        return self.evidence in FOREIGN
 
 
 TRACE_FOLDER = "trace"

@@ -45,7 +45,8 @@ class PrimaryBroadcast(msgspec.Struct, frozen=True):
 class Broadcasts:
     """The primaries of each epoch. There must be one; if there are more, each has its own record."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, counters_go_on: bool = False) -> None:
+        self._counters_go_on = counters_go_on  # see `zab_chaos.model.oracle.facts.Facts`
         self.epochs: dict[int, list[EpochBroadcasts]] = {}
         self.highest = 0
         self._newest: tuple[int, int, array[int]] = (0, 0, array("Q"))  # what `matches` is asked for most
@@ -54,9 +55,10 @@ class Broadcasts:
         """Add an event. `delivered` is the zxid up to which the node's `deliver` and `snapshot` events of this life go."""
         primary = self._primary(event, delivered)
         digests = dg.read_all(event.digests)
-        expected = len(primary.digests) + 1
+        next_counter = len(primary.digests) + 1
+        expected = event.first if self._counters_go_on and not primary.events else next_counter
         primary.events.append(event)
-        missing = event.first - expected
+        missing = event.first - next_counter
         if missing > 0:
             primary.digests.extend([_NEVER] * missing)
             primary.senders.extend([None] * missing)

@@ -66,11 +66,6 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     conflict: Conflict | None
     running_digest: int | None  # of the history up to `last`; None if the history does not have `last`
 
-    @property
-    def next_counter(self) -> int:
-        """The counter with which the batch would continue what the node had delivered of its epoch."""
-        return (self.before & 0xFFFFFFFF) + 1 if self.before >> 32 == self.event.epoch else 1
-
 
 class DeliveredHistory:
     """All delivered transactions: their zxids (strictly ascending), their digests, and the running digest after each."""

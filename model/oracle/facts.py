@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from zab_chaos.model.events import (
     FINAL_CLIENTS,
-    HISTORY,
     TRACE_FILE,
     TRACE_FOLDER,
     TRACES,
@@ -222,16 +221,18 @@ class Facts:
 
     # A class whose instances have this many attributes is slow without slots. The properties are cached in `__dict__`.
     __slots__ = (
-        "__dict__", "acked", "before_start", "began_to_lead", "broadcasts", "connections", "crash_states", "damages",
-        "deliveries", "ended", "established", "faults", "faults_due", "frames_from", "frames_too_large", "healed_at",
+        "__dict__", "acked", "before_start", "began_to_lead", "broadcasts", "connections", "counters_go_on", "crash_states",
+        "damages", "deliveries", "ended", "established", "faults", "faults_due", "frames_from", "frames_too_large", "healed_at",
         "heals", "highest_established", "history", "initial_disks", "injected", "injects", "last_seq", "latencies",
         "links", "lives", "members", "milestones", "node_faults", "nodes", "outcomes", "refusals", "requests", "run",
         "self_promises", "session_lines", "told_again", "tree", "unconfirmed_heals", "write_outcomes", "writes_done", "zombies",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, *, counters_go_on: bool = False) -> None:
+        """`counters_go_on`: the first counter of an epoch follows the last one of the epoch before, as in Raft."""
+        self.counters_go_on = counters_go_on
         self.history = DeliveredHistory()
-        self.broadcasts = Broadcasts()
+        self.broadcasts = Broadcasts(counters_go_on=counters_go_on)
         self.nodes = Nodes()
         self.lives: dict[tuple[int, int], Life] = {}
         self.zombies: list[tuple[Event, Boot]] = []  # an event of a life, after the `boot` of the next one
@@ -348,6 +349,11 @@ class Facts:
         if delivery.last >= disk.highest_delivered:
             disk.highest_delivery, disk.highest_delivered = event, delivery.last
         return delivery
+
+    def next_counter(self, delivery: Delivery) -> int:
+        """Return the counter with which the batch would continue what its node had delivered."""
+        goes_on = self.counters_go_on or delivery.before >> 32 == delivery.event.epoch
+        return (delivery.before & 0xFFFFFFFF) + 1 if goes_on else 1
 
     def broadcast(self, event: Broadcast) -> PrimaryBroadcast:
         return self.broadcasts.add(event, self.nodes[event.node].position.last)
@@ -551,7 +557,7 @@ class Facts:
     def refused_disks(self) -> dict[int, Inject]:
         """Return the nodes that refused their disks when they were last started, each with a fault that had damaged its disk
         since its last boot. They are right to stay down until they get other disks."""
-        if self.run.evidence == HISTORY:
+        if self.run.foreign:
             return self._refused_without_traces()
         found = {}
         for node in self.nodes.values():
@@ -630,6 +636,9 @@ class Facts:
         if node.boot is None:
             return False
         if node.exit is not None and (node.exit.code != 0 or settled is None or node.exit.t < settled.t):
+            return False
+        ended = self.ended.get((node.id, node.boot.life)) if self.run.foreign else None  # it writes no `exit`
+        if ended is not None and (settled is None or ended.t < settled.t):
             return False
         return not any(
             inject.t >= node.boot.t

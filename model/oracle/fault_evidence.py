@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from zab_chaos.model.events import HISTORY, TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
+from zab_chaos.model.events import TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import (
     KILLS,
@@ -62,7 +62,7 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
         if facts.run.evidence == TRACES and inject.confirmed and heal is not None and heal.confirmed:
             yield from _check_effect(facts, inject, heal)
     yield from processes.unexplained_ends()
-    if facts.run.evidence != HISTORY:
+    if not facts.run.foreign:
         yield from _check_own_faults(facts, heals)
     if facts.run.evidence == TRACES:
         yield from _answers_of_the_dead(facts)

@@ -7,7 +7,6 @@ from itertools import accumulate
 from math import ceil
 from typing import Any
 
-from zab_chaos.model.events import HISTORY
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.fault_evidence import DISK_FAILURES
 from zab_chaos.model.oracle.spans import FOREVER, Span
@@ -135,5 +134,5 @@ def metrics(facts: Facts) -> dict[str, Any]:
         "longest_unavailability_s": _seconds_of(pause),
         "longest_unavailability_fault": pause_after(facts, pause),
         "converged_s": facts.convergence_seconds(),
-        **({"ended": ended_by_themselves(facts)} if facts.run.evidence == HISTORY else {}),
+        **({"ended": ended_by_themselves(facts)} if facts.run.foreign else {}),
     }

@@ -11,7 +11,7 @@ from typing import Any
 
 from zab_chaos.model import events as ev
 from zab_chaos.model import manifest, runfiles
-from zab_chaos.model.events import HISTORY, TRACES
+from zab_chaos.model.events import HISTORY, RAFT_RECORDS, TRACES
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.evidence import node_names, zxid_range
 from zab_chaos.model.oracle.facts import CRASH_STATE, WRITES, Damage, Facts
@@ -44,7 +44,7 @@ class Oracle:
 
     def __init__(self, evidence: str = TRACES) -> None:
         """`evidence` is that of `zab_chaos.model.events.Run`."""
-        self.facts = Facts()
+        self.facts = Facts(counters_go_on=evidence == RAFT_RECORDS)
         self._evidence = evidence
         self._traced = evidence != HISTORY
         self.checkers: list[Checker] = [kind(self.facts) for kind in BY_EVIDENCE[evidence]]
@@ -179,7 +179,7 @@ class Oracle:
         unanswered = facts.unanswered()
         facts.outcomes["unknown"] += len(unanswered)
         facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in unanswered)
-        if run.evidence == HISTORY:
+        if run.foreign:
             facts.leave_out_final_writes()
         for checker in self.checkers:
             checker.at_end()

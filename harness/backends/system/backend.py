@@ -17,7 +17,7 @@ from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.system.clients import Client
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.events import HISTORY
+from zab_chaos.model.events import HISTORY, RECORDS_OF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,8 @@ class Place:
     `peers`: that is a proxy, not that node's own `listen`. `address` is where the others reach this node, if the backend has
     `one_address`: the one to advertise. `data` is the node's folder. It is kept from one life to the next and deleted by a
     wipe. A power cut loses what was not synced in it. `defect` is a value of the backend's `defects`, or None. `others`: as
-    many addresses as the backend's `other_ports` says.
+    many addresses as the backend's `other_ports` says. `trace`: where the life that is being started records what it
+    broadcasts and delivers, if the backend has `traces`.
     """
 
     node: int
@@ -39,6 +40,7 @@ class Place:
     data: Path
     defect: str | None = None
     others: Sequence[str] = ()
+    trace: Path | None = None
 
 
 class SystemBackend(Backend):
@@ -51,20 +53,26 @@ class SystemBackend(Backend):
     `survives_wipe`: a node can come back with an empty disk. `other_ports`: how many ports a node needs besides `listen` and
     `client`, for example to be monitored. `opaque_versions`: a version is a number or a text that belongs to one write of a
     key, and does not count the writes. `data_files`: glob patterns, within a node's data folder, of the files that faults may
-    damage: those of its "log" and, if there are others, of its "snapshot"s. In each, the newest has the last name.
+    damage: those of its "log" and, if there are others, of its "snapshot"s. In each, the newest has the last name. `traces`:
+    the nodes record what they broadcast and deliver, in the order of "zab" (counters begin with 1 in each epoch) or of "raft"
+    (they go on).
     """
 
     one_address: ClassVar[bool] = False
     survives_wipe: ClassVar[bool] = True
     other_ports: ClassVar[int] = 0
     data_files: ClassVar[Mapping[str, str]] = {}
+    traces: ClassVar[str | None] = None
     operations = frozenset({"get", "set"})
-    evidence = HISTORY
     forms: ClassVar = {
         **Backend.forms,
         **dict.fromkeys(("one_address", "survives_wipe"), FLAG),
         "other_ports": COUNT,
         "data_files": NAMED_TEXTS,
+        "traces": (
+            lambda value: value is None or value in RECORDS_OF,
+            f"None or one of {', '.join(map(repr, RECORDS_OF))}",
+        ),
         **dict.fromkeys(("command", "client", "set_up", "received", "leader", "environment"), METHOD),
     }
 
@@ -74,6 +82,10 @@ class SystemBackend(Backend):
         damaged = {Ability.DISK_FILES} if self.data_files else set()
         led = {Ability.LEADER} if _overrides(type(self), "leader") else set()
         return frozenset({Ability.PAUSE, Ability.LINKS, *wiped, *damaged, *led, *disks.ABILITIES})
+
+    @property
+    def evidence(self) -> str:  # type: ignore[override]
+        return HISTORY if self.traces is None else RECORDS_OF[self.traces]
 
     @abstractmethod
     def command(self, place: Place, defect: str | None) -> Sequence[str]:

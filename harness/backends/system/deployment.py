@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from operator import contains
 from pathlib import Path
@@ -28,6 +29,7 @@ from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, called, describe
+from zab_chaos.harness.backends.system.records import Records
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
@@ -44,6 +46,7 @@ from zab_chaos.harness.results.final_state import is_conclusive
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import key_path, load_parameters
 from zab_chaos.model.events import FINAL_CLIENTS
+from zab_chaos.model.oracle.evidence import show
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import Get, Set
@@ -74,10 +77,12 @@ class SystemCluster(ProcessCluster):
         folder: RunFolder,
         disks: Disks | None,
         reads: Callable[[int], bool] = lambda node: True,
+        records: Records | None = None,
     ) -> None:
-        """`reads`: whether a read through a node is answered; it may take some seconds."""
+        """`reads`: whether a read through a node is answered; it may take some seconds. `records`: what the nodes record."""
         super().__init__(folder, list(places), faithful=False, disks=disks)
         self._reads = reads
+        self._records = records
         # The nodes that have answered no read since they lost their disk: whether the latest one was answered, if one was sent.
         self._wiped: dict[int, Future[bool] | None] = {}
         self._asking = Lock()  # held while `_wiped` is used
@@ -120,7 +125,9 @@ class SystemCluster(ProcessCluster):
         life = self._lives[node].life
         if not self._has_read_its_files(node, life):
             return None
-        return Status(node=node, life=life, frames=frames, amnesiac=self._is_without_its_data(node))
+        zxid = self._records.delivered(node) if self._records is not None else (0, 0)
+        amnesiac = self._is_without_its_data(node)
+        return Status(node=node, life=life, frames=frames, amnesiac=amnesiac, last_zxid=zxid, delivered=zxid)
 
     def _is_without_its_data(self, node: int) -> bool:
         """Return whether a node that has lost its disk, and accepts clients, has not answered a read since. Until then it may
@@ -208,6 +215,8 @@ class SystemCluster(ProcessCluster):
         if crash_at is not None:
             raise ClusterError(f"node {node} has no crash points")
         place = self.places[node]
+        if self._records is not None:
+            place = replace(place, trace=self._records.begin(node, number))
         place.data.mkdir(parents=True, exist_ok=True)
         command = called("command", lambda: self._backend.command(place, place.defect))
         if not isinstance(command, list | tuple):
@@ -223,6 +232,7 @@ class SystemDeployment(ProcessDeployment):
     """The deployment of a run of a foreign system."""
 
     cluster: SystemCluster
+    _records: Records | None = None
 
     def __init__(
         self, backend: "SystemBackend", scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display
@@ -262,7 +272,8 @@ class SystemDeployment(ProcessDeployment):
         self._history = HistoryFile(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)
         self._disks = self._own_disks("journal", stack, with_process=False)
-        self.cluster = SystemCluster(self._backend, places, self.folder, self._disks, self._reads)
+        self._records = Records(self.folder, len(nodes)) if self._backend.traces is not None else None
+        self.cluster = SystemCluster(self._backend, places, self.folder, self._disks, self._reads, self._records)
 
     def on_established(self) -> None:
         """Set up the system, and sync the disks: what the nodes have written is durable, as half a minute later anyway."""
@@ -343,7 +354,22 @@ class SystemDeployment(ProcessDeployment):
         why = self._difference()
         if why is None and self._unwritten:
             why = self._unwritable_key() or self._difference()
-        return why
+        return why or self._undelivered()
+
+    def _undelivered(self) -> str | None:
+        """Return in words which nodes have recorded different last deliveries; None if they record none, or the same."""
+        if self._records is None:
+            return None
+        last = {node: self._records.delivered(node) for node in self.cluster.nodes}
+        if len(set(last.values())) == 1:
+            return None
+        return "not everything delivered: " + ", ".join(
+            f"node-{node} up to {show(zxid)}" for node, zxid in last.items()
+        )
+
+    def finish(self) -> None:
+        if self._records is not None:
+            self._records.write_traces()
 
     def _difference(self) -> str | None:
         """Return in words the first key that can't be read through all nodes with the same value, or None."""

@@ -25,7 +25,6 @@ from zab_chaos.harness.backends.zookeeper.evidence import (
     ServerLife,
     WrongAnswer,
     clock_offset,
-    read_clocks,
 )
 from zab_chaos.harness.backends.zookeeper.links import QuorumNetwork, ways
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
@@ -34,6 +33,7 @@ from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
 from zab_chaos.harness.backends.zookeeper.written_evidence import write_evidence
 from zab_chaos.harness.client.transport import SocketLine
+from zab_chaos.harness.machine.clocks import read_clocks
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters

@@ -1,6 +1,5 @@
 """The evidence of a run on ZooKeeper's servers: what their disks and log files hold, and what their clients were told."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -8,9 +7,8 @@ from typing import Any
 
 from zab_chaos.harness.backends.zookeeper.server_log import LeaderEstablished, PointReached, TreeMismatch
 from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog
+from zab_chaos.harness.machine.clocks import read_clocks
 from zab_chaos.model.events import Complete, Invoke
-
-CLOCK_READINGS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +104,3 @@ def clock_offset(milestones: Iterable[Mapping[str, Any]]) -> int:
     recorded = [line for line in milestones if isinstance(line.get("wall"), int)]
     clocks: Mapping[str, Any] = recorded[0] if recorded else read_clocks()
     return int(clocks.get("monotonic", clocks.get("t")) - clocks["wall"])
-
-
-def read_clocks() -> dict[str, int]:
-    """Return the nanoseconds of the `monotonic` and the `wall` clock at one instant.
-
-    On a busy machine the thread may have to wait for milliseconds between two readings. Then a server would seem to have
-    answered before its leader had broadcast. So of several attempts the one counts that took the shortest time.
-    """
-    attempts = [(time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(CLOCK_READINGS)]
-    before, wall, after = min(attempts, key=lambda one: one[2] - one[0])
-    return {"monotonic": (before + after) // 2, "wall": wall}

@@ -1,11 +1,13 @@
 """The lanes of the nodes: each node's state over time, as segments without gaps from its first trace line on."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from zab_chaos.harness.report.html.lifetimes import TracedLife
 
 SAME_CHANGE = 100_000  # nanoseconds; role and phase change in two trace lines, which count as one change if this close
+
+Change = tuple[int, dict[str, Any]]  # when (nanoseconds), and the new values of fields of LaneSegment
 
 
 @dataclass(slots=True)
@@ -44,18 +46,37 @@ def lane_segments(lives: list[TracedLife], end: int) -> list[LaneSegment]:
 def _segments_up(life: TracedLife, end: int) -> list[LaneSegment]:
     current = LaneSegment(life.node, life.number, life.begin, end, "up", why="started")
     found = [current]
-    for event in life.events:
-        if event.event not in ("role", "phase"):
-            continue
-        begin = min(event.t, end)
+    for t, changes in _state_changes(life) or _recorded_changes(life):
+        begin = min(t, end)
         if begin - current.begin > SAME_CHANGE:
             current.end = begin
-            current = LaneSegment(
-                life.node, life.number, begin, end, "up", current.role, current.phase, current.epoch, current.leader
-            )
+            current = replace(current, begin=begin, end=end, why="")
             found.append(current)
-        if event.event == "role":
-            current.role, current.leader, current.why = event.role, event.leader, event.why
-        else:
-            current.phase, current.epoch = event.phase, event.epoch
+        for name, value in changes.items():
+            setattr(current, name, value)
     return found
+
+
+def _state_changes(life: TracedLife) -> list[Change]:
+    """Return the changes of a node's state that it has traced."""
+    return [
+        (one.t, {"role": one.role, "leader": one.leader, "why": one.why})
+        if one.event == "role"
+        else (one.t, {"phase": one.phase, "epoch": one.epoch})
+        for one in life.events
+        if one.event in ("role", "phase")
+    ]
+
+
+def _recorded_changes(life: TracedLife) -> list[Change]:
+    """Return the changes of the state of a foreign system's node, of which only leaders and deliveries are on record: it leads
+    an epoch from when it was established, and follows one from when it delivered the first transaction of it."""
+    leads = [(one.t, one.epoch, "LEADING") for one in life.events if one.event == "established"]
+    delivers = {epoch: (t, epoch, "FOLLOWING") for t, epoch, _ in reversed(list(life.delivered))}
+    changes: list[Change] = []
+    newest = 0
+    for t, epoch, role in sorted([*leads, *delivers.values()]):
+        if epoch > newest:
+            changes.append((t, {"role": role, "phase": "BROADCAST", "epoch": epoch}))
+            newest = epoch
+    return changes

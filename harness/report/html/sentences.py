@@ -10,6 +10,7 @@ from zab_chaos.node.core import digest as dg
 Line = dict[str, Any]
 RANGES_SHOWN = 12  # consecutive ranges of a log
 STEPS_SHOWN = 8  # steps of a multi
+DATA_SHOWN = 60  # characters of what a foreign system calls a transaction
 
 
 def describe_line(file: str, line: Line) -> str:
@@ -88,9 +89,9 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "established": lambda line: (
         f"was established as the leader of epoch {line['epoch']} with a history up to {_zxid(line['last_zxid'])}"
     ),
-    "broadcast": lambda line: f"broadcast {_batch(line)}",
+    "broadcast": lambda line: f"broadcast {_batch(line)}" + _data(line),
     "accept": lambda line: f"accepted {_batch(line)} in epoch {line.get('in_epoch', '?')}, durably",
-    "deliver": lambda line: f"delivered {_batch(line)}",
+    "deliver": lambda line: f"delivered {_batch(line)}" + _data(line),
     "truncate": lambda line: loss_words(line["keep"], line["last"], line.get("followed_by")),
     "snapshot": lambda line: f"snapshot {line['kind']} at {_zxid(line['zxid'])}",
     "differs": lambda line: f"found that its tree differs from its leader's at {_zxid(line['zxid'])}",
@@ -106,6 +107,12 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "exit": lambda line: f"ended with code {line['code']}" + _why(line),
     "fault": lambda line: f"fault {line['do']} {line['state']} {line.get('detail', '')}".rstrip(),
 }
+
+
+def _data(line: Line) -> str:
+    """Return what a foreign system calls a transaction, in brackets."""
+    data = str(line.get("data") or "")
+    return f" ({data[:DATA_SHOWN]}{'...' if len(data) > DATA_SHOWN else ''})" if data else ""
 
 
 def _field(line: Line, name: str, words: str) -> str:

@@ -1,6 +1,6 @@
 """The properties, one checker class each. `ALL` lists them in the order in which a verdict shows them."""
 
-from zab_chaos.model.events import HISTORY, LOGS, TRACES
+from zab_chaos.model.events import HISTORY, LOGS, RAFT_RECORDS, TRACES, ZAB_RECORDS
 from zab_chaos.model.oracle.properties.abcast import Agreement, Integrity, TotalOrder
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.clients import ClientOrder
@@ -25,6 +25,7 @@ from zab_chaos.model.oracle.properties.primary import (
 from zab_chaos.model.oracle.properties.progress import Progress
 from zab_chaos.model.oracle.properties.promises import Promises
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
+from zab_chaos.model.oracle.properties.recorded import RecordedIntegrity, RecordedPrimaryIntegrity, RecordedStates
 from zab_chaos.model.oracle.properties.recovery import Recovery
 from zab_chaos.model.oracle.properties.sessions import Ephemerals, Sessions
 from zab_chaos.model.oracle.properties.state import StateEquality
@@ -72,6 +73,23 @@ CLIENTS: tuple[type[Checker], ...] = (
     TraceIntegrity,
     ExpectedState,
 )
+# The checkers for what the nodes of a foreign system record, besides `CLIENTS`.
+RECORDS: tuple[type[Checker], ...] = (
+    RecordedIntegrity,
+    TotalOrder,
+    Agreement,
+    LocalPrimaryOrder,
+    GlobalPrimaryOrder,
+    RecordedPrimaryIntegrity,
+    Prefix,
+    CausalOrder,
+    ReliableDelivery,
+    OneLeader,
+    CommittedStays,
+    RecordedStates,
+)
+# A leader of Raft broadcasts before it has delivered what it found in its log.
+OF_ZAB_ALONE = frozenset({RecordedPrimaryIntegrity})
 # The checkers for ZooKeeper's servers. These do not show which links are open, so progress is judged by the clients' history.
 # Logs do not show who broadcast a transaction. Epochs are read from the disks. Only ZooKeeper has sessions.
 INSTEAD: dict[type[Checker], type[Checker]] = {Progress: ServiceProgress, OneLeader: OneEstablished, Epochs: EpochFiles}
@@ -82,12 +100,22 @@ SERVERS = (
     Watches,
     Sync,
 )
-BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {TRACES: ALL, HISTORY: CLIENTS, LOGS: SERVERS}
+BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {
+    TRACES: ALL,
+    LOGS: SERVERS,
+    HISTORY: CLIENTS,
+    ZAB_RECORDS: (*RECORDS, *CLIENTS),
+    RAFT_RECORDS: (*(checker for checker in RECORDS if checker not in OF_ZAB_ALONE), *CLIENTS),
+}
 NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"
+NOT_RECORDED = "what the nodes of this system record of themselves does not show it"
+RAFT = "a leader of Raft broadcasts before it has delivered all that is in its log"
 
 
 def why_not(evidence: str, name: str) -> str:
     """Return why the property can't be judged by this evidence."""
+    if evidence in (ZAB_RECORDS, RAFT_RECORDS):
+        return RAFT if any(checker.name == name for checker in OF_ZAB_ALONE) else NOT_RECORDED
     return NOT_SHOWN.get(name, NO_TRACES) if evidence == LOGS else NO_TRACES
 
 

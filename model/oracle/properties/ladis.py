@@ -21,7 +21,7 @@ class Prefix(DeliveryChecker):
     statement = "The delivered proposals of a leader are a prefix of its proposals."
 
     def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
-        event, begin = delivery.event, delivery.next_counter
+        event, begin = delivery.event, self.facts.next_counter(delivery)
         if event.epoch < delivery.before >> 32 or event.first <= begin:
             return
         for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):

@@ -46,7 +46,7 @@ class LocalPrimaryOrder(DeliveryChecker):
                     self.findings.add(words, [primary.events[-1]])
 
     def on_nonconsecutive_delivery(self, delivery: Delivery) -> None:
-        event, before, expected = delivery.event, delivery.before, delivery.next_counter
+        event, before, expected = delivery.event, delivery.before, self.facts.next_counter(delivery)
         if event.epoch < before >> 32 or event.first == expected:
             return
         if event.first < expected:

@@ -1,6 +1,6 @@
 """The checker of liveness after healing (LADIS 2008, section 2: recovery)."""
 
-from zab_chaos.model.events import HISTORY, Exit, Link, Milestone, Role, Vote
+from zab_chaos.model.events import Exit, Link, Milestone, Role, Vote
 from zab_chaos.model.oracle.facts import WRITES, Facts
 from zab_chaos.model.oracle.measures import longest_pause
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -87,7 +87,7 @@ class Recovery(Checker):
 
     def _ended_since(self, begin: Milestone) -> list[Milestone]:
         """Return the ends by themselves of nodes that leave no traces, since everything was healed: the last of each node."""
-        if self.facts.run.evidence != HISTORY:
+        if not self.facts.run.foreign:
             return []
         return list({ended.node: ended for ended in self.facts.ended.values() if ended.t > begin.t}.values())
 

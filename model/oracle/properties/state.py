@@ -1,5 +1,7 @@
 """The checker that equal histories make equal states (LADIS 2008, section 2: digests as sanity checks)."""
 
+from typing import ClassVar
+
 from zab_chaos.model.events import Boot, Deliver, FinalZnode, Snapshot, TreeDiffers, packed
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.evidence import show
@@ -29,6 +31,7 @@ class StateEquality(Checker):
     source = "LADIS 2008"
     statement = "Nodes that have delivered up to the same zxid have the same digests of history and tree."
     judged_from = BY_NODES | {"tree.jsonl"}
+    what: ClassVar[str] = "tree"
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -93,8 +96,8 @@ class StateEquality(Checker):
         first = self._trees.setdefault(zxid, event)
         if first.tree != event.tree:
             self.findings.add(
-                f"at {show(zxid)} the tree of node {event.node} has digest {event.tree}, but that of node {first.node} has "
-                f"{first.tree}",
+                f"at {show(zxid)} the {self.what} of node {event.node} has digest {event.tree}, but that of node "
+                f"{first.node} has {first.tree}",
                 [first, event],
                 frozenset(),
             )

@@ -97,6 +97,7 @@ function paintStretch(area, stretch) {
     ctx.fillStyle = theme.ink;
     ctx.fillRect(seen[0], y - 3, seen[1] - seen[0], 3);
   }
+  if (!stretch.phase) return;
   ctx.fillStyle = theme.series[stretch.epoch % theme.series.length];
   ctx.fillRect(seen[0], y + height - 13, seen[1] - seen[0], 13);
   ctx.fillStyle = "rgba(255, 255, 255, 0.72)"; // a tint, so that the epoch's number can be read on it
@@ -111,6 +112,7 @@ function nameStretch(area, stretch, groups) {
   if (stretch.state === "down") return label(ctx, "down", seen, y + height / 2);
   const fill = fillOf(stretch), colour = theme[fill === theme.blue ? "on-blue" : "on-fill"];
   label(ctx, `${stretch.role} ${stretch.phase}`, seen, y + 11, fill, colour) || label(ctx, stretch.role, seen, y + 11, fill, colour);
+  if (!stretch.phase) return null;
   return fitText(ctx, `epoch ${stretch.epoch}`, ...seen, y + height - 6, "#000000") || fitText(ctx, `${stretch.epoch}`, ...seen, y + height - 6, "#000000");
 }
 
@@ -182,7 +184,7 @@ function stretchWords(node, t) {
   const during = (one) => one.node === node && one.begin <= t && t < one.end;
   const stretch = run.lanes.find(during);
   if (!stretch) return null;
-  const what = stretch.state === "down" ? "down" : `${stretch.role} ${stretch.phase}, epoch ${stretch.epoch}`;
+  const what = stretch.state === "down" ? "down" : stretch.phase ? `${stretch.role} ${stretch.phase}, epoch ${stretch.epoch}` : "up";
   const leader = stretch.leader !== null && stretch.role === "FOLLOWING" ? `follows node ${stretch.leader}` : "";
   const states = [run.pauses.some(during) && "paused", run.amnesia.some(during) && "amnesiac"].filter(Boolean).join(", ");
   const times = `${seconds(stretch.begin)} to ${seconds(stretch.end)}, ${duration(stretch.end - stretch.begin)}`;

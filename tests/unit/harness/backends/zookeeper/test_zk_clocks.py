@@ -5,8 +5,9 @@ from itertools import chain, repeat
 
 import pytest
 
-from zab_chaos.harness.backends.zookeeper import evidence
-from zab_chaos.harness.backends.zookeeper.evidence import clock_offset, read_clocks
+from zab_chaos.harness.backends.zookeeper.evidence import clock_offset
+from zab_chaos.harness.machine import clocks
+from zab_chaos.harness.machine.clocks import read_clocks
 
 MS = 1_000_000
 
@@ -27,10 +28,10 @@ def test_the_clocks_are_read_at_one_instant_although_the_thread_has_to_wait(
     delays: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monotonic, wall = late(delays)
-    monkeypatch.setattr(evidence.time, "monotonic_ns", monotonic)
-    monkeypatch.setattr(evidence.time, "time_ns", wall)
-    clocks = read_clocks()
-    line = {"t": clocks["monotonic"] + 4 * MS, "event": "clocks", **clocks}  # it is written later
+    monkeypatch.setattr(clocks.time, "monotonic_ns", monotonic)
+    monkeypatch.setattr(clocks.time, "time_ns", wall)
+    read = read_clocks()
+    line = {"t": read["monotonic"] + 4 * MS, "event": "clocks", **read}  # it is written later
     assert abs(clock_offset([line]) + 1000 * 1000 * MS) < 100
 
 

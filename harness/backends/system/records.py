@@ -1,0 +1,189 @@
+"""Makes trace events (results/README.md) of what the nodes of a foreign system record (docs/backends.md).
+
+Each life appends lines of JSON to a file of its own. When the nodes have ended, these files become the traces of the run. What
+nodes do not record, such as their epochs on disk, is missing there, or has a value that stands for nothing.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from os import SEEK_END
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from zab_chaos.harness.backends.system.mistakes import BackendMistake
+from zab_chaos.harness.machine.clocks import read_clocks
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.events import U32, ZxidPair, trace_name
+from zab_chaos.model.oracle.properties.recorded import NO_STATE
+from zab_chaos.node.core import digest as dg
+
+LISTED = 5  # mistakes that are listed
+TAIL_BYTES = 2**16  # at the end of a file, in which its last line is
+TOLERANCE_NS = 10**9  # that the two clocks of a machine may drift apart during a run
+_NOTHING = (0, 0)  # the zxid before the first transaction
+_UNKNOWN_DISK = {"accepted_epoch": 0, "current_epoch": 0, "last_zxid": _NOTHING}
+
+TransactionZxid = tuple[U32, Annotated[int, Meta(ge=1, le=2**32 - 1)]]
+Event = dict[str, Any]
+
+
+class Recorded(Struct, kw_only=True, tag_field="event", forbid_unknown_fields=True):
+    """A line that a node has recorded. `time` is Unix time in nanoseconds."""
+
+    time: int
+
+
+class Established(Recorded, kw_only=True, tag="established"):
+    """The node leads an epoch, with a history that ends at `last`."""
+
+    epoch: U32
+    last: ZxidPair
+
+
+class Broadcast(Recorded, kw_only=True, tag="broadcast"):
+    """The node, as the leader, gives a transaction its zxid. `data` identifies it."""
+
+    zxid: TransactionZxid
+    data: str
+
+
+class Deliver(Recorded, kw_only=True, tag="deliver"):
+    """The node applies a transaction. `state` identifies the state after it."""
+
+    zxid: TransactionZxid
+    data: str
+    state: str | None = None
+
+
+class Restore(Recorded, kw_only=True, tag="restore"):
+    """The node has the state after a transaction without having applied it in this life: from its disk, or another node."""
+
+    zxid: ZxidPair
+    state: str | None = None
+
+
+Line = Established | Broadcast | Deliver | Restore
+_decode = msgspec.json.Decoder(Line).decode
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLife:
+    """One life of a node, and the file in which it records. It began at `began` (monotonic nanoseconds)."""
+
+    node: int
+    life: int
+    file: Path
+    began: int
+
+
+class Records:
+    """What all lives of a run record."""
+
+    def __init__(self, folder: RunFolder, nodes: int) -> None:
+        self._folder = folder
+        self._nodes = nodes
+        self._clocks = read_clocks()
+        self._lives: dict[tuple[int, int], RecordedLife] = {}
+        self._present: dict[int, RecordedLife] = {}  # by node: its last one
+
+    def begin(self, node: int, life: int) -> Path:
+        """Begin a life, and return the file in which it shall record."""
+        file = self._folder.file(f"{trace_name(node, life)}.recorded")
+        self._present[node] = self._lives[node, life] = RecordedLife(node, life, file, time.monotonic_ns())
+        return file
+
+    def delivered(self, node: int) -> ZxidPair:
+        """Return the zxid up to which a node has delivered in its last life."""
+        return _last_delivered(self._present[node].file)
+
+    def write_traces(self) -> None:
+        """Write the trace of each life, and remove the files in which they have recorded.
+
+        Raises BackendMistake for lines without the documented form.
+        """
+        mistakes: list[str] = []
+        for key, life in self._lives.items():
+            following = self._lives.get((life.node, life.life + 1))
+            until = following.began if following is not None else time.monotonic_ns()
+            events = self._events(life, until, mistakes)
+            lines = [msgspec.json.encode(event | {"n": n}) + b"\n" for n, event in enumerate(events, 1)]
+            self._folder.file(trace_name(*key)).write_bytes(b"".join(lines))
+        if mistakes:
+            more = [f"and {len(mistakes) - LISTED} more"] if len(mistakes) > LISTED else []
+            words = 'nodes have recorded what can\'t be read (docs/backends.md, "What nodes record"):'
+            raise BackendMistake("\n".join([words, *mistakes[:LISTED], *more]))
+        for life in self._lives.values():
+            life.file.unlink(missing_ok=True)
+
+    def _events(self, life: RecordedLife, until: int, mistakes: list[str]) -> Iterator[Event]:
+        """Yield the events of a life, in order. Their times neither go back nor lie outside of the life."""
+        whose = {"node": life.node, "life": life.life}
+        disk = "fresh" if life.life == 1 else "recovered"
+        yield {"t": life.began, **whose, "event": "boot", "nodes": self._nodes, "disk": disk, **_UNKNOWN_DISK}
+        t, delivered = life.began, _NOTHING
+        offset = self._clocks["monotonic"] - self._clocks["wall"]
+        for number, text in enumerate(_complete_lines(life.file), 1):
+            try:
+                line = _decode(text)
+                _check_time(line.time + offset, life.began, until)
+            except (msgspec.MsgspecError, ValueError) as error:
+                place = f"node {life.node}, life {life.life}, line {number}"
+                mistakes.append(f"{place}: {error}: {text.decode(errors='replace').rstrip()}")
+                continue
+            t = min(max(t, line.time + offset), until)
+            yield {"t": t, **whose, **_traced(line, delivered)}
+            if isinstance(line, Deliver | Restore):
+                delivered = line.zxid
+
+
+def _check_time(t: int, began: int, until: int) -> None:
+    """Raise ValueError if a time lies far outside of the life in which it was recorded."""
+    if not began - TOLERANCE_NS <= t <= until + TOLERANCE_NS:
+        raise ValueError("`time` is not in its life; it must be Unix time, in nanoseconds")
+
+
+def _traced(line: Line, delivered: ZxidPair) -> Event:
+    """Return a recorded line as a trace event. `delivered`: the zxid up to which the node had delivered before."""
+    match line:
+        case Established():
+            return {"event": "established", "epoch": line.epoch, "last_zxid": line.last}
+        case Restore():
+            tree = None if line.state is None else _digest(line.state)
+            return {"event": "snapshot", "kind": "restored", "zxid": line.zxid, "tree": tree}
+        case Broadcast():
+            return {"event": "broadcast", "delivered": delivered, **_batch(line)}
+        case Deliver():
+            after = NO_STATE if line.state is None else _digest(line.state)
+            return {"event": "deliver", "digest": NO_STATE, "tree": after, **_batch(line)}
+
+
+def _batch(line: Broadcast | Deliver) -> Event:
+    epoch, counter = line.zxid
+    return {"epoch": epoch, "first": counter, "digests": _digest(line.data), "data": line.data}
+
+
+def _digest(text: str) -> str:
+    return dg.show(dg.HASHES[dg.NEWEST](text.encode()))
+
+
+def _complete_lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, none if a node has not made it. A line that is not complete had no effect yet."""
+    with suppress(FileNotFoundError), file.open("rb") as lines:
+        yield from (line for line in lines if line.endswith(b"\n"))
+
+
+def _last_delivered(file: Path) -> ZxidPair:
+    """Return the zxid of the last transaction, or state, in a file that is still written to; (0, 0) if there is none."""
+    with suppress(FileNotFoundError), file.open("rb") as lines:
+        lines.seek(max(0, lines.seek(0, SEEK_END) - TAIL_BYTES))
+        for text in reversed(lines.read().split(b"\n")):
+            with suppress(msgspec.MsgspecError):
+                line = _decode(text)
+                if isinstance(line, Deliver | Restore):
+                    return line.zxid
+    return _NOTHING

@@ -1,0 +1,247 @@
+"""What the nodes of a foreign system record becomes traces, and is judged."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.harness.backends.system.mistakes import BackendMistake
+from zab_chaos.harness.backends.system.records import Records
+from zab_chaos.harness.report.html.lanes import lane_segments
+from zab_chaos.harness.report.html.lifetimes import read_lives
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.results.source import Source
+from zab_chaos.model.events import RECORDS_OF
+from zab_chaos.model.oracle.oracle import judge
+from zab_chaos.model.verdict import Judgement, Verdict
+
+Zxid = tuple[int, int]
+
+
+class Recording:
+    """A run whose nodes record what a test says, in this order."""
+
+    def __init__(self, folder: Path, nodes: int = 2) -> None:
+        folder.joinpath("trace").mkdir()
+        self.folder = RunFolder(folder)
+        self.records = Records(self.folder, nodes)
+        self.nodes = nodes
+        self.milestones: list[dict[str, Any]] = []
+        self.files = {node: self.records.begin(node, 1) for node in range(1, nodes + 1)}
+        self._last = 0
+
+    def restart(self, node: int, life: int) -> None:
+        self.files[node] = self.records.begin(node, life)
+
+    def line(self, node: int, text: str) -> None:
+        with self.files[node].open("a") as file:
+            file.write(text)
+
+    def says(self, node: int, event: str, **fields: Any) -> None:
+        while (now := time.time_ns()) <= self._last:
+            pass
+        self._last = now
+        self.line(node, json.dumps({"time": now, "event": event, **fields}) + "\n")
+
+    def establish(self, node: int, epoch: int, last: Zxid = (0, 0)) -> None:
+        self.says(node, "established", epoch=epoch, last=last)
+
+    def write(self, leader: int, *zxids: Zxid, by: tuple[int, ...] = ()) -> None:
+        """Broadcast transactions, and deliver them at the nodes `by` (all, if it is empty)."""
+        for zxid in zxids:
+            self.says(leader, "broadcast", zxid=zxid, data=str(zxid))
+            self.deliver(zxid, *(by or range(1, self.nodes + 1)))
+
+    def deliver(self, zxid: Zxid, *nodes: int, **fields: Any) -> None:
+        for node in nodes:
+            self.says(node, "deliver", zxid=zxid, **{"data": str(zxid), **fields})
+
+    def judged(self, order: str = "zab") -> Verdict:
+        self.records.write_traces()
+        facts = {"nodes": self.nodes, "expect": {"min_acked": 0}, "evidence": RECORDS_OF[order]}
+        self.folder.file("run.json").write_text(json.dumps(facts))
+        now = time.monotonic_ns()
+        told = [*self.milestones, {"event": "safety-ended"}, {"event": "converged"}]
+        lines = (json.dumps({"t": now, **line}) + "\n" for line in told)
+        self.folder.file("harness.jsonl").write_text("".join(lines))
+        return judge(self.folder.path, stored=False)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    return Recording(tmp_path)
+
+
+def violated(verdict: Verdict) -> set[str]:
+    return {item.name for item in verdict.properties if item.verdict is Judgement.VIOLATION}
+
+
+def why(verdict: Verdict, name: str) -> object:
+    return next(item.why for item in verdict.properties if item.name == name)
+
+
+@pytest.mark.parametrize(
+    ("order", "second", "broken"),
+    [
+        ("zab", (2, 1), set()),
+        ("zab", (2, 3), {"local primary order"}),
+        ("raft", (2, 3), set()),
+        ("raft", (2, 1), {"local primary order"}),
+    ],
+)
+def test_counters_begin_anew_in_each_epoch_of_zab_and_go_on_in_raft(
+    recording: Recording, order: str, second: Zxid, broken: set[str]
+) -> None:
+    recording.establish(1, 1)
+    recording.write(1, (1, 1), (1, 2))
+    recording.establish(2, 2, last=(1, 2))
+    recording.write(2, second)
+    assert violated(recording.judged(order)) == broken
+
+
+def test_a_leader_of_raft_may_broadcast_before_it_has_delivered_its_log(recording: Recording) -> None:
+    recording.establish(1, 1)
+    recording.write(1, (1, 1), by=(1,))
+    recording.establish(2, 2, last=(1, 1))
+    recording.says(2, "broadcast", zxid=(2, 2), data="no-op")
+    recording.deliver((1, 1), 2)
+    recording.deliver((2, 2), 1, 2, data="no-op")
+    verdict = recording.judged("raft")
+    assert violated(verdict) == set()
+    assert "a leader of Raft" in str(why(verdict, "primary integrity"))
+
+
+def test_a_leader_of_zab_delivers_the_epochs_before_it_broadcasts(recording: Recording) -> None:
+    recording.establish(1, 1)
+    recording.write(1, (1, 1), by=(1,))
+    recording.establish(2, 2, last=(1, 1))
+    recording.says(2, "broadcast", zxid=(2, 1), data="early")
+    recording.deliver((1, 1), 2)
+    recording.deliver((2, 1), 1, 2, data="early")
+    assert violated(recording.judged()) == {"primary integrity"}
+
+
+def test_a_new_leader_without_a_delivered_transaction_is_found(recording: Recording) -> None:
+    recording.establish(1, 1)
+    recording.write(1, (1, 1), (1, 2))
+    recording.establish(2, 2, last=(1, 1))
+    assert violated(recording.judged()) == {"committed stays"}
+
+
+def test_what_nobody_records_is_not_judged(recording: Recording) -> None:
+    recording.deliver((1, 1), 1, 2)
+    verdict = recording.judged()
+    assert violated(verdict) == set()
+    assert why(verdict, "integrity") == "no node has recorded a `broadcast`"
+    assert why(verdict, "primary integrity") == "no node has recorded that it was `established`"
+    assert "does not show it" in str(why(verdict, "disk"))
+
+
+def test_a_broadcast_without_an_established_leader_is_none_of_primary_integrity(recording: Recording) -> None:
+    recording.write(1, (1, 1))
+    assert violated(recording.judged()) == set()
+
+
+@pytest.mark.parametrize(
+    ("states", "broken"), [(("s", "s"), set()), (("s", "t"), {"state equality"}), ((None, "t"), set())]
+)
+def test_states_that_are_recorded_are_compared(
+    recording: Recording, states: tuple[str | None, str | None], broken: set[str]
+) -> None:
+    for node, state in enumerate(states, 1):
+        recording.deliver((1, 1), node, **({} if state is None else {"state": state}))
+    assert violated(recording.judged()) == broken
+
+
+def test_a_restarted_node_delivers_from_the_beginning_or_from_a_state(recording: Recording) -> None:
+    for counter in (1, 2, 3):
+        recording.deliver((1, counter), 1, 2, state=f"after {counter}")
+    recording.restart(1, 2)
+    for counter in (1, 2, 3):
+        recording.deliver((1, counter), 1)
+    recording.restart(2, 2)
+    recording.says(2, "restore", zxid=(1, 2), state="after 2")
+    recording.deliver((1, 3), 2)
+    assert violated(recording.judged()) == set()
+
+
+@pytest.mark.parametrize(("zxid", "state"), [((1, 2), "after 2"), ((1, 1), "other")])
+def test_a_restored_state_must_be_one_that_was_delivered(recording: Recording, zxid: Zxid, state: str) -> None:
+    recording.deliver((1, 1), 1, 2, state="after 1")
+    recording.restart(2, 2)
+    recording.says(2, "restore", zxid=zxid, state=state)
+    assert "state equality" in violated(recording.judged())
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_node_that_ended_by_itself_need_not_deliver_everything(recording: Recording, ended: bool) -> None:
+    recording.deliver((1, 1), 1)
+    if ended:
+        recording.milestones = [{"t": 1, "event": "ended", "node": 2, "life": 1, "code": 3, "armed": False}]
+    assert violated(recording.judged()) == (set() if ended else {"reliable delivery"})
+
+
+def test_an_incomplete_last_line_had_no_effect(recording: Recording) -> None:
+    recording.deliver((1, 1), 1, 2)
+    recording.line(2, '{"time": 17')
+    verdict = recording.judged()
+    assert violated(verdict) == set()
+    assert next(item for item in verdict.properties if item.name == "trace integrity").verdict is Judgement.PASS
+
+
+def test_the_files_of_the_nodes_are_gone_when_their_traces_are_written(recording: Recording) -> None:
+    recording.deliver((1, 1), 1)
+    recording.judged()
+    names = sorted(path.name for path in recording.folder.file("trace").iterdir())
+    assert names == ["node-1-1.jsonl", "node-2-1.jsonl"]
+
+
+def test_all_wrong_lines_are_named(recording: Recording) -> None:
+    now = time.time_ns()
+    for text in (
+        "no JSON",
+        json.dumps({"time": now, "event": "deliver", "zxid": [1, 0], "data": "a"}),
+        json.dumps({"time": now, "event": "deliver", "zxid": [1, 1]}),
+        json.dumps({"time": now, "event": "commit", "zxid": [1, 1], "data": "a"}),
+        json.dumps({"time": now // 10**9, "event": "deliver", "zxid": [1, 1], "data": "a"}),
+        json.dumps({"time": now, "event": "restore", "zxid": [1, 1], "data": "a"}),
+    ):
+        recording.line(2, text + "\n")
+    with pytest.raises(BackendMistake) as raised:
+        recording.records.write_traces()
+    words = str(raised.value).splitlines()
+    assert "docs/backends.md" in words[0]
+    assert words[1].startswith("node 2, life 1, line 1: JSON is malformed")
+    assert words[2].startswith("node 2, life 1, line 2: Expected `int` >= 1")
+    assert "`data`" in words[3]
+    assert "'commit'" in words[4]
+    assert "nanoseconds" in words[5]
+    assert words[6:] == ["and 1 more"]
+
+
+def test_the_last_delivered_zxid_of_a_running_node_is_known(recording: Recording) -> None:
+    assert recording.records.delivered(1) == (0, 0)
+    recording.write(1, (1, 1))
+    recording.says(1, "broadcast", zxid=(1, 2), data="b")
+    recording.line(1, '{"time"')
+    assert recording.records.delivered(1) == (1, 1)
+    recording.restart(1, 2)
+    assert recording.records.delivered(1) == (0, 0)
+    recording.says(1, "restore", zxid=(1, 1))
+    assert recording.records.delivered(1) == (1, 1)
+
+
+def test_the_report_shows_who_led_and_followed_which_epoch(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.report.html.lanes.SAME_CHANGE", -1)
+    recording.establish(1, 1)
+    recording.write(1, (1, 1))
+    recording.establish(2, 2, last=(1, 1))
+    recording.write(2, (2, 1))
+    recording.judged()
+    lanes = lane_segments(read_lives(Source(recording.folder.path)), time.monotonic_ns())
+    states = [(one.node, one.role, one.epoch) for one in lanes if one.phase == "BROADCAST"]
+    assert states == [(1, "LEADING", 1), (1, "FOLLOWING", 2), (2, "FOLLOWING", 1), (2, "LEADING", 2)]
