@@ -4,12 +4,11 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from operator import contains
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemClient
+from zab_chaos.harness.backends.system.final_checks import KINDS, TIMEOUT_SECONDS, FinalChecks
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, called, describe
 from zab_chaos.harness.backends.system.records import Records
@@ -48,15 +48,13 @@ from zab_chaos.harness.workload.operations import key_path, load_parameters
 from zab_chaos.model.events import FINAL_CLIENTS
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.node.store.errors import CORRUPT_EXIT
-from zab_chaos.node.tree.outcomes import Ok, Outcome
-from zab_chaos.node.tree.requests import Get, Set
+from zab_chaos.node.tree.outcomes import Outcome
+from zab_chaos.node.tree.requests import Get
 
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 
 READS_SECONDS = 2.0  # within which a node that accepts clients has found out whether its files are damaged
-TIMEOUT_SECONDS = 3.0  # of a request at the end of the run
-MAX_FINAL_KEYS = 200  # of the workload's keys that are written at the end, and of the other keys that are read
 
 
 class SystemCluster(ProcessCluster):
@@ -241,10 +239,17 @@ class SystemDeployment(ProcessDeployment):
         self._backend = backend
         self._defect = options.defect_path
         self._versions = VersionNumbers() if backend.opaque_versions else None
-        self._final_clients = 0  # the number of clients used so far at the end of the run
         self._keys = [key_path(key) for key in range(scenario.workload.keys)]
-        self._unwritten: list[str] = []  # still to write at the end
-        self.on_healed()
+        load = load_parameters(scenario)
+        asked = {one.do for one in load.operations} or load.mix
+        self._final_checks = FinalChecks(
+            self.line,
+            lambda: self.cluster.nodes,
+            lambda: self._history.written,
+            self._keys,
+            [kind for kind in KINDS if kind == "set" or kind in asked if kind in backend.operations],
+            creates="create" in backend.operations,
+        )
 
     def _build(self, stack: ExitStack) -> None:
         from zab_chaos.harness.backends.system.backend import Place
@@ -282,8 +287,7 @@ class SystemDeployment(ProcessDeployment):
             self._disks.sync()
 
     def on_healed(self) -> None:
-        """The keys must be written, also those of an ensemble in a test, which were written already when it was new."""
-        self._unwritten = self._keys[-MAX_FINAL_KEYS:] if "set" in self._backend.operations else []
+        self._final_checks.begin()
 
     @property
     def addresses(self) -> dict[int, str]:
@@ -343,18 +347,10 @@ class SystemDeployment(ProcessDeployment):
         return [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
 
     def disagreement(self) -> str | None:
-        """Return in words why the nodes have not converged; None if they have.
-
-        The workload's keys, and those of the others that were written last, are read through each node: all answers must be the
-        same. Then each of the workload's keys is written through some node, and they are read again. All of it is recorded.
-        """
         silent = self._silent()
         if silent:
             return f"no answer from {node_names(silent)}"
-        why = self._difference()
-        if why is None and self._unwritten:
-            why = self._unwritable_key() or self._difference()
-        return why or self._undelivered()
+        return self._final_checks.disagreement() or self._undelivered()
 
     def _undelivered(self) -> str | None:
         """Return in words which nodes have recorded different last deliveries; None if they record none, or the same."""
@@ -370,54 +366,3 @@ class SystemDeployment(ProcessDeployment):
     def finish(self) -> None:
         if self._records is not None:
             self._records.write_traces()
-
-    def _difference(self) -> str | None:
-        """Return in words the first key that can't be read through all nodes with the same value, or None."""
-        workload = set(self._keys)
-        others = [path for path in self._history.written if path not in workload][-MAX_FINAL_KEYS:]
-        keys = self._keys + others
-        held = self._ask(self.cluster.nodes, [Get(path) for path in keys])
-        for path in keys:
-            found = {node: answers[path] for node, answers in held.items() if path in answers}
-            unread = [node for node, outcome in found.items() if not is_conclusive(outcome)]
-            if unread:
-                return f"{path} can't be read through {node_names(unread)}: {found[unread[0]]}"
-            if len({_value(outcome) for outcome in found.values()}) > 1:
-                return f"{path} is not the same through {node_names(self.cluster.nodes)}"
-        return None
-
-    def _unwritable_key(self) -> str | None:
-        """Write the keys that are still unwritten, and return in words the first one that no node could write, or None."""
-        for node in self.cluster.nodes:
-            value = f"end-{self._final_clients}".encode()
-            outcomes = self._ask([node], [Set(path, value) for path in self._unwritten])[node]
-            self._unwritten = [
-                path for path in self._unwritten if path not in outcomes or not is_conclusive(outcomes[path])
-            ]
-            if not self._unwritten:
-                return None
-        path = self._unwritten[0]
-        return f"no node takes a write of {path}: {outcomes[path]}"
-
-    def _ask(self, nodes: Sequence[int], requests: Sequence[Get | Set]) -> dict[int, dict[str, Outcome]]:
-        """Send requests to all of these nodes at a time, and return for each the outcome of each key, up to the first one that
-        is not conclusive."""
-        found: dict[int, dict[str, Outcome]] = {node: {} for node in nodes}
-        lines = {}
-        for node in nodes:
-            self._final_clients += 1
-            lines[node] = self.line(FINAL_CLIENTS + self._final_clients, node, TIMEOUT_SECONDS)
-        for request in requests:
-            for node in lines:
-                lines[node].submit(request, partial(found[node].__setitem__, request.path))
-            for node in list(lines):
-                lines[node].wait(partial(contains, found[node], request.path), 2 * TIMEOUT_SECONDS)
-                if not is_conclusive(found[node][request.path]):
-                    lines.pop(node).close()
-        for line in lines.values():
-            line.close()
-        return found
-
-
-def _value(outcome: Outcome) -> bytes | None:
-    return outcome.data if isinstance(outcome, Ok) else None

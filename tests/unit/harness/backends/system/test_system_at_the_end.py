@@ -14,15 +14,20 @@ from zab_chaos.faults.network import Pair
 from zab_chaos.faults.two_way_network import Way
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.system import (
+    Check,
     Client,
     Create,
+    Delete,
+    Exists,
     Failed,
     Get,
     Place,
     Request,
     Set,
     SystemBackend,
+    Transaction,
     Unknown,
+    committed,
     done,
 )
 from zab_chaos.harness.backends.system.clients import ThenOrRaised
@@ -31,7 +36,7 @@ from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 
-SCENARIO = {"scenario": {"name": "two-keys", "nodes": 2}, "workload": {"keys": 2}}
+SCENARIO = {"scenario": {"name": "two-keys", "nodes": 2}}
 
 
 class Dicts(SystemBackend):
@@ -39,13 +44,15 @@ class Dicts(SystemBackend):
     `refusing` nodes refuse writes, and writes of `stuck` keys hang."""
 
     name = "dicts"
-    operations = frozenset({"get", "set", "create"})
+    operations = frozenset({"get", "set", "create", "delete", "cas", "exists", "check", "transaction", "multi-get"})
 
     def __init__(self) -> None:
         self.held: dict[int, dict[str, bytes | None]] = {1: {}, 2: {}}
         self.asked: list[tuple[int, str]] = []
         self.refusing: set[int] = set()
         self.stuck: set[str] = set()
+        self.hanging = ""  # kind of operations that hang
+        self.served: list[str] = []  # kinds, in the order in which they were served
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         return []
@@ -54,11 +61,29 @@ class Dicts(SystemBackend):
         return OfDict(self, place.node)
 
 
+def kind_of(request: Request) -> str:
+    if isinstance(request, Transaction):
+        return request.op
+    return "cas" if isinstance(request, Set) and request.version >= 0 else type(request).__name__.lower()
+
+
 class OfDict(Client):
     def __init__(self, backend: Dicts, node: int) -> None:
         self._backend, self._node = backend, node
 
     def submit(self, request: Request, then: ThenOrRaised) -> None:
+        kind = kind_of(request)
+        if kind == self._backend.hanging:
+            return then(Unknown("it hangs"))
+        self._backend.served.append(kind)
+        if isinstance(request, Transaction):
+            return then(committed([b"" for step in request.steps if isinstance(step, Get)]))
+        if isinstance(request, Delete):
+            for held in self._backend.held.values():
+                held.pop(request.path, None)
+            return then(done())
+        if isinstance(request, Exists | Check):
+            return then(done(version=0))
         if isinstance(request, Set | Create):
             if self._node in self._backend.refusing:
                 return then(Failed("no leader", "not here"))
@@ -73,17 +98,18 @@ class OfDict(Client):
         if request.path not in held:
             return then(Failed("no node", ""))
         value = held[request.path]
-        return then(Unknown("it hangs") if value is None else done(value))
+        return then(Unknown("it hangs") if value is None else done(value, version=0))
 
     def close(self) -> None: ...
 
 
 class Run:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *kinds: str) -> None:
         self.folder = folder
         self.backend = Dicts()
         options = RunOptions(seed=1, results=folder, command="")
-        scenario: Any = build(SCENARIO, "two-keys")
+        mix = {"set": 1, "get": 1, **dict.fromkeys(kinds, 1)}
+        scenario: Any = build({**SCENARIO, "workload": {"keys": 2, "mix": mix}}, "two-keys")
         self.deployment = SystemDeployment(self.backend, scenario, options, RunFolder(folder), Quiet())
         places = {
             node: Place(node=node, listen="", client="", address="", peers={}, data=folder)
@@ -198,7 +224,7 @@ def test_a_created_key_that_one_node_does_not_have_is_reported(run: Run) -> None
 
 
 def test_of_many_created_keys_the_latest_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zab_chaos.harness.backends.system.deployment.MAX_FINAL_KEYS", 2)
+    monkeypatch.setattr("zab_chaos.harness.backends.system.final_checks.MAX_KEYS", 2)
     for number in (1, 2, 3, 1):
         run.write(Create(f"/{number}", b""))
     assert run.deployment.disagreement() is None
@@ -210,3 +236,32 @@ def test_after_an_inconclusive_answer_a_node_is_asked_for_no_more_keys(run: Run)
     run.backend.held[2]["/key-0"] = None
     assert run.deployment.disagreement() == "/key-0 can't be read through node-2: Unknown(why='it hangs')"
     assert (2, "/key-1") not in run.backend.asked
+
+
+KINDS = ("exists", "cas", "check", "create", "delete", "multi-get", "transaction")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_operation_of_the_load_is_asked_for(tmp_path: Path, kind: str) -> None:
+    """A kind that hangs under constant faults would be noticed nowhere else."""
+    run = Run(tmp_path, kind)
+    run.write(Set("/key-0", b"1"))
+    run.backend.hanging = kind
+    assert run.deployment.disagreement() == f"no node serves an operation of the kind {kind}: Unknown(why='it hangs')"
+    run.backend.hanging = ""
+    run.backend.served.clear()
+    assert run.deployment.disagreement() is None
+    assert run.deployment.disagreement() is None
+    assert run.backend.served.count(kind) == 1
+
+
+def test_a_kind_that_the_load_has_not_sent_is_not_asked_for(run: Run) -> None:
+    assert run.deployment.disagreement() is None
+    assert set(run.backend.served) == {"get", "set"}
+
+
+def test_what_is_deleted_at_the_end_was_created_for_that(tmp_path: Path) -> None:
+    run = Run(tmp_path, "delete")
+    run.write(Set("/key-0", b"1"))
+    assert run.deployment.disagreement() is None
+    assert sorted(run.backend.held[1]) == ["/key-0", "/key-1"]
