@@ -245,3 +245,33 @@ def test_the_report_shows_who_led_and_followed_which_epoch(
     lanes = lane_segments(read_lives(Source(recording.folder.path)), time.monotonic_ns())
     states = [(one.node, one.role, one.epoch) for one in lanes if one.phase == "BROADCAST"]
     assert states == [(1, "LEADING", 1), (1, "FOLLOWING", 2), (2, "FOLLOWING", 1), (2, "LEADING", 2)]
+
+
+def test_nodes_that_deliver_other_data_disagree(recording: Recording) -> None:
+    recording.write(1, (1, 1), by=(1,))
+    recording.deliver((1, 1), 2, data="other")
+    assert violated(recording.judged()) == {"integrity", "agreement", "reliable delivery"}
+
+
+@pytest.mark.parametrize("counter", [1, 3])
+def test_a_leader_of_raft_neither_skips_nor_repeats_an_index(recording: Recording, counter: int) -> None:
+    recording.establish(1, 1)
+    recording.write(1, (1, 1))
+    recording.says(1, "broadcast", zxid=(1, counter), data=str((1, counter)))
+    assert "local primary order" in violated(recording.judged("raft"))
+
+
+def test_a_clock_that_was_set_back_changes_no_order(recording: Recording) -> None:
+    recording.deliver((1, 1), 1, 2)
+    for counter, ago in ((2, 0.2), (3, 0.5), (4, -0.5)):
+        line = {"time": time.time_ns() - int(ago * 1e9), "event": "deliver", "zxid": (1, counter), "data": "d"}
+        recording.line(1, json.dumps(line) + "\n")
+    recording.restart(1, 2)
+    for counter in (2, 3, 4):
+        recording.deliver((1, counter), 2, data="d")
+    recording.deliver((1, 1), 1)
+    for counter in (2, 3, 4):
+        recording.deliver((1, counter), 1, data="d")
+    verdict = recording.judged()
+    assert violated(verdict) == set()
+    assert not [item.name for item in verdict.properties if item.verdict is Judgement.UNKNOWN]
