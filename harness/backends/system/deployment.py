@@ -194,6 +194,8 @@ class SystemCluster(ProcessCluster):
 
     def wipe(self, node: int) -> None:
         super().wipe(node)
+        if self._records is not None:
+            self._records.wipe(node)
         self._damaged.discard(node)
         with self._asking:
             self._wiped[node] = None

@@ -21,12 +21,12 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import U32, ZxidPair, trace_name
 from zab_chaos.model.oracle.properties.recorded import NO_STATE
 from zab_chaos.node.core import digest as dg
+from zab_chaos.node.tree.refusal import brief
 
 LISTED = 5  # mistakes that are listed
 TAIL_BYTES = 2**16  # at the end of a file, in which its last line is
 TOLERANCE_NS = 10**9  # that the two clocks of a machine may drift apart during a run
 _NOTHING = (0, 0)  # the zxid before the first transaction
-_UNKNOWN_DISK = {"accepted_epoch": 0, "current_epoch": 0, "last_zxid": _NOTHING}
 
 TransactionZxid = tuple[U32, Annotated[int, Meta(ge=1, le=2**32 - 1)]]
 Event = dict[str, Any]
@@ -60,6 +60,19 @@ class Deliver(Recorded, kw_only=True, tag="deliver"):
     state: str | None = None
 
 
+class Accept(Recorded, kw_only=True, tag="accept"):
+    """A transaction is durable in the node's log."""
+
+    zxid: TransactionZxid
+    data: str
+
+
+class Truncate(Recorded, kw_only=True, tag="truncate"):
+    """The node's log ends at `last` now, durably, and has lost what followed."""
+
+    last: ZxidPair
+
+
 class Restore(Recorded, kw_only=True, tag="restore"):
     """The node has the state after a transaction without having applied it in this life: from its disk, or another node."""
 
@@ -67,18 +80,20 @@ class Restore(Recorded, kw_only=True, tag="restore"):
     state: str | None = None
 
 
-Line = Established | Broadcast | Deliver | Restore
+Line = Established | Broadcast | Accept | Truncate | Deliver | Restore
 _decode = msgspec.json.Decoder(Line).decode
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedLife:
-    """One life of a node, and the file in which it records. It began at `began` (monotonic nanoseconds)."""
+    """One life of a node, and the file in which it records. It began at `began` (monotonic nanoseconds), on an empty disk if
+    `empty`."""
 
     node: int
     life: int
     file: Path
     began: int
+    empty: bool
 
 
 class Records:
@@ -90,12 +105,19 @@ class Records:
         self._clocks = read_clocks()
         self._lives: dict[tuple[int, int], RecordedLife] = {}
         self._present: dict[int, RecordedLife] = {}  # by node: its last one
+        self._empty = set(range(1, nodes + 1))  # nodes whose disk is empty
 
     def begin(self, node: int, life: int) -> Path:
         """Begin a life, and return the file in which it shall record."""
         file = self._folder.file(f"{trace_name(node, life)}.recorded")
-        self._present[node] = self._lives[node, life] = RecordedLife(node, life, file, time.monotonic_ns())
+        begun = RecordedLife(node, life, file, time.monotonic_ns(), node in self._empty)
+        self._present[node] = self._lives[node, life] = begun
+        self._empty.discard(node)
         return file
+
+    def wipe(self, node: int) -> None:
+        """Take note that the disk of a node is empty."""
+        self._empty.add(node)
 
     def delivered(self, node: int) -> ZxidPair:
         """Return the zxid up to which a node has delivered in its last life."""
@@ -107,12 +129,13 @@ class Records:
         Raises BackendMistake for lines without the documented form.
         """
         mistakes: list[str] = []
-        for key, life in self._lives.items():
-            following = self._lives.get((life.node, life.life + 1))
-            until = following.began if following is not None else time.monotonic_ns()
-            events = self._events(life, until, mistakes)
+        log_ends: dict[int, ZxidPair] = {}  # by node
+        for key, life in sorted(self._lives.items()):
+            tracer = _Tracer(_NOTHING if life.empty else log_ends.get(life.node, _NOTHING))
+            events = self._events(life, tracer, mistakes)
             lines = [msgspec.json.encode(event | {"n": n}) + b"\n" for n, event in enumerate(events, 1)]
             self._folder.file(trace_name(*key)).write_bytes(b"".join(lines))
+            log_ends[life.node] = tracer.log_end
         if mistakes:
             more = [f"and {len(mistakes) - LISTED} more"] if len(mistakes) > LISTED else []
             words = 'nodes have recorded what can\'t be read (docs/backends.md, "What nodes record"):'
@@ -120,25 +143,59 @@ class Records:
         for life in self._lives.values():
             life.file.unlink(missing_ok=True)
 
-    def _events(self, life: RecordedLife, until: int, mistakes: list[str]) -> Iterator[Event]:
+    def _events(self, life: RecordedLife, tracer: "_Tracer", mistakes: list[str]) -> Iterator[Event]:
         """Yield the events of a life, in order. Their times neither go back nor lie outside of the life."""
+        following = self._lives.get((life.node, life.life + 1))
+        until = following.began if following is not None else time.monotonic_ns()
         whose = {"node": life.node, "life": life.life}
-        disk = "fresh" if life.life == 1 else "recovered"
-        yield {"t": life.began, **whose, "event": "boot", "nodes": self._nodes, "disk": disk, **_UNKNOWN_DISK}
-        t, delivered = life.began, _NOTHING
-        offset = self._clocks["monotonic"] - self._clocks["wall"]
+        boot = {"event": "boot", "nodes": self._nodes, "disk": "fresh" if life.empty else "recovered"}
+        yield {"t": life.began, **whose, **boot, "accepted_epoch": 0, "current_epoch": 0, "last_zxid": tracer.log_end}
+        t, offset = life.began, self._clocks["monotonic"] - self._clocks["wall"]
         for number, text in enumerate(_complete_lines(life.file), 1):
             try:
                 line = _decode(text)
                 _check_time(line.time + offset, life.began, until)
             except (msgspec.MsgspecError, ValueError) as error:
                 place = f"node {life.node}, life {life.life}, line {number}"
-                mistakes.append(f"{place}: {error}: {text.decode(errors='replace').rstrip()}")
+                mistakes.append(f"{place}: {error}: {brief(text.decode(errors='replace').rstrip())}")
                 continue
             t = min(max(t, line.time + offset), until)
-            yield {"t": t, **whose, **_traced(line, delivered)}
-            if isinstance(line, Deliver | Restore):
-                delivered = line.zxid
+            yield from ({"t": t, **whose, **event} for event in tracer.events(line))
+
+
+class _Tracer:
+    """Makes trace events of the lines of one life.
+
+    `delivered` is the zxid up to which the node has delivered, `log_end` that of the last transaction in its log.
+    """
+
+    def __init__(self, log_end: ZxidPair) -> None:
+        self.delivered = _NOTHING
+        self.log_end = log_end
+
+    def events(self, line: Line) -> Iterator[Event]:
+        match line:
+            case Established():
+                yield {"event": "established", "epoch": line.epoch, "last_zxid": line.last}
+            case Broadcast():
+                yield {"event": "broadcast", "delivered": self.delivered, **_batch(line)}
+            case Accept():
+                self.log_end = line.zxid
+                yield {"event": "accept", "in_epoch": line.zxid[0], **_batch(line)}
+            case Truncate():
+                yield {"event": "truncate", "keep": line.last, "last": self.log_end}
+                self.log_end = min(self.log_end, line.last)
+            case Deliver():
+                self.delivered = line.zxid
+                tree = NO_STATE if line.state is None else _digest(line.state)
+                yield {"event": "deliver", "digest": NO_STATE, "tree": tree, **_batch(line)}
+            case Restore():
+                self.delivered = line.zxid
+                if line.zxid > self.log_end:  # it is from another node
+                    self.log_end = line.zxid
+                    yield {"event": "snapshot", "kind": "installed", "zxid": line.zxid}
+                state = None if line.state is None else _digest(line.state)
+                yield {"event": "snapshot", "kind": "restored", "zxid": line.zxid, "tree": state}
 
 
 def _check_time(t: int, began: int, until: int) -> None:
@@ -147,22 +204,7 @@ def _check_time(t: int, began: int, until: int) -> None:
         raise ValueError("`time` is not in its life; it must be Unix time, in nanoseconds")
 
 
-def _traced(line: Line, delivered: ZxidPair) -> Event:
-    """Return a recorded line as a trace event. `delivered`: the zxid up to which the node had delivered before."""
-    match line:
-        case Established():
-            return {"event": "established", "epoch": line.epoch, "last_zxid": line.last}
-        case Restore():
-            tree = None if line.state is None else _digest(line.state)
-            return {"event": "snapshot", "kind": "restored", "zxid": line.zxid, "tree": tree}
-        case Broadcast():
-            return {"event": "broadcast", "delivered": delivered, **_batch(line)}
-        case Deliver():
-            after = NO_STATE if line.state is None else _digest(line.state)
-            return {"event": "deliver", "digest": NO_STATE, "tree": after, **_batch(line)}
-
-
-def _batch(line: Broadcast | Deliver) -> Event:
+def _batch(line: Broadcast | Accept | Deliver) -> Event:
     epoch, counter = line.zxid
     return {"epoch": epoch, "first": counter, "digests": _digest(line.data), "data": line.data}
 

@@ -25,7 +25,12 @@ from zab_chaos.model.oracle.properties.primary import (
 from zab_chaos.model.oracle.properties.progress import Progress
 from zab_chaos.model.oracle.properties.promises import Promises
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
-from zab_chaos.model.oracle.properties.recorded import RecordedIntegrity, RecordedPrimaryIntegrity, RecordedStates
+from zab_chaos.model.oracle.properties.recorded import (
+    RecordedIntegrity,
+    RecordedPrimaryIntegrity,
+    RecordedQuorumDurability,
+    RecordedStates,
+)
 from zab_chaos.model.oracle.properties.recovery import Recovery
 from zab_chaos.model.oracle.properties.sessions import Ephemerals, Sessions
 from zab_chaos.model.oracle.properties.state import StateEquality
@@ -86,6 +91,7 @@ RECORDS: tuple[type[Checker], ...] = (
     ReliableDelivery,
     OneLeader,
     CommittedStays,
+    RecordedQuorumDurability,
     RecordedStates,
 )
 # A leader of Raft broadcasts before it has delivered what it found in its log.

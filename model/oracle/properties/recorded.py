@@ -1,8 +1,11 @@
 """The checkers for foreign systems whose nodes record what they broadcast and deliver. They may record only a part of that."""
 
+from zab_chaos.model.events import Accept
 from zab_chaos.model.oracle.delivered_history import Delivery
+from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.abcast import Integrity
 from zab_chaos.model.oracle.properties.primary import PrimaryIntegrity
+from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.state import StateEquality
 
 NO_STATE = "0" * 16  # stands for the digest of a state that a node has not recorded
@@ -24,6 +27,32 @@ class RecordedPrimaryIntegrity(PrimaryIntegrity):
         super().at_end()
         if not self.facts.established:
             self.not_applicable = "no node has recorded that it was `established`"
+
+
+class RecordedQuorumDurability(QuorumDurability):
+    """DSN 2011, l.3.2: a leader commits what a quorum of followers has accepted, if the nodes record what they accept.
+
+    Verifies, when a transaction is delivered for the first time by any node, that exactly this one is on the disks of a quorum.
+    Does not verify that it is on the disk of the node that delivers it: with a quorum of others, that may come later.
+    """
+
+    statement = "When a transaction is first delivered, a quorum holds it durably."
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._recorded = False  # some node has recorded what it accepts
+
+    def on_accept(self, _: Accept) -> None:
+        self._recorded = True
+
+    def on_deliver(self, delivery: Delivery) -> None:
+        if delivery.appended:
+            self._count_holders(delivery, None)
+
+    def at_end(self) -> None:
+        super().at_end()
+        if not self._recorded:
+            self.not_applicable = "no node has recorded an `accept`"
 
 
 class RecordedStates(StateEquality):

@@ -24,7 +24,7 @@ class Sequencer(SystemBackend):
     name = "sequencer"
     survives_wipe = False
     traces = "zab"
-    defects: ClassVar = {name: name for name in ("skips", "differs", "changes", "misrecords")}
+    defects: ClassVar = {name: name for name in ("skips", "differs", "changes", "early", "misrecords")}
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         peers = [f"{peer}={address}" for peer, address in place.peers.items()]

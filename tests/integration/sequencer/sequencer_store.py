@@ -3,8 +3,8 @@
     python sequencer_store.py NODE LISTEN CLIENT TRACE BUG PEER=ADDRESS...
 
 The leader numbers the writes in a log, and answers one when a majority has it. Followers fetch the log and deliver what the
-leader has committed. They pass their clients' requests on to the leader. Nothing is kept on disk, so only followers may end. A
-bug is only in node 2, at transaction 20: clients can't see it.
+leader has committed. They pass their clients' requests on to the leader. Logs are kept in memory only, so only followers may
+end. Clients can't see any of the bugs, which are in node 2, at transaction 20, or ("early") in the leader.
 """
 
 import json
@@ -46,6 +46,11 @@ class Node:
             zxid = "1:20" if bug == "misrecords" else [1, self.delivered]
             self.record("deliver", zxid=zxid, data=data, state=json.dumps(self.state, sort_keys=True))
 
+    def append(self, entries: list[list[str]]) -> None:
+        for key, value in entries:
+            self.log.append([key, value])
+            self.record("accept", zxid=[1, len(self.log)], data=f"{key} = {value}")
+
     def answer(self, question: dict) -> dict:
         """Answer a follower or a client."""
         if self.leader is not None:
@@ -57,9 +62,12 @@ class Node:
                     self.moved.notify_all()
                     return {"entries": self.log[question["held"] :], "committed": self.delivered}
                 case "set":
-                    self.log.append([question["key"], question["value"]])
+                    entry = [question["key"], question["value"]]
+                    self.record("broadcast", zxid=[1, len(self.log) + 1], data=" = ".join(entry))
+                    self.append([entry])
                     mine = self.held[1] = len(self.log)
-                    self.record("broadcast", zxid=[1, mine], data=f"{question['key']} = {question['value']}")
+                    if self.bug == "early":
+                        self.deliver(mine)
                     if not self.moved.wait_for(lambda: self.majority() >= mine, 2.0):
                         return {"error": "no majority"}
                     self.deliver(self.majority())
@@ -77,7 +85,7 @@ class Node:
                 found = ask(leader, {"op": "fetch", "node": self.number, "held": len(self.log)})
             except OSError:
                 continue
-            self.log += found["entries"]
+            self.append(found["entries"])
             self.deliver(min(found["committed"], len(self.log)))
 
 

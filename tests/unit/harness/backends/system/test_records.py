@@ -275,3 +275,79 @@ def test_a_clock_that_was_set_back_changes_no_order(recording: Recording) -> Non
     verdict = recording.judged()
     assert violated(verdict) == set()
     assert not [item.name for item in verdict.properties if item.verdict is Judgement.UNKNOWN]
+
+
+def accepted(recording: Recording, zxid: Zxid, *nodes: int) -> None:
+    for node in nodes:
+        recording.says(node, "accept", zxid=zxid, data=str(zxid))
+
+
+@pytest.mark.parametrize(
+    ("by", "broken"), [((1, 2), set()), ((1,), {"quorum durability"}), ((2,), {"quorum durability"})]
+)
+def test_a_quorum_of_logs_has_what_is_delivered(tmp_path: Path, by: tuple[int, ...], broken: set[str]) -> None:
+    recording = Recording(tmp_path, nodes=3)
+    recording.says(1, "broadcast", zxid=(1, 1), data="(1, 1)")
+    accepted(recording, (1, 1), *by)
+    recording.deliver((1, 1), 1, 2, 3)
+    assert violated(recording.judged()) == broken
+
+
+def test_without_a_record_of_the_logs_quorums_are_not_judged(recording: Recording) -> None:
+    recording.write(1, (1, 1))
+    assert why(recording.judged(), "quorum durability") == "no node has recorded an `accept`"
+
+
+@pytest.mark.parametrize(("lost", "broken"), [(False, set()), (True, {"quorum durability"})])
+def test_a_log_keeps_what_it_has_until_it_is_truncated(recording: Recording, lost: bool, broken: set[str]) -> None:
+    accepted(recording, (1, 1), 1, 2)
+    accepted(recording, (1, 2), 1, 2)
+    if lost:
+        recording.says(2, "truncate", last=(1, 1))
+    recording.restart(2, 2)
+    recording.deliver((1, 1), 1, 2)
+    recording.deliver((1, 2), 1, 2)
+    assert violated(recording.judged()) == broken
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+def test_a_log_and_a_lost_disk_last_until_the_next_start(recording: Recording, wiped: bool) -> None:
+    accepted(recording, (1, 1), 1, 2)
+    recording.deliver((1, 1), 1, 2)
+    if wiped:
+        recording.records.wipe(2)
+        recording.restart(2, 2)
+        accepted(recording, (1, 1), 2)
+    recording.restart(2, 3 if wiped else 2)
+    accepted(recording, (1, 2), 1, 2)
+    recording.deliver((1, 1), 2)
+    recording.deliver((1, 2), 1, 2)
+    assert violated(recording.judged()) == set()
+
+
+def test_a_truncation_of_what_was_delivered_is_found(recording: Recording) -> None:
+    accepted(recording, (1, 1), 1, 2)
+    recording.deliver((1, 1), 1, 2)
+    recording.says(1, "truncate", last=(0, 0))
+    assert violated(recording.judged()) == {"committed stays"}
+
+
+def test_a_snapshot_of_another_node_counts_as_its_log(recording: Recording) -> None:
+    accepted(recording, (1, 1), 1, 2)
+    recording.deliver((1, 1), 1, 2, state="s")
+    recording.records.wipe(2)
+    recording.restart(2, 2)
+    recording.says(2, "restore", zxid=(1, 1), state="s")
+    accepted(recording, (1, 2), 1, 2)
+    recording.deliver((1, 2), 1, 2)
+    assert violated(recording.judged()) == set()
+
+
+def test_a_state_from_the_nodes_own_disk_leaves_its_log(recording: Recording) -> None:
+    accepted(recording, (1, 1), 1, 2)
+    recording.deliver((1, 1), 1, 2, state="s")
+    accepted(recording, (1, 2), 1, 2)
+    recording.restart(2, 2)
+    recording.says(2, "restore", zxid=(1, 1), state="s")
+    recording.deliver((1, 2), 1, 2)
+    assert violated(recording.judged()) == set()
