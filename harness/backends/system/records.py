@@ -67,8 +67,8 @@ class Accept(Recorded, kw_only=True, tag="accept"):
     data: str
 
 
-class Truncate(Recorded, kw_only=True, tag="truncate"):
-    """The node's log ends at `last` now, durably, and has lost what followed."""
+class LogEnd(Recorded, kw_only=True, tag="log"):
+    """The node's log ends at `last`, durably: what it found at its start, or after a truncation."""
 
     last: ZxidPair
 
@@ -80,7 +80,7 @@ class Restore(Recorded, kw_only=True, tag="restore"):
     state: str | None = None
 
 
-Line = Established | Broadcast | Accept | Truncate | Deliver | Restore
+Line = Established | Broadcast | Accept | LogEnd | Deliver | Restore
 _decode = msgspec.json.Decoder(Line).decode
 
 
@@ -102,7 +102,8 @@ class Records:
     def __init__(self, folder: RunFolder, nodes: int) -> None:
         self._folder = folder
         self._nodes = nodes
-        self._clocks = read_clocks()
+        clocks = read_clocks()
+        self._offset = clocks["monotonic"] - clocks["wall"]
         self._lives: dict[tuple[int, int], RecordedLife] = {}
         self._present: dict[int, RecordedLife] = {}  # by node: its last one
         self._empty = set(range(1, nodes + 1))  # nodes whose disk is empty
@@ -148,19 +149,28 @@ class Records:
         following = self._lives.get((life.node, life.life + 1))
         until = following.began if following is not None else time.monotonic_ns()
         whose = {"node": life.node, "life": life.life}
+        lines = list(self._lines(life, until, mistakes))
+        logged = next((line for line in lines if isinstance(line, Accept | LogEnd)), None)
+        if isinstance(logged, LogEnd):  # the process may have ended between a sync and the line about it
+            tracer.log_end = max(tracer.log_end, logged.last)
         boot = {"event": "boot", "nodes": self._nodes, "disk": "fresh" if life.empty else "recovered"}
         yield {"t": life.began, **whose, **boot, "accepted_epoch": 0, "current_epoch": 0, "last_zxid": tracer.log_end}
-        t, offset = life.began, self._clocks["monotonic"] - self._clocks["wall"]
+        t = life.began
+        for line in lines:
+            t = min(max(t, line.time + self._offset), until)
+            yield from ({"t": t, **whose, **event} for event in tracer.events(line))
+
+    def _lines(self, life: RecordedLife, until: int, mistakes: list[str]) -> Iterator[Line]:
+        """Yield the lines of a life, and add those without the documented form to `mistakes`."""
         for number, text in enumerate(_complete_lines(life.file), 1):
             try:
                 line = _decode(text)
-                _check_time(line.time + offset, life.began, until)
+                _check_time(line.time + self._offset, life.began, until)
             except (msgspec.MsgspecError, ValueError) as error:
                 place = f"node {life.node}, life {life.life}, line {number}"
                 mistakes.append(f"{place}: {error}: {brief(text.decode(errors='replace').rstrip())}")
                 continue
-            t = min(max(t, line.time + offset), until)
-            yield from ({"t": t, **whose, **event} for event in tracer.events(line))
+            yield line
 
 
 class _Tracer:
@@ -182,9 +192,10 @@ class _Tracer:
             case Accept():
                 self.log_end = line.zxid
                 yield {"event": "accept", "in_epoch": line.zxid[0], **_batch(line)}
-            case Truncate():
-                yield {"event": "truncate", "keep": line.last, "last": self.log_end}
-                self.log_end = min(self.log_end, line.last)
+            case LogEnd():
+                if line.last < self.log_end:
+                    yield {"event": "truncate", "keep": line.last, "last": self.log_end}
+                    self.log_end = line.last
             case Deliver():
                 self.delivered = line.zxid
                 tree = NO_STATE if line.state is None else _digest(line.state)

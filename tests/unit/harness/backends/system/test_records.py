@@ -303,7 +303,7 @@ def test_a_log_keeps_what_it_has_until_it_is_truncated(recording: Recording, los
     accepted(recording, (1, 1), 1, 2)
     accepted(recording, (1, 2), 1, 2)
     if lost:
-        recording.says(2, "truncate", last=(1, 1))
+        recording.says(2, "log", last=(1, 1))
     recording.restart(2, 2)
     recording.deliver((1, 1), 1, 2)
     recording.deliver((1, 2), 1, 2)
@@ -328,7 +328,7 @@ def test_a_log_and_a_lost_disk_last_until_the_next_start(recording: Recording, w
 def test_a_truncation_of_what_was_delivered_is_found(recording: Recording) -> None:
     accepted(recording, (1, 1), 1, 2)
     recording.deliver((1, 1), 1, 2)
-    recording.says(1, "truncate", last=(0, 0))
+    recording.says(1, "log", last=(0, 0))
     assert violated(recording.judged()) == {"committed stays"}
 
 
@@ -351,3 +351,24 @@ def test_a_state_from_the_nodes_own_disk_leaves_its_log(recording: Recording) ->
     recording.says(2, "restore", zxid=(1, 1), state="s")
     recording.deliver((1, 2), 1, 2)
     assert violated(recording.judged()) == set()
+
+
+@pytest.mark.parametrize(("found", "broken"), [(True, set()), (False, {"quorum durability"})])
+def test_what_a_node_finds_at_its_start_was_durable(recording: Recording, found: bool, broken: set[str]) -> None:
+    """It may be killed after a sync, and before it has recorded that."""
+    accepted(recording, (1, 1), 1, 2)
+    accepted(recording, (1, 2), 1)
+    recording.restart(2, 2)
+    recording.says(2, "log", last=(1, 2) if found else (1, 1))
+    recording.deliver((1, 1), 1, 2)
+    recording.deliver((1, 2), 1, 2)
+    assert violated(recording.judged()) == broken
+
+
+def test_a_log_that_was_not_synced_is_found_at_the_next_start(recording: Recording) -> None:
+    accepted(recording, (1, 1), 1, 2)
+    recording.deliver((1, 1), 1, 2)
+    recording.restart(2, 2)
+    recording.says(2, "log", last=(0, 0))
+    recording.deliver((1, 1), 2)
+    assert violated(recording.judged()) == {"committed stays"}
