@@ -202,9 +202,9 @@ class _Tracer:
                 yield {"event": "deliver", "digest": NO_STATE, "tree": tree, **_batch(line)}
             case Restore():
                 self.delivered = line.zxid
-                if line.zxid > self.log_end:  # it is from another node
-                    self.log_end = line.zxid
-                    yield {"event": "snapshot", "kind": "installed", "zxid": line.zxid}
+                self.log_end = max(
+                    self.log_end, line.zxid
+                )  # beyond it, the state is from another node, and replaces the log
                 state = None if line.state is None else _digest(line.state)
                 yield {"event": "snapshot", "kind": "restored", "zxid": line.zxid, "tree": state}
 

@@ -317,6 +317,7 @@ def test_a_log_and_a_lost_disk_last_until_the_next_start(recording: Recording, w
     if wiped:
         recording.records.wipe(2)
         recording.restart(2, 2)
+        recording.says(2, "log", last=(0, 0))  # this is no truncation
         accepted(recording, (1, 1), 2)
     recording.restart(2, 3 if wiped else 2)
     accepted(recording, (1, 2), 1, 2)
@@ -372,3 +373,29 @@ def test_a_log_that_was_not_synced_is_found_at_the_next_start(recording: Recordi
     recording.says(2, "log", last=(0, 0))
     recording.deliver((1, 1), 2)
     assert violated(recording.judged()) == {"committed stays"}
+
+
+def test_a_truncation_says_nothing_of_what_the_log_had_at_the_start(recording: Recording) -> None:
+    accepted(recording, (1, 1), 1)
+    recording.deliver((1, 1), 1)
+    accepted(recording, (1, 1), 2)
+    accepted(recording, (1, 2), 2)
+    recording.says(2, "log", last=(1, 1))
+    recording.deliver((1, 1), 2)
+    assert violated(recording.judged()) == {"quorum durability"}
+
+
+def test_a_truncation_below_the_snapshot_of_another_node_is_found(recording: Recording) -> None:
+    recording.write(1, (1, 1), (1, 2), by=(1,))
+    recording.says(2, "restore", zxid=(1, 2))
+    recording.says(2, "log", last=(1, 1))
+    assert violated(recording.judged()) == {"committed stays"}
+
+
+def test_a_log_that_is_as_it_was_left_is_no_truncation(recording: Recording) -> None:
+    accepted(recording, (1, 1), 1)
+    recording.restart(1, 2)
+    recording.says(1, "log", last=(1, 1))
+    recording.judged()
+    events = [json.loads(line) for line in recording.folder.file("trace/node-1-2.jsonl").read_text().splitlines()]
+    assert [(one["event"], one["last_zxid"]) for one in events] == [("boot", [1, 1])]
