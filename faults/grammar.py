@@ -476,7 +476,8 @@ class _Reader:
             self._report(path, wrong, "", f'No {which} has a name yet; give one with `as = "{example}"`.')
 
     def _report(self, path: Path, wrong: str, allowed: str = "", suggestion: str = "") -> None:
-        self.mistakes.append(Mistake(self.lines.line_of(path), _where(path), wrong, allowed, suggestion))
+        line = 0 if path and str(path[0]).startswith("--") else self.lines.line_of(path)
+        self.mistakes.append(Mistake(line, _where(path), wrong, allowed, suggestion))
 
     def _check_across_tables(self, scenario: Scenario, places: list[Path]) -> None:
         """Check what depends on several tables."""

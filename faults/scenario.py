@@ -29,9 +29,9 @@ EXITS = {"PASS": 0, "VIOLATION": 1, "UNKNOWN": 2, "HARNESS-ERROR": 3, "BEYOND-FA
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One mistake in a file: its line and place, what is wrong, what is allowed, and a suggestion."""
+    """One mistake in a file, or in an option: its line and place, what is wrong, what is allowed, and a suggestion."""
 
-    line: int
+    line: int  # 0: of an option, which is in no file
     where: str
     wrong: str
     allowed: str = ""
@@ -53,8 +53,9 @@ class ScenarioError(Exception):
         self.file = file
         self.mistakes = sorted(mistakes, key=lambda mistake: mistake.line)
         count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "1 mistake"
-        lines = [f"{file}:{mistake.line}: {mistake}" for mistake in self.mistakes]
-        super().__init__("\n".join([f"{count} in {file}", *lines]))
+        lines = [f"{file}:{mistake.line}: {mistake}" if mistake.line else str(mistake) for mistake in self.mistakes]
+        place = file if self.mistakes[-1].line else "the command"
+        super().__init__("\n".join([f"{count} in {place}", *lines]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

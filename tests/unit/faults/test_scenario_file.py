@@ -301,6 +301,17 @@ def test_another_number_of_nodes_is_checked_against_the_targets() -> None:
     assert "--nodes" in mistakes_of(text, nodes=0)[0][1]
 
 
+def test_a_mistake_in_an_option_has_no_line_of_the_file() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(GOOD, "some.toml", nodes=99)
+    assert str(caught.value).startswith("1 mistake in the command\n--nodes: 99 is out of range.")
+    with pytest.raises(ScenarioError) as caught:
+        parse("[scenario]\n", "some.toml", nodes=99)
+    first, *lines = str(caught.value).splitlines()
+    assert first == "2 mistakes in some.toml"
+    assert [line.partition(" ")[0] for line in lines] == ["--nodes:", "some.toml:1:"]
+
+
 def test_a_syntax_error_has_its_line() -> None:
     assert mistakes_of('[scenario]\nname = "x"\nabout = \n')[0][0] == 3
 
