@@ -5,6 +5,7 @@ import importlib.util
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -792,7 +793,7 @@ def _run_command(arguments: list[str] | None) -> int:
         return int(app(arguments, prog_name="zab", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)
-        command = context.command_path if context else "zab"
+        command = context.command_path if context else _asked_for(ARGUMENTS.get())
         return _print_error(f"{_usage_message(error)}\nTry: {command} --help", Exit.BAD_INPUT)
     except BadInput as error:
         return _print_error(str(error), Exit.BAD_INPUT)
@@ -813,6 +814,18 @@ def _run_command(arguments: list[str] | None) -> int:
         return _print_error(_file_error(error), Exit.HARNESS_ERROR)
     except Exception as error:
         return _print_error(_internal_error(error), Exit.HARNESS_ERROR)
+
+
+def _asked_for(arguments: Sequence[str]) -> str:
+    """Return the command that the arguments begin with. Some errors, such as an option without its value, don't name it."""
+    known: Any = typer.main.get_command(app)
+    words = ["zab"]
+    for word in arguments:
+        known = getattr(known, "commands", {}).get(word)
+        if known is None:
+            break
+        words.append(word)
+    return " ".join(words)
 
 
 def _usage_message(error: Exception) -> str:

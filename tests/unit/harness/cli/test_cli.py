@@ -68,6 +68,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["scenarios", "--only", "nonsense"], "no scenario is called 'nonsense'"),
         (["scenarios", "--check", "--times", "0"], "--times"),
         (["verify"], "Missing argument"),
+        (["analyze", "--compare", "a"], "Try: zab analyze --help"),
+        (["zookeeper", "check", "--times"], "Try: zab zookeeper check --help"),
     ],
 )
 def test_a_mistake_is_exit_code_4_with_a_message_on_what_is_allowed(
