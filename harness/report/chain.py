@@ -36,6 +36,7 @@ QUORUM_DURABILITY = "quorum durability"
 DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
 SAME_COST, OTHER_COST, PING_COST = 1, 3, 12  # of a message about the chain's transactions, about others, of a heartbeat
 LAST_DEEDS = {"deliver": "delivered", "abort": "stopped"}
+SHORT = 10_000_000  # a chain that takes less time is shown in microseconds
 MAX_FAULTS = 5  # faults that may have caused the violation and are named
 MAX_ZXIDS = 6  # transactions that a chain follows at most: in a batch of hundreds, any few of them show the same
 
@@ -95,6 +96,12 @@ def preceding_fault(chain: Chain, zero: int) -> str:
     named = "; ".join(f"{fault.do} of {fault.on}, at {(fault.at - zero) / 1e9:.3f} s" for fault in faults[:MAX_FAULTS])
     more = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
     return f"{words}: {named}{more}"
+
+
+def moments(events: Sequence[ChainEvent], zero: int) -> list[str]:
+    """Return the times of events in seconds, in milliseconds or, if all of it took only a few of these, in microseconds."""
+    short = bool(events) and 0 < events[-1].t - events[0].t < SHORT
+    return [f"{(event.t - zero) / 1e9:.{6 if short else 3}f} s" for event in events]
 
 
 def _time(cited: Evidence) -> int:
@@ -423,7 +430,7 @@ class _Search:
                         and it.received is not None and it.received <= _time(one)
                     }  # fmt: skip
                     who = node_names(sorted(sources)) if sources else "no other node"
-                    yield ChainEvent(_time(one), f"until then {who} had acknowledged {show(zxid)}")
+                    yield ChainEvent(_time(one), f"by then {who} had acknowledged {show(zxid)}")
 
     def _message_event(self, at: int, note: str = "") -> ChainEvent:
         one = self._diagram.exchange.messages[at]

@@ -4,7 +4,7 @@ It is used for failed tests, JUnit files and CI summaries. `zab_chaos.harness.re
 `zab_chaos.harness.report.html` for a browser.
 """
 
-from zab_chaos.harness.report.chain import chain_of, preceding_fault
+from zab_chaos.harness.report.chain import chain_of, moments, preceding_fault
 from zab_chaos.harness.report.headline import headline, violated_or_uncertain
 from zab_chaos.harness.report.html.diagram import read_diagram
 from zab_chaos.harness.report.html.run_data import have_own_clocks
@@ -39,7 +39,8 @@ def events_before(folder: RunFolder, verdict: Verdict) -> list[str]:
     if chain is None:
         return []
     zero = folder.origin()
-    events = [f"{(event.t - zero) / 1e9:9.3f} s  {event.words}" for event in chain.events[-EVENTS_SHOWN:]]
+    shown = chain.events[-EVENTS_SHOWN:]
+    events = [f"{when:>11}  {event.words}" for when, event in zip(moments(shown, zero), shown, strict=True)]
     return [f"{preceding_fault(chain, zero)}.", *events]
 
 

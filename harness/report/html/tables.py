@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from zab_chaos.harness.report.chain import preceding_fault
+from zab_chaos.harness.report.chain import moments, preceding_fault
 from zab_chaos.harness.report.html.evidence import Mark, ShownViolation
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.run_data import RunData
@@ -34,9 +34,9 @@ def link_to(run: RunData, begin: int, end: int, words: str) -> Html:
     return element("button", words, type="button", class_="show", data_begin=first, data_end=last)
 
 
-def _moment(run: RunData, t: int) -> Html:
-    """Return a button that shows the time around `t` in the pictures."""
-    return link_to(run, t - 50_000_000, t + 50_000_000, f"{run.seconds(t):.3f} s")
+def _moment(run: RunData, t: int, words: str = "") -> Html:
+    """Return a button that shows the time around `t` in the pictures. `words`: the time, if it needs more digits than usual."""
+    return link_to(run, t - 50_000_000, t + 50_000_000, words or f"{run.seconds(t):.3f} s")
 
 
 def chain(run: RunData) -> Html | None:
@@ -44,7 +44,10 @@ def chain(run: RunData) -> Html | None:
     found = run.chain
     if found is None:
         return None
-    events = (element("li", _moment(run, one.t), " ", explained(one.words)) for one in found.events)
+    events = (
+        element("li", _moment(run, one.t, when), " ", explained(one.words))
+        for when, one in zip(moments(found.events, run.zero), found.events, strict=True)
+    )
     button = element("button", "show it in the diagram", type="button", id="show-chain")
     how = how_to_record(run.facts)
     return element(

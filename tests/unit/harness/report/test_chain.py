@@ -8,7 +8,7 @@ import pytest
 
 from tests.corpus.conduct import steady_state
 from tests.corpus.delivery import agreement_fork
-from zab_chaos.harness.report.chain import Chain, Point, chain_of, preceding_fault, shortest_path
+from zab_chaos.harness.report.chain import Chain, ChainEvent, Point, chain_of, moments, preceding_fault, shortest_path
 from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.report.html.diagram import ClientOperation, Diagram, NodeStep, NodeSteps
 from zab_chaos.harness.report.html.run_data import read_run_data
@@ -371,6 +371,14 @@ def test_a_crash_that_was_only_tried_needs_no_fault_and_concerns_no_request() ->
     assert chain.zxids == []
 
 
+def test_a_chain_of_a_few_milliseconds_is_shown_in_microseconds() -> None:
+    events = [ChainEvent(2_000_000, "a"), ChainEvent(2_250_000, "b"), ChainEvent(11_999_999, "c")]
+    assert moments(events, 1_000_000) == ["0.001000 s", "0.001250 s", "0.011000 s"]
+    assert moments([*events, ChainEvent(12_000_000, "d")], 1_000_000) == ["0.001 s", "0.001 s", "0.011 s", "0.011 s"]
+    assert moments(events[:1], 1_000_000) == ["0.001 s"]
+    assert moments([], 0) == []
+
+
 # ---- what a message came to ----
 
 
@@ -381,13 +389,13 @@ def test_a_delivery_without_the_right_message_shows_the_last_one_and_who_had_ack
     diagram.exchange.messages = Messages([*messages, SentMessage(2, 1, content("PING", SIX), 306, 309)])
     last = "node 3 sent ACK 1:6 to node 1, the last message before it delivered"
     chain = chain_by_hand("1:7 is on one disk", delivered(1, 310), diagram=diagram, name="quorum durability")
-    assert told(chain)[len(WRITE) :] == [last, "until then no other node had acknowledged 1:7", LED]
+    assert told(chain)[len(WRITE) :] == [last, "by then no other node had acknowledged 1:7", LED]
     diagram = by_hand(accepted=270)
     chain = chain_by_hand("1:7 is on two disks", delivered(1, 310), diagram=diagram, name="quorum durability")
-    assert told(chain)[-2:] == ["until then node 2 had acknowledged 1:7", LED]
+    assert told(chain)[-2:] == ["by then node 2 had acknowledged 1:7", LED]
     diagram.exchange.gaps.append("node 2, life 1: it has no recording")
     chain = chain_by_hand("1:7 is on two disks", delivered(1, 310), diagram=diagram, name="quorum durability")
-    assert not any("until then" in words for words in told(chain))
+    assert not any("by then" in words for words in told(chain))
 
 
 def stopped(node: int, t: int, why: str) -> Evidence:
