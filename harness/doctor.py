@@ -59,6 +59,8 @@ def examine(results: Path) -> list[Finding]:
         cores(),
         memory(),
         java(),
+        pipeline(),
+        shell(),
         zookeeper(),
         fuse(),
         containers(),
@@ -192,6 +194,24 @@ def java() -> Finding:
         return Finding("java", "ok", jvm.version(jvm.find()))
     except jvm.JavaMissing as error:
         return Finding("java", "absent", f"only `zab analyze` needs it; {error}", jvm.install_command())
+
+
+def pipeline() -> Finding:
+    return _packages_of("pipeline", ["pyspark", "scipy"], "`zab analyze` and `--master` need")
+
+
+def shell() -> Finding:
+    return _packages_of("shell", ["prompt-toolkit"], "the prompt of `zab client` and the stepper of `zab replay` need")
+
+
+def _packages_of(name: str, packages: list[str], who: str) -> Finding:
+    """Check the packages of the extra `name`. `who`: what needs it, with its verb."""
+    missing = [package for package in packages if environment.package(package) is None]
+    if not missing:
+        versions = (f"{package} {environment.package(package)}" for package in packages)
+        return Finding(name, "ok", ", ".join(versions))
+    words = f"only {who} it; not installed: {', '.join(missing)}"
+    return Finding(name, "absent", words, f"pip install 'zab-chaos[{name}]'")
 
 
 def zookeeper() -> Finding:

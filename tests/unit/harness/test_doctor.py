@@ -44,6 +44,17 @@ def test_a_toxiproxy_of_another_version_is_a_warning(monkeypatch: pytest.MonkeyP
     assert "2.1.4" in finding.found
 
 
+def test_packages_that_only_some_commands_need_are_named_with_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"pipeline", "shell"} <= {finding.name for finding in doctor.examine(Path())}
+    monkeypatch.setattr(doctor.environment, "package", lambda name: "4.0" if name == "scipy" else None)
+    finding = doctor.pipeline()
+    assert (finding.state, finding.mend) == ("absent", "pip install 'zab-chaos[pipeline]'")
+    assert finding.found == "only `zab analyze` and `--master` need it; not installed: pyspark"
+    assert (doctor.shell().state, doctor.shell().mend) == ("absent", "pip install 'zab-chaos[shell]'")
+    monkeypatch.setattr(doctor.environment, "package", lambda name: "4.0")
+    assert (doctor.pipeline().state, doctor.pipeline().found) == ("ok", "pyspark 4.0, scipy 4.0")
+
+
 def test_a_long_path_is_not_cut_off() -> None:
     path = "/a-folder/with-a-name-that-is-longer-than-the-terminal-is-wide/toxiproxy-server"
     out = io.StringIO()
