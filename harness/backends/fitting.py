@@ -180,7 +180,9 @@ def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:
     lack = missing_requirement() if backend.disk(scenario) == "fuse" else None
     if lack is not None:
         why = "disk faults" if scenario.disk != "fuse" else 'disk = "fuse"'
-        yield f"{why} on {backend.name} need a file system of our own, over FUSE, and {lack[0]}: {lack[1]}"
+        needs = "need" if scenario.disk != "fuse" else "needs"
+        mend = lack[1].replace("[fuse]", "[zookeeper]") if backend.name == "zookeeper" else lack[1]  # it has both
+        yield f"{why} on {backend.name} {needs} a file system of our own, over FUSE, and {lack[0]}: {mend}"
 
 
 def _expectations(backend: Backend, scenario: Scenario) -> Iterator[str]:

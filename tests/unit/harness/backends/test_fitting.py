@@ -233,6 +233,18 @@ def test_on_zookeeper_a_disk_fault_needs_a_mounted_file_system(fault: str, monke
     ]
 
 
+def test_on_zookeeper_the_missing_extra_is_that_of_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = ("mfusepy is not installed", "pip install 'zab-chaos[fuse]'")
+    monkeypatch.setattr(fitting_module, "missing_requirement", lambda: missing)
+    asked = parse(HEAD + '[[fault]]\nat = 1\ndo = "power-cut"\ntarget = "all"\n')
+    assert mistakes(registry.find("zookeeper"), asked)[0].endswith("pip install 'zab-chaos[zookeeper]'")
+    ours = mistakes(registry.find("processes"), parse(HEAD, disk="fuse"))
+    assert ours == [
+        'disk = "fuse" on processes needs a file system of our own, over FUSE, and mfusepy is not installed: '
+        "pip install 'zab-chaos[fuse]'"
+    ]
+
+
 def test_a_drawn_disk_fault_needs_a_mounted_file_system_too() -> None:
     backend = registry.find("zookeeper")
     for kind, disk in (("power-cut", "fuse"), ("crash", "ordinary")):
