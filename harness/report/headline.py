@@ -48,16 +48,22 @@ def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[s
     `facts`: the content of run.json. `verdict`: None if there is none yet. None is returned if there is nothing to say: the run
     ended as its scenario expects, or the harness failed.
     """
-    return "; ".join(filter(None, (_unlike_expected(facts, verdict, violated), _busy(facts, violated)))) or None
+    return (
+        "; ".join(filter(None, (_unlike_expected(facts, verdict, violated), _busy(facts, verdict, violated)))) or None
+    )
 
 
-def _busy(facts: Mapping[str, Any], violated: Collection[str]) -> str | None:
-    """Return that the machine was busy, if all that is wrong is that something took too long."""
+def _busy(facts: Mapping[str, Any], verdict: str | None, violated: Collection[str]) -> str | None:
+    """Return that the machine was busy, if all that is wrong is that something took too long, or is not known."""
     machine = facts.get("machine")
     load, cores = (machine.get(name) if isinstance(machine, dict) else None for name in ("load", "cores"))
     if not isinstance(load, int | float) or not isinstance(cores, int):
         return None  # an older run, or a changed one
-    if violated and {"recovery", "progress"}.issuperset(violated) and load >= BUSY * cores:
+    late = violated and {"recovery", "progress"}.issuperset(violated)
+    unsure = (
+        verdict == Outcome.UNKNOWN and facts.get("outcome") == "finished"
+    )  # such as a fault that came when nobody led
+    if (late or unsure) and load >= BUSY * cores:
         return f"the machine was busy, which may be the cause: {load:.0f} processes ran or waited for {cores} cores"
     return None
 
