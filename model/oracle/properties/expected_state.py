@@ -5,6 +5,7 @@ import msgspec
 from zab_chaos.model.oracle.properties.checker import Checker
 
 SHOWN = 30  # characters of a value
+NO_TEXT = "\ufffd"  # in place of bytes that are no text
 
 
 class ExpectedState(Checker):
@@ -44,4 +45,7 @@ class ExpectedState(Checker):
 def _value_text(value: str | None) -> str:
     if value is None:
         return "no such znode"
+    text, binary, _ = value.partition(NO_TEXT)  # the load's own data begins with the client and the number of the write
+    if binary:
+        return f"{text[:SHOWN]!r}... (not text)"
     return repr(value) if len(value) <= SHOWN else f"{value[:SHOWN]!r}..."

@@ -51,3 +51,9 @@ def test_an_unreadable_expectation_is_unknown() -> None:
     verdict = judged({"/a": "x"}, {1: {"/a": "x"}})
     assert verdict.property("expected state").verdict is Judgement.UNKNOWN
     assert any(reason.startswith("run.json, expect.state: Expected `array`") for reason in verdict.reasons)
+
+
+def test_of_data_that_are_no_text_only_the_beginning_is_shown() -> None:
+    held: Held = {1: {"/a": "0.1.\ufffdXF\x0f\ufffd" + "y" * 40}, 2: {"/a": "z" * 40}}
+    (violation,) = judged({"/a": ["x"]}, held).property("expected state").violations
+    assert violation.words == f"/a: node 1 '0.1.'... (not text), node 2 '{'z' * 30}'...; all must have 'x'"
