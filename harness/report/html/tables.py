@@ -140,7 +140,9 @@ def properties(run: RunData) -> Html:
         return element("p", "This run was not judged. ", element("code", f"zab verify {run.folder}"), " judges it.")
     items = sorted(run.judged.verdict.properties, key=lambda item: WORST_FIRST.index(item.verdict))
     rows = [
-        (badge(item.verdict), item.name, item.statement, item.source, item.checked) for item in items if not item.why
+        (badge(item.verdict), item.name, item.statement, item.source, f"{item.checked:,}")
+        for item in items
+        if not item.why
     ]
     heads = ("verdict", "property", "statement", "source", "facts checked")
     judged = element("div", table("Properties", heads, rows, numbers=[4]), class_="stacked")
@@ -169,7 +171,8 @@ def faults(run: RunData) -> Html | None:
 def latencies(run: RunData) -> Html | None:
     """Return the table of latency quantiles, counted from the due times."""
     rows = [
-        (name, count, *(_milliseconds(one) for one in values)) for name, count, values in run.operations.quantiles()
+        (name, f"{count:,}", *(_milliseconds(one) for one in values))
+        for name, count, values in run.operations.quantiles()
     ]
     heads = ("operations", "succeeded", "p50", "p90", "p99", "p99.9", "longest")
     caption = "Latency in ms, counted from the time at which an operation was due"

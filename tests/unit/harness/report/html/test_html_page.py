@@ -186,6 +186,21 @@ def test_the_tables_of_slow_writes_are_in_their_units_and_the_longest_outage_com
     assert rows(text, "Outages") == [["0.209", "0.718", "0.509"], ["0.000", "0.209", "0.209"]]
 
 
+def test_thousands_are_separated_in_all_tables(tmp_path: Path) -> None:
+    story = Story()
+    story.start()
+    story.elect(3, 1)
+    story.milestone("workload-started")
+    for _ in range(1001):
+        seq = story.invoke()
+        story.complete(1, seq, story.commit((1, seq)))
+    story.save(tmp_path)
+    tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
+    text = page(read_run_data(tmp_path))
+    assert {row[1] for row in rows(text, "Latency in ms")} == {"1,001"}
+    assert {row[1]: row[4] for row in rows(text, "Properties")}["exactly once"] == "1,001"
+
+
 def test_an_unconfirmed_fault_and_the_worst_properties_are_conspicuous(tmp_path: Path) -> None:
     story = delivery.agreement_fork()
     story.inject("pause", [1], confirmed=False)
