@@ -101,9 +101,11 @@ class _Exploration:
             self.failing_task = self.failing_task or used
 
     def show(self) -> None:
-        """Print the totals, the seeds that are UNKNOWN, and where the kept runs are."""
+        """Print the totals, that a bug was not caught, the seeds that are UNKNOWN, and where the kept runs are."""
         for line in self.summary.total_lines():
             say(self.console, line)
+        if self.task.scenario.defect is not None and not self.summary.verdicts[Outcome.VIOLATION]:
+            say(self.console, f"the defect {self.task.scenario.defect} was not caught")
         for each in self.summary.unknown[:SHOWN_MAX]:
             say(self.console, f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}")
         if self.summary.kept:

@@ -48,6 +48,15 @@ def test_all_seeds_hold(short: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "5/5 seeds" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("arguments", "told"), [(["--defect", "no-fence"], True), ([], False)])
+def test_a_bug_that_no_seed_shows_is_named(
+    arguments: list[str], told: bool, short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["explore", short, "--seeds", "1..2", "--jobs", "1", "--results", str(tmp_path / "r"), *arguments]
+    assert main(asked) == 0
+    assert ("the defect no-fence was not caught" in capsys.readouterr().out) is told
+
+
 def test_the_summary_is_printed_and_kept(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "summary.json"
     asked = ["explore", short, "--seeds", "1..2", "--jobs", "1", "--results", str(tmp_path / "r"), "--out", str(out)]
