@@ -60,9 +60,7 @@ def _busy(facts: Mapping[str, Any], verdict: str | None, violated: Collection[st
     if not isinstance(load, int | float) or not isinstance(cores, int):
         return None  # an older run, or a changed one
     late = violated and {"recovery", "progress"}.issuperset(violated)
-    unsure = (
-        verdict == Outcome.UNKNOWN and facts.get("outcome") == "finished"
-    )  # such as a fault that came when nobody led
+    unsure = verdict == Outcome.UNKNOWN and facts.get("outcome") == "finished"  # such as: a fault came when nobody led
     if (late or unsure) and load >= BUSY * cores:
         return f"the machine was busy, which may be the cause: {load:.0f} processes ran or waited for {cores} cores"
     return None
