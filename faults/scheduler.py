@@ -135,8 +135,12 @@ class Scheduler:
         """The time by which the schedule must have advanced: whatever a step waits for, it waits for a limited time."""
         bounds: list[float] = [record.injected_at + record.step.params["within"] for record in self._blocking]
         if self.next_step is not None:
-            bounds.append(self._waits_since(self.next_step) + max(SETTLE_SECONDS, _target_seconds(self.next_step)))
+            bounds.append(self._waits_since(self.next_step) + max(SETTLE_SECONDS, self._target_seconds(self.next_step)))
         return max(bounds, default=0.0)
+
+    def _target_seconds(self, step: FaultStep) -> float:
+        """Return how long a step waits for its target: on nodes that take long for everything, as long as for any effect."""
+        return float(step.params.get("within", max(LEADER_SECONDS, self.patience)))
 
     def _waits_since(self, step: FaultStep) -> float:
         """Return the time at which the step is, or was, the next one and due."""
@@ -259,7 +263,7 @@ class Scheduler:
             # A target may still come: a leader, a node at a crash point or, on a slow machine, one that is healed late.
             may_come = error.no_leader or kind.target_state in (TargetState.DOWN, TargetState.PAUSED)
             may_come = may_come or any(record.heals_at is not None for record in self.active)
-            if may_come and now < since + _target_seconds(step):
+            if may_come and now < since + self._target_seconds(step):
                 return False
             record = FaultRecord(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)
             self.records.append(record)
@@ -474,11 +478,6 @@ class Scheduler:
         """Log an error that concerns no single fault, as an unconfirmed heal line with id 0."""
         evidence = {where: error}
         self._log({"type": "heal", "t": self.host.now_ns(), "id": 0, "confirmed": False, "evidence": evidence})
-
-
-def _target_seconds(step: FaultStep) -> float:
-    """Return how long a step waits for its target."""
-    return float(step.params.get("within", LEADER_SECONDS))
 
 
 class _JsonLines(AppendFile):

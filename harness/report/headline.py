@@ -12,6 +12,7 @@ FULFILLED = (Judgement.PASS, Judgement.NOT_APPLICABLE)
 SHORTEST_PAUSE_S = (
     0.1  # shorter pauses of the writes are not mentioned; the report's table of outages has the same limit
 )
+ALSO_NAMED = 3  # other violated properties that the headline names
 BUSY = 2.0  # processes that run or wait, for each core: on such a machine everything takes twice as long
 # Violations that follow from others, or show only at the end of a run, are named after the others. The default rank is 0.
 RANK = {
@@ -124,9 +125,10 @@ def violated_or_uncertain(verdict: Verdict) -> list[Property]:
 
 
 def _violated(verdict: Verdict, item: Property, violation: Violation) -> str:
-    others = len(verdict.violated) - 1
-    more = f"; {others} more {'properties are' if others > 1 else 'property is'} violated" if others else ""
-    return f"{item.name} violated: {violation.words}{more}"
+    others = [name for name in verdict.violated if name != item.name]
+    listed = [*others[:ALSO_NAMED], *([f"{len(others) - ALSO_NAMED} more"] if len(others) > ALSO_NAMED else [])]
+    also = f"; also violated: {', '.join(listed)}" if others else ""
+    return f"{item.name} violated: {violation.words}{also}"
 
 
 def _passed(verdict: Verdict) -> str:

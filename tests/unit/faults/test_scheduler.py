@@ -156,6 +156,18 @@ def test_a_leader_is_waited_for_and_not_for_ever(play: Callable[..., Play]) -> N
     assert ("inject", 2, False) in p.told()
 
 
+def test_nodes_that_take_long_for_everything_have_longer_to_elect_a_leader(play: Callable[..., Play]) -> None:
+    p = play(step(1, "crash", "leader"))
+    p.scheduler.patience = 60.0
+    p.cluster.leading = None
+    p.scheduler.due(101.5)
+    p.scheduler.due(160.9)
+    assert p.scheduler.records == []
+    assert p.scheduler.progress_deadline == 161.0
+    p.scheduler.due(161.0)
+    assert p.scheduler.records[0].nodes == []
+
+
 def test_a_restart_waits_for_the_node_to_get_to_its_crash_point(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-1", point="after-sync:TXN"), step(1, "restart", "one"))
     p.scheduler.due(100.0)

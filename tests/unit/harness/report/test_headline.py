@@ -85,19 +85,26 @@ def test_none_lost_is_only_claimed_if_durability_was_judged() -> None:
 def test_the_headline_is_the_earliest_violation() -> None:
     late, early = prop("agreement", (30, "late"), (20, "two histories")), prop("promises", (10, "promised twice"))
     assert headline(judged(Outcome.VIOLATION, late, early)) == (
-        "promises violated: promised twice; 1 more property is violated"
+        "promises violated: promised twice; also violated: agreement"
     )
 
 
 def test_a_consequential_violation_is_not_the_headline() -> None:
     follows = [prop("progress", (1, "slow")), prop("durability", (2, "gone")), prop("replay equality", (3, "other"))]
     found = headline(judged(Outcome.VIOLATION, *follows, prop("agreement", (99, "two histories"))))
-    assert found == "agreement violated: two histories; 3 more properties are violated"
+    assert found == "agreement violated: two histories; also violated: progress, durability, replay equality"
+
+
+def test_of_many_violated_properties_the_first_are_named() -> None:
+    names = ("durability", "recovery", "progress", "reliable delivery", "replay equality")
+    follows = [prop(name, (number, "late")) for number, name in enumerate(names, 2)]
+    found = headline(judged(Outcome.VIOLATION, prop("agreement", (1, "two histories")), *follows))
+    assert found.endswith("; also violated: durability, recovery, progress, 2 more")
 
 
 def test_a_lost_write_is_the_headline_rather_than_an_answer_that_it_explains() -> None:
     found = headline(judged(Outcome.VIOLATION, prop("linearizable keys", (1, "odd")), prop("durability", (2, "lost"))))
-    assert found == "durability violated: lost; 1 more property is violated"
+    assert found == "durability violated: lost; also violated: linearizable keys"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,7 @@ def test_a_lost_write_is_the_headline_rather_than_an_answer_that_it_explains() -
 )
 def test_what_follows_from_other_violations_is_named_after_them(name: str) -> None:
     found = headline(judged(Outcome.VIOLATION, prop(name, (1, "first")), prop("agreement", (99, "two histories"))))
-    assert found == "agreement violated: two histories; 1 more property is violated"
+    assert found == f"agreement violated: two histories; also violated: {name}"
 
 
 def test_a_violation_is_as_early_as_its_last_line() -> None:
@@ -135,7 +142,7 @@ def test_an_uncertain_property_is_not_the_headline_and_comes_after_it() -> None:
     unjudged = msgspec.structs.replace(prop("recovery"), verdict=Judgement.NOT_APPLICABLE)
     late = prop("agreement", (30, "late"), (20, "two histories"))
     verdict = judged(Outcome.VIOLATION, prop("integrity"), unjudged, unsure, prop("progress", (2, "slow")), late)
-    assert headline(verdict) == "agreement violated: two histories; 1 more property is violated"
+    assert headline(verdict) == "agreement violated: two histories; also violated: progress"
     shown = violated_or_uncertain(verdict)
     assert [item.name for item in shown] == ["agreement", "promises", "progress"]
     assert [one.words for one in shown[0].violations] == ["two histories", "late"]

@@ -261,7 +261,7 @@ def test_the_headlines_violation_comes_first_and_the_others_are_a_line_each(run:
     found = [broken("progress", 2) | {"more": 6}, broken("integrity", 1)]
     judge(run, verdict="VIOLATION", exit=1, properties=found, reasons=reasons)
     lines = shown(run).splitlines()
-    assert lines[1] == "Integrity violated: node 1 lost [1, 0]; 1 more property is violated"
+    assert lines[1] == "Integrity violated: node 1 lost [1, 0]; also violated: progress"
     told = [line for line in lines if "violated" in line][1:]
     assert told == [
         "integrity (DSN) is violated: it stays",
