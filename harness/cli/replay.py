@@ -3,7 +3,6 @@
 On a terminal it opens the stepper; with --until and --show it stops at an event of one life.
 """
 
-import importlib.util
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,7 @@ from rich.text import Text
 
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
-from zab_chaos.harness.extras import extra
+from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.report.headline import first_violation
@@ -76,8 +75,13 @@ def replay_command(
     except UnknownDefect as error:
         return _report_unknown(str(error), console, json=json)
     try:
-        if step or (step is None and without_options and _can_step()):
-            return step_through(folder, peer_type, console)
+        if step or (step is None and without_options and _on_terminal()):
+            try:
+                return step_through(folder, peer_type, console)
+            except MissingExtra as error:
+                if step:
+                    raise
+                say(console, f"{error}. Without it, every output is compared with the recorded one:")
         return _replay(
             folder, stop_at, chosen, peer_type, console,
             show=show, json=json, all_lives=node is None and life is None,
@@ -120,11 +124,6 @@ def _why_nothing_is_recorded(facts: dict[str, Any]) -> str:
 
 def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _can_step() -> bool:
-    """Return True if this is a terminal and the stepper's library is installed."""
-    return _on_terminal() and importlib.util.find_spec("prompt_toolkit") is not None
 
 
 def _parse_options(

@@ -159,3 +159,18 @@ def test_without_a_terminal_or_with_a_node_the_comparison_is_printed(
     assert main(["replay", str(run), "--step", "--node", "1", "--until", "x"]) == 4
     told = capsys.readouterr().err
     assert "--step shows all nodes" in told
+
+
+def test_without_the_extra_of_the_stepper_a_terminal_is_told_what_is_missing(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [one for one in sys.modules if one.startswith(("prompt_toolkit", "zab_chaos.harness.cli.stepper"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    monkeypatch.setattr("zab_chaos.harness.cli.replay._on_terminal", lambda: True)
+    assert main(["replay", str(run)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "needs prompt_toolkit, which is not installed: pip install 'zab-chaos[shell]'" in told
+    assert told.endswith("EQUAL")
+    assert main(["replay", str(run), "--step"]) == 4
+    assert "pip install 'zab-chaos[shell]'" in capsys.readouterr().err
