@@ -408,16 +408,18 @@ class SessionOver(SessionLine, kw_only=True, tag="over"):
 
 
 class WriteSent(SessionLine, kw_only=True, tag="write"):
-    """The client sent a create of an ephemeral znode, or a set of another znode. `value` is the CRC-32 of the data. No client
-    sends the same write twice."""
+    """The client sent a create of an ephemeral znode, a set of another znode, or a delete. `value` is the CRC-32 of the data,
+    None of a delete. `sequential`: the server ends the path with a number. No client sends the same write twice."""
 
-    op: Literal["create", "set"]
+    op: Literal["create", "set", "delete"]
     path: str
-    value: int
+    value: int | None = None
+    sequential: bool = False
 
 
 class EphemeralCreated(SessionLine, kw_only=True, tag="made"):
-    """The creation of an ephemeral znode was acknowledged to the session. Each path is created once."""
+    """The creation of an ephemeral znode was acknowledged to the session. Each path is created once. That of a sequential znode
+    has its number."""
 
     session: int
     path: str
@@ -436,14 +438,23 @@ class SetAcknowledged(SessionLine, kw_only=True, tag="wrote"):
     changed: ZxidPair | None = None
 
 
+class DeleteAcknowledged(SessionLine, kw_only=True, tag="removed"):
+    """The delete of a znode was acknowledged to the session."""
+
+    session: int
+    path: str
+    zxid: ZxidPair
+
+
 class RequestRefused(SessionLine, kw_only=True, tag="refused"):
     """A server refused a request for `path`, which therefore had no effect. `error` is its reason, `zxid` that of the
-    answer."""
+    answer. `watch`: it was a read that would have set a watch."""
 
     path: str
     error: str
     node: int
     zxid: ZxidPair
+    watch: bool = False
 
 
 class WatchReadSent(SessionLine, kw_only=True, tag="ask"):
@@ -456,8 +467,9 @@ class ReadAnswered(SessionLine, kw_only=True, tag="look"):
     """`node` answered a read at `zxid`.
 
     `changed` is the zxid of the znode's last change, None if there is no such znode; `created` that of its creation; `version`
-    the number of changes since then; `owner` the session of an ephemeral znode. `children` are the names, where the children
-    were listed. `watch`: the read set a watch. `last`: the read belongs to the final reads, after everything else and a sync.
+    the number of changes since then; `owner` the session of an ephemeral znode. `value` is the CRC-32 of the data, where they
+    were read. `children` are the names, where the children were listed. `watch`: the read set a watch. `last`: the read
+    belongs to the final reads, after everything else and a sync.
     """
 
     path: str
@@ -467,6 +479,7 @@ class ReadAnswered(SessionLine, kw_only=True, tag="look"):
     created: ZxidPair | None = None
     version: int | None = None
     owner: int | None = None
+    value: int | None = None
     children: list[str] | None = None
     watch: bool = False
     last: bool = False
@@ -654,6 +667,7 @@ SessionEvent = (
     | WriteSent
     | EphemeralCreated
     | SetAcknowledged
+    | DeleteAcknowledged
     | RequestRefused
     | WatchReadSent
     | ReadAnswered

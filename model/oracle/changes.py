@@ -19,14 +19,15 @@ CHANGING = frozenset({"create", "set", "delete"})
 class Change(NamedTuple):
     """A creation, set or deletion (`op`) at `zxid`.
 
-    `created` is the zxid of the znode's latest creation, `version` the number of sets since then. `child` is the name that was
-    added to a list of children or removed from it.
+    `created` is the zxid of the znode's latest creation, `version` the number of sets since then, `value` the CRC-32 of the
+    data. `child` is the name that was added to a list of children or removed from it.
     """
 
     zxid: int
     op: str
     created: int
     version: int
+    value: int | None
     child: str | None
 
 
@@ -43,20 +44,20 @@ class Changes:
             if txn is None:
                 self.known_upto = zxid - 1
                 return
-            for op, path, *_ in txn[2]:
+            for op, path, _, value in txn[2]:
                 if op in CHANGING:
-                    self._add(zxid, op, path)
+                    self._add(zxid, op, path, value)
 
-    def _add(self, zxid: int, op: str, path: str) -> None:
-        self._append(path, zxid, op)
+    def _add(self, zxid: int, op: str, path: str, value: int | None) -> None:
+        self._append(path, zxid, op, value)
         if op != "set":
             self._append(f"{path}/", zxid, op)
-            self._append(f"{parent_of(path)}/", zxid, "set", name_of(path))
+            self._append(f"{parent_of(path)}/", zxid, "set", child=name_of(path))
 
-    def _append(self, path: str, zxid: int, op: str, child: str | None = None) -> None:
+    def _append(self, path: str, zxid: int, op: str, value: int | None = None, child: str | None = None) -> None:
         changes = self._by_path.setdefault(path, [])
         created, version = (changes[-1].created, changes[-1].version + 1) if changes and op == "set" else (zxid, 0)
-        changes.append(Change(zxid, op, created, version, child))
+        changes.append(Change(zxid, op, created, version, value, child))
 
     def of(self, path: str) -> Sequence[Change]:
         """Return all changes of a znode, in order."""

@@ -169,6 +169,11 @@ def _numbered(path: str, number: int) -> str:
     return f"{path}{number:0{DIGITS}d}"
 
 
+def without_number(path: str) -> str:
+    """Return the path with which a sequential znode was requested. Meaningless for another znode."""
+    return path[:-DIGITS]
+
+
 def is_ordinary(asked: RequestedStep) -> bool:
     """Return whether the path, with its number if it gets one, and the version are certainly valid. Others may be valid,
     too."""

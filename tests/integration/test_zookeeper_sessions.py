@@ -73,7 +73,8 @@ def test_a_crash_and_a_partition_violate_no_session_property(tmp_path: Path, ver
     lines = [json.loads(line) for line in Path(ran["folder"], "sessions.jsonl").read_text().splitlines()]
     made = {line["session"] for line in lines if line["type"] == "made"}
     assert made & {line["session"] for line in lines if line["type"] == "ended"}
-    assert {"fired", "lost", "over", "wrote"} <= {line["type"] for line in lines}
+    assert {"fired", "lost", "over", "removed", "wrote"} <= {line["type"] for line in lines}
+    assert any("/lock/" in line["path"] for line in lines if line["type"] == "fired")
     again = [line for line in lines if line["type"] == "again"]
     assert len(again) > 3
     assert sum(line["type"] == "stand" for line in lines) > 3
@@ -98,6 +99,10 @@ def test_a_crash_and_a_partition_violate_no_session_property(tmp_path: Path, ver
     assert verified(ran["folder"], emptied)["sessions"] == "UNKNOWN"
     first = next(line for line in lines if line["type"] == "write" and line["path"] == made_one["path"])
     assert verified(ran["folder"], [line for line in lines if line is not first])["sessions"] == "UNKNOWN"
+    unread = [{**line, "value": 7} if "value" in line and line["type"] == "look" else line for line in lines]
+    assert verified(ran["folder"], unread)["sessions"] == "UNKNOWN"
+    unmoved = [{**line, "zxid": [*line["zxid"][:1], 0]} if line["type"] == "removed" else line for line in lines]
+    assert verified(ran["folder"], unmoved)["sessions"] == "UNKNOWN"
     unwritten = [{**line, "value": 0} if line["type"] == "wrote" else line for line in lines]
     assert verified(ran["folder"], unwritten)["sessions"] == "UNKNOWN"
     shown = Path(ran["folder"], "tree.jsonl")

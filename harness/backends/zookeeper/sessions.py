@@ -21,9 +21,10 @@ from zlib import crc32
 import msgspec
 
 from zab_chaos.harness.backends.zookeeper import tree
-from zab_chaos.harness.backends.zookeeper.answers import REFUSALS
+from zab_chaos.harness.backends.zookeeper.answers import REFUSALS, SEQUENTIAL
 from zab_chaos.harness.backends.zookeeper.client import AsyncResult, end_session, new_kazoo
 from zab_chaos.harness.backends.zookeeper.connection import OnWrongAnswer, connected_address, drop_connection
+from zab_chaos.harness.backends.zookeeper.lock_recipe import PlaceInLine
 from zab_chaos.harness.backends.zookeeper.txnlog import Transaction
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.background import BackgroundThread
@@ -33,10 +34,21 @@ from zab_chaos.node.core.zxid import Zxid, pair
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooState
     from kazoo.exceptions import KazooException
-    from kazoo.protocol.serialization import Create, Exists, GetChildren2, SetData, Sync, Watch, write_string
+    from kazoo.protocol.serialization import (
+        Create,
+        Delete,
+        Exists,
+        GetChildren2,
+        GetData,
+        SetData,
+        Sync,
+        Watch,
+        write_string,
+    )
     from kazoo.security import OPEN_ACL_UNSAFE
 
 ROOT = "/sessions"
+LOCK = f"{ROOT}/lock"
 SESSION_SECONDS = 2.0
 SHORT_SESSION_SECONDS = 1.0  # of every second client: less than a server may be silent and still follow
 ACTIONS_PER_SECOND = 10.0  # of each client
@@ -88,6 +100,13 @@ class SessionClient:
         self._watched: dict[str, bool] = {}  # by path: whether the znode existed when the watch was set
         self._kazoo: Any = None
         self._session: int | None = None
+        self._sending = threading.Lock()  # writes are recorded in the order in which they are sent
+        self._place = PlaceInLine(self, LOCK)
+
+    @property
+    def session(self) -> int | None:
+        """The session that the client has; None if it has none."""
+        return self._session
 
     @property
     def ready(self) -> bool:
@@ -111,6 +130,7 @@ class SessionClient:
             path, change = describe_event(event)
             self._watched.pop(path, None)
             self._record("fired", path=path, what=change)
+            self._place.told_of_change(path)
             read_watch_event(buffer, offset)
 
         kazoo._connection._read_watch_event = record_watch_event
@@ -137,33 +157,64 @@ class SessionClient:
 
     def create_ephemeral(self) -> None:
         """Create an ephemeral znode at a new path."""
-        path, session = self.next_ephemeral, self._session
+        path = self.next_ephemeral
         self._created += 1
+        self._create(Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL))
 
+    def create_sequential(self, path: str, on_created: Callable[[str], None]) -> None:
+        """Create a sequential ephemeral znode, with data that no other write has."""
+        self._create(Create(path, self._new_data(), OPEN_ACL_UNSAFE, EPHEMERAL | SEQUENTIAL), on_created)
+
+    def _create(self, request: Create, on_created: Callable[[str], None] = lambda _: None) -> None:
         def on_answer(result: Any, zxid: Zxid, _node: int) -> None:
-            self._record("made", session=session, path=str(result), zxid=pair(zxid))
+            path = str(result)
+            self._record("made", session=self._session, path=path, zxid=pair(zxid))
             self._on_created(path)
+            on_created(path)
 
-        self._send_write("create", Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL), on_answer)
+        self._send_write("create", request, on_answer)
 
-    def set_data(self, path: str) -> None:
-        """Set a znode's data to a value that no other write has."""
+    def delete(self, path: str) -> None:
+        """Delete a znode. Call it once for each path: no two writes of a client may be the same."""
+
+        def on_answer(_result: Any, zxid: Zxid, _node: int) -> None:
+            self._record("removed", session=self._session, path=path, zxid=pair(zxid))
+
+        self._send_write("delete", Delete(path, -1), on_answer)
+
+    def _new_data(self) -> bytes:
         self._writes += 1
-        data, session = b"%d of %d" % (self._writes, self.number), self._session
+        return b"%d of %d" % (self._writes, self.number)
+
+    def set_data(self, path: str, on_done: Callable[[], None] = lambda: None) -> None:
+        """Set a znode's data to a value that no other write has."""
+        data = self._new_data()
 
         def on_answer(stat: Any, zxid: Zxid, _node: int) -> None:
             result = {"version": stat.version, "changed": pair(Zxid(stat.mzxid)), "zxid": pair(zxid)}
-            self._record("wrote", session=session, path=path, value=crc32(data), **result)
+            self._record("wrote", session=self._session, path=path, value=crc32(data), **result)
+            on_done()
 
         self._send_write("set", SetData(path, data, -1), on_answer)
 
-    def read(self, path: str, *, watch: bool) -> None:
+    def read(self, path: str, *, watch: bool, on_absent: Callable[[], None] = lambda: None) -> None:
         """Ask whether a znode exists, and for its stat; with `watch`, also set a watch on it."""
 
         def on_answer(stat: Any, zxid: Zxid, node: int) -> None:
             self._record_read(read_fields(path, stat, zxid, node), watch)
+            if stat is None:
+                on_absent()
 
         self._send_read(Exists(path, _ignore_event if watch else None), path, watch, on_answer)
+
+    def read_data(self, path: str, *, watch: bool) -> None:
+        """Ask for a znode's data and stat; with `watch`, also set a watch on it, unless the read is refused."""
+
+        def on_answer(result: Any, zxid: Zxid, node: int) -> None:
+            data, stat = result
+            self._record_read(read_fields(path, stat, zxid, node) | {"value": crc32(data)}, watch)
+
+        self._send_read(GetData(path, _ignore_event if watch else None), path, watch, on_answer)
 
     def sync_and_read(self, path: str) -> None:
         """Call `sync`, then read: the answer must show every write that was acknowledged before the `sync` was sent."""
@@ -175,7 +226,9 @@ class SessionClient:
         self._send(Sync(path), on_answer)
         self.read(path, watch=False)
 
-    def list_children(self, path: str, *, watch: bool) -> None:
+    def list_children(
+        self, path: str, *, watch: bool, on_names: Callable[[Sequence[str]], None] = lambda _: None
+    ) -> None:
         """Ask for the names of a znode's children; with `watch`, also set a watch on that list."""
 
         def on_answer(result: Any, zxid: Zxid, node: int) -> None:
@@ -183,29 +236,39 @@ class SessionClient:
             list_stat = stat._replace(mzxid=stat.pzxid, version=stat.cversion)
             fields = read_fields(children_path(path), list_stat, zxid, node)
             self._record_read(fields | {"children": children}, watch)
+            on_names(children)
 
         request = GetChildren2(path, _ignore_event if watch else None)
         self._send_read(request, children_path(path), watch, on_answer)
 
+    def stand_in_line(self) -> None:
+        """Go on to wait for the lock, or to hold it."""
+        self._place.look()
+
     def _send_write(self, op: str, request: Any, on_answer: OnAnswer) -> None:
-        self._record("write", op=op, path=request.path, value=crc32(request.data))
-        self._send(request, on_answer)
+        value = {} if op == "delete" else {"value": crc32(request.data)}
+        sequential = {"sequential": True} if op == "create" and request.flags & SEQUENTIAL else {}
+        with self._sending:
+            self._record("write", op=op, path=request.path, **value, **sequential)
+            self._send(request, on_answer)
 
     def _send_read(self, request: Any, path: str, watch: bool, on_answer: OnAnswer) -> None:
         if watch:
             self._record("ask", path=path)
-        self._send(request, on_answer)
+        self._send(request, on_answer, watches=path if watch else None)
 
     def _record_read(self, fields: dict[str, Any], watch: bool) -> None:
         self._record("look", **fields, **({"watch": True} if watch else {}))
         if watch:
             self._watched[fields["path"]] = "changed" in fields
 
-    def _send(self, request: Any, on_answer: OnAnswer) -> None:
-        self._kazoo._call(request, self._result(self._kazoo, on_answer, request.path))
+    def _send(self, request: Any, on_answer: OnAnswer, watches: str | None = None) -> None:
+        kazoo = self._kazoo
+        if kazoo is not None:  # the session may be closed while an answer to it is handled
+            kazoo._call(request, self._result(kazoo, on_answer, watches or request.path, watches is not None))
 
-    def _result(self, kazoo: Any, on_answer: OnAnswer, path: str) -> AsyncResult:
-        return AsyncResult(partial(self._answered, kazoo, on_answer), partial(self._failed, kazoo, path))
+    def _result(self, kazoo: Any, on_answer: OnAnswer, path: str, watch: bool = False) -> AsyncResult:
+        return AsyncResult(partial(self._answered, kazoo, on_answer), partial(self._failed, kazoo, path, watch))
 
     # The following methods run in kazoo's thread.
 
@@ -215,12 +278,13 @@ class SessionClient:
         if node is not None and kazoo is self._kazoo and kazoo.last_zxid:
             on_answer(value, Zxid(kazoo.last_zxid), node)
 
-    def _failed(self, kazoo: Any, path: str, error: BaseException) -> None:
+    def _failed(self, kazoo: Any, path: str, watch: bool, error: BaseException) -> None:
         """Record a refusal. After any other error the request may or may not have taken effect, and nothing is recorded."""
         reason = REFUSALS.get(type(error))
 
         def on_answer(_result: None, zxid: Zxid, node: int) -> None:
-            self._record("refused", path=path, error=reason, node=node, zxid=pair(zxid))
+            fields = {"path": path, "error": reason, "node": node, "zxid": pair(zxid)}
+            self._record("refused", **fields, **({"watch": True} if watch else {}))
 
         if reason is not None:
             self._answered(kazoo, on_answer, None)
@@ -364,8 +428,8 @@ class SessionLoad(BackgroundThread):
             if time.monotonic() > end or self._stop.is_set():
                 return
             with suppress(KazooException, tree.TreeUnreadable), tree.connected(address, SESSION_SECONDS) as client:
-                for number in range(PERMANENT_ZNODES):
-                    client.ensure_path(_permanent_path(number))
+                for path in (LOCK, *map(_permanent_path, range(PERMANENT_ZNODES))):
+                    client.ensure_path(path)
                 return
 
     def _act(self, client: SessionClient) -> None:
@@ -381,12 +445,14 @@ class SessionLoad(BackgroundThread):
             return
         elif draw < 0.05:
             client.reconnect()
-        elif draw < 0.25:
+        elif draw < 0.15:
             client.create_ephemeral()
+        elif draw < 0.25:
+            client.stand_in_line()
         elif draw < 0.35:
             client.set_data(path)
         elif draw < 0.4:
-            client.list_children(ROOT, watch=draw < 0.38)
+            client.list_children(ROOT if draw < 0.38 else LOCK, watch=draw < 0.37 or draw > 0.39)
         elif draw < 0.5:
             client.sync_and_read(path)
         else:
@@ -394,7 +460,8 @@ class SessionLoad(BackgroundThread):
                 path = self._random.choice(list(self._recent))
             elif draw > 0.9:
                 path = self._random.choice(self._clients).next_ephemeral  # nobody has created it yet
-            client.read(path, watch=draw < 0.55 or draw > 0.8)
+            read = client.read_data if self._random.random() < 0.5 else client.read
+            read(path, watch=draw < 0.55 or draw > 0.8)
 
     def _record_final_reads(self) -> None:
         """Record the ephemeral znodes that each server still has once the abandoned sessions had time to expire."""
@@ -429,10 +496,11 @@ def read_ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
     """
     with tree.connected(address, SESSION_SECONDS) as client:
         client.sync(ROOT)
-        for name in client.get_children(ROOT):
-            stat = client.exists(f"{ROOT}/{name}")
-            if stat is not None and stat.ephemeralOwner:
-                yield f"{ROOT}/{name}", stat, Zxid(client.last_zxid)
+        for parent in (ROOT, LOCK):
+            for name in client.get_children(parent) if client.exists(parent) else ():
+                stat = client.exists(f"{parent}/{name}")
+                if stat is not None and stat.ephemeralOwner:
+                    yield f"{parent}/{name}", stat, Zxid(client.last_zxid)
 
 
 def append_session_ends(path: Path, ends: Mapping[int, Transaction]) -> None:

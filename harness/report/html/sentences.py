@@ -194,6 +194,7 @@ SESSIONS: dict[str, Callable[[Line], str]] = {
     "write": lambda line: f"sent {line['op']} {line['path']}",
     "made": lambda line: f"created {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
     "wrote": lambda line: f"wrote {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
+    "removed": lambda line: f"deleted {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
     "refused": lambda line: (
         f"was refused {line['path']} by node {line['node']} at {_zxid(line['zxid'])}: {line['error']}"
     ),

@@ -4,12 +4,14 @@ They judge by sessions.jsonl, which has the answers to clients with sessions, in
 carried them, and by the servers' logs, which show at which zxid each session ended, and the changes of each znode.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TypeVar
 
 from zab_chaos.model.events import (
+    DeleteAcknowledged,
     DiskAfterLife,
+    Effect,
     EphemeralCreated,
     ReadAnswered,
     RequestRefused,
@@ -27,11 +29,12 @@ from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import FOREVER, SECOND
-from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
+from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS, is_sequential_name, parent_of, without_number
 
 GUIDE = "ZooKeeper programmer's guide"
 ENDS_WITHIN = 10 * SECOND  # more than four times the timeout of the test clients' sessions
-Answer = ReadAnswered | EphemeralCreated | SetAcknowledged | RequestRefused | SetWatchesAnswered | SyncAnswered
+WriteAcknowledged = EphemeralCreated | SetAcknowledged | DeleteAcknowledged
+Answer = ReadAnswered | WriteAcknowledged | RequestRefused | SetWatchesAnswered | SyncAnswered
 _Answer = TypeVar("_Answer", bound=Answer)
 Write = tuple[int, str, str, int | None]  # client, op, path, value
 
@@ -43,10 +46,10 @@ class Sessions(Checker):
 
     - No two sessions have the same number.
     - The zxids of the answers to a session never go back, even at another server.
-    - A read shows the znode's last change up to the zxid of the answer, its creation, version and owner, as the
+    - A read shows the znode's last change up to the zxid of the answer, its creation, version, owner and data, as the
       delivered history has them. A list shows the children likewise.
-    - The history has each acknowledged ephemeral znode and each acknowledged set at the zxid of the answer, by that
-      session.
+    - The history has each acknowledged create, set and delete at the zxid of the answer, by that session.
+    - The number of a sequential znode is the number of children that its parent had been given before.
     - Whatever a session did was requested by its client, and is done once, in the order of the requests, also over several
       servers; except the deletions at its end.
     - A request that was refused because of the state was refused in such a state.
@@ -72,7 +75,7 @@ class Sessions(Checker):
         self._latest: dict[int, Answer] = {}  # by client: the latest answer to its session
         self._reads: list[ReadAnswered] = []
         self._sent: dict[Write, WriteSent] = {}
-        self._done: list[EphemeralCreated | SetAcknowledged] = []
+        self._done: list[WriteAcknowledged] = []
         self._refused: list[RequestRefused] = []
         self._ended: dict[int, SessionEndLogged] = {}
         self._over: dict[int, SessionOver] = {}
@@ -91,9 +94,11 @@ class Sessions(Checker):
     def on_write(self, line: WriteSent) -> None:
         self._sent[line.client, line.op, line.path, line.value] = line
 
-    def on_made(self, line: EphemeralCreated | SetAcknowledged) -> None:
+    def on_made(self, line: WriteAcknowledged) -> None:
         self._done.append(line)
         self._check_order(line)
+
+    on_removed = on_made
 
     def on_wrote(self, line: SetAcknowledged) -> None:
         if line.changed not in (None, line.zxid):
@@ -188,6 +193,8 @@ class Sessions(Checker):
         if saw == was and last is not None and look.created is not None:
             saw += f", created at {show(look.created)}, at version {look.version}"
             was += f", created at {show(last.created)}, at version {last.version}"
+        if saw == was and last is not None and look.value not in (None, last.value):
+            saw += ", with other data"
         maker = self.facts.effects.txn_at(last.created) if last is not None and look.owner else None
         if maker is not None and maker[0] != look.owner:
             saw += f", as session {look.owner:#x}'s"
@@ -215,15 +222,18 @@ class Sessions(Checker):
                     [look],
                 )
 
-    def _check_done(self, line: EphemeralCreated | SetAcknowledged) -> None:
-        """Check that the history has an acknowledged create or set."""
+    def _check_done(self, line: WriteAcknowledged) -> None:
+        """Check that the history has an acknowledged write."""
         self.checked += 1
         txn = self.facts.effects.txn_at(packed(line.zxid))
-        done: tuple[object, ...] = ("create", line.path)
+        done: tuple[object, ...]
         if isinstance(line, SetAcknowledged):
-            done = "set", line.path, line.version, line.value
+            verb, done = "wrote", ("set", line.path, line.version, line.value)
+        elif isinstance(line, DeleteAcknowledged):
+            verb, done = "deleted", ("delete", line.path)
+        else:
+            verb, done = "made", ("create", line.path)
         if txn is None or txn[0] != line.session or done not in [step[: len(done)] for step in txn[2]]:
-            verb = "made" if isinstance(line, EphemeralCreated) else "wrote"
             self.findings.add(
                 f"session {line.session:#x} was told that it {verb} {line.path} at {show(line.zxid)}, and the history does "
                 "not have that there",
@@ -231,12 +241,14 @@ class Sessions(Checker):
             )
 
     def _check_writes_requested(self) -> None:
-        """Report what a session did without a request, a second time or out of order. The deletions at its end need no
-        request."""
+        """Report what a session did without a request, a second time, out of order or with a wrong number. The deletions at
+        its end need no request."""
         done: dict[Write, int] = {}
+        children: Counter[str] = Counter()  # by parent: how many it has been given
         # By session: of the requests that were carried out, the one that was made last.
         latest: dict[int, WriteSent] = {}
         for zxid, (session, _, steps) in self.facts.effects.known_txns():
+            given = [(step, _count_child(children, step)) for step in steps]
             began, ended = self._began.get(session), self._ended.get(session)
             if (
                 began is None
@@ -244,10 +256,10 @@ class Sessions(Checker):
                 or (ended is not None and zxid == packed(ended.zxid))
             ):
                 continue
-            for op, path, _, value in steps:
+            for (op, path, _, value), number in given:
                 self.checked += 1
-                write = began.client, op, path, value
-                sent, first = self._sent.get(write), done.setdefault(write, zxid)
+                sent = self._request(began.client, op, path, value)
+                first = done.setdefault((began.client, op, sent.path if sent is not None else path, value), zxid)
                 last = latest.get(session)
                 if sent is None:
                     wrong = f"and client {began.client} had not asked for it"
@@ -258,6 +270,8 @@ class Sessions(Checker):
                     wrong = (
                         f"after the {last.op} of {last.path} at {at}, which client {began.client} had asked for later"
                     )
+                elif sent.sequential and int(path.removeprefix(sent.path)) != number:
+                    wrong = f"where number {number} was next"
                 else:
                     latest[session] = sent
                     continue
@@ -265,6 +279,14 @@ class Sessions(Checker):
                     f"session {session:#x} did a {op} of {path} at {show(zxid)}, {wrong}",
                     [sent or began, self.facts.effects.broadcast(zxid)],
                 )
+
+    def _request(self, client: int, op: str, path: str, value: int | None) -> WriteSent | None:
+        """Return the request for a step of a transaction, None if there is none."""
+        sent = self._sent.get((client, op, path, value))
+        if sent is None and op == "create":
+            sent = self._sent.get((client, op, without_number(path), value))
+        sequential = sent is not None and is_sequential_name(path, sent.path)
+        return sent if sent is not None and sent.sequential == sequential else None
 
     def _check_refusal(self, refused: RequestRefused) -> None:
         """Check that a refusal was true in its state. No request of such a client depends on a version or on children."""
@@ -293,9 +315,9 @@ class Ephemerals(Checker):
     """ZooKeeper programmer's guide, "Ephemeral Nodes": they exist as long as the session that created them is active.
 
     Verifies for every read of an ephemeral znode, at whichever server, that the znode exists from the zxid of its creation
-    to the zxid at which its session ended, and neither before nor after; that the history deletes it there; and that no
-    server has one at the end whose client had closed its session, or had been silent for much longer than the session's
-    timeout. Only the end of the session deletes these znodes. Does not verify how soon a silent session ends.
+    to the zxid at which its session ended, or its client has deleted it, and neither before nor after; that the history
+    deletes it there; and that no server has one at the end whose client had closed its session, or had been silent for much
+    longer than the session's timeout. Does not verify how soon a silent session ends.
     """
 
     name = "ephemerals"
@@ -305,9 +327,14 @@ class Ephemerals(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._created: dict[str, EphemeralCreated] = {}  # by path
+        self._deletes: set[tuple[int, str]] = set()  # client and path
         self._ended: dict[int, SessionEndLogged] = {}
         self._over: dict[int, SessionOver] = {}
         self._reads: list[ReadAnswered] = []
+
+    def on_write(self, line: WriteSent) -> None:
+        if line.op == "delete":
+            self._deletes.add((line.client, line.path))
 
     def on_made(self, line: EphemeralCreated) -> None:
         self._created[line.path] = line
@@ -342,14 +369,19 @@ class Ephemerals(Checker):
             self.findings.add(f"{where}, as {whose}; session {made.session:#x} has made it", [made, look])
         elif ended is not None and packed(look.zxid) >= packed(ended.zxid):
             self.findings.add(f"{where}, although its session {owner:#x} ended at {show(ended.zxid)}", [ended, look])
+        elif made is not None and (deleted := self._deletion(made)) is not None and packed(look.zxid) >= deleted:
+            self.findings.add(
+                f"{where}, although its client deleted it at {show(deleted)}",
+                [made, self.facts.effects.broadcast(deleted), look],
+            )
         elif look.last and over is not None:
             self.findings.add(f"{where}, in the end, although its client's session {owner:#x} was over", [over, look])
 
     def _check_absent(self, look: ReadAnswered, made: EphemeralCreated) -> None:
-        """Check a read that does not show the znode: it was not created yet, or its session has ended."""
+        """Check a read that does not show the znode: it was not created yet, was deleted, or its session has ended."""
         self.checked += 1
         ended, at = self._ended.get(made.session), packed(look.zxid)
-        if packed(made.zxid) <= at and (ended is None or at < packed(ended.zxid)):
+        if packed(made.zxid) <= at < self._end(made):
             why = f"which ended at {show(ended.zxid)}" if ended is not None else "which no log has ended"
             self.findings.add(
                 f"{look.path} is gone at {node_names([look.node])}, at {show(look.zxid)}; it was made at {show(made.zxid)} by "
@@ -358,9 +390,9 @@ class Ephemerals(Checker):
             )
 
     def _check_deletion(self, made: EphemeralCreated) -> None:
-        """Check that the history deletes the znode where its session ends."""
+        """Check that the history deletes the znode where its session ends, unless its client has deleted it before."""
         change, ended = self.facts.changes.next_change(made.path, packed(made.zxid)), self._ended.get(made.session)
-        end = packed(ended.zxid) if ended is not None else FOREVER
+        end = self._end(made)
         gone = change.zxid if change is not None else FOREVER
         if gone != end and min(gone, end) <= self.facts.history.last:
             self.checked += 1
@@ -370,7 +402,29 @@ class Ephemerals(Checker):
                 [made, ended, self.facts.effects.broadcast(min(gone, end))],
             )
 
+    def _end(self, made: EphemeralCreated) -> int:
+        """Return the zxid from which on the znode must be gone."""
+        ended = self._ended.get(made.session)
+        return min(packed(ended.zxid) if ended is not None else FOREVER, self._deletion(made) or FOREVER)
+
+    def _deletion(self, made: EphemeralCreated) -> int | None:
+        """Return the zxid at which the history deletes the znode, if its client had asked for that."""
+        change = self.facts.changes.next_change(made.path, packed(made.zxid))
+        asked = change is not None and change.op == "delete" and (made.client, made.path) in self._deletes
+        return change.zxid if change is not None and asked else None
+
 
 def state(changed: int | ZxidPair | None) -> str:
     """Describe what a read shows of a znode: the zxid of its last change, or that the znode does not exist."""
     return "that there is none" if changed is None else f"the state of {show(changed)}"
+
+
+def _count_child(children: Counter[str], step: Effect) -> int:
+    """Return how many children the parent of a step's znode had been given before; count the one that a create gives it."""
+    op, path, *_ = step
+    parent = parent_of(path)
+    before = children[parent]
+    if op == "create":
+        children[parent] += 1
+        children[path] = 0
+    return before

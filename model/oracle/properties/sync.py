@@ -4,19 +4,17 @@ from bisect import bisect_left
 
 from zab_chaos.model.events import (
     ConnectionLost,
-    EphemeralCreated,
     Line,
     ReadAnswered,
     SessionBegan,
     SessionOver,
-    SetAcknowledged,
     SyncAnswered,
     packed,
 )
 from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.properties.sessions import GUIDE
+from zab_chaos.model.oracle.properties.sessions import GUIDE, WriteAcknowledged
 
 Acked = tuple[int, int, Line]  # the time of an acknowledgement, the zxid, and the line that shows it
 
@@ -44,7 +42,7 @@ class Sync(Checker):
         super().__init__(facts)
         self._synced: dict[int, SyncAnswered] = {}  # by client: its sync, until its next read
         self._reads: list[tuple[SyncAnswered, ReadAnswered]] = []
-        self._done: list[EphemeralCreated | SetAcknowledged] = []
+        self._done: list[WriteAcknowledged] = []
 
     def on_synced(self, line: SyncAnswered) -> None:
         self._synced[line.client] = line
@@ -59,10 +57,10 @@ class Sync(Checker):
 
     on_began = on_over = on_lost
 
-    def on_made(self, line: EphemeralCreated | SetAcknowledged) -> None:
+    def on_made(self, line: WriteAcknowledged) -> None:
         self._done.append(line)
 
-    on_wrote = on_made
+    on_wrote = on_removed = on_made
 
     def at_end(self) -> None:
         acked = self._acknowledged()

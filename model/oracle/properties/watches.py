@@ -7,12 +7,10 @@ from msgspec.structs import replace
 
 from zab_chaos.model.events import (
     ConnectionLost,
-    EphemeralCreated,
     ReadAnswered,
     RequestRefused,
     SessionBegan,
     SessionOver,
-    SetAcknowledged,
     SetWatchesAnswered,
     SetWatchesSent,
     WatchFired,
@@ -22,7 +20,7 @@ from zab_chaos.model.events import (
 from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.properties.sessions import GUIDE, Answer, state
+from zab_chaos.model.oracle.properties.sessions import GUIDE, Answer, WriteAcknowledged, state
 from zab_chaos.model.oracle.spans import FOREVER
 
 EVENT_OF = {"create": "created", "set": "changed", "delete": "deleted"}  # the watch event, by operation
@@ -105,10 +103,23 @@ class Watches(Checker):
     def on_ask(self, line: WatchReadSent) -> None:
         self._pending[line.client][line.path] += 1
 
-    def on_made(self, line: EphemeralCreated | SetAcknowledged | RequestRefused) -> None:
+    def on_made(self, line: WriteAcknowledged) -> None:
         self._latest[line.client] = line
 
-    on_wrote = on_refused = on_made
+    on_wrote = on_removed = on_made
+
+    def on_refused(self, line: RequestRefused) -> None:
+        """A read that is refused sets no watch."""
+        self._latest[line.client] = line
+        if line.watch:
+            self._pending[line.client][line.path] -= 1
+            if self._early[line.client][line.path] > self._pending[line.client][line.path]:
+                self._early[line.client][line.path] -= 1
+                self.findings.add(
+                    f"client {line.client} was told of a change of {line.path} before its read was refused, and watched that "
+                    "by no other one",
+                    [line],
+                )
 
     def on_look(self, line: ReadAnswered) -> None:
         self._latest[line.client] = line

@@ -154,6 +154,19 @@ def test_a_watch_ends_with_its_connection(gone: Line) -> None:
     assert judged("watches", [ask(), look(5, 5, watch=True), gone, fired()]).verdict is Judgement.VIOLATION
 
 
+def test_a_read_that_is_refused_sets_no_watch() -> None:
+    refusal = {**refused(5, "no node"), "watch": True}
+    legal = [ask(), refusal, ask(), ask(), fired(), refusal, look(6, 6, watch=True), look(8, 8)]
+    assert judged("watches", legal).violations == []
+    for lines in (
+        [ask(), refusal, fired()],
+        [ask(), refused(5, "no node", ELSEWHERE), ask(), refusal, fired(), fired()],
+    ):
+        assert "that it does not watch" in the_violation(judged("watches", lines)).words
+    early = the_violation(judged("watches", [ask(), fired(), refusal]))
+    assert "was told of a change of /sessions/e-1-1 before its read was refused" in early.words
+
+
 def test_each_client_has_its_own_watch() -> None:
     lines = [ask(), look(5, 5, watch=True), look(8, 8, client=ANNE), fired(), look(8, 8)]
     assert judged("watches", lines).verdict is Judgement.PASS
@@ -349,7 +362,7 @@ def test_a_write_that_was_requested_once_and_done_twice() -> None:
         "session 0xca did a set of /sessions/z-1 at 1:2, which it had done at 1:1 already, and client 2 had asked for once"
     )
     asked, done = violation.evidence
-    assert (asked.event, done.event["event"]) == ({"t": 4, **REQUESTED[3]}, "broadcast")
+    assert (asked.event, done.event["event"]) == ({"t": 4, **REQUESTED[3], "sequential": False}, "broadcast")
 
 
 def test_writes_that_were_done_in_another_order_than_they_were_requested() -> None:
@@ -362,6 +375,98 @@ def test_writes_that_were_done_in_another_order_than_they_were_requested() -> No
     )
     in_order = [lines[0], lines[2], lines[1], lines[3]]
     assert judged_by_history("sessions", in_order, history=history).violations == []
+
+
+IN_LINE = "/sessions/lock/65-"  # with a number behind it, the znode with which Anne's session waits for the lock
+FIRST, SECOND = f"{IN_LINE}0000000000", f"{IN_LINE}0000000001"
+
+
+def delete(path: str, client: int = ANNE) -> Line:
+    return {"type": "write", "client": client, "op": "delete", "path": path}
+
+
+def removed(counter: int, path: str = FIRST, session: int = ANNES) -> Line:
+    return {"type": "removed", "client": ANNE, "session": session, "path": path, "zxid": [1, counter]}
+
+
+# Anne's session makes two sequential znodes at 1:1 and 1:2, deletes the first at 1:3, and ends at 1:5.
+LINE: list[Txn] = [
+    (ANNES, [["create", FIRST, 0, 5]]), (ANNES, [["create", SECOND, 0, 6]]), (ANNES, [["delete", FIRST, None, None]]),
+    (BOBS, [OTHER]), (ANNES, [["delete", SECOND, None, None]]),
+]  # fmt: skip
+ASKED_IN_LINE = [
+    began(ANNE, ANNES), *({**write(ANNE, "create", IN_LINE, value), "sequential": True} for value in (5, 6)), delete(FIRST),
+    made(1, FIRST), made(2, SECOND), removed(3), ended(5),
+]  # fmt: skip
+
+
+def test_sequential_znodes_and_deletes_match_the_history() -> None:
+    there, then = look(2, 1, path=FIRST, created=[1, 1], version=0, value=5, **MINE), look(3, None, path=FIRST)
+    for name in ("sessions", "ephemerals"):
+        found = judged_by_history(name, [*ASKED_IN_LINE, there, then], history=LINE)
+        assert (found.verdict, found.checked) == (Judgement.PASS, 9 if name == "sessions" else 2), found.violations
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (removed(2), "was told that it deleted /sessions/lock/65-0000000000 at 1:2, and the history does not have that there"),
+        (removed(3, session=BOBS), "session 0xca was told that it deleted /sessions/lock/65-0000000000 at 1:3"),
+        (look(2, 1, path=FIRST, created=[1, 1], version=0, value=6), "created at 1:1, at version 0, with other data; right"),
+    ],
+    ids=["not-deleted", "by-another", "data"],
+)  # fmt: skip
+def test_a_delete_or_data_that_contradict_the_history(line: Line, words: str) -> None:
+    assert words in the_violation(judged_by_history("sessions", [line], history=LINE)).words
+
+
+@pytest.mark.parametrize(
+    ("lines", "path", "words"),
+    [
+        (ASKED_IN_LINE, f"{IN_LINE}0000000002", "at 1:2, where number 1 was next"),
+        (ASKED_IN_LINE, IN_LINE, "and client 1 had not asked for it"),
+        (ASKED_IN_LINE, f"{IN_LINE}000000000x", "and client 1 had not asked for it"),
+        (ASKED_IN_LINE, FIRST.replace("65", "66"), "and client 1 had not asked for it"),
+        (
+            [began(ANNE, ANNES), *(write(ANNE, "create", IN_LINE, value) for value in (5, 6))],
+            SECOND,
+            "and client 1 had not asked for it",
+        ),
+    ],
+    ids=["number", "no-number", "no-digits", "another-prefix", "not-sequential"],
+)  # fmt: skip
+def test_a_sequential_znode_that_its_client_had_not_requested(lines: list[Line], path: str, words: str) -> None:
+    history: list[Txn] = [LINE[0], (ANNES, [["create", path, 0, 6]])]
+    found = judged_by_history(
+        "sessions", [line for line in lines if line["type"] in ("began", "write")], history=history
+    )
+    assert words in found.violations[-1].words
+
+
+def test_a_delete_that_nobody_had_requested_or_that_is_done_later() -> None:
+    unasked = [line for line in ASKED_IN_LINE if line.get("op") != "delete"]
+    words = "session 0x65 did a delete of /sessions/lock/65-0000000000 at 1:3, and client 1 had not asked for it"
+    assert words in the_violation(judged_by_history("sessions", unasked, history=LINE)).words
+    words = "was made at 1:1 by session 0x65, which ended at 1:5; it went at 1:3"
+    assert words in the_violation(judged_by_history("ephemerals", unasked, history=LINE)).words
+    early = [*ASKED_IN_LINE[:1], ASKED_IN_LINE[3], *ASKED_IN_LINE[1:3], *ASKED_IN_LINE[4:]]
+    words = "did a delete of /sessions/lock/65-0000000000 at 1:3, after the create of /sessions/lock/65- at 1:2"
+    assert words in the_violation(judged_by_history("sessions", early, history=LINE)).words
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (look(4, 1, path=FIRST, **MINE), "is there at node 2, at 1:4, although its client deleted it at 1:3"),
+        (
+            look(2, None, path=FIRST),
+            "is gone at node 2, at 1:2; it was made at 1:1 by session 0x65, which ended at 1:5",
+        ),
+    ],
+    ids=["deleted", "not-yet"],
+)
+def test_an_ephemeral_is_there_until_its_client_deletes_it(line: Line, words: str) -> None:
+    assert words in the_violation(judged_by_history("ephemerals", [*ASKED_IN_LINE, line], history=LINE)).words
 
 
 def judged_after(seconds: float, lines: list[Line], established: float = 0.0) -> Property:
@@ -399,7 +504,7 @@ def test_the_servers_have_time_to_end_a_session_also_under_a_new_leader() -> Non
 
 
 def test_a_watch_fires_before_the_answer_to_a_write_or_a_refusal_at_its_zxid() -> None:
-    for line in (wrote(5, 7, 2), refused(5, "no node")):
+    for line in (wrote(5, 7, 2), refused(5, "no node"), {**removed(5), "client": BOB}):
         violation = the_violation(judged_by_history("watches", [*WATCHED, line]))
         assert "was answered at 1:5 before it was told of the change at 1:4" in violation.words
 
@@ -582,9 +687,10 @@ def test_a_read_after_a_sync_shows_earlier_acknowledged_writes() -> None:
         (lambda: reads(synced(), look(4, None), write=5), ["complete", "synced", "look"]),
         (lambda: reads(made(5), synced(), synced(9, ANNE), look(4, None)), ["made", "synced", "look"]),
         (lambda: reads(wrote(5), synced(), look(4, None)), ["wrote", "synced", "look"]),
+        (lambda: reads(removed(5), synced(), look(4, None)), ["removed", "synced", "look"]),
         (lambda: reads(made(5), synced(), look(4, None), next_leader=2), ["made", "synced", "look"]),
     ],
-    ids=["ephemeral", "older-one-later", "write", "another-syncs", "a-session's-write", "a-later-leader"],
+    ids=["ephemeral", "older-one-later", "write", "another-syncs", "a-session's-write", "a-delete", "a-later-leader"],
 )
 def test_a_read_after_a_sync_that_misses_an_acknowledged_write(
     found: Callable[[], Property], evidence: list[str]

@@ -16,7 +16,7 @@ from zlib import crc32
 import pytest
 from kazoo.client import KazooState
 from kazoo.exceptions import ConnectionLoss, NoNodeError
-from kazoo.protocol.serialization import Exists, Sync, Watch
+from kazoo.protocol.serialization import Create, Delete, Exists, GetChildren2, SetData, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, ZnodeStat
 
 from zab_chaos.harness.backends.zookeeper import client, sessions, written_evidence
@@ -206,7 +206,7 @@ def test_the_permanent_znodes_are_created_at_any_server_that_serves_or_left_out(
     monkeypatch.setattr(sessions, "SETUP_SECONDS", seconds)
     sessions.SessionLoad({1: "a", 2: "b"}, tmp_path / "sessions.jsonl", 1, 1)._create_permanent_znodes()
     assert tried == asked
-    assert len(created) == (sessions.PERMANENT_ZNODES if serving else 0)
+    assert len(created) == (sessions.PERMANENT_ZNODES + 1 if serving else 0)
 
 
 @pytest.mark.parametrize("ready", [True, False])
@@ -286,6 +286,89 @@ def test_an_answered_sync_is_recorded_and_is_sent_before_a_read(
     assert (synced["type"], synced["client"], synced["node"], synced["zxid"]) == ("synced", 7, 2, [1, 5])
     assert synced["sent"] <= kazoo.asked[0][0]
     assert (look["type"], look["client"], look["path"]) == ("look", 7, "/a")
+
+
+def test_a_read_of_data_has_its_value_and_watches_only_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "sessions.jsonl"
+    client, sessions_file, kazoo = begun(file, monkeypatch)
+    client.read_data("/a", watch=True)
+    client.read_data("/b", watch=True)
+    (_, _, there), (_, _, missing) = kazoo.asked
+    there.set((b"data", stat_at(5)))
+    missing.set_exception(NoNodeError())
+    *_, look, refused = recorded(sessions_file, file)
+    assert (look["type"], look["path"], look["value"], look["watch"]) == ("look", "/a", crc32(b"data"), True)
+    assert refused == {
+        "type": "refused", "client": 7, "path": "/b", "error": "no node", "node": 2, "zxid": [1, 5], "watch": True
+    }  # fmt: skip
+    assert client._watched == {"/a": True}
+
+
+def in_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *names: str, times: int = 2
+) -> tuple[sessions.SessionClient, Kazoo]:
+    """Return a client that was told, so many times, that these wait for the lock. Its session is 77 = 0x4d."""
+    client, _, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
+    client._state_changed(KazooState.CONNECTED)
+    for _ in range(times):
+        client.stand_in_line()
+        kazoo.asked[-1][2].set(([f"{name}-{number:010}" for number, name in enumerate(names)], stat_at(5)))
+    return client, kazoo
+
+
+def requests(kazoo: Kazoo) -> list[tuple[type, str]]:
+    return [(type(request), request.path) for _, request, _ in kazoo.asked]
+
+
+LIST = (GetChildren2, "/sessions/lock")
+
+
+def test_a_client_creates_a_znode_that_waits_for_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, kazoo = in_line(tmp_path, monkeypatch, "4")
+    assert requests(kazoo) == [LIST, (Create, "/sessions/lock/4d-")] * 2
+    first, second = (request for _, request, _ in kazoo.asked if isinstance(request, Create))
+    assert first.data != second.data
+    assert first.flags == 3  # ephemeral and sequential
+    kazoo.asked[-1][2].set("/sessions/lock/4d-0000000001")
+    assert requests(kazoo)[-1] == LIST
+    client._state_changed(KazooState.LOST)
+    kazoo.asked[-1][2].set(([], stat_at(5)))
+    assert requests(kazoo)[-1] == LIST, "it asked for more without a session"
+
+
+def test_a_client_watches_the_one_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, kazoo = in_line(tmp_path, monkeypatch, "5", "4", "4d", "4d")
+    assert requests(kazoo) == [LIST, (Exists, "/sessions/lock/4-0000000001")] * 2
+    client._place.told_of_change("/sessions/lock/5-0000000000")
+    assert len(kazoo.asked) == 4
+    client._place.told_of_change("/sessions/lock/4-0000000001")
+    assert requests(kazoo)[4:] == [LIST]
+    kazoo.asked[3][2].set(None)  # it is gone before it could be watched
+    assert requests(kazoo)[5:] == [LIST]
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_the_first_one_uses_the_lock_and_releases_it_once(
+    answered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, kazoo = in_line(tmp_path, monkeypatch, "4d", "4", times=1)
+    assert requests(kazoo) == [LIST, (SetData, "/sessions/lock")]
+    kazoo.asked[1][2].set(stat_at(5)) if answered else kazoo.asked[1][2].set_exception(ConnectionLoss())
+    for _ in range(2):
+        client.stand_in_line()
+        kazoo.asked[-1][2].set((["4d-0000000000"], stat_at(5)))
+    path = "/sessions/lock/4d-0000000000"
+    assert [asked for asked in requests(kazoo)[2:] if asked != LIST] == [(Delete, path)]
+    next(answer for _, request, answer in kazoo.asked if isinstance(request, Delete)).set(True)
+    client._file.close()
+    lines = list(map(json.loads, (tmp_path / "sessions.jsonl").read_text().splitlines()))
+    _, sent = [line for line in lines if line["type"] == "write"]
+    assert (sent["op"], sent["path"], "value" in sent) == ("delete", path, False)
+    assert {key: lines[-1][key] for key in ("type", "session", "path", "zxid")} == {
+        "type": "removed", "session": 77, "path": path, "zxid": [1, 5]
+    }  # fmt: skip
 
 
 def stat_at(changed: int) -> ZnodeStat:
