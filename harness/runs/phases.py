@@ -25,6 +25,7 @@ START_SECONDS = 30.0  # limit for the first leader to be established
 SETUP_SECONDS = 60.0  # limit for the creation of the workload's keys
 RELEASE_SECONDS = 10.0  # nodes look once a second for clients that are gone
 LOOK_SECONDS = 6.0  # for a look at whether the nodes agree; one of a foreign system waits so long for an answer
+LONG_LOOKS = 4  # so many looks of any length are as much as the time in which the nodes must converge
 GRACE_SECONDS = 5.0  # limit for the operations that are outstanding when the load stops
 STEP = 0.05  # seconds between two looks at a condition
 
@@ -240,14 +241,14 @@ class RunPhases:
         """Wait until the nodes have converged, and return how long that took; None if it took longer than `bound`.
 
         They had converged when the look began that found it so. What a look takes longer than LOOK_SECONDS, because it reads
-        many keys, is not the nodes' time either.
+        many keys, is not the nodes' time either; but after LONG_LOOKS looks no more is to be expected.
         """
-        reading = 0.0
+        reading, counted = 0.0, max(LOOK_SECONDS, bound / LONG_LOOKS)
         while True:
             looked = self._host.now()
             if self._deployment.disagreement() is None:
                 return looked - begun - reading
-            reading += max(0.0, self._host.now() - looked - LOOK_SECONDS)
+            reading += max(0.0, self._host.now() - looked - counted)
             if self._host.now() - begun - reading >= bound or self._node_ended():
                 return None
             self._sleep(STEP)

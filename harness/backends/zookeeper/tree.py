@@ -11,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 
+from zab_chaos.harness.backends.zookeeper.client import end_session
 from zab_chaos.harness.backends.zookeeper.connection import check_answers, silent
 from zab_chaos.harness.backends.zookeeper.server import SUPERUSER
 from zab_chaos.harness.extras import extra
@@ -99,16 +100,16 @@ def _line(znode: ServerZnode) -> dict[str, Any]:
 
 @contextmanager
 def connected(address: str, session_seconds: float) -> Iterator[Any]:
-    """Connect a kazoo client to one server, and close it at the end. Raises Unreadable if the server does not accept it."""
+    """Connect a kazoo client to one server, and close it at the end, without waiting for a server that does not answer. Raises
+    TreeUnreadable if the server does not accept it."""
     client = KazooClient(address, timeout=session_seconds, logger=silent, auth_data=[("digest", SUPERUSER)])
     check_answers(client)
     try:
-        client.start(CONNECT_SECONDS)
+        if not client.start_async().wait(CONNECT_SECONDS):
+            raise TreeUnreadable(f"{address} accepts no client")
         yield client
-    except KazooTimeoutError as error:
-        raise TreeUnreadable(f"{address} accepts no client: {error}") from error
     finally:
-        client.stop()
+        end_session(client)
         client.close()
 
 

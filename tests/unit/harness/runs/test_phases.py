@@ -179,6 +179,22 @@ def test_the_time_that_the_harness_needs_to_see_that_the_nodes_have_converged_is
     assert ran.verdict.violated == []
 
 
+def test_nodes_that_differ_are_not_read_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at three servers whose trees differ takes half a minute, and one at a server that does not answer a quarter."""
+    looks: list[float] = []
+
+    def look(deployment: SimDeployment) -> str:
+        deployment.host.sleep(30)
+        looks.append(deployment.host.now())
+        return "different"
+
+    monkeypatch.setattr(SimDeployment, "disagreement", look)
+    scenario = parse(f"{SCENARIO}\n[expect]\nconverges_within = 60\n")
+    ran = run(scenario, RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert ran.verdict.violated == ["recovery"]
+    assert 2 < len(looks) <= 5  # the last one is for the report
+
+
 def test_nodes_that_do_not_agree_for_long_have_not_converged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(deployment: SimDeployment) -> str:
         deployment.host.sleep(3)

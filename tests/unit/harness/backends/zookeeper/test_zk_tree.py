@@ -1,5 +1,7 @@
 """Reading a server's tree, comparing those of several, and writing it to tree.jsonl."""
 
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,3 +100,13 @@ def test_the_whole_tree_is_read_but_zookeepers_own(batch: int, monkeypatch: pyte
     monkeypatch.setattr(tree, "BATCH", batch)
     found = tree.read("127.0.0.1:2181").znodes
     assert sorted(found) == ["/", "/a", "/a/b", "/z", "/zookeeper-jobs", "/zookeeper-jobs/zookeeper"]
+
+
+def test_a_server_that_does_not_answer_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kazoo's own `stop` waits ten seconds for it."""
+    monkeypatch.setattr(tree, "CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        with pytest.raises(tree.TreeUnreadable, match="accepts no client"):
+            tree.read(f"127.0.0.1:{silent.getsockname()[1]}")
+    assert time.monotonic() - began < 8
