@@ -222,7 +222,7 @@ class RunPhases:
         if self._wait_until(self._deployment.formed, bound, self._node_ended):
             self._deployment.on_recovered()
         self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
-        took = self._await_agreement(begun, bound)
+        took, why = self._await_agreement(begun, bound)
         answers = statuses(self._cluster)
         if took is not None and answers:
             zxid = next(iter(answers.values())).delivered
@@ -231,14 +231,14 @@ class RunPhases:
                 self._records.milestone("state", held=self._load.read_state(sorted(self._scenario.expect.state)))
             self._observe_quietly(alone=alone)
             return
-        why = self._deployment.disagreement() or "they converged too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
         self._deployment.on_not_converged()
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._records.milestone("not-converged", nodes=zxids, why=why)
 
-    def _await_agreement(self, begun: float, bound: float) -> float | None:
-        """Wait until the nodes have converged, and return how long that took; None if it took longer than `bound`.
+    def _await_agreement(self, begun: float, bound: float) -> tuple[float | None, str]:
+        """Wait until the nodes have converged, and return how long that took, or None if it took longer than `bound`. Return
+        also what is wrong if they do not agree, or do not answer any more.
 
         They had converged when the look began that found it so. What a look takes longer than LOOK_SECONDS, because it reads
         many keys, is not the nodes' time either; but after LONG_LOOKS looks no more is to be expected.
@@ -246,11 +246,12 @@ class RunPhases:
         reading, counted = 0.0, max(LOOK_SECONDS, bound / LONG_LOOKS)
         while True:
             looked = self._host.now()
-            if self._deployment.disagreement() is None:
-                return looked - begun - reading
+            why = self._deployment.disagreement()
+            if why is None:
+                return looked - begun - reading, "no node answers any more"
             reading += max(0.0, self._host.now() - looked - counted)
             if self._host.now() - begun - reading >= bound or self._node_ended():
-                return None
+                return None, why
             self._sleep(STEP)
 
     def _observe_quietly(self, *, alone: bool) -> None:

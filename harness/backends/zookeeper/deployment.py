@@ -63,6 +63,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._wrong_answers: list[WrongAnswer] = []
         self._lives: list[ServerLife] | None = None  # as of the last reading of the servers' trees
         self._tree: tree.ServerTree | None = None  # the tree of all servers that showed theirs, if those agree
+        self._all_shown = False  # whether the last look for a disagreement has read the trees of all servers
 
     def _build(self, stack: ExitStack) -> None:
         self.records.milestone("clocks", **read_clocks())
@@ -146,6 +147,7 @@ class ZooKeeperDeployment(ProcessDeployment):
     def disagreement(self) -> str | None:
         """Return in words what the servers still disagree on; None if they serve under one leader, have reached the same zxid,
         and have equal trees and logs that end alike."""
+        self._all_shown = False
         statuses = with_comparable_zxids(ensemble_state.statuses(self.cluster))
         why = ensemble_state.disagreement(statuses, self.cluster.nodes)
         if why is not None:
@@ -155,7 +157,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         except tree.TreeUnreadable as error:
             return str(error)
         lives = self.cluster.recorded_lives({node: found.digest for node, found in trees.items()})
-        self._lives = lives
+        self._lives, self._tree, self._all_shown = lives, tree.common(trees), True
         different = tree.differences(trees)
         if different:
             return f"{len(different)} znodes differ, the first is {different[0]}"
@@ -164,11 +166,13 @@ class ZooKeeperDeployment(ProcessDeployment):
             return "different ends of logs: " + ", ".join(
                 f"node-{node} {show(Zxid(end))}" for node, end in ends.items()
             )
-        self._tree = tree.common(trees)
         return None
 
     def on_not_converged(self) -> None:
-        """Read the trees of the servers that serve, if no agreement was reached: they may still be alike."""
+        """Read the trees of the servers that serve, if no agreement was reached, and the last look has not read all: they may
+        still be alike."""
+        if self._all_shown:
+            return
         trees = {}
         for node, address in self.addresses.items():
             status = self.cluster.role_status(node)

@@ -192,7 +192,7 @@ def test_nodes_that_differ_are_not_read_again_and_again(tmp_path: Path, monkeypa
     scenario = parse(f"{SCENARIO}\n[expect]\nconverges_within = 60\n")
     ran = run(scenario, RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
     assert ran.verdict.violated == ["recovery"]
-    assert 2 < len(looks) <= 5  # the last one is for the report
+    assert 2 < len(looks) <= 4
 
 
 def test_nodes_that_do_not_agree_for_long_have_not_converged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,21 @@ def test_an_ensemble_that_was_used_after_a_look_has_the_evidence_of_its_end(
     assert folder.file("tree.jsonl").exists() == settled
 
 
+def test_trees_are_not_read_again_for_the_report_if_the_last_look_has_read_all(
+    deployment: ZooKeeperDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(tree, "read", lambda address: read.append(address) or tree.ServerTree({}, 7, 7))
+    monkeypatch.setattr(deployment.cluster, "role_status", lambda _: SimpleNamespace(established=True))
+    assert deployment.disagreement() is None
+    deployment.on_not_converged()
+    assert (len(read), deployment._tree) == (1, tree.ServerTree({}, 7, 7))
+    monkeypatch.setattr(ensemble_state, "disagreement", lambda *_: "different zxids")
+    assert deployment.disagreement() == "different zxids"
+    deployment.on_not_converged()
+    assert len(read) == 2
+
+
 @pytest.mark.parametrize("since", [6, 7])
 def test_trees_that_changed_while_they_were_read_are_not_called_equal(
     since: int, cluster: ZooKeeperCluster, deployment: ZooKeeperDeployment, monkeypatch: pytest.MonkeyPatch
