@@ -52,6 +52,7 @@ LOCK = f"{ROOT}/lock"
 SESSION_SECONDS = 2.0
 SHORT_SESSION_SECONDS = 1.0  # of every second client: less than a server may be silent and still follow
 ACTIONS_PER_SECOND = 10.0  # of each client
+AWAY_SECONDS = 0.4  # how long a client that changes servers has no connection; less than its session's timeout
 PERMANENT_ZNODES = 5  # created at the start, and then set by the clients
 RECENT_EPHEMERALS = 20  # a client reads one of this many latest ephemeral znodes
 MAX_PENDING = 30  # unanswered requests of one client; beyond that it sends no more
@@ -102,6 +103,7 @@ class SessionClient:
         self._session: int | None = None
         self._sending = threading.Lock()  # writes are recorded in the order in which they are sent
         self._place = PlaceInLine(self, LOCK)
+        self._goes_away = False
 
     @property
     def session(self) -> int | None:
@@ -152,7 +154,8 @@ class SessionClient:
         kazoo.close()
 
     def reconnect(self) -> None:
-        """Drop the connection; kazoo resumes the session at whichever server accepts it."""
+        """Drop the connection; after `AWAY_SECONDS`, kazoo resumes the session at whichever server accepts it."""
+        self._goes_away = True
         drop_connection(self._kazoo)
 
     def create_ephemeral(self) -> None:
@@ -299,9 +302,16 @@ class SessionClient:
             self._set_watches_again()
         elif state == KazooState.SUSPENDED:
             self._record("lost")
+            self._stay_away()
         elif state == KazooState.LOST and self._session is not None:
             self._record("over", session=self._session, why="expired")
             self._session = None
+
+    def _stay_away(self) -> None:
+        """If the client has dropped the connection itself, wait, so that what it watches may change meanwhile."""
+        if self._goes_away:
+            self._goes_away = False
+            time.sleep(AWAY_SECONDS)
 
     def _set_watches_again(self) -> None:
         """Set all watches again at the server that the session has moved to, before anything else is sent there.
@@ -443,7 +453,7 @@ class SessionLoad(BackgroundThread):
             client.begin()
         elif not client.ready:
             return
-        elif draw < 0.05:
+        elif draw < 0.06:
             client.reconnect()
         elif draw < 0.15:
             client.create_ephemeral()
@@ -461,7 +471,7 @@ class SessionLoad(BackgroundThread):
             elif draw > 0.9:
                 path = self._random.choice(self._clients).next_ephemeral  # nobody has created it yet
             read = client.read_data if self._random.random() < 0.5 else client.read
-            read(path, watch=draw < 0.55 or draw > 0.8)
+            read(path, watch=draw < 0.63 or draw > 0.8)
 
     def _record_final_reads(self) -> None:
         """Record the ephemeral znodes that each server still has once the abandoned sessions had time to expire."""

@@ -417,6 +417,20 @@ def test_each_kind_of_watch_is_set_again_as_what_it_is(tmp_path: Path, monkeypat
     assert lines[-2]["paths"] == ["/list/", "/missing", "/there"]
 
 
+def test_a_client_that_changes_servers_stays_away_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, _, _ = begun(tmp_path / "sessions.jsonl", monkeypatch)
+    away: list[float] = []
+    monkeypatch.setattr(sessions.time, "sleep", away.append)
+    monkeypatch.setattr(sessions, "drop_connection", lambda _: None)
+    client._state_changed(KazooState.SUSPENDED)  # the server has gone away
+    assert away == []
+    client.reconnect()
+    for _ in range(2):
+        client._state_changed(KazooState.SUSPENDED)
+    assert away == [sessions.AWAY_SECONDS]
+    assert sessions.AWAY_SECONDS < sessions.SHORT_SESSION_SECONDS / 2
+
+
 def test_a_new_session_has_no_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client, sessions_file, kazoo = watching(tmp_path, monkeypatch)
     client._state_changed(KazooState.LOST)
