@@ -74,7 +74,7 @@ def test_a_crash_and_a_partition_violate_no_session_property(tmp_path: Path, ver
     made = {line["session"] for line in lines if line["type"] == "made"}
     assert made & {line["session"] for line in lines if line["type"] == "ended"}
     assert {"fired", "lost", "over", "removed", "wrote"} <= {line["type"] for line in lines}
-    assert any("/lock/" in line["path"] for line in lines if line["type"] == "fired")
+    assert any("/lock/" in line["path"] for line in lines if line["type"] == "ask")  # it watches the one before it
     again = [line for line in lines if line["type"] == "again"]
     assert len(again) > 3
     assert sum(line["type"] == "stand" for line in lines) > 3

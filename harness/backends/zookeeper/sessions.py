@@ -455,9 +455,9 @@ class SessionLoad(BackgroundThread):
             return
         elif draw < 0.06:
             client.reconnect()
-        elif draw < 0.15:
+        elif draw < 0.21:
             client.create_ephemeral()
-        elif draw < 0.25:
+        elif draw < 0.27:
             client.stand_in_line()
         elif draw < 0.35:
             client.set_data(path)
