@@ -1,6 +1,7 @@
 """`zab run --zookeeper`: a scenario on real servers, judged, and judged again from its folder alone."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,5 +83,6 @@ def test_a_tree_mismatch_that_a_server_logs_is_a_violation(tmp_path: Path) -> No
     assert (code, ran["verdict"]) == (1, "VIOLATION"), ran["reasons"]
     (found,) = [one for one in ran["properties"] if one["name"] == "state equality"]
     first = found["violations"][0]
-    assert first["words"] == "node 3 found that its tree differs from its leader's at 2:1"
+    # On a busy machine another server than node 3 may be the first leader, or need two elections.
+    assert re.fullmatch(r"node \d found that its tree differs from its leader's at \d+:1", first["words"])
     assert [line["event"]["event"] for line in first["evidence"]] == ["differs"]
