@@ -91,15 +91,17 @@ class Operations:
 
 
 def _longest(found: Sequence[Span], waits: Sequence[Span], begin: int, until: int) -> float | None:
-    """Return the longest (s) of the pauses that end in [begin, until], or of the one that begins before `until` and ends later.
+    """Return the longest (s) of the pauses that end in [begin, until], and of the one that begins before `until` and ends
+    later. That one is compared by its part before `until`: most of it may be due to the next fault.
 
     None if a write waited after `begin` and none was served any more.
     """
     first, last = (bisect_right(found, time, key=itemgetter(1)) for time in (begin, until))
     if first == len(found):
         return None if any(answered > begin for _, answered in waits) else 0.0
-    last = max(last, first + (found[first][0] < until))
-    return max((end - since for since, end in found[first:last]), default=0) / 1e9
+    last += last < len(found) and found[last][0] < until
+    longest = max(found[first:last], key=lambda pause: min(pause[1], until) - pause[0], default=(0, 0))
+    return (longest[1] - longest[0]) / 1e9
 
 
 def read_operations(source: Source) -> Operations:

@@ -148,6 +148,20 @@ def test_a_pause_that_begins_after_the_next_fault_is_that_one_s(run: RunFolder) 
     assert second == third == pytest.approx(3)
 
 
+def test_the_last_answers_before_a_crash_do_not_hide_its_pause(run: RunFolder) -> None:
+    """A write is answered 3 ms after the crash, then none until after the next fault."""
+    write_lines(run, "ops.jsonl", write(1, 1, 39.9, 40.003) + write(1, 2, 40.1, 47) + write(1, 3, 47.1, 47.2))
+    crash, cut = read_operations(Source(run.path)).pauses_of_writes([40 * SECOND, 45 * SECOND])
+    assert crash == cut == pytest.approx(6.9)
+
+
+def test_the_beginning_of_the_next_fault_s_pause_is_not_the_pause_of_a_fault(run: RunFolder) -> None:
+    """The second pause begins 1 ms before the second fault."""
+    write_lines(run, "ops.jsonl", write(1, 1, 39.9, 40.2) + write(1, 2, 44.999, 52))
+    first, second = read_operations(Source(run.path)).pauses_of_writes([40 * SECOND, 45 * SECOND])
+    assert (first, second) == (pytest.approx(0.3), pytest.approx(7.001))
+
+
 def test_the_report_ends_with_the_command_that_repeats_the_run(run: RunFolder) -> None:
     judge(run)
     text = shown(run)
