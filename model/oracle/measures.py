@@ -83,8 +83,13 @@ def _seconds_of(pause: Span) -> float:
     return (end - begin) / 1e9
 
 
-def unknown_with_effect(facts: Facts) -> int:
-    """Return the number of writes that took effect although their outcome is unknown to the client."""
+def unknown_with_effect(facts: Facts) -> int | None:
+    """Return the number of writes that took effect although their outcome is unknown to the client.
+
+    None for a foreign system: no record says which request a transaction carries out.
+    """
+    if facts.run.foreign:
+        return None
     requests = [facts.requests.get(key) for key in facts.effects.first_effects]
     return sum(request is not None and not request.known for request in requests)
 

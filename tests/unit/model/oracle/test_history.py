@@ -74,6 +74,13 @@ def test_a_good_history_passes_and_the_verdict_names_what_was_not_judged(tmp_pat
         assert judged or item.why == "it is judged from the nodes' own traces, and this system leaves none"
 
 
+def test_a_history_does_not_count_the_unknown_writes_that_took_effect(tmp_path: Path) -> None:
+    """A read may show one, but another one may have been overwritten before it was read."""
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7, outcome="unknown"), operation(2, "get", 2, 3, 7))
+    assert verdict.metrics["writes_unknown"] == 1
+    assert verdict.metrics["unknown_with_effect"] is None
+
+
 @pytest.mark.parametrize("writer", [1, FINAL_CLIENTS, FINAL_CLIENTS + 1])
 def test_what_the_harness_writes_at_the_end_is_not_enough_to_judge(tmp_path: Path, writer: int) -> None:
     verdict = run_of(tmp_path, operation(writer, "set", 0, 1, 7), operation(2, "get", 2, 3, 7))
