@@ -271,7 +271,8 @@ class Oracle:
             )
         if self._traced and not len(facts.history):
             written = any(facts.write_outcomes.values())
-            found.append("nothing was delivered" if written else "nothing was written, so nothing could be judged")
+            nothing = "no node has recorded a `deliver`" if facts.run.foreign else "nothing was delivered"
+            found.append(nothing if written else "nothing was written, so nothing could be judged")
         return found
 
     def _beyond_reasons(self) -> list[str]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from json import JSONDecoder
 from os import SEEK_END
 from pathlib import Path
 from typing import Annotated, Any
@@ -225,9 +226,19 @@ def _digest(text: str) -> str:
 
 
 def _complete_lines(file: Path) -> Iterator[bytes]:
-    """Yield the lines of a file, none if a node has not made it. A line that is not complete had no effect yet."""
+    """Yield the lines of a file, none if a node has not made it.
+
+    A last line that is not complete had no effect yet. But if it goes on after a whole object, the node writes no newlines.
+    """
     with suppress(FileNotFoundError), file.open("rb") as lines:
-        yield from (line for line in lines if line.endswith(b"\n"))
+        yield from (line for line in lines if line.endswith(b"\n") or _goes_on(line))
+
+
+def _goes_on(line: bytes) -> bool:
+    with suppress(ValueError):
+        text = line.decode(errors="replace")
+        return JSONDecoder().raw_decode(text)[1] < len(text)
+    return False
 
 
 def _last_delivered(file: Path) -> ZxidPair:

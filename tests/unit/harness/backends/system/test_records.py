@@ -191,6 +191,41 @@ def test_an_incomplete_last_line_had_no_effect(recording: Recording) -> None:
     assert next(item for item in verdict.properties if item.name == "trace integrity").verdict is Judgement.PASS
 
 
+def test_lines_that_do_not_end_are_a_mistake(recording: Recording) -> None:
+    """A whole file without a newline is not the incomplete line of a killed node."""
+    line = json.dumps({"time": time.time_ns(), "event": "deliver", "zxid": [1, 1], "data": "a"})
+    recording.line(2, line * 1000)
+    with pytest.raises(BackendMistake, match=r"node 2, life 1, line 1: .*trailing characters") as raised:
+        recording.records.write_traces()
+    assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize("newline", ["", "\n"])
+def test_a_line_without_its_newline_is_no_mistake(recording: Recording, newline: str) -> None:
+    """A node may be killed before the newline is written."""
+    recording.deliver((1, 1), 1, 2)
+    line = json.dumps({"time": time.time_ns(), "event": "deliver", "zxid": [1, 2], "data": "a"})
+    recording.line(1, line + newline)
+    assert violated(recording.judged()) == ({"reliable delivery"} if newline else set())
+
+
+def test_the_verdict_says_that_nothing_was_recorded(recording: Recording) -> None:
+    invoke = {
+        "type": "invoke",
+        "t": 1,
+        "due": 1,
+        "client": 1,
+        "seq": 1,
+        "node": 1,
+        "op": "set",
+        "path": "/a",
+        "value": 1,
+    }
+    complete = {"type": "complete", "t": 2, "client": 1, "seq": 1, "node": 1, "outcome": "ok"}
+    recording.folder.file("ops.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (invoke, complete)))
+    assert "no node has recorded a `deliver`" in recording.judged().reasons
+
+
 def test_the_files_of_the_nodes_are_gone_when_their_traces_are_written(recording: Recording) -> None:
     recording.deliver((1, 1), 1)
     recording.judged()
