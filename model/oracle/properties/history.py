@@ -77,8 +77,9 @@ class LinearizableKeys(Checker):
         if wrong is None:
             return calls
         found = None
-        with suppress(GaveUp):
-            found = unexplained_together({path: calls}, EFFORT)
+        if not self.findings.full:
+            with suppress(GaveUp):
+                found = unexplained_together({path: calls}, EFFORT)
         if found is not None:
             self._report_together(*found, {path: requests})
         else:

@@ -9,8 +9,10 @@ import pytest
 
 from zab_chaos.model.events import FINAL_CLIENTS
 from zab_chaos.model.oracle import linearization
+from zab_chaos.model.oracle.evidence import LISTED
 from zab_chaos.model.oracle.oracle import judge
-from zab_chaos.model.oracle.properties import judged_by
+from zab_chaos.model.oracle.properties import history, judged_by
+from zab_chaos.model.oracle.transactions import unexplained_together
 from zab_chaos.model.verdict import Judgement, Verdict
 
 SECOND = 1_000_000_000
@@ -72,6 +74,31 @@ def test_a_good_history_passes_and_the_verdict_names_what_was_not_judged(tmp_pat
             not judged or item.name in ("fault took effect", "expected state")
         ), item.name
         assert judged or item.why == "it is judged from the nodes' own traces, and this system leaves none"
+
+
+def test_only_the_violations_that_are_listed_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes seconds to find the fewest answers of a key that contradict each other."""
+    explained: list[str] = []
+
+    def explain(calls: dict[str, list[Any]], limit: int | None = None) -> Any:
+        explained.extend(calls)
+        return unexplained_together(calls, limit)
+
+    monkeypatch.setattr(history, "unexplained_together", explain)
+    lines = []
+    for key in range(LISTED + 3):
+        begin = 4 * key
+        written, read = (
+            operation(2 * key + 1, "set", begin, begin + 1, 7),
+            operation(2 * key + 2, "get", begin + 2, begin + 3, 8),
+        )
+        lines += [
+            [line | {"path": f"/{key}"} if line["type"] == "invoke" else line for line in one]
+            for one in (written, read)
+        ]
+    item = run_of(tmp_path, *lines).property("linearizable keys")
+    assert (len(item.violations), item.more) == (LISTED, 3)
+    assert len(explained) == LISTED
 
 
 def test_a_history_does_not_count_the_unknown_writes_that_took_effect(tmp_path: Path) -> None:
